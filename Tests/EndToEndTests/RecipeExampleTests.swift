@@ -20,7 +20,12 @@ struct RecipeExampleTests {
     private func grant(_ name: String, _ environment: [String: String]) throws -> any TokenGrant {
         let path = Self.folder.appending(path: "\(name).yaml").path(percentEncoded: false)
         let loader = ConfigLoader(files: SystemConfigFiles(), environment: { environment[$0] })
-        let outcome = loader.plan(at: path, catalog: .builtIn, secrets: SystemSecretSource(environment: environment))
+        let outcome = loader.plan(
+            at: path,
+            catalog: .builtIn,
+            presets: PresetLibrary(),
+            secrets: SystemSecretSource(environment: environment)
+        )
         #expect(outcome.diagnostics.map(\.message) == [])
         let plan = try #require(outcome.plan)
         guard case .token(let grant)? = plan.credentials.first?.strategy.behavior else { throw CancellationError() }

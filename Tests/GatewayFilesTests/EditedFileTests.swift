@@ -26,6 +26,19 @@ struct EditedFileTests {
         }
     }
 
+    /// They hold the configuration, and with it secrets at times.
+    @Test func theCopiesOfKilledCommandsAreRemovedByTheNext() throws {
+        try Self.withFolder { folder in
+            let names = [
+                "a.yaml", ".a.yaml.\(UUID().uuidString).new", ".a.yaml.mine.new", ".b.yaml.\(UUID().uuidString).new",
+            ]
+            for name in names { try Data("old".utf8).write(to: folder.appending(path: name)) }
+            try EditedFile.read(folder.appending(path: "a.yaml").path, limit: 10).replace(with: Array("new".utf8))
+            let left = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+            #expect(Set(left) == [names[0], names[2], names[3]])
+        }
+    }
+
     @Test func aLinkStaysALink() throws {
         try Self.withFolder { folder in
             let (path, link) = (folder.appending(path: "a").path, folder.appending(path: "b").path)

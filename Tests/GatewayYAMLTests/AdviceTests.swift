@@ -9,7 +9,7 @@ import Testing
 struct AdviceTests {
     private func report(_ text: String) -> String {
         ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": "version: 1\n\(text)\n"])) { _ in nil }
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: UnreadSecrets())
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: UnreadSecrets())
             .report(consequence: "refused")
     }
 
@@ -76,7 +76,7 @@ struct AdviceTests {
 
     @Test func programsAreToldTheExample() throws {
         let outcome = ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": "version: 1\nlimits: 5\n"])) { _ in nil }
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: UnreadSecrets())
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: UnreadSecrets())
         let entry = try #require(outcome.report.diagnostics.first { $0.path == "limits" })
         #expect(entry.example == "limits:\n  header_bytes: 64KiB")
     }

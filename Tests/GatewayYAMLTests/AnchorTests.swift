@@ -15,7 +15,7 @@ struct AnchorTests {
         let files = MemoryFiles(["/work/gateway.yaml": text])
         let secrets = MemorySecrets(variables: [:], files: [:])
         return ConfigLoader(files: files, environment: { secrets.environment($0) })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
     }
 
     private static let anchors: [(String, AnchorPlan)] = [

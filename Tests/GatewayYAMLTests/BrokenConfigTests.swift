@@ -22,7 +22,7 @@ struct BrokenConfigTests {
     private static func report(_ name: String) -> String {
         let loader = ConfigLoader(files: FolderFiles(folder: folder.path), environment: { variables[$0] })
         let secrets = MemorySecrets(variables: variables)
-        let outcome = loader.plan(at: name, catalog: .builtIn, secrets: secrets)
+        let outcome = loader.plan(at: name, catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
         #expect((outcome.plan == nil) == outcome.diagnostics.contains { $0.severity == .error })
         return outcome.report(consequence: "nothing was started")
     }

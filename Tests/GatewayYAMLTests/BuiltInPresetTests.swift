@@ -128,8 +128,13 @@ struct BuiltInPresetTests {
     private func check(_ preset: Preset, with parameters: [String: String]) throws {
         let entries = PresetEntries(preset, as: "mine", parameters: parameters)
         let files = MemoryFiles(["/work/gateway.yaml": "version: 1\n" + entries.text])
-        let loader = ConfigLoader(files: files, presets: PresetLibrary(Self.presets), placeholder: "unset") { _ in nil }
-        let outcome = loader.plan(at: "gateway.yaml", catalog: .builtIn, secrets: UnreadSecrets())
+        let loader = ConfigLoader(files: files, placeholder: "unset") { _ in nil }
+        let outcome = loader.plan(
+            at: "gateway.yaml",
+            catalog: .builtIn,
+            presets: PresetLibrary(Self.presets),
+            secrets: UnreadSecrets()
+        )
         #expect(outcome.isValid && outcome.diagnostics == [], "\(outcome.report(consequence: "refused"))")
         // Of a credential that cannot be made without its secret there is no plan.
         guard let strategy = preset.strategy, ["basic", "bearer", "header"].contains(strategy) else { return }

@@ -12,7 +12,7 @@ struct ClientLimitsTests {
         let secrets = MemorySecrets(variables: ["ONE": "secret-1", "TWO": "secret-2"])
         let files = MemoryFiles(["/work/gateway.yaml": "version: 1\n\(text)\n\(Self.routes)"])
         return ConfigLoader(files: files, environment: { secrets.environment($0) })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
     }
 
     private func plan(_ text: String) throws -> Plan {

@@ -55,7 +55,8 @@ struct ConfigKeyTests {
         #expect(loading.diagnostics.map(\.message) == [], "\(text)")
         let document = try #require(loading.document)
         let path = key.path.replacing("[]", with: "[0]")
-        let wrong = PlanDecoder.decode(document, catalog: .builtIn, secrets: UnreadSecrets()).diagnostics
+        let wrong = PlanDecoder.decode(document, catalog: .builtIn, presets: PresetLibrary(), secrets: UnreadSecrets())
+            .diagnostics
             .filter { $0.severity == .error && $0.path.description.hasPrefix(path) && !Self.isAboutOthers($0) }
         #expect(wrong.map { "\($0.path): \($0.message)" } == [], "\(text)")
     }
@@ -90,7 +91,7 @@ struct ConfigKeyTests {
 
     private func plan(_ text: String) -> Plan? {
         ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": "version: 1\n\(text)\n"])) { _ in nil }
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: UnreadSecrets()).plan
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: UnreadSecrets()).plan
     }
 
     /// Those that are one value, outside of routes and credentials.

@@ -138,7 +138,7 @@ struct ConfigLoaderTests {
     @Test func anUnsetVariableIsNotReportedTwice() {
         let files = ["/work/gateway.yaml": "version: 1\nroutes: {a: {upstream: \"${X}\", auth: none}}\n"]
         let outcome = ConfigLoader(files: MemoryFiles(files), environment: { _ in nil })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: MemorySecrets())
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: MemorySecrets())
         #expect(outcome.plan == nil)
         #expect(outcome.diagnostics.map(\.message) == ["the environment variable X is not set"])
         #expect(outcome.diagnostics.first?.span == SourceSpan(file: 0, line: 2, column: 25, length: 4))

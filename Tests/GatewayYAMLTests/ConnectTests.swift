@@ -12,7 +12,12 @@ struct ConnectTests {
         let listeners = "listeners: {proxy: [{address: \"127.0.0.1:8082\", \(listener)}]}"
         let files = MemoryFiles(["/work/gateway.yaml": "version: 1\n\(listeners)\n\(Self.routes)"])
         return ConfigLoader(files: files, environment: { _ in nil })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: MemorySecrets(variables: [:]))
+            .plan(
+                at: "gateway.yaml",
+                catalog: .builtIn,
+                presets: PresetLibrary(),
+                secrets: MemorySecrets(variables: [:])
+            )
     }
 
     @Test func unroutedServersMayBeTunnelled() throws {

@@ -40,7 +40,7 @@ struct DamagedConfigTests {
         files.files["/work/gateway.yaml"] = bytes
         let secrets = MemorySecrets(variables: ["TOKEN": "t"])
         let outcome = ConfigLoader(files: files, environment: { secrets.environment($0) })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
         let isRefused = outcome.plan == nil
         #expect(isRefused == outcome.diagnostics.contains { $0.severity == .error })
         return outcome.report(consequence: "refused")

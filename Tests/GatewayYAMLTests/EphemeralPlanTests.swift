@@ -10,7 +10,12 @@ struct EphemeralPlanTests {
         let routes = "routes: {box: {upstream: https://api.box.com, auth: none}}\n"
         let files = MemoryFiles(["/work/gateway.yaml": "version: 1\n\(more)\n\(routes)"])
         let outcome = ConfigLoader(files: files, environment: { _ in nil })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: MemorySecrets(variables: [:]))
+            .plan(
+                at: "gateway.yaml",
+                catalog: .builtIn,
+                presets: PresetLibrary(),
+                secrets: MemorySecrets(variables: [:])
+            )
         return try #require(outcome.plan, "\(outcome.report(consequence: "refused"))").ephemeral(in: folder)
     }
 

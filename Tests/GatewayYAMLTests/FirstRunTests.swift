@@ -12,7 +12,7 @@ struct FirstRunTests {
 
     private func outcome(_ path: String, _ secrets: some SecretSource) -> ConfigOutcome {
         ConfigLoader(files: FolderFiles(folder: Self.root.path), environment: { secrets.environment($0) })
-            .plan(at: path, catalog: .builtIn, secrets: secrets)
+            .plan(at: path, catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
     }
 
     @Test func theFirstRunsConfigurationIsWholeBesideTheSandbox() throws {

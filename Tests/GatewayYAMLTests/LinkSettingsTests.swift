@@ -16,7 +16,7 @@ struct LinkSettingsTests {
             """
         let secrets = MemorySecrets(variables: [:])
         return ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": text]), environment: { secrets.environment($0) })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
     }
 
     private static func report(_ outcome: ConfigOutcome) -> String { outcome.report(consequence: "refused") }

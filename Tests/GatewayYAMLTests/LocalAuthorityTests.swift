@@ -9,7 +9,7 @@ struct LocalAuthorityTests {
         let secrets = MemorySecrets()
         let files = MemoryFiles(["/work/gateway.yaml": "version: 1\n\(text)\n"])
         return ConfigLoader(files: files, environment: { secrets.environment($0) })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
     }
 
     private static let secure = "routes: {box: {upstream: https://api.box.com, auth: none}}\n"

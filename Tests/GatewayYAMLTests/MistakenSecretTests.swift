@@ -9,7 +9,7 @@ struct MistakenSecretTests {
     private func outcome(_ files: [String: String]) -> ConfigOutcome {
         let secrets = MemorySecrets(variables: ["TOKEN": "t"])
         return ConfigLoader(files: MemoryFiles(files), environment: { secrets.environment($0) })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
     }
 
     private func report(_ text: String, including included: String = "") -> String {

@@ -21,7 +21,7 @@ struct PlanChangeTests {
         let files = MemoryFiles(["/work/gateway.yaml": text])
         let secrets = MemorySecrets(variables: ["ONE": secret, "TWO": "secret-2"])
         let outcome = ConfigLoader(files: files, environment: { secrets.environment($0) })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
         let plan = try #require(outcome.plan, "\(outcome.report(consequence: "refused"))")
         return PlanDigest(plan) { bytes in
             String(

@@ -13,7 +13,7 @@ struct PlanTests {
     private func outcome(_ text: String) -> ConfigOutcome {
         let files = MemoryFiles(["/work/gateway.yaml": text])
         return ConfigLoader(files: files, environment: { Self.secrets.environment($0) })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: Self.secrets)
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: Self.secrets)
     }
 
     private func plan(_ text: String) throws -> Plan {

@@ -43,10 +43,9 @@ struct PresetTests {
         #expect(loaded.diagnostics == [])
         let secrets = MemorySecrets(variables: ["OKTA_SECRET": "s3cret", "TENANT": "acme.okta.com"], files: [:])
         let files = MemoryFiles(["/work/gateway.yaml": text].merging(files) { _, new in new })
-        let loader = ConfigLoader(files: files, presets: PresetLibrary(loaded.presets), placeholder: placeholder) {
-            secrets.environment($0)
-        }
-        return loader.plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+        let loader = ConfigLoader(files: files, placeholder: placeholder) { secrets.environment($0) }
+        let presets = PresetLibrary(loaded.presets)
+        return loader.plan(at: "gateway.yaml", catalog: .builtIn, presets: presets, secrets: secrets)
     }
 
     private func report(_ text: String) -> String { outcome(text).report(consequence: "refused") }
@@ -179,25 +178,51 @@ struct PresetTests {
         #expect(report.contains("own.yaml:2: okta: unknown key \"titel\"; did you mean \"title\"?"), "\(report)")
     }
 
-    @Test(arguments: ["/work/presets", "/work/presets/own.yaml"])
-    func presetsThatOthersCanWriteAreNotRead(_ path: String) {
-        let text = "version: 1\npresets: ./presets\nroutes: {a: {upstream: https://a.example, auth: none}}"
+    /// A preset can name a program to run.
+    @Test(arguments: [
+        ("/work/presets", FilePlace.Kind.folder, UInt32(0o777)), ("/work/presets", .folder, 0o1777),
+        ("/work/presets/own.yaml", .file, 0o666),
+    ])
+    func whatEverybodyMayWriteToHasNoPreset(_ path: String, _ kind: FilePlace.Kind, _ mode: UInt32) {
         var files = MemoryFiles([
-            "/work/gateway.yaml": text, "/work/presets/own.yaml": Self.library,
+            "/work/gateway.yaml": "version: 1\npresets: ./presets\n",
+            "/work/presets/own.yaml": """
+            own:
+              title: Own
+              docs: https://wiki.acme.example/own
+              read: unverified
+              credential: {strategy: exec, command: [id]}
+              routes: {api: {upstream: https://own.acme.example}}
+            """,
         ])
-        func loader(_ mode: UInt32, strictModes: Bool = false) -> ConfigLoader {
-            files.places[path] = [FilePlace(path: path, kind: .file, mode: mode, isOnReadOnlyMount: false)]
-            return ConfigLoader(files: files, strictModes: strictModes) { _ in nil }
+        func own() -> (library: PresetLibrary, diagnostics: [ConfigDiagnostic]) {
+            let loader = ConfigLoader(files: files) { _ in nil }
+            return loader.ownPresets(of: loader.load("gateway.yaml"))
         }
-        func report(_ loader: ConfigLoader) -> String {
-            loader.plan(at: "gateway.yaml", catalog: .builtIn, secrets: MemorySecrets()).report(consequence: "refused")
-        }
-        #expect(report(loader(0o644)) == "")
-        #expect(report(loader(0o646)).contains("error: presets: every user of this machine can"))
-        #expect(report(loader(0o664)).contains("warning: presets: its group can"))
-        #expect(report(loader(0o664, strictModes: true)).contains("(refused by --strict-modes)"))
-        if let document = loader(0o646).load("gateway.yaml").document {
-            #expect(loader(0o646).ownPresets(of: document).library.presets == [])
+        #expect(own().library.presets.map(\.name) == ["own"])
+        #expect(own().diagnostics == [])
+        files.places = [path: [FilePlace(path: path, kind: kind, mode: mode, isOnReadOnlyMount: false)]]
+        #expect(own().library.presets == [])
+        #expect(own().diagnostics.map(\.severity) == [.error])
+        #expect(own().diagnostics.map(\.path.description) == ["presets"])
+        #expect(own().diagnostics.map(\.command) == ["chmod o-w \(path)"])
+    }
+
+    @Test func aFolderOfAGroupIsWarnedOfOnce() {
+        let folder = FilePlace(path: "/work", kind: .folder, mode: 0o775, isOnReadOnlyMount: false)
+        var files = MemoryFiles(["/work/gateway.yaml": "version: 1\npresets: ./presets\n"])
+        files.files["/work/presets/own.yaml"] = Array(Self.library.utf8)
+        for path in files.files.keys { files.places[path] = [folder] }
+        for (isStrict, severity) in [(false, ConfigDiagnostic.Severity.warning), (true, .error)] {
+            let loader = ConfigLoader(files: files, strictModes: isStrict) { _ in nil }
+            let outcome = loader.plan(
+                at: "gateway.yaml",
+                catalog: .builtIn,
+                presets: PresetLibrary(),
+                secrets: MemorySecrets()
+            )
+            let modes = outcome.diagnostics.filter { $0.command != nil }
+            #expect(modes.map(\.severity) == [severity])
         }
     }
 
@@ -219,6 +244,28 @@ struct PresetTests {
     }
 
     // MARK: What is written for it
+
+    /// A dollar sign of a person is one in the configuration as well, which replaces `${NAME}`.
+    @Test func whatIsWrittenIsReadAsItWasSaid() throws {
+        let said = "a${HOME}b$$c"
+        let preset = try #require(
+            PresetLoader.load(Array(Self.library.utf8), named: "x").presets.first { $0.name == "okta" }
+        )
+        let entries = PresetEntries(
+            preset,
+            as: "okta",
+            parameters: ["domain": said],
+            upstream: "https://x.example/\(said)"
+        )
+        let url = try FirstConfiguration.Service(url: "https://x.example/$5").entries(as: "other", token: "{env: T}")
+        let lines = entries.text + url.routes.flatMap(\.lines).map { "\($0)\n" }.joined()
+        let loader = ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": lines])) { _ in "EXPANDED" }
+        let loading = loader.load("gateway.yaml")
+        #expect(loading.diagnostics == [])
+        let texts = try #require(loading.document).root.texts
+        #expect(texts.filter { $0 == said }.count == 2)
+        #expect(texts.contains("https://x.example/\(said)") && texts.contains("https://x.example/$5"), "\(texts)")
+    }
 
     @Test func entriesAreAsAPersonWritesThem() throws {
         let preset = try #require(PresetLoader.load(Array(Self.library.utf8), named: "x").presets.first)
@@ -247,5 +294,16 @@ struct PresetTests {
 
                 """
         )
+    }
+}
+
+extension ConfigNode {
+    /// Of all scalars.
+    fileprivate var texts: [String] {
+        switch content {
+        case .scalar(let scalar): [scalar.text]
+        case .sequence(let nodes): nodes.flatMap(\.texts)
+        case .mapping(let entries): entries.flatMap(\.value.texts)
+        }
     }
 }

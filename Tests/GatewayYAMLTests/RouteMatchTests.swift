@@ -9,7 +9,12 @@ struct RouteMatchTests {
     private func outcome(_ routes: String) -> ConfigOutcome {
         let files = MemoryFiles(["/work/gateway.yaml": "version: 1\nroutes:\n\(routes)\n"])
         return ConfigLoader(files: files, environment: { _ in nil })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: MemorySecrets(variables: [:]))
+            .plan(
+                at: "gateway.yaml",
+                catalog: .builtIn,
+                presets: PresetLibrary(),
+                secrets: MemorySecrets(variables: [:])
+            )
     }
 
     private static func route(_ name: String, _ match: String, upstream: String = "https://api.box.com") -> String {

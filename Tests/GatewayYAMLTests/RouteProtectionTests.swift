@@ -9,7 +9,7 @@ struct RouteProtectionTests {
     private func outcome(_ text: String) -> ConfigOutcome {
         let secrets = MemorySecrets(variables: ["TOKEN": "t-secret"])
         return ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": text]), environment: { secrets.environment($0) })
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
     }
 
     private func route(_ settings: String) throws -> (plan: RoutePlan, shown: PlanSummary) {

@@ -35,7 +35,7 @@ struct SchemaTests {
         let recorder = KeyRecorder()
         let span = SourceSpan(file: 0, line: 1, column: 1)
         let node = ConfigNode(.mapping([]), at: span)
-        let file = ConfigDocument.File(name: "", directory: "/", lines: [])
+        let file = ConfigDocument.File(name: "", path: "/gateway.yaml", lines: [])
         let context = ConfigContext(
             document: ConfigDocument(files: [file], root: node),
             secrets: ProbeSecrets(),

@@ -14,7 +14,7 @@ struct StrategyExampleTests {
     @Test(arguments: StrategyCatalog.builtIn.kinds)
     func everyStrategyHasAnExampleThatLoads(_ kind: String) throws {
         let loader = ConfigLoader(files: FolderFiles(folder: Self.folder.path), environment: { _ in "value" })
-        let outcome = loader.plan(at: "\(kind).yaml", catalog: .builtIn, secrets: AnySecret())
+        let outcome = loader.plan(at: "\(kind).yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: AnySecret())
         let warned = outcome.diagnostics.filter { $0.severity == .warning && kind == "oauth2_password" }
         #expect(outcome.diagnostics.map(\.message) == warned.prefix(1).map(\.message))
         let plan = try #require(outcome.plan)
@@ -60,7 +60,9 @@ struct StrategyExampleTests {
     @Test(arguments: StrategyCatalog.builtIn.kinds)
     func everyStrategySaysWhereItAsks(_ kind: String) throws {
         let loader = ConfigLoader(files: FolderFiles(folder: Self.folder.path), environment: { _ in "value" })
-        let plan = try #require(loader.plan(at: "\(kind).yaml", catalog: .builtIn, secrets: AnySecret()).plan)
+        let plan = try #require(
+            loader.plan(at: "\(kind).yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: AnySecret()).plan
+        )
         let endpoints = plan.credentials.flatMap(\.strategy.behavior.authorityEndpoints)
         #expect(Set(endpoints.map { "\($0.origin)\($0.path)" }) == Self.endpoints[kind] ?? [])
         for route in plan.routes where route.upstream.host == "api.box.com" && Self.endpoints[kind] == Self.box {

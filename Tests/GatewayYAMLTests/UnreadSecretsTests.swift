@@ -10,7 +10,7 @@ struct UnreadSecretsTests {
         ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": text]), placeholder: "unset") { name in
             name == "REGION" ? "eu" : nil
         }
-        .plan(at: "gateway.yaml", catalog: .builtIn, secrets: UnreadSecrets())
+        .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: UnreadSecrets())
         .report(consequence: "refused")
     }
 
@@ -77,7 +77,7 @@ struct UnreadSecretsTests {
         let place = FilePlace(path: "/work/gateway.yaml", kind: .file, mode: 0o664, isOnReadOnlyMount: false)
         files.places["/work/gateway.yaml"] = [place]
         let report = ConfigLoader(files: files, placeholder: "unset", strictModes: strictModes) { _ in nil }
-            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: UnreadSecrets()).report
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: UnreadSecrets()).report
         #expect((report.errors, report.warnings) == (errors, warnings))
         #expect(report.isValid == !strictModes)
         #expect(report.diagnostics.map(\.file) == ["gateway.yaml"])

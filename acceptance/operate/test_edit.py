@@ -90,6 +90,17 @@ def test_what_would_be_no_valid_configuration_is_not_written(tmp_path):
     assert command("remove", "b", "--yes", cwd=tmp_path).returncode == 0, "what is wrong can be removed"
 
 
+def test_a_file_that_is_included_twice_takes_no_other_ones_place(tmp_path):
+    write(tmp_path, "version: 1\ninclude: [empty.yaml, empty.yaml, one.yaml, two.yaml]\n")
+    write(tmp_path, "{}\n", "empty.yaml")
+    one = write(tmp_path, 'routes:\n  a: {upstream: "http://127.0.0.1:9", auth: none}\n  b: {upstream: "http://127.0.0.1:9", auth: none}\n', "one.yaml")
+    two = write(tmp_path, 'routes:\n  c: {upstream: "http://127.0.0.1:9", auth: none}\n', "two.yaml")
+    before = two.read_text()
+    result = command("remove", "a", "--yes", cwd=tmp_path)
+    assert result.returncode == 0 and "Wrote one.yaml." in result.stdout, result
+    assert "  a:" not in one.read_text() and "  b:" in one.read_text() and two.read_text() == before
+
+
 def test_the_entry_may_stand_in_an_included_file_behind_a_link(tmp_path):
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "real").mkdir()

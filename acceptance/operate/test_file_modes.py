@@ -74,6 +74,40 @@ def test_no_program_of_a_refused_file_is_run(gateway):
     assert not trace.exists()
 
 
+OWN_PRESET = """\
+own:
+  title: One of our own
+  docs: https://wiki.acme.example/own
+  read: unverified
+  credential: {{strategy: exec, command: [touch, "{trace}"]}}
+  routes: {{api: {{upstream: "https://own.acme.example"}}}}
+"""
+
+
+@pytest.mark.parametrize("name", ["presets", "presets/own.yaml"])
+def test_no_preset_is_taken_from_where_every_user_may_write(gateway, name):
+    trace = gateway.folder / "trace"
+    folder = gateway.folder / "presets"
+    folder.mkdir()
+    folder.chmod(0o755)
+    (folder / "own.yaml").write_text(OWN_PRESET.format(trace=trace))
+    (folder / "own.yaml").chmod(0o644)
+    gateway.configure({"presets": "./presets", "routes": {"own": {"preset": "own"}}})
+    assert gateway.run("check", "--strict-modes").returncode == 0
+    path = gateway.folder / name
+    path.chmod(path.stat().st_mode | 0o020)
+    warned, strict = gateway.run("check"), gateway.run("check", "--strict-modes")
+    assert warned.returncode == 0 and "warning: presets: its group can" in warned.stderr, warned
+    assert strict.returncode == 3, strict
+    path.chmod(path.stat().st_mode | 0o002)
+    for arguments in (("check",), ("check", "--acquire"), ("run",)):
+        result = gateway.run(*arguments)
+        assert result.returncode == 3, result
+        assert "error: presets: every user of this machine can" in result.stderr, result
+        assert f"chmod o-w {path}\n" in result.stderr, result
+    assert not trace.exists()
+
+
 def test_a_sticky_folder_is_as_good_as_its_files(gateway):
     gateway.folder.chmod(0o1777)
     assert gateway.run("check").returncode == 0

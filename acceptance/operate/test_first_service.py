@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import shutil
+import socket
 import stat
 
 import pytest
@@ -139,6 +140,38 @@ def test_where_a_secret_comes_from_can_be_said(folder, port, source, written):
     assert f"token: {written}\n" in (folder / "gateway.yaml").read_text()
 
 
+@pytest.mark.parametrize("subcommand", ["add", "init"])
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("env:MY_KEY", "Set MY_KEY where the gateway starts: A "),
+        ("file:missing.txt", "The gateway cannot read missing.txt. Put this into it: A "),
+        ("systemd:key", "Add LoadCredential=key:FILE to the unit of the gateway: A "),
+    ],
+)
+def test_a_secret_that_is_not_there_is_said(folder, service, subcommand, source, said):
+    if subcommand == "init":
+        (folder / "gateway.yaml").unlink()
+    result = command(subcommand, "openai", "--upstream", service.url, "--secret", source, cwd=folder, input="", MY_KEY=None)
+    assert result.returncode == 0 and result.stdout.count(said) == 1 and result.stderr == "", result
+    assert service.count() == 0
+
+
+def test_why_the_service_is_not_asked_is_said(folder, port, service):
+    text = CONFIG + f'  other: {{upstream: "{service.url}", auth: {{strategy: bearer, token: {{env: OTHER}}}}}}\n'
+    (folder / "gateway.yaml").write_text(text)
+    result = add(folder, "acme", "--with", f"port={port}", ACME_TOKEN=CANARY, OTHER=None)
+    assert result.returncode == 0 and "OTHER" in result.stderr and "the service was not asked" in result.stderr, result
+    assert service.count() == 0
+
+
+def test_a_dollar_sign_is_not_replaced_later(folder, service):
+    (folder / "a${HOME}b").write_text(CANARY)
+    (folder / "a${HOME}b").chmod(0o600)
+    result = add(folder, "github", "--upstream", service.url, "--secret", "file:./a${HOME}b")
+    assert result.returncode == 0 and "the credential is that of ada" in result.stdout, result
+
+
 def test_a_server_of_ones_own_stands_in(folder, service):
     """Only the first route: the others would still lead to the real service."""
     result = add(folder, "github", "--upstream", service.url, "--secret", "env:ACME_TOKEN", ACME_TOKEN=CANARY)
@@ -255,6 +288,24 @@ def test_doctor_says_whose_credential_it_is(folder, port):
     assert "Bring another secret for acme" in bad.stdout
     offline = command("doctor", "--offline", cwd=folder, ACME_TOKEN=CANARY)
     assert "GET /user" not in offline.stdout, offline
+
+
+def test_doctor_says_that_it_could_not_ask(folder, port):
+    assert add(folder, "acme", "--with", f"port={port}").returncode == 0
+    result = command("doctor", cwd=folder, ACME_TOKEN=CANARY, TMPDIR=str(folder / "not-there"))
+    assert "services" in result.stdout and "could not be asked" in result.stdout, result
+    assert "authgateway check --acquire" in result.stdout, result
+
+
+@pytest.mark.slow
+def test_doctor_says_that_services_took_too_long(folder):
+    """More of them than are asked at a time, and none answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        route = f'{{upstream: "http://127.0.0.1:{silent.getsockname()[1]}", auth: {{strategy: bearer, token: {{env: ACME_TOKEN}}}}, whoami: /user}}'
+        routes = "".join(f"  r{index}: {route}\n" for index in range(17))
+        (folder / "gateway.yaml").write_text(CONFIG + routes)
+        result = command("doctor", cwd=folder, ACME_TOKEN=CANARY, timeout=90)
+    assert "did not answer within 30s" in result.stdout and "route r1" not in result.stdout, result
 
 
 def test_a_locked_credential_asks_nothing(make_gateway, service):

@@ -24,7 +24,8 @@ package struct EditedFile: Sendable {
     }
 
     /// Readers see the old content or the new one, after a crash too. Mode and owner stay as they are. The lock is held from
-    /// the comparison to the rename: of two commands at once, the second one finds the file changed.
+    /// the comparison to the rename: of two commands at once, the second one finds the file changed. What a crash has left
+    /// beside the file is removed.
     ///
     /// - Throws: Also when the file is another one than was read, or was written since.
     package func replace(with content: [UInt8]) throws(PrivateFile.Failure) {
@@ -32,14 +33,18 @@ package struct EditedFile: Sendable {
         do throws(FileLock.Failure) { lock = try FileLock(target) } catch { throw Self.failure(error) }
         defer { withExtendedLifetime(lock) {} }
         guard let status = FileStatus.of(target), FileVersion(target) == version else { throw Self.changed }
-        let temporary = Self.temporary(for: target)
+        // A killed command left a copy of the configuration.
+        PrivateFile.removeLeftovers(of: Self.hidden(target))
+        let temporary = PrivateFile.temporary(for: Self.hidden(target))
         let file = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard file >= 0 else { throw PrivateFile.Failure(code: errno) }
         do throws(PrivateFile.Failure) {
             defer { close(file) }
             try Self.fill(file, with: content, like: status)
             guard FileVersion(target) == version else { throw Self.changed }
-            guard unsafe rename(temporary, target) == 0 else { throw PrivateFile.Failure(code: errno) }
+            guard unsafe rename(temporary, target) == 0 else {
+                throw errno == ENOENT ? Self.changed : PrivateFile.Failure(code: errno)
+            }
         } catch {
             _ = PrivateFile.remove(temporary)
             throw error
@@ -68,10 +73,9 @@ package struct EditedFile: Sendable {
         else { throw PrivateFile.Failure(code: errno) }
     }
 
-    /// With a dot in front, so that no `include: conf.d/*` takes it for a part of the configuration.
-    private static func temporary(for path: String) -> String {
+    /// With a dot in front, so that no `include: conf.d/*` takes what is beside it for a part of the configuration.
+    private static func hidden(_ path: String) -> String {
         let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
-        let random = (0..<4).map { _ in String(UInt32.random(in: .min ... .max), radix: 36) }.joined()
-        return "\(path[..<slash]).\(path[slash...]).\(random).tmp"
+        return "\(path[..<slash]).\(path[slash...])"
     }
 }

@@ -52,7 +52,8 @@ package enum PrivateFile {
         return isNew
     }
 
-    private static func temporary(for path: String) -> String { "\(path).\(UUID().uuidString).new" }
+    /// What a file is written to before it is put into the place of `path`.
+    static func temporary(for path: String) -> String { "\(path).\(UUID().uuidString).new" }
 
     /// Whether a file of this name is what a crash has left of ``create(_:content:)`` of another.
     package static func isTemporary(_ name: String, of other: String) -> Bool {
@@ -75,7 +76,7 @@ package enum PrivateFile {
     /// time.
     package static func removeLeftovers(of path: String) {
         let start = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
-        for name in names(beside: path) where name.hasPrefix(path[start...] + ".") && name.hasSuffix(".new") {
+        for name in names(beside: path) where isTemporary(name, of: String(path[start...])) {
             _ = remove(path[..<start] + name)
         }
     }

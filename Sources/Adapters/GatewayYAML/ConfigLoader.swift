@@ -10,32 +10,29 @@ package struct ConfigLoader: Sendable {
         package let diagnostics: [ConfigDiagnostic]
         /// What must not be shown with them, nor with what is found later.
         package let secretSpans: Set<SourceSpan>
+        /// What ``diagnostics`` say of files and folders that others may write to.
+        let modes: Set<FileModeRule.Finding>
     }
 
     private static let maximumFiles = 256
 
     let files: any ConfigFileSource
-    /// What `preset` can name, without a folder of one's own.
-    let presets: PresetLibrary
     private let environment: @Sendable (String) -> String?
     private let placeholder: String?
     let strictModes: Bool
     private let loader = YAMLLoader()
 
     /// - Parameters:
-    ///   - presets: What `preset` can name.
     ///   - placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
     ///   - strictModes: Files and folders that their group may write to are errors, not warnings.
     ///   - environment: What `${NAME}` looks up.
     package init(
         files: any ConfigFileSource,
-        presets: PresetLibrary = PresetLibrary(),
         placeholder: String? = nil,
         strictModes: Bool = false,
         environment: @escaping @Sendable (String) -> String?
     ) {
         self.files = files
-        self.presets = presets
         self.placeholder = placeholder
         self.strictModes = strictModes
         self.environment = environment
@@ -75,11 +72,12 @@ package struct ConfigLoader: Sendable {
             document: ConfigDocument(files: state.files, root: root),
             files: state.files,
             diagnostics: state.diagnostics,
-            secretSpans: state.secretSpans
+            secretSpans: state.secretSpans,
+            modes: state.modes
         )
     }
 
-    private struct State {
+    struct State {
         var files: [ConfigDocument.File] = []
         var diagnostics: [ConfigDiagnostic] = []
         var secretSpans: Set<SourceSpan> = []
@@ -92,7 +90,13 @@ package struct ConfigLoader: Sendable {
         }
 
         func failed() -> Loading {
-            Loading(document: nil, files: files, diagnostics: diagnostics.inFileOrder, secretSpans: secretSpans)
+            Loading(
+                document: nil,
+                files: files,
+                diagnostics: diagnostics.inFileOrder,
+                secretSpans: secretSpans,
+                modes: modes
+            )
         }
     }
 
@@ -106,25 +110,20 @@ package struct ConfigLoader: Sendable {
         let absolute = files.absolutePath(path)
         let index = state.files.count
         let start = included ?? SourceSpan(file: index, line: 1, column: 1)
-        guard checkModes(files.places(on: absolute), at: start, into: &state) else {
-            // Nothing of it is read: it could name programs to run.
-            if included == nil { state.files.append(ConfigDocument.File(name: name, directory: "", lines: [])) }
-            return nil
-        }
-        let bytes: [UInt8]
+        let bytes: [UInt8]?
         do throws(ConfigFileError) {
-            bytes = try files.read(absolute, limit: loader.limits.bytes + 1)
+            bytes = try readTrusted(absolute, at: start, into: &state)
         } catch {
-            if included == nil {
-                state.files.append(ConfigDocument.File(name: name, directory: "", lines: []))
-            }
             state.isComplete = false
             state.report(included == nil ? error.messageOfMainFile : "\(name): \(error.message)", at: start)
+            bytes = nil
+        }
+        guard let bytes else {
+            if included == nil { state.files.append(ConfigDocument.File(name: name, path: absolute, lines: [])) }
             return nil
         }
         let text = loader.load(bytes, file: index)
-        let folder = Self.folder(of: absolute)
-        state.files.append(ConfigDocument.File(name: name, directory: folder, lines: text.lines))
+        state.files.append(ConfigDocument.File(name: name, path: absolute, lines: text.lines))
         state.diagnostics += text.diagnostics
         guard let root = text.root else {
             state.secretSpans.formUnion(UnreadLines(text.lines).hidden(from: text.diagnostics))
@@ -141,14 +140,47 @@ package struct ConfigLoader: Sendable {
         return root
     }
 
-    /// - Returns: false when another user could have written what would be read.
-    private func checkModes(_ places: [FilePlace], at span: SourceSpan, into state: inout State) -> Bool {
+    // MARK: Trust
+
+    /// Every file of a configuration is read by this, presets included: each can name programs to run.
+    ///
+    /// - Returns: nil when another user could have written it, which is reported. Nothing of it is read then.
+    func readTrusted(
+        _ absolute: String,
+        at span: SourceSpan,
+        path: ConfigPath = .root,
+        into state: inout State
+    ) throws(ConfigFileError) -> [UInt8]? {
+        guard isTrusted(files.places(on: absolute), at: span, path: path, into: &state) else { return nil }
+        return try files.read(absolute, limit: loader.limits.bytes + 1)
+    }
+
+    /// The names in a folder of which every file with a fitting name is read.
+    ///
+    /// - Returns: nil when another user could have put a file there, which is reported.
+    func trustedNames(
+        in folder: String,
+        at span: SourceSpan,
+        path: ConfigPath = .root,
+        into state: inout State
+    ) -> [String]? {
+        var places = files.places(on: folder)
+        if let last = places.indices.last { places[last].kind = .listedFolder }
+        return isTrusted(places, at: span, path: path, into: &state) ? files.names(in: folder) : nil
+    }
+
+    private func isTrusted(
+        _ places: [FilePlace],
+        at span: SourceSpan,
+        path: ConfigPath,
+        into state: inout State
+    ) -> Bool {
         var isTrusted = true
         for place in places {
             guard let finding = FileModeRule.finding(of: place, isStrict: strictModes) else { continue }
             if finding.severity == .error { (isTrusted, state.isComplete) = (false, false) }
             guard state.modes.insert(finding).inserted else { continue }
-            var diagnostic = ConfigDiagnostic(finding.severity, finding.message, at: span)
+            var diagnostic = ConfigDiagnostic(finding.severity, finding.message, at: span, path: path)
             diagnostic.command = finding.command
             state.diagnostics.append(diagnostic)
         }
@@ -204,23 +236,15 @@ package struct ConfigLoader: Sendable {
             return []
         }
         // Absolute when the pattern begins with a slash, else relative to the main file.
-        let base = pattern.hasPrefix("/") ? folder + "/" : Self.joined(Self.folder(of: main), folder)
+        let base = pattern.hasPrefix("/") ? folder + "/" : Self.joined(ConfigDocument.File.folder(of: main), folder)
         guard last.contains("*") || last.contains("?") else { return [(base + last, base + last)] }
         let itself = files.absolutePath(main)
-        let prefix = pattern.hasPrefix("/") ? base : Self.joined(Self.folder(of: itself), folder)
-        var places = files.places(on: prefix)
-        if let last = places.indices.last { places[last].kind = .listedFolder }
-        guard checkModes(places, at: inclusion.span, into: &state) else { return [] }
-        return files.names(in: prefix)
-            .filter { !$0.hasPrefix(".") && Wildcard.matches(Array($0.utf8), Array(last.utf8)) }
+        let prefix = pattern.hasPrefix("/") ? base : Self.joined(ConfigDocument.File.folder(of: itself), folder)
+        guard let names = trustedNames(in: prefix, at: inclusion.span, into: &state) else { return [] }
+        return names.filter { !$0.hasPrefix(".") && Wildcard.matches(Array($0.utf8), Array(last.utf8)) }
             .sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
             .filter { prefix + $0 != itself }
             .map { (prefix + $0, base + $0) }
-    }
-
-    private static func folder(of path: String) -> String {
-        guard let slash = path.lastIndex(of: "/") else { return "" }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 
     /// A prefix that a name can be put behind: empty, or with a slash at the end.

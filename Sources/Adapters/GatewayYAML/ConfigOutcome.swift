@@ -5,6 +5,8 @@ package struct ConfigOutcome: Sendable {
     package let plan: Plan?
     /// In file order.
     package let diagnostics: [ConfigDiagnostic]
+    /// What `preset` can name.
+    package let presets: PresetLibrary
     fileprivate let files: [ConfigDocument.File]
     /// What must not be shown of the files.
     package let secretSpans: Set<SourceSpan>
@@ -24,24 +26,42 @@ package struct ConfigOutcome: Sendable {
 
 extension ConfigLoader {
     /// Text to plan in one go: all problems of all files are in the outcome.
-    package func plan(at path: String, catalog: StrategyCatalog, secrets: any SecretSource) -> ConfigOutcome {
-        let loading = load(path)
+    ///
+    /// - Parameter presets: What `preset` can name, without a folder of one's own.
+    package func plan(
+        at path: String,
+        catalog: StrategyCatalog,
+        presets: PresetLibrary,
+        secrets: any SecretSource
+    ) -> ConfigOutcome {
+        plan(of: load(path), catalog: catalog, presets: presets, secrets: secrets)
+    }
+
+    /// The same of text that is loaded.
+    package func plan(
+        of loading: Loading,
+        catalog: StrategyCatalog,
+        presets: PresetLibrary,
+        secrets: any SecretSource
+    ) -> ConfigOutcome {
         guard let document = loading.document else {
             let renderer = DiagnosticRenderer(files: loading.files, hiding: loading.secretSpans)
             return ConfigOutcome(
                 plan: nil,
                 diagnostics: loading.diagnostics,
+                presets: presets,
                 files: loading.files,
                 secretSpans: loading.secretSpans,
                 renderer: renderer
             )
         }
-        let own = ownPresets(of: document, after: loading.diagnostics)
+        let own = ownPresets(of: loading)
+        let presets = presets.overridden(by: own.library)
         let decoding = PlanDecoder.decode(
             document,
             after: loading.diagnostics + own.diagnostics,
             catalog: catalog,
-            presets: presets.overridden(by: own.library),
+            presets: presets,
             secrets: secrets
         )
         let hidden = loading.secretSpans.union(decoding.secretSpans)
@@ -49,6 +69,7 @@ extension ConfigLoader {
         return ConfigOutcome(
             plan: decoding.plan,
             diagnostics: decoding.diagnostics,
+            presets: presets,
             files: loading.files,
             secretSpans: hidden,
             renderer: renderer

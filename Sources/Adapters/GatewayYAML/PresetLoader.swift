@@ -10,7 +10,7 @@ package enum PresetLoader {
     ) -> (presets: [Preset], diagnostics: [ConfigDiagnostic]) {
         let text = YAMLLoader().load(bytes, file: file)
         guard let root = text.root else { return ([], text.diagnostics) }
-        let file = ConfigDocument.File(name: name, directory: "", lines: text.lines)
+        let file = ConfigDocument.File(name: name, path: "", lines: text.lines)
         let document = ConfigDocument(files: [file], root: root)
         let context = ConfigContext(document: document, secrets: UnreadSecrets())
         let presets = PresetDecoder.decode(root, context: context)
@@ -19,65 +19,59 @@ package enum PresetLoader {
 }
 
 extension ConfigLoader {
+    private static let maximumPresetFiles = 256
+
     /// The presets of the folder that the configuration names.
     ///
-    /// A mistake in one of them is reported at `presets`, with the file and line in the message. Files that other users could have
-    /// written are not read: a preset says where a secret goes.
-    /// - Parameter known: What was reported before is not reported again.
-    package func ownPresets(
-        of document: ConfigDocument,
-        after known: [ConfigDiagnostic] = []
-    ) -> (library: PresetLibrary, diagnostics: [ConfigDiagnostic]) {
-        guard case .mapping(let entries) = document.root.content,
+    /// A mistake in one of them is reported at `presets`, with the file and line in the message.
+    package func ownPresets(of loading: Loading) -> (library: PresetLibrary, diagnostics: [ConfigDiagnostic]) {
+        guard let document = loading.document, case .mapping(let entries) = document.root.content,
             let entry = entries.first(where: { $0.key == "presets" }),
             case .scalar(let scalar) = entry.value.content, !scalar.isNull
         else { return (PresetLibrary(), []) }
         let context = ConfigContext(document: document, secrets: UnreadSecrets())
         let folder = context.resolve(scalar.text, at: entry.value.span)
-        var reading = PresetFolderReading(files: files, strictModes: strictModes, span: entry.value.span, known: known)
-        reading.read(folder)
-        return (PresetLibrary(reading.presets), reading.diagnostics)
+        var reading = PresetReading(span: entry.value.span, state: State(modes: loading.modes))
+        readPresets(in: folder, into: &reading)
+        return (PresetLibrary(reading.presets), reading.state.diagnostics)
+    }
+
+    private func readPresets(in folder: String, into reading: inout PresetReading) {
+        let all = trustedNames(in: folder, at: reading.span, path: PresetReading.path, into: &reading.state)
+        guard let names = all?.filter({ $0.hasSuffix(".yaml") && !$0.hasPrefix(".") }).sorted() else { return }
+        if names.isEmpty { reading.report("the folder has no *.yaml file, or cannot be read") }
+        if names.count > Self.maximumPresetFiles { reading.report("more than \(Self.maximumPresetFiles) files") }
+        for name in names.prefix(Self.maximumPresetFiles) {
+            do throws(ConfigFileError) {
+                let file = "\(folder)/\(name)"
+                let bytes = try readTrusted(file, at: reading.span, path: PresetReading.path, into: &reading.state)
+                if let bytes { reading.add(bytes, named: name) }
+            } catch {
+                reading.report("\(name): \(error.message)")
+            }
+        }
     }
 }
 
-/// Reads a folder of presets.
-private struct PresetFolderReading {
-    private static let maximumFiles = 256
+/// What was read of a folder of presets so far.
+private struct PresetReading {
+    static let path = ConfigPath.root.appending("presets")
 
-    let files: any ConfigFileSource
-    let strictModes: Bool
-    /// Of the folder's name in the configuration.
+    /// Where the configuration names the folder.
     let span: SourceSpan
-    let known: [ConfigDiagnostic]
+    var state: ConfigLoader.State
     private(set) var presets: [Preset] = []
-    private(set) var diagnostics: [ConfigDiagnostic] = []
 
-    init(files: any ConfigFileSource, strictModes: Bool, span: SourceSpan, known: [ConfigDiagnostic]) {
-        self.files = files
-        self.strictModes = strictModes
+    init(span: SourceSpan, state: ConfigLoader.State) {
         self.span = span
-        self.known = known
+        self.state = state
     }
 
-    mutating func read(_ folder: String) {
-        var places = files.places(on: folder)
-        if let last = places.indices.last { places[last].kind = .listedFolder }
-        guard isTrusted(places) else { return }
-        let names = files.names(in: folder).filter { $0.hasSuffix(".yaml") && !$0.hasPrefix(".") }.sorted()
-        if names.isEmpty { report("the folder has no *.yaml file, or cannot be read") }
-        if names.count > Self.maximumFiles { report("more than \(Self.maximumFiles) files") }
-        for name in names.prefix(Self.maximumFiles) where isTrusted(files.places(on: "\(folder)/\(name)")) {
-            readFile(name, in: folder)
-        }
+    mutating func report(_ message: String, _ severity: ConfigDiagnostic.Severity = .error) {
+        state.diagnostics.append(ConfigDiagnostic(severity, message, at: span, path: Self.path))
     }
 
-    private mutating func readFile(_ name: String, in folder: String) {
-        let bytes: [UInt8]
-        do throws(ConfigFileError) {
-            bytes = try files.read("\(folder)/\(name)", limit: YAMLLoader().limits.bytes + 1)
-        } catch {
-            return report("\(name): \(error.message)")
-        }
+    mutating func add(_ bytes: [UInt8], named name: String) {
         let loaded = PresetLoader.load(bytes, named: name)
         for diagnostic in loaded.diagnostics {
             let key = diagnostic.path.description.isEmpty ? "" : "\(diagnostic.path): "
@@ -87,24 +81,5 @@ private struct PresetFolderReading {
             report("\(name): the preset \(preset.name) is in another file, too")
         }
         presets += loaded.presets
-    }
-
-    /// - Returns: false when another user could have written what would be read.
-    private mutating func isTrusted(_ places: [FilePlace]) -> Bool {
-        let findings = places.compactMap { FileModeRule.finding(of: $0, isStrict: strictModes) }
-        for finding in findings { report(finding.message, finding.severity, command: finding.command) }
-        return !findings.contains { $0.severity == .error }
-    }
-
-    private mutating func report(
-        _ message: String,
-        _ severity: ConfigDiagnostic.Severity = .error,
-        command: String? = nil
-    ) {
-        guard !(known + diagnostics).contains(where: { $0.message == message }) else { return }
-        let path = ConfigPath.root.appending("presets")
-        var diagnostic = ConfigDiagnostic(severity, message, at: span, path: path)
-        diagnostic.command = command
-        diagnostics.append(diagnostic)
     }
 }

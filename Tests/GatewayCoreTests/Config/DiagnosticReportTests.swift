@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Diagnostic report", .timeLimit(.minutes(5)))
 struct DiagnosticReportTests {
-    private static let files = [ConfigDocument.File(name: "gateway.yaml", directory: "/", lines: [])]
+    private static let files = [ConfigDocument.File(name: "gateway.yaml", path: "/gateway.yaml", lines: [])]
 
     private func json(_ report: DiagnosticReport) throws -> JSONValue {
         try #require(JSONValue(Array(JSONEncoder().encode(report))))

@@ -84,7 +84,7 @@ struct DoctorRuleTests {
         let span = SourceSpan(file: 0, line: 3, column: 7)
         var writable = ConfigDiagnostic(mode.severity, mode.message, at: span)
         writable.command = mode.command
-        let file = ConfigDocument.File(name: "g.yaml", directory: "/etc", lines: [])
+        let file = ConfigDocument.File(name: "g.yaml", path: "/etc/g.yaml", lines: [])
         let report = DiagnosticReport([writable, ConfigDiagnostic(.error, "no such key", at: span)], files: [file])
         let found = ConfigurationRule.findings(of: report, problem: nil, file: "g.yaml", counts: nil)
         #expect(found.map(\.group) == [.files, .configuration, .configuration])
@@ -105,6 +105,15 @@ struct DoctorRuleTests {
         #expect(StorageRule.audit(.intact(rows: 7), "/a").text.contains("newest 7 events"))
         #expect(StorageRule.audit(.unusable("locked"), "/a").level == .error)
         #expect(StorageRule.store(.notAsked, "helper").level == .skipped)
+    }
+
+    // MARK: Services
+
+    @Test func servicesThatWereNotAskedAreAWarning() {
+        let finding = WhoAmIRule.unknown("they did not answer within 30s", file: "g.yaml")
+        #expect(finding.level == .warning && finding.group == .credentials)
+        #expect(finding.subject == "services" && finding.text.contains("30s"))
+        #expect(finding.command == "authgateway check --acquire g.yaml")
     }
 
     // MARK: Report

@@ -25,19 +25,28 @@ package struct AddOperation: Sendable {
             throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
         }
         let editor = try ConfigurationEditor(path)
-        let preset = try PresetOperation.preset(presetName, configuration: path)
+        let preset = try PresetOperation.preset(presetName, in: editor.presets)
         try requireFree(preset, editor)
         var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
-        let entries = try options.entries(of: preset, asks: !isDry, files: &files)
+        let name = try options.name(or: preset.name)
+        let values = try options.values(of: preset, asks: !isDry)
+        let secrets = try options.secrets(of: preset.needs, for: name, asks: !isDry, files: &files)
+        let entries = try options.entries(of: preset, values: values, secrets: secrets)
         try Self.append(entries, to: editor)
         let outcome = EditOutcome(editor, at: path)
         guard !isDry else {
             try outcome.preview()
             return "Nothing was written.\n"
         }
-        var text = try await outcome.apply(isConfirmed: true, with: files)
-        text += PresetAdvice(preset, entries: entries).text
-        return asks ? text + (try await Self.whoami(path, of: entries)) : text
+        let written = try await outcome.apply(isConfirmed: true, with: files)
+        let advice = PresetAdvice(secrets, configuration: path, note: preset.note)
+        let text = written.text + (written.gateway == .serves ? advice.notes : advice.text)
+        // A gateway that refuses the file has said why, and the advice says what a secret lacks.
+        guard asks, written.gateway != .refuses else { return text }
+        guard advice.missing.isEmpty else {
+            return written.gateway == .serves ? text + "The service was not asked: its secret is not set here.\n" : text
+        }
+        return text + (try await Self.whoami(path, of: entries))
     }
 
     /// Before anything is asked.
@@ -57,10 +66,16 @@ package struct AddOperation: Sendable {
         for route in entries.routes { try editor.append(.init(route.name, value: route.lines), to: "routes") }
     }
 
-    /// Empty where a secret is not there yet, and where the preset asks nothing.
+    /// Empty where the preset asks nothing, and where the configuration cannot be read here, which is said.
     private static func whoami(_ path: String, of entries: PresetEntries) async throws(CommandFailure) -> String {
-        // Why it cannot be read has been said: a variable is not set.
-        guard let plan = try? ConfigurationFile(path: path, consequence: "nothing was asked").plan else { return "" }
+        let plan: Plan
+        do throws(CommandFailure) {
+            plan = try ConfigurationFile(path: path, consequence: "the service was not asked").plan
+        } catch {
+            // What was asked for is done.
+            Console.writeError(error.description)
+            return ""
+        }
         let names = entries.routes.map(\.name)
         let credentials = Set(plan.routes.filter { names.contains($0.name) }.compactMap(\.credential))
         let usable = credentials.filter { plan.credentials[$0].canBeUsedElsewhere }

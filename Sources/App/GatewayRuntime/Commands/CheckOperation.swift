@@ -1,6 +1,5 @@
 import GatewayCore
 import GatewayProxy
-import GatewayStrategies
 import GatewayYAML
 
 /// What `check` does: finds every mistake of a configuration, and starts and creates nothing.
@@ -49,18 +48,11 @@ package struct CheckOperation: Sendable {
         let files = RecordingConfigFiles()
         // A program with a `ttl` is asked once, as `run` does it.
         let secrets = RecordingSecretSource(SystemSecretSource(), in: files, remembering: [:])
-        return ConfigLoader(files: files, presets: .builtIn, strictModes: strictModes) { secrets.environment($0) }
-            .plan(at: path, catalog: .builtIn, secrets: secrets)
+        return ConfigLoader.running(files, secrets, strictModes: strictModes).plan(at: path, secrets: secrets)
     }
 
-    /// A variable that is set counts; one that is not has a value that nothing is said about.
     private func readWithoutSecrets() -> ConfigOutcome {
-        let variables = SystemSecretSource()
-        let files = SystemConfigFiles()
-        let loader = ConfigLoader(files: files, presets: .builtIn, placeholder: "unset", strictModes: strictModes) {
-            variables.environment($0)
-        }
-        return loader.plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+        ConfigLoader.unread(SystemConfigFiles(), strictModes: strictModes).plan(at: path, secrets: UnreadSecrets())
     }
 
     /// Certificates and keys, which the configuration only names.

@@ -4,6 +4,20 @@ import GatewayYAML
 
 /// What every command that edits the configuration does in the end: shows, checks, asks, writes, and says what is next.
 package struct EditOutcome: Sendable {
+    package struct Written: Sendable {
+        /// What a running gateway makes of the new configuration.
+        package enum Gateway: Sendable {
+            case serves
+            case refuses
+            /// None was found, or it did not answer.
+            case unknown
+        }
+
+        /// What was written, and what a running gateway makes of it.
+        package let text: String
+        package let gateway: Gateway
+    }
+
     private let editor: ConfigurationEditor
     private let path: String
 
@@ -22,13 +36,12 @@ package struct EditOutcome: Sendable {
     /// - Parameters:
     ///   - isConfirmed: Writes without a question.
     ///   - secrets: Files that the new configuration names. They stay only if it is written.
-    /// - Returns: What was written, and what a running gateway makes of it.
     func apply(
         isConfirmed: Bool,
         with secrets: SecretFiles? = nil
-    ) async throws(CommandFailure) -> String {
+    ) async throws(CommandFailure) -> Written {
         let difference = editor.difference
-        guard !difference.isEmpty else { return "Nothing to change.\n" }
+        guard !difference.isEmpty else { return Written(text: "Nothing to change.\n", gateway: .unknown) }
         Console.write(difference)
         Console.writeError(try editor.check())
         let files = editor.changedFiles.map(LogText.clean).joined(separator: ", ")
@@ -38,25 +51,26 @@ package struct EditOutcome: Sendable {
         } else {
             try editor.write()
         }
-        return "Wrote \(files).\n\(await reloaded())"
+        let (text, gateway) = await reloaded()
+        return Written(text: "Wrote \(files).\n\(text)", gateway: gateway)
     }
 
     /// A gateway that was started elsewhere may lack a variable that this command has.
-    private func reloaded() async -> String {
+    private func reloaded() async -> (String, Written.Gateway) {
         let file = FileIdentity(path)
         let running = RunningGateways(environment: Console.environment).all().first { gateway in
             file != nil && FileIdentity(gateway.configuration) == file
         }
         guard let running else {
-            return "No gateway was found that runs with it. A running one reads the file again by itself.\n"
+            return ("No gateway that runs with this file was found. A running one reads it again by itself.\n", .unknown)
         }
         let name = "The running gateway (process \(running.process))"
         guard let report = try? await OperatorCommands.client(configuration: path).reload() else {
-            return "\(name) reads it again by itself, within seconds.\n"
+            return ("\(name) reads it again by itself, within seconds.\n", .unknown)
         }
         guard report.outcome == .loaded else {
-            return "\(name) did not load it:\n\(report.problems)\n"
+            return ("\(name) did not load it:\n\(report.problems)\n", .refuses)
         }
-        return "\(name) serves it now.\n"
+        return ("\(name) serves it now.\n", .serves)
     }
 }

@@ -30,8 +30,8 @@ package struct ImportOperation: Sendable {
         for entry in entries { try editor.append(.init(entry.name, value: entry.route), to: "routes") }
         Console.writeError(notes)
         for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
-        let text = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed, with: files)
-        return text + entries.map { owner(of: $0, in: files.directory) }.joined()
+        let written = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed, with: files)
+        return written.text + entries.map { owner(of: $0, in: files.directory) }.joined()
     }
 
     private func narrowed(_ services: [ImportedService], _ notes: String) throws(CommandFailure) -> [ImportedService] {

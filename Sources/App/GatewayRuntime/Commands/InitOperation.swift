@@ -35,24 +35,28 @@ package struct InitOperation: Sendable {
             throw CommandFailure(.failed, "\(LogText.clean(path)) is there already; \(advice)")
         }
         var files = secretFiles
-        let (entries, advice, request): (PresetEntries, PresetAdvice, String?)
+        let (secrets, entries): ([PresetSecret], PresetEntries)
+        let (note, request): (String?, String?)
         switch try chosen() {
         case .sandbox:
             try write(StarterConfiguration.text)
             return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  authgateway run --sandbox\(option)\n"
         case .preset(let preset):
-            entries = try options.entries(of: preset, asks: true, files: &files)
-            advice = PresetAdvice(preset, entries: entries)
-            request = preset.whoami
+            let name = try options.name(or: preset.name)
+            let values = try options.values(of: preset, asks: true)
+            secrets = try options.secrets(of: preset.needs, for: name, asks: true, files: &files)
+            entries = try options.entries(of: preset, values: values, secrets: secrets)
+            (note, request) = (preset.note, preset.whoami)
         case .url(let service):
             let name = try options.name(or: service.name)
             let need = service.need(for: name)
-            let sources = try options.sources(of: [need], for: name, asks: true, files: &files)
-            entries = service.entries(as: name, token: sources[need.variable] ?? "{env: \(need.variable)}")
-            advice = PresetAdvice(needs: [need], note: nil, entries: entries)
-            request = nil
+            secrets = try options.secrets(of: [need], for: name, asks: true, files: &files)
+            entries = service.entries(as: name, token: secrets[0].yaml)
+            (note, request) = (nil, nil)
         }
-        return try write(entries, files) + advice.text + next(entries.credential.name, request: request ?? "/")
+        let written = try write(entries, files)
+        let advice = PresetAdvice(secrets, configuration: path, note: note)
+        return written + advice.text + next(entries.credential.name, request: request ?? "/")
     }
 
     // MARK: What to call

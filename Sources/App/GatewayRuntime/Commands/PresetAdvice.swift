@@ -1,31 +1,20 @@
 import GatewayCore
+import GatewayYAML
 
 /// What to do after the entries of a preset were written.
 struct PresetAdvice: Sendable {
-    let needs: [Preset.Need]
-    let note: String?
-    let entries: PresetEntries
+    /// Of the secrets that cannot be read here.
+    let missing: [String]
+    /// What a person should know of the preset.
+    let notes: String
 
-    init(needs: [Preset.Need], note: String?, entries: PresetEntries) {
-        self.needs = needs
-        self.note = note
-        self.entries = entries
+    /// - Parameter configuration: The path of the main file.
+    init(_ secrets: [PresetSecret], configuration: String, note: String?) {
+        let folder = ConfigDocument.File.folder(of: SystemConfigFiles().absolutePath(configuration))
+        let source = SystemSecretSource()
+        missing = secrets.compactMap { $0.advice(reading: source, in: folder) }
+        notes = note.map { "\($0)\n" } ?? ""
     }
 
-    init(_ preset: Preset, entries: PresetEntries) {
-        self.init(needs: preset.needs, note: preset.note, entries: entries)
-    }
-
-    var text: String {
-        var lines: [String] = []
-        // Those that still come from a variable.
-        for need in needs
-        where entries.credential.lines.contains(where: { $0.hasSuffix("{env: \(need.variable)}") }) {
-            guard Console.environment(need.variable) == nil else { continue }
-            let page = need.page.map { " (\($0))" } ?? ""
-            lines.append("Set \(need.variable) where the gateway starts: \(need.text)\(page).")
-        }
-        if let note { lines.append(note) }
-        return lines.map { "\($0)\n" }.joined()
-    }
+    var text: String { missing.map { "\($0)\n" }.joined() + notes }
 }

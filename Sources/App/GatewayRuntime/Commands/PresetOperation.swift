@@ -22,7 +22,10 @@ package enum PresetOperation {
     }
 
     static func preset(_ name: String, configuration: String) throws(CommandFailure) -> Preset {
-        let library = library(of: configuration)
+        try preset(name, in: library(of: configuration))
+    }
+
+    static func preset(_ name: String, in library: PresetLibrary) throws(CommandFailure) -> Preset {
         if let preset = library[name] { return preset }
         let hint = Suggestion.hint(for: name, in: library.names)
         let advice = hint.isEmpty ? "; `authgateway presets` lists them" : hint
@@ -31,10 +34,7 @@ package enum PresetOperation {
 
     /// The built-in presets, and those of the configuration if there is one.
     private static func library(of configuration: String) -> PresetLibrary {
-        let loader = ConfigLoader(files: SystemConfigFiles(), presets: .builtIn, placeholder: "unset") {
-            Console.environment($0)
-        }
-        guard let document = loader.load(configuration).document else { return .builtIn }
-        return PresetLibrary.builtIn.overridden(by: loader.ownPresets(of: document).library)
+        let loader = ConfigLoader.unread(SystemConfigFiles())
+        return PresetLibrary.builtIn.overridden(by: loader.ownPresets(of: loader.load(configuration)).library)
     }
 }

@@ -5,10 +5,8 @@ import GatewayFiles
 ///
 ///     env:NAME    file:PATH    systemd:NAME    -    (each also as VARIABLE=…)
 struct PresetSources: Sendable {
-    enum Source: Equatable, Sendable {
-        case environment(String)
-        case file(String)
-        case systemd(String)
+    private enum Choice: Sendable {
+        case source(PresetSecret.Source)
         /// Pasted on the terminal, or read from standard input.
         case pasted
 
@@ -20,25 +18,26 @@ struct PresetSources: Sendable {
             let parts = text.split(separator: ":", maxSplits: 1).map(String.init)
             guard parts.count == 2 else { return nil }
             switch parts[0] {
-            case "env": self = .environment(parts[1])
-            case "file": self = .file(parts[1])
-            case "systemd": self = .systemd(parts[1])
+            case "env": self = .source(.environment(parts[1]))
+            case "file": self = .source(.file(parts[1]))
+            case "systemd": self = .source(.systemd(parts[1]))
             default: return nil
             }
         }
     }
 
     /// By the variable that the preset would read.
-    let sources: [String: Source]
+    private let choices: [String: Choice]
+    private let needs: [Preset.Need]
 
     /// - Parameter options: What `--secret` says, each.
     init(_ options: [String], for needs: [Preset.Need]) throws(CommandFailure) {
         let variables = needs.map(\.variable)
-        var sources: [String: Source] = [:]
+        var choices: [String: Choice] = [:]
         for option in options {
             let parts = option.split(separator: "=", maxSplits: 1).map(String.init)
             let isNamed = parts.count == 2 && !parts[0].contains(":")
-            guard let source = Source(isNamed ? parts[1] : option) else {
+            guard let choice = Choice(isNamed ? parts[1] : option) else {
                 // The option may hold the secret itself.
                 let advice = "env:NAME, file:PATH, systemd:NAME or - (to paste it), never a secret itself"
                 throw CommandFailure(.usage, "--secret is \(advice)")
@@ -54,9 +53,10 @@ struct PresetSources: Sendable {
                 let hint = Suggestion.hint(for: variable, in: variables)
                 throw CommandFailure(.usage, "the preset has no secret \"\(LogText.clean(variable))\"\(hint)")
             }
-            sources[variable] = source
+            choices[variable] = choice
         }
-        self.sources = sources
+        self.choices = choices
+        self.needs = needs
     }
 
     /// Asks for what the command line does not say, where there is a terminal; puts away what is pasted.
@@ -64,27 +64,29 @@ struct PresetSources: Sendable {
     /// - Parameters:
     ///   - name: Of the credential.
     ///   - files: Take what is pasted.
-    /// - Returns: The sources as YAML, by variable; those without one are read from the variable itself.
-    func yaml(for needs: [Preset.Need], asks: Bool, as name: String, files: inout SecretFiles) throws(CommandFailure)
-        -> [String: String]
-    {
-        var result: [String: String] = [:]
+    /// - Returns: Those that nobody names are read from their variable.
+    func secrets(asks: Bool, as name: String, files: inout SecretFiles) throws(CommandFailure) -> [PresetSecret] {
+        var secrets: [PresetSecret] = []
         for need in needs {
-            var source = sources[need.variable]
-            if source == nil, asks, Console.environment(need.variable) == nil { source = .pasted }
-            switch source {
-            case nil: continue
-            case .environment(let name): result[need.variable] = "{env: \(YAMLScalar.text(name))}"
-            case .file(let path): result[need.variable] = "{file: \(YAMLScalar.text(path))}"
-            case .systemd(let name): result[need.variable] = "{systemd_credential: \(YAMLScalar.text(name))}"
-            case .pasted:
-                let isAsked = sources[need.variable] == nil
-                guard let secret = try paste(need, isOptional: isAsked) else { continue }
-                let path = try files.add(secret, as: "\(name).\(need.variable)")
-                result[need.variable] = "{file: \(YAMLScalar.text(path))}"
-            }
+            let source = try source(of: need, asks: asks, as: name, files: &files)
+            secrets.append(PresetSecret(need: need, source: source))
         }
-        return result
+        return secrets
+    }
+
+    private func source(
+        of need: Preset.Need,
+        asks: Bool,
+        as name: String,
+        files: inout SecretFiles
+    ) throws(CommandFailure) -> PresetSecret.Source {
+        let choice = choices[need.variable]
+        if case .source(let source) = choice { return source }
+        let isOffered = choice == nil && asks && Console.environment(need.variable) == nil
+        guard choice != nil || isOffered, let secret = try paste(need, isOptional: isOffered) else {
+            return .environment(need.variable)
+        }
+        return .file(try files.add(secret, as: "\(name).\(need.variable)"))
     }
 
     private func paste(_ need: Preset.Need, isOptional: Bool) throws(CommandFailure) -> Secret? {

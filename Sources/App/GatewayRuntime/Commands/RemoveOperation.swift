@@ -38,7 +38,8 @@ package struct RemoveOperation: Sendable {
             for route in uses.routes { try editor.remove(route, from: "routes") }
             try editor.remove(name, from: "credentials")
         }
-        return try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) + Self.unused(editor)
+        let written = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed)
+        return written.text + Self.unused(editor)
     }
 
     /// Secrets that were pasted for what is gone. They stay, because tokens may still have to be revoked with them.

@@ -29,29 +29,35 @@ package struct ServiceOptions: Sendable {
     /// What a preset writes.
     ///
     /// - Parameters:
-    ///   - asks: On a terminal, for what the command line does not say.
-    ///   - files: Take secrets that are pasted.
+    ///   - values: Of its parameters (``values(of:asks:)``).
+    ///   - secrets: Where its secrets come from (``secrets(of:for:asks:files:)``).
     func entries(
         of preset: Preset,
-        asks: Bool,
-        files: inout SecretFiles
+        values: [String: String],
+        secrets: [PresetSecret]
     ) throws(CommandFailure) -> PresetEntries {
         let name = try name(or: preset.name)
-        let values = try PresetParameters.values(parameters, of: preset, asks: asks && Self.canAsk)
-        let sources = try sources(of: preset.needs, for: name, asks: asks, files: &files)
-        return PresetEntries(preset, as: name, parameters: values, sources: sources, upstream: upstream)
+        return PresetEntries(preset, as: name, parameters: values, sources: secrets.yaml, upstream: upstream)
     }
 
-    /// Where secrets come from, in YAML, by the variable that stands for each.
+    /// - Parameter asks: On a terminal, for what the command line does not say.
+    func values(of preset: Preset, asks: Bool) throws(CommandFailure) -> [String: String] {
+        try PresetParameters.values(parameters, of: preset, asks: asks && Self.canAsk)
+    }
+
+    /// Where secrets come from.
     ///
-    /// - Parameter name: Of the credential.
-    func sources(
+    /// - Parameters:
+    ///   - name: Of the credential.
+    ///   - asks: On a terminal, for what the command line does not say.
+    ///   - files: Take secrets that are pasted.
+    func secrets(
         of needs: [Preset.Need],
         for name: String,
         asks: Bool,
         files: inout SecretFiles
-    ) throws(CommandFailure) -> [String: String] {
-        try PresetSources(secrets, for: needs).yaml(for: needs, asks: asks && Self.canAsk, as: name, files: &files)
+    ) throws(CommandFailure) -> [PresetSecret] {
+        try PresetSources(secrets, for: needs).secrets(asks: asks && Self.canAsk, as: name, files: &files)
     }
 
     /// There is a terminal, to ask and to answer.

@@ -1,6 +1,5 @@
 package import GatewayCore
 import GatewayFiles
-import GatewayStrategies
 package import GatewayYAML
 
 /// Edits the files of a configuration for a command: changes them in memory, shows the difference, checks, writes.
@@ -17,29 +16,30 @@ package struct ConfigurationEditor: Sendable {
     private let document: ConfigDocument
     /// Of the files as they were.
     private let secretSpans: Set<SourceSpan>
+    /// What `preset` can name.
+    let presets: PresetLibrary
 
     /// - Parameter path: The main file, as messages shall print it.
     /// - Throws: ``ExitStatus/configuration`` when a file cannot be read to its end.
     package init(_ path: String, strictModes: Bool = false) throws(CommandFailure) {
         self.path = path
         self.strictModes = strictModes
-        let loader = Self.loader(files, strictModes)
-        guard let document = loader.load(path).document else {
-            let outcome = loader.plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+        let loader = ConfigLoader.unread(files, strictModes: strictModes)
+        let loading = loader.load(path)
+        let outcome = loader.plan(of: loading, secrets: UnreadSecrets())
+        guard let document = loading.document else {
             throw CommandFailure(.configuration, outcome.report(consequence: Self.consequence))
         }
         self.document = document
-        secretSpans = loader.plan(at: path, catalog: .builtIn, secrets: UnreadSecrets()).secretSpans
+        secretSpans = outcome.secretSpans
+        presets = outcome.presets
     }
 
     private static let consequence = "nothing was changed"
 
-    /// Variables that are not set have a value that nothing is said about: a command may run where they are not.
-    private static func loader(_ files: EditedConfigFiles, _ strictModes: Bool) -> ConfigLoader {
-        let variables = SystemSecretSource()
-        return ConfigLoader(files: files, presets: .builtIn, placeholder: "unset", strictModes: strictModes) {
-            variables.environment($0)
-        }
+    /// As it would be after the edits.
+    private var outcome: ConfigOutcome {
+        ConfigLoader.unread(files, strictModes: strictModes).plan(at: path, secrets: UnreadSecrets())
     }
 
     // MARK: What there is
@@ -52,7 +52,7 @@ package struct ConfigurationEditor: Sendable {
 
     /// The files that were changed, as messages print them.
     package var changedFiles: [String] {
-        files.opened.indices.filter { files.opened[$0].isChanged }.map { document.files[$0].name }
+        files.changed.map(name)
     }
 
     /// Absolute. `./state` beside the main file where the configuration does not say it.
@@ -96,26 +96,34 @@ package struct ConfigurationEditor: Sendable {
         _ index: Int,
         _ change: (inout ConfigurationText) throws(ConfigurationEditError) -> Void
     ) throws(CommandFailure) {
+        let file = document.files[index]
+        guard let opened = files[file.path] else { throw CommandFailure(.failed, "\(file.name) was not read") }
         do throws(ConfigurationEditError) {
-            var text = try ConfigurationText(files.opened[index].bytes)
+            var text = try ConfigurationText(opened.bytes)
             try change(&text)
-            files.replace(text.bytes, ofFile: index)
+            files.replace(text.bytes, of: file.path)
         } catch {
-            throw CommandFailure(.configuration, error.text(in: document.files[index].name))
+            throw CommandFailure(.configuration, error.text(in: file.name))
         }
+    }
+
+    /// As messages print it.
+    private func name(_ file: EditedConfigFiles.Opened) -> String {
+        document.files.first { $0.path == file.path }?.name ?? file.path
     }
 
     // MARK: The outcome
 
     /// What the edits change, without secrets; empty when they change nothing.
     package var difference: String {
-        let after = Self.loader(files, strictModes).plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+        let after = outcome
         var text = ""
-        for (index, file) in files.opened.enumerated() where file.isChanged {
+        for (index, old) in document.files.enumerated() {
+            guard let file = files[old.path], file.isChanged else { continue }
             let new = YAMLLoader().load(file.bytes, file: index)
             let difference = ConfigurationDifference(
-                of: document.files[index].name,
-                from: .init(document.files[index].lines, hiding: secretSpans, file: index),
+                of: old.name,
+                from: .init(old.lines, hiding: secretSpans, file: index),
                 to: .init(new.lines, hiding: after.secretSpans, file: index)
             )
             text += difference.text
@@ -129,7 +137,7 @@ package struct ConfigurationEditor: Sendable {
     /// - Throws: ``ExitStatus/configuration`` with all mistakes.
     @discardableResult
     package func check() throws(CommandFailure) -> String {
-        let outcome = Self.loader(files, strictModes).plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+        let outcome = outcome
         let report = outcome.report(consequence: Self.consequence)
         guard outcome.isValid else { throw CommandFailure(.configuration, report) }
         return report
@@ -139,11 +147,11 @@ package struct ConfigurationEditor: Sendable {
     ///
     /// - Throws: When a file is no longer what was read. Files before it have been written then.
     package func write() throws(CommandFailure) {
-        for (index, file) in files.opened.enumerated() where file.isChanged {
+        for file in files.changed {
             do throws(PrivateFile.Failure) {
                 try file.file.replace(with: file.bytes)
             } catch {
-                throw CommandFailure(.failed, "\(document.files[index].name) was not written: \(error.reason)")
+                throw CommandFailure(.failed, "\(name(file)) was not written: \(error.reason)")
             }
         }
     }

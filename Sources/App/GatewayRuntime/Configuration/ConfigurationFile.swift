@@ -1,5 +1,4 @@
 package import GatewayCore
-import GatewayStrategies
 import GatewayYAML
 
 /// A configuration that has been read and checked.
@@ -46,8 +45,7 @@ package struct ConfigurationFile: Sendable {
     ) throws(CommandFailure) {
         let system = SystemSecretSource(overlay: overlay)
         let secrets = RecordingSecretSource(system, in: files, remembering: remembered)
-        let loader = ConfigLoader(files: files, presets: .builtIn, strictModes: strictModes) { secrets.environment($0) }
-        let outcome = loader.plan(at: path, catalog: .builtIn, secrets: secrets)
+        let outcome = ConfigLoader.running(files, secrets, strictModes: strictModes).plan(at: path, secrets: secrets)
         let report = outcome.report(consequence: consequence)
         guard let plan = outcome.plan else { throw CommandFailure(.configuration, report) }
         // Read later, by the listeners that use them.

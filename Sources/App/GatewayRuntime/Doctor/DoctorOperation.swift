@@ -1,6 +1,5 @@
 import GatewayCore
 import GatewayProxy
-import GatewayStrategies
 import GatewayYAML
 
 /// What `doctor` does: looks at everything that a gateway needs, and changes nothing.
@@ -58,8 +57,7 @@ package struct DoctorOperation: Sendable {
     private func readConfiguration() -> (Plan?, [DoctorFinding]) {
         let files = RecordingConfigFiles()
         let secrets = RecordingSecretSource(SystemSecretSource(), in: files, remembering: [:])
-        let outcome = ConfigLoader(files: files, presets: .builtIn) { secrets.environment($0) }
-            .plan(at: path, catalog: .builtIn, secrets: secrets)
+        let outcome = ConfigLoader.running(files, secrets).plan(at: path, secrets: secrets)
         let findings = ConfigurationRule.findings(
             of: outcome.report,
             problem: outcome.plan.flatMap(Self.tlsProblem),
@@ -106,8 +104,20 @@ package struct DoctorOperation: Sendable {
     private func services(of plan: Plan) async -> [DoctorFinding] {
         let usable = Set(plan.credentials.indices.filter { plan.credentials[$0].canBeUsedElsewhere })
         let trial = WhoAmITrial(plan, credentials: usable)
-        let answers = await Deadline.value(within: Self.limitOfServices) { try? await trial.run(plan) } ?? nil
-        return (answers ?? []).map { answer in
+        let outcome = await Deadline.value(within: Self.limitOfServices) {
+            () async -> Result<[WhoAmITrial.Answer], CommandFailure> in
+            do throws(CommandFailure) { return .success(try await trial.run(plan)) } catch { return .failure(error) }
+        }
+        let answers: [WhoAmITrial.Answer]
+        switch outcome {
+        case .success(let given): answers = given
+        case .failure(let error):
+            return [WhoAmIRule.unknown("they could not be asked: \(LogText.clean("\(error)"))", file: path)]
+        case nil:
+            let limit = ConfigUnits.text(Self.limitOfServices)
+            return [WhoAmIRule.unknown("they did not answer within \(limit)", file: path)]
+        }
+        return answers.map { answer in
             let route = plan.routes.first { $0.name == answer.route }
             let credential = route?.credential.map { plan.credentials[$0].name } ?? ""
             return WhoAmIRule.finding(

@@ -10,8 +10,7 @@ struct OperatorSettings: Sendable {
     init(configuration path: String) throws(CommandFailure) {
         let secrets = SystemSecretSource()
         // What is not set here was set where the gateway was started, and is not needed.
-        let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: "unset") { secrets.environment($0) }
-        let loading = loader.load(path)
+        let loading = ConfigLoader.unread(SystemConfigFiles()).load(path)
         let renderer = DiagnosticRenderer(files: loading.files, hiding: loading.secretSpans)
         guard let document = loading.document else {
             let text = renderer.render(loading.diagnostics, consequence: "nothing was asked")

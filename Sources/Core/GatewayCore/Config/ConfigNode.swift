@@ -110,14 +110,23 @@ package struct ConfigDocument: Hashable, Sendable {
     package struct File: Hashable, Sendable {
         /// As diagnostics print it.
         package let name: String
-        /// The folder that relative paths of this file are relative to.
-        package let directory: String
+        /// Absolute; empty for a text that is in no file.
+        package let path: String
         package let lines: [String]
 
-        package init(name: String, directory: String, lines: [String]) {
+        package init(name: String, path: String, lines: [String]) {
             self.name = name
-            self.directory = directory
+            self.path = path
             self.lines = lines
+        }
+
+        /// The folder that relative paths of this file are relative to.
+        package var directory: String { Self.folder(of: path) }
+
+        /// Empty for a path without a slash.
+        package static func folder(of path: String) -> String {
+            guard let slash = path.lastIndex(of: "/") else { return "" }
+            return slash == path.startIndex ? "/" : String(path[..<slash])
         }
     }
 

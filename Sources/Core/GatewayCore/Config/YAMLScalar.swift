@@ -1,5 +1,8 @@
 /// Text as YAML writes it: plain where that is sure to be the same text, else in double quotes.
 package enum YAMLScalar {
+    /// As a value of a configuration, which replaces `${NAME}` in what it reads: the text stays as it is.
+    package static func literal(_ text: String) -> String { Self.text(text.replacing("$", with: "$$")) }
+
     /// As a value, also within braces and brackets.
     package static func text(_ text: String) -> String {
         isPlain(text) ? text : JSONString.quoted(text) { $0.isHarmless }

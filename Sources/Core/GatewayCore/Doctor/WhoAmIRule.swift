@@ -19,4 +19,18 @@ package enum WhoAmIRule {
             return DoctorFinding(.credentials, .warning, subject, text, remedy: remedy)
         }
     }
+
+    /// - Parameters:
+    ///   - reason: Why it is not known whose the credentials are.
+    ///   - file: The configuration.
+    package static func unknown(_ reason: String, file: String) -> DoctorFinding {
+        DoctorFinding(
+            .credentials,
+            .warning,
+            "services",
+            reason,
+            remedy: "Ask them again, without the other checks.",
+            command: "authgateway check --acquire \(ShellWord.quoted(file))"
+        )
+    }
 }

@@ -33,7 +33,7 @@ package struct ImportedEntries: Hashable, Sendable {
     private init(_ service: ImportedService, name: String, folder: String) {
         self.name = name
         upstream = service.upstream
-        let place = service.preset.map { "preset: \($0)" } ?? "upstream: \(Self.text(service.upstream))"
+        let place = service.preset.map { "preset: \($0)" } ?? "upstream: \(YAMLScalar.literal(service.upstream))"
         route = [place, "auth: \(YAMLScalar.text(name))"]
         secret = service.login.secret
         let reference: String
@@ -41,17 +41,17 @@ package struct ImportedEntries: Hashable, Sendable {
         switch secret {
         case .clear(let value):
             secretFile = SecretFile(name: name, secret: value)
-            reference = "{file: \(Self.text("\(folder)/\(name)"))}"
+            reference = "{file: \(YAMLScalar.literal("\(folder)/\(name)"))}"
         case .environment(let variable):
             secretFile = nil
-            reference = "{env: \(Self.text(variable))}"
+            reference = "{env: \(YAMLScalar.literal(variable))}"
             variables.append(variable)
         case .file(let path):
             secretFile = nil
-            reference = "{file: \(Self.text(path))}"
+            reference = "{file: \(YAMLScalar.literal(path))}"
         case .program(let words):
             secretFile = nil
-            reference = "{exec: [\(words.map(Self.text).joined(separator: ", "))]}"
+            reference = "{exec: [\(words.map(YAMLScalar.literal).joined(separator: ", "))]}"
         }
         let lines = Self.lines(service.login, reference, &variables)
         // The preset says the strategy.
@@ -65,14 +65,14 @@ package struct ImportedEntries: Hashable, Sendable {
         case .basic(let username, _):
             return ["strategy: basic", "username: \(text(username, &variables))", "password: \(secret)"]
         case .header(let name, let scheme, _):
-            let name = name.lowercased() == "authorization" ? [] : ["name: \(text(name))"]
-            let scheme = scheme.map { ["scheme: \(text($0))"] } ?? []
+            let name = name.lowercased() == "authorization" ? [] : ["name: \(YAMLScalar.literal(name))"]
+            let scheme = scheme.map { ["scheme: \(YAMLScalar.literal($0))"] } ?? []
             return ["strategy: header"] + name + scheme + ["value: \(secret)"]
-        case .query(let name, _): return ["strategy: header", "query: \(text(name))", "value: \(secret)"]
+        case .query(let name, _): return ["strategy: header", "query: \(YAMLScalar.literal(name))", "value: \(secret)"]
         case .clientCredentials(let url, let client, let scopes, _):
-            let scopes = scopes.isEmpty ? [] : ["scopes: [\(scopes.map(text).joined(separator: ", "))]"]
+            let scopes = scopes.isEmpty ? [] : ["scopes: [\(scopes.map(YAMLScalar.literal).joined(separator: ", "))]"]
             return [
-                "strategy: oauth2_client_credentials", "token_url: \(text(url))",
+                "strategy: oauth2_client_credentials", "token_url: \(YAMLScalar.literal(url))",
                 "client_id: \(text(client, &variables))", "client_secret: \(secret)",
             ] + scopes
         }
@@ -80,13 +80,10 @@ package struct ImportedEntries: Hashable, Sendable {
 
     private static func text(_ value: ImportedText, _ variables: inout [String]) -> String {
         switch value {
-        case .text(let value): return text(value)
+        case .text(let value): return YAMLScalar.literal(value)
         case .environment(let name):
             variables.append(name)
             return "${\(name)}"
         }
     }
-
-    /// A dollar sign that is none of the configuration's is doubled.
-    private static func text(_ text: String) -> String { YAMLScalar.text(text.replacing("$", with: "$$")) }
 }

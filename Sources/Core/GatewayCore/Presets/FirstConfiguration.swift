@@ -55,7 +55,7 @@ package enum FirstConfiguration {
             PresetEntries(
                 credential: PresetEntries.Entry(name: name, lines: ["strategy: bearer", "token: \(token)"]),
                 routes: [
-                    PresetEntries.Entry(name: name, lines: ["upstream: \(YAMLScalar.text(url))", "auth: \(name)"])
+                    PresetEntries.Entry(name: name, lines: ["upstream: \(YAMLScalar.literal(url))", "auth: \(name)"])
                 ]
             )
         }

@@ -27,14 +27,14 @@ package struct PresetEntries: Equatable, Sendable {
         upstream: String? = nil
     ) {
         let with = preset.parameters.compactMap { parameter in
-            parameters[parameter.name].map { "\(parameter.name): \(YAMLScalar.text($0))" }
+            parameters[parameter.name].map { "\(parameter.name): \(YAMLScalar.literal($0))" }
         }
         let parameterLines = with.isEmpty ? [] : ["with: {\(with.joined(separator: ", "))}"]
         let secrets = preset.secretKeys.map { key in
             "\(key.name): \(sources[key.variable] ?? "{env: \(key.variable)}")"
         }
         credential = Entry(name: name, lines: ["preset: \(preset.name)"] + parameterLines + secrets)
-        let own = upstream.map { ["upstream: \(YAMLScalar.text($0))"] } ?? []
+        let own = upstream.map { ["upstream: \(YAMLScalar.literal($0))"] } ?? []
         routes = preset.routes.prefix(upstream == nil ? preset.routes.count : 1).enumerated().map { index, route in
             let isFirst = index == 0
             let used = PresetTemplate.parameters(of: route.node)

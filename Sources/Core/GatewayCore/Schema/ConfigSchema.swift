@@ -19,7 +19,7 @@ package enum ConfigSchema {
 
     static func tree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
         SchemaProbe.explore { document, recorder in
-            let file = ConfigDocument.File(name: "", directory: "/", lines: [])
+            let file = ConfigDocument.File(name: "", path: "/gateway.yaml", lines: [])
             let whole = ConfigDocument(files: [file], root: document)
             PlanDecoder.explore(whole, catalog: catalog, secrets: ProbeSecrets(), recorder: recorder)
         }
@@ -205,7 +205,7 @@ package enum ConfigSchema {
     }
 
     private static func fields(_ document: ConfigNode, _ recorder: KeyRecorder) -> ConfigFields? {
-        let file = ConfigDocument.File(name: "", directory: "/", lines: [])
+        let file = ConfigDocument.File(name: "", path: "/gateway.yaml", lines: [])
         let whole = ConfigDocument(files: [file], root: document)
         let context = ConfigContext(document: whole, secrets: ProbeSecrets(), recorder: recorder)
         return ConfigFields(document, path: .root, context: context)

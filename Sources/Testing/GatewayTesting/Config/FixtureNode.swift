@@ -61,7 +61,7 @@ extension ConfigFields {
         secrets: any SecretSource = FixtureSecrets()
     ) -> ConfigFields {
         let root = mapping.node
-        let file = ConfigDocument.File(name: "gateway.yaml", directory: "", lines: [])
+        let file = ConfigDocument.File(name: "gateway.yaml", path: "", lines: [])
         let context = ConfigContext(document: ConfigDocument(files: [file], root: root), secrets: secrets)
         if let fields = ConfigFields(root, path: path, context: context) { return fields }
         return ConfigFields(entries: [], at: root.span, path: path, context: context)

@@ -1,0 +1,28 @@
+import GatewayCore
+import GatewayStrategies
+import GatewayYAML
+
+/// The two ways in which the program reads a configuration: with its secrets, or for a command that may run where they are not.
+extension ConfigLoader {
+    /// As a gateway reads it: a variable that is not set is a mistake.
+    static func running(
+        _ files: any ConfigFileSource,
+        _ secrets: some SecretSource,
+        strictModes: Bool = false
+    ) -> ConfigLoader {
+        ConfigLoader(files: files, strictModes: strictModes) { secrets.environment($0) }
+    }
+
+    /// A variable that is set counts; one that is not has a value that nothing is said about.
+    static func unread(_ files: any ConfigFileSource, strictModes: Bool = false) -> ConfigLoader {
+        let variables = SystemSecretSource()
+        return ConfigLoader(files: files, placeholder: "unset", strictModes: strictModes) { variables.environment($0) }
+    }
+
+    /// With the strategies and presets of the program.
+    func plan(at path: String, secrets: any SecretSource) -> ConfigOutcome { plan(of: load(path), secrets: secrets) }
+
+    func plan(of loading: Loading, secrets: any SecretSource) -> ConfigOutcome {
+        plan(of: loading, catalog: .builtIn, presets: .builtIn, secrets: secrets)
+    }
+}
