@@ -119,7 +119,7 @@ let package = Package(
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
-        // The YAML files of the presets, as bytes of the program.
+        // The YAML files of the presets and gateway.yaml, as bytes of the program.
         .target(name: "CPresets", path: "Sources/App/CPresets", exclude: ["presets"]),
         // A place in the program that a release build writes its commit and its toolchain to.
         .target(name: "CBuildRecord", path: "Sources/App/CBuildRecord"),
@@ -160,7 +160,7 @@ let package = Package(
         ),
         tests(
             "DifferentialTests",
-            ["GatewayCore", nioHTTP1, .product(name: "NIOEmbedded", package: "swift-nio")] + nio
+            ["GatewayCore", "GatewayTesting", nioHTTP1, .product(name: "NIOEmbedded", package: "swift-nio")] + nio
         ),
         tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),
         tests(
@@ -179,7 +179,7 @@ let package = Package(
     ]
 )
 
-// Only built when asked for: nobody who uses or tests the gateway waits for it.
+// Only built when asked for: to use or to test the gateway takes none of it.
 if Context.environment["AUTHGATEWAY_BENCHMARKS"] != nil {
     package.targets += [
         .target(name: "CAllocationCount", path: "Benchmarks/Micro/CAllocationCount"),

@@ -22,7 +22,7 @@ ORDER = ["nginx", "haproxy", "envoy", "caddy", "mitmproxy", "gateway"]
 #: The release, built without the optimization profile (docs/adr/0063).
 PLAIN = "gateway without profile"
 PLAIN_TITLE = "Without the optimization profile, one worker"
-HEADER = "| load | proxy | CPU µs/request | of nginx | requests/s | p50 µs | p99 µs | of nginx | peak MiB |\n|---|---|---|---|---|---|---|---|---|"
+HEADER = "| load | proxy | CPU µs/request | over nginx | requests/s | p50 µs | p99 µs | over nginx | peak MiB |\n|---|---|---|---|---|---|---|---|---|"
 WORDS = {
     "c1": "1 connection",
     "c32": "32 connections",
@@ -51,24 +51,23 @@ def table(results, scenarios):
     return "\n".join(lines)
 
 
-OWN_HEADER = "| load | proxy | CPU µs/request | gateway's of it | requests/s | latency µs | peak MiB |\n|---|---|---|---|---|---|---|"
+OWN_HEADER = "| load | proxy | CPU µs/request | gateway over proxy | requests/s | latency µs | peak MiB |\n|---|---|---|---|---|---|---|"
 OWN_WORDS = {
     "8x32": "8 connections, 32 streams each",
     "8x4": "8 connections, 4 streams each",
     "32x1": "32 connections, 1 stream each",
     "1x1 100m": "100 MB bodies, 1 connection, 1 stream",
     "1x10 100m": "100 MB bodies, 1 connection, 10 streams",
-    "requests": "32 connections that stay",
-    "handshakes": "8 connections, a handshake for each request",
+    "requests": "32 lasting connections",
+    "handshakes": "8 connections, a handshake per request",
 }
 TLS_TITLE = "TLS clients, TLS upstream, a certificate of the local authority, one worker"
 
 
-def own_table(results, rounds):
+def own_table(results, gateway, rounds):
     """Of loads without turns: what the gateway needs of each peer's CPU time."""
     lines = [
-        f"Measured on {datetime.date.today().isoformat()}, one proxy after the other, {rounds} rounds of {SECONDS} s. `gateway's of it` is the",
-        "gateway's CPU over that of the proxy.",
+        f"Measured on {datetime.date.today().isoformat()} at commit {commit(gateway)}, one proxy after the other, {rounds} rounds of {SECONDS} s.",
         "",
         OWN_HEADER,
     ]
@@ -90,9 +89,9 @@ def own_sections(gateway, rounds):
     one = http2.compare(gateway, loads, ["nginx", "haproxy", "envoy"], rounds, SECONDS)
     both = http2.compare(gateway, loads[:3], ["haproxy", "envoy"], rounds, SECONDS, both=True)
     secured = http2.compare_tls(gateway, ["nginx", "mitmproxy"], rounds, SECONDS)
-    yield "HTTP/2 clients, HTTP/1.1 upstream, one worker", own_table(one, rounds)
-    yield "HTTP/2 on both sides, one worker", own_table(both, rounds)
-    yield TLS_TITLE, own_table(secured, rounds)
+    yield "HTTP/2 clients, HTTP/1.1 upstream, one worker", own_table(one, gateway, rounds)
+    yield "HTTP/2 on both sides, one worker", own_table(both, gateway, rounds)
+    yield TLS_TITLE, own_table(secured, gateway, rounds)
 
 
 def version(name, path):
@@ -100,6 +99,13 @@ def version(name, path):
     done = subprocess.run([path, flag], capture_output=True, text=True, check=False, env=surroundings())
     found = re.search(r"\d+\.\d+\.\d+[^\s/]*", done.stdout + done.stderr)
     return found[0] if found else "of unknown version"
+
+
+def commit(gateway):
+    """The one that the program was built from."""
+    done = subprocess.run([gateway, "version", "--json"], capture_output=True, text=True, check=False)
+    found = re.search(r'"commit" *: *"([0-9a-f]{8})', done.stdout)
+    return found[1] if found else "unknown"
 
 
 def surroundings():
@@ -113,7 +119,7 @@ def envoy_row(*compared):
         for (scenario, name), row in results.items()
         if name == "envoy"
     ]
-    return [("CPU per request of Envoy's, the most under any load", f"{max(ratios):.2f}", "0.45")] if ratios else []
+    return [("CPU per request over Envoy's, highest of all loads", f"{max(ratios):.2f}", "0.45")] if ratios else []
 
 
 def memory_row(plaintext):
@@ -135,18 +141,18 @@ def p99_rows(*compared):
 
 
 def extra_rows(binary, rounds):
-    for used, words in ((1, "one of them busy"), (1000, "each as busy as the others")):
+    for used, words in ((1, "one busy"), (1000, "all busy")):
         own, of_nginx, over_nginx = extras.large_configuration(binary, rounds, used=used)
-        yield f"1,000 routes and 200 credentials over one, CPU per request, {words}", own, "1.03"
-        yield f"the same of nginx with 1,000 locations, {words}", of_nginx, ""
-        yield f"CPU per request with 1,000 routes over nginx with 1,000 locations, {words}", over_nginx, "1.00"
+        yield f"CPU, 1,000 routes and 200 credentials over one, {words}", own, "1.03"
+        yield f"CPU, nginx with 1,000 locations over one, {words}", of_nginx, ""
+        yield f"CPU, 1,000 routes over nginx with 1,000 locations, {words}", over_nginx, "1.00"
     paced = extras.latency(binary, rounds)
-    yield "added at 1,000 requests/s, p50", paced["added_p50"], "0.2 ms"
-    yield "added at 1,000 requests/s, p99", paced["added_p99"], "1 ms"
-    yield "p99 at 1,000 requests/s over that through nginx", paced["p99_ratio"], "1.00"
-    yield "p99 while a token is renewed again and again, over that with one that stays", extras.renewal(binary), "1.00"
-    yield "allocations for each request", f"{extras.allocations(binary):.2f}", "1.1"
-    yield "resident, 8,000 idle connections", f"{extras.idle_connections(binary):.0f} MiB", "200 MB"
+    yield "p50 added at 1,000 requests/s", paced["added_p50"], "0.2 ms"
+    yield "p99 added at 1,000 requests/s", paced["added_p99"], "1 ms"
+    yield "p99 at 1,000 requests/s over nginx's", paced["p99_ratio"], "1.00"
+    yield "p99 with constant renewals over p99 with a lasting token", extras.renewal(binary), "1.00"
+    yield "allocations per request", f"{extras.allocations(binary):.2f}", "1.1"
+    yield "resident memory, 8,000 idle connections", f"{extras.idle_connections(binary):.0f} MiB", "200 MB"
     yield "start to first proxied answer, token in the store", f"{extras.cold_start(binary):.0f} ms", "100 ms"
 
 
@@ -216,33 +222,52 @@ def with_section(text, title, rows):
     return text.replace("\n## Further figures", f"{new}\n\n## Further figures", 1)
 
 
+def method(rounds):
+    return [
+        "`make bench` measures the gateway beside other proxies and writes this page. Compare the ratios: all other figures are of one",
+        "machine.",
+        "",
+        "- All proxies have the same upstream (nginx), and add the same header field. They are loaded in turn, for",
+        f"  {load.TURN / 1e3} s each, over connections that stay open.",
+        "- With one worker, the proxy has CPU 0. Load generator (wrk) and upstream share CPU 1. CPU time is that of all threads of the",
+        "  proxy.",
+        f"- In a round, each proxy has {SECONDS} s of load. nginx and the gateway have {rounds} rounds, the others a third of that. Figures are",
+        "  medians of the rounds.",
+        "- `over nginx` is the ratio to nginx's figure in the column before: the median of the rounds. The range beside it is the",
+        "  confidence interval of 95 %. `gateway over proxy` is the ratio of CPU times.",
+        "- The gateway has two routes, a client with a token, a rule of methods and paths, usage counts and metrics. The other proxies",
+        "  only replace the field.",
+        "- The response has 1 KB of JSON, unless the load says something else.",
+        "- With pauses, each connection waits a random time before each request, so the proxies have about the same load. Without pauses,",
+        "  each proxy has as much load as it can take.",
+        "- Peak memory is `VmHWM` of the process, with the pages of its program file.",
+        "- Further figures about routes, credentials, renewals and starts have no rules. Their rounds have other lengths. Renewals have 30",
+        "  rounds.",
+        "",
+        "The goal of a figure is what we want to reach on this machine.",
+    ]
+
+
 def document(sections, rows, alone, gateway, rounds, before, taken):
     versions = ", ".join(f"{name} {version(name, path)}" for name, path in proxies.binaries().items())
     parts = [
         "# Performance",
         "",
-        "Written by `make bench`. What counts are the ratios: in one run all proxies, each in front of the same upstream (nginx) with",
-        f"the same header injected, were loaded in turn, for {load.TURN / 1e3} s at a time, over connections that stay. CPU is the proxy's own, of",
-        f"all its threads. The figures are medians of rounds, {rounds} for nginx and the gateway and a third of that for the others, in which",
-        f"each was under load for {SECONDS} s; a ratio is the median of those of each round, and behind the gateway's stands between which",
-        "two of them it would lie with any number of rounds, 95 times in 100. One worker: the proxy has CPU 0, load (wrk) and upstream",
-        "CPU 1. The gateway does everything that a fleet has it do: two routes, a client that is known by its token (which is",
-        "replaced), a rule of methods and paths, usage counts, metrics; nginx and the others only replace the header.",
-        "Where routes, credentials, renewals or starts are measured (further figures) it has those, and no rules; rounds are",
-        "of other lengths there, and 30 for renewals.",
-        "The answer is 1 KB of JSON unless said otherwise. With pauses, every connection waits for a random while before each request, and",
-        "all that can take it get about the same load; without, each proxy gets what it can take, and the load generator and the",
-        "upstream are as busy as it is. Peak memory is the process's `VmHWM` during the round, the pages of its program file included.",
+        *method(rounds),
+        "",
+        "The run:",
         "",
         f"- Date: {datetime.date.today().isoformat()}",
-        f"- Machine: {load.machine()}; load average when the run began: {before:.1f}; CPU time that its host took meanwhile: {taken:.1%}",
+        f"- Commit: {commit(gateway)}",
+        f"- Machine: {load.machine()}",
+        f"- Load average at the start: {before:.1f}. CPU time that the host took meanwhile: {taken:.1%}",
         f"- Versions: authgateway {version('gateway', gateway)}, {versions}",
     ]
     for one in sections:
         parts += section(*one)
     parts += ["", "## Further figures", "", "| what | measured | goal |", "|---|---|---|"]
     parts += [f"| {what} | {value} | {goal} |" for what, value, goal in rows]
-    parts += ["", "## Alone, without other processes", "", "| what | time | allocations |", "|---|---|---|"]
+    parts += ["", "## Micro-benchmarks", "", "| what | time | allocations |", "|---|---|---|"]
     parts += [f"| {what} | {time} | {count} |" for what, time, count in alone]
     return "\n".join(parts) + "\n"
 

@@ -329,7 +329,7 @@ required_stage() {
 build_tests() { AUTHGATEWAY_BENCHMARKS=1 in_scratch main build --build-tests; }
 
 # `run_pytest OPTIONS...` runs acceptance tests with the release, or with the program that AUTHGATEWAY_BINARY names.
-run_pytest() { "$(python_environment)/bin/python" -m pytest -p no:cacheprovider "$@"; }
+run_pytest() { "$(python_environment)/bin/python" -m pytest -o cache_dir="$PWD/.build/pytest" "$@"; }
 # More workers than processors: most tests wait for something most of the time.
 side_by_side=(-n "${AUTHGATEWAY_WORKERS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}" --dist worksteal)
 

@@ -11,7 +11,7 @@ enum ImportTable {
 
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
-        "GatewayYAML": ["GatewayCore", "CLibYAML"],
+        "GatewayYAML": ["GatewayCore", "CLibYAML", "Synchronization"],
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1"] + nio,
         "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
         "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],

@@ -1,8 +1,10 @@
+import GatewayTesting
+
 /// Makes request heads that are nearly right: each part is mostly as it should be, and sometimes as an attacker has it.
 struct HeadGenerator {
     private var random: SplitMix
 
-    init(seed: UInt64) { random = SplitMix(state: seed) }
+    init(seed: UInt64) { random = SplitMix(seed: seed) }
 
     mutating func next() -> [UInt8] {
         var head = part(["GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH"], or: Self.oddMethods)
@@ -92,16 +94,4 @@ struct HeadGenerator {
 
     private mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &random) }
     private mutating func chance(of bound: Int) -> Bool { below(bound) == 0 }
-}
-
-private struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
 }

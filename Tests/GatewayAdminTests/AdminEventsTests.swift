@@ -118,7 +118,7 @@ struct AdminEventsTests {
     // MARK: require_token
 
     @Test(arguments: [
-        "/metrics", "/api/tokens", "/api/routes", "/api/endings", "/api/traffic", "/api/overview", "/api/events",
+        "/metrics", "/api/tokens", "/api/routes", "/api/expirations", "/api/traffic", "/api/overview", "/api/events",
         "/live",
         "/readyz?verbose", "//api/tokens", "/api//tokens", "/api/tokens/", "/nothing",
     ])

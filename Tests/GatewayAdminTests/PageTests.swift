@@ -120,6 +120,18 @@ struct PageTests {
         #expect(html.contains("<article class=\"card\" id=\"c-github\">"), "a static credential has a card")
     }
 
+    @Test func aKnownCodeLeadsToItsExplanation() {
+        var token = campus
+        token.authorityError = AuthorityError(status: 400, code: "invalid_client", description: nil)
+        var failing = route("box")
+        failing.health = UpstreamHealth(lastFailure: "upstream-unreachable", failureRate: 1, requests: 1)
+        let html = page(tokens: [token], routes: [failing])
+        #expect(html.contains("data-copy=\"authgateway explain-error invalid_client\""))
+        #expect(html.contains("data-copy=\"authgateway explain-error upstream-unreachable\""))
+        token.authorityError = AuthorityError(status: 400, code: "of_their_own", description: nil)
+        #expect(!page(tokens: [token], routes: [route("box")]).contains("explain-error"))
+    }
+
     @Test func nothingThatIsShownBecomesMarkup() {
         let evil = "\"><script>alert(1)</script><a href='x"
         var token = campus

@@ -49,6 +49,18 @@ struct EditedFileTests {
         }
     }
 
+    @Test func whatAnotherCommandIsWritingIsKept() throws {
+        try Self.withFolder { folder in
+            let path = folder.appending(path: "a").path
+            try Data("old".utf8).write(to: URL(filePath: path))
+            let file = try EditedFile.read(path, limit: 10)
+            let lock = try FileLock(path)
+            #expect(throws: PrivateFile.Failure.self) { try file.replace(with: Array("mine".utf8)) }
+            withExtendedLifetime(lock) {}
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "old")
+        }
+    }
+
     @Test func whatIsNotThereOrTooLargeIsSaid() throws {
         try Self.withFolder { folder in
             #expect(throws: BoundedFile.Failure.missing) { try EditedFile.read(folder.path + "/none", limit: 1) }

@@ -41,6 +41,17 @@ struct PrivateFileTests {
         #expect(PrivateFile.names(beside: path) == ["file"])
     }
 
+    @Test func aNewFileIsNoFileOfSomebodyElse() throws {
+        let path = directory.file("a/file")
+        try PrivateFile.createNew(path, content: Array("first".utf8))
+        let error = #expect(throws: PrivateFile.Failure.self) {
+            try PrivateFile.createNew(path, content: Array("second".utf8))
+        }
+        #expect(error?.reason == "it is there already")
+        #expect(try directory.text(of: "a/file") == "first")
+        #expect(PrivateFile.names(beside: path) == ["file"])
+    }
+
     @Test func aFileIsReplacedWhole() throws {
         let path = directory.file("file")
         try directory.write("first", to: "file", mode: 0o644)

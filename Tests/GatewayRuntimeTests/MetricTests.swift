@@ -94,7 +94,7 @@ struct MetricTests {
         registry.gauge("other").set(1.0)
         registry.counter("gateway_token_calls_total", [("credential", "dropped")]).increment(by: 1)
         TokenMetrics.record([token("kept", login: 500), token("dropped", login: nil)], [expiration], in: registry)
-        #expect(registry.text().contains(#"gateway_ends_soon{kind="secret",of="dropped"} 1"#))
+        #expect(registry.text().contains(#"gateway_expires_soon{kind="secret",of="dropped"} 1"#))
         TokenMetrics.record([token("kept", login: nil)], [], in: registry)
         let lines = registry.text().split(separator: "\n").filter { !$0.hasPrefix("#") }
         #expect(lines.contains(#"gateway_token_generation{credential="kept",strategy="box_oauth"} 2"#))

@@ -88,7 +88,7 @@ struct DelegatedSubjectTests {
             ["header": "X-Box-User", "allow": ["1"], "regex": "1"], [],
             "unique_id: the subjects that requests may name are exactly one of allow (a list) and regex"
         ),
-        (["header": "X-Box-User", "allow": []], [], "unique_id.allow: names nobody"),
+        (["header": "X-Box-User", "allow": []], [], "unique_id.allow: the list is empty"),
         (["header": "X-Box-User", "regex": "("], [], "unique_id.regex: a \"(\" is never closed"),
         (["header": "X-Box-User", "regex": "a)|(?:b"], [], "unique_id.regex: a \")\" without \"(\""),
         (

@@ -91,7 +91,7 @@ struct StaticStrategyTests {
         #expect(realm == "r")
         #expect(
             try problems("basic", ["username": "a", "password": "p", "realm": "r"])
-                == ["realm: is for \"mode: challenge\": without it nobody names a realm"]
+                == ["realm: is for \"mode: challenge\": without it no challenge is read"]
         )
         #expect(
             try problems("basic", ["username": "a", "password": "p", "mode": "digest"])

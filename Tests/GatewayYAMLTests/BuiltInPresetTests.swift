@@ -51,6 +51,30 @@ struct BuiltInPresetTests {
         #expect(Self.presets.count >= 60)
     }
 
+    /// The program reads single presets of one text.
+    @Test func eachCanBeReadWithoutTheOthers() throws {
+        let parts = try Self.files.map { try Data(contentsOf: Self.source.appending(path: "presets/\($0)")) }
+        let whole = Array(parts.joined())
+        let library = PresetLibrary { whole }
+        #expect(library.names == Self.presets.map(\.name).sorted())
+        for preset in Self.presets {
+            let read = try #require(library[preset.name])
+            #expect(read.text == preset.text)
+            #expect(read.credential.canonicalText == preset.credential.canonicalText)
+            #expect(read.routes.map(\.node.canonicalText) == preset.routes.map(\.node.canonicalText))
+        }
+        #expect(library["nothing"] == nil)
+    }
+
+    /// `import --docker` writes them with a user name and a password.
+    @Test func theRegistriesOfDockerHavePresets() throws {
+        for name in Set(DockerCredentials.presets.values) {
+            let preset = try #require(Self.presets.first { $0.name == name })
+            #expect(preset.strategy == "registry")
+            for key in ["username", "password"] { #expect(Self.value(key, of: preset.credential) != nil) }
+        }
+    }
+
     // MARK: What a preset says
 
     @Test(arguments: presets)

@@ -1,4 +1,5 @@
 import Foundation
+import GatewayTesting
 import GatewayYAML
 import Testing
 
@@ -83,7 +84,7 @@ struct ConfigurationEditPropertyTests {
 
     @Test(arguments: files)
     func whatIsRemovedLeavesEveryOtherLine(_ file: String) throws {
-        var random = SplitMix(state: UInt64(file.utf8.count))
+        var random = SplitMix(seed: UInt64(file.utf8.count))
         for bytes in try Self.variants(file) {
             guard var text = try? ConfigurationText(bytes) else { continue }
             for section in ["routes", "credentials"] {

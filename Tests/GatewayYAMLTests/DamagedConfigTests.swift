@@ -1,5 +1,6 @@
 import GatewayCore
 import GatewayStrategies
+import GatewayTesting
 import GatewayYAML
 import Testing
 
@@ -52,7 +53,7 @@ struct DamagedConfigTests {
 
     @Test(arguments: 1...8 as ClosedRange<UInt64>)
     func everyDamageIsAnswered(_ seed: UInt64) {
-        var random = SplitMix(state: seed)
+        var random = SplitMix(seed: seed)
         let pristine = Array(Self.whole.utf8)
         let spice = Array("{}[]:,-?&*#|>!%@`\"'\\\t\n\r \0$~<=".utf8) + [0xC2, 0x85, 0xE2, 0xEF, 0xFF]
         for _ in 0..<400 {
@@ -100,7 +101,7 @@ struct DamagedConfigTests {
 
     @Test(arguments: 1...4 as ClosedRange<UInt64>)
     func noiseIsAnswered(_ seed: UInt64) {
-        var random = SplitMix(state: seed)
+        var random = SplitMix(seed: seed)
         let alphabet = Array("ab:-?[]{}&*!|>'\"%@`#,~ \n\t$\\".utf8)
         for _ in 0..<1000 {
             let length = Int.random(in: 0..<80, using: &random)

@@ -179,6 +179,28 @@ struct PresetTests {
         #expect(report.contains("own.yaml:2: okta: unknown key \"titel\"; did you mean \"title\"?"), "\(report)")
     }
 
+    @Test(arguments: ["/work/presets", "/work/presets/own.yaml"])
+    func presetsThatOthersCanWriteAreNotRead(_ path: String) {
+        let text = "version: 1\npresets: ./presets\nroutes: {a: {upstream: https://a.example, auth: none}}"
+        var files = MemoryFiles([
+            "/work/gateway.yaml": text, "/work/presets/own.yaml": Self.library,
+        ])
+        func loader(_ mode: UInt32, strictModes: Bool = false) -> ConfigLoader {
+            files.places[path] = [FilePlace(path: path, kind: .file, mode: mode, isOnReadOnlyMount: false)]
+            return ConfigLoader(files: files, strictModes: strictModes) { _ in nil }
+        }
+        func report(_ loader: ConfigLoader) -> String {
+            loader.plan(at: "gateway.yaml", catalog: .builtIn, secrets: MemorySecrets()).report(consequence: "refused")
+        }
+        #expect(report(loader(0o644)) == "")
+        #expect(report(loader(0o646)).contains("error: presets: every user of this machine can"))
+        #expect(report(loader(0o664)).contains("warning: presets: its group can"))
+        #expect(report(loader(0o664, strictModes: true)).contains("(refused by --strict-modes)"))
+        if let document = loader(0o646).load("gateway.yaml").document {
+            #expect(loader(0o646).ownPresets(of: document).library.presets == [])
+        }
+    }
+
     @Test(arguments: [
         ("credential: {token: x}", "missing key \"strategy\""),
         ("read: yesterday", "expected a date such as 2026-11-26, or unverified"),

@@ -1,34 +1,23 @@
 """Every command and every configuration that the documents show works as it stands there (acceptance/harness/documents.py)."""
 
+import re
+
 import pytest
 from harness import documents
 from harness.gateway import ROOT
 
-#: Pages that are not held to it yet: to be split and rewritten. No page may be added.
-TO_COME = {
-    "docs/capabilities.md",
-    "docs/correctness.md",
-    "docs/install.md",
-    "docs/performance.md",
-    "docs/threat-model.md",
-}
-PAGES = [page for page in documents.pages() if page not in TO_COME]
-#: Held to short sentences as well.
-PLAIN = [
-    "README.md", "docs/architecture.md", "docs/audit.md", "docs/configuration.md", "docs/errors.md", "docs/extending.md", "docs/http-strictness.md", "docs/https.md",
-    "docs/limits.md", "docs/migration.md", "docs/operations.md", "docs/reference.md", "docs/soak.md", "docs/telemetry.md", "docs/tokens.md",
-    "docs/tutorial.md", "docs/upstreams.md", "docs/watching.md",
-]  # fmt: skip
-PLAIN += [page for page in documents.pages() if page.startswith("docs/strategies/")]
+PAGES = documents.pages()
 #: What stands before the first block of a page, where its reader has more than an empty folder.
 SETUP = ROOT / "acceptance/docs/setup"
 #: Blocks that no test runs, on all pages together.
 MAXIMUM_SKIPPED = 12
 LANGUAGES = {"sh", "yaml", "text", "json", "sql", "swift", "python", "nginx", "ini"}
-OPTIONS = {"exit", "background", "output", "fragment", "part", "file", "skip"}
+OPTIONS = {"exit", "background", "output", "fragment", "part", "file", "test", "skip"}
+#: Run by a test of its own, which has the files of a release.
+INSTALL = "docs/install.md"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if page != INSTALL])
 def test_a_page_works_from_top_to_bottom(page, tmp_path):
     setup = SETUP / page.rpartition("/")[2]
     documents.run_page(page, tmp_path, setup=setup.read_text(encoding="utf-8") if setup.exists() else "")
@@ -41,16 +30,16 @@ def test_each_block_names_its_language(page):
         assert set(block.options) <= OPTIONS, f"{block.place}: {block.options}"
 
 
-def test_no_page_is_added_to_those_to_come():
-    assert len(TO_COME) <= 5
-    assert [page for page in PLAIN if page not in PAGES] == []
-
-
 def test_swift_is_the_text_of_a_file_that_is_compiled():
     shown = [block for page in PAGES for block in documents.blocks(page) if block.language == "swift"]
     assert len(shown) == 2
     for block in shown:
         assert block.text == (ROOT / block.options["file"]).read_text(encoding="utf-8"), block.place
+
+
+def test_blocks_that_another_test_runs_are_named_there():
+    for block in (block for page in PAGES for block in documents.blocks(page) if "test" in block.options):
+        assert f'"{block.page}"' in (ROOT / block.options["test"]).read_text(encoding="utf-8"), block.place
 
 
 def test_blocks_that_are_not_run_say_why_and_are_few():
@@ -59,12 +48,22 @@ def test_blocks_that_are_not_run_say_why_and_are_few():
     assert len(skipped) <= MAXIMUM_SKIPPED, [block.place for block in skipped]
 
 
-@pytest.mark.parametrize("page", PLAIN)
+@pytest.mark.parametrize("page", PAGES)
 def test_sentences_have_at_most_25_words_and_cells_15(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     long = [f"{count}: {sentence}" for count, sentence in documents.prose(text) if count > 25]
     long += [f"{count}: {cell}" for count, cell in documents.cells(text) if count > 15]
     assert not long, "\n".join(long)
+
+
+def test_the_tests_that_hold_the_promises_are_there():
+    tests = {path.name for path in (ROOT / "acceptance").rglob("test_*.py")}
+    for path in (ROOT / "Tests").rglob("*.swift"):
+        tests.update(re.findall(r"^(?:struct|final class) (\w+Tests)\b", path.read_text(encoding="utf-8"), re.MULTILINE))
+    rows = re.findall(r"^\| .* \| (`.*`) \|$", (ROOT / "docs/correctness.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert len(rows) > 80
+    assert [name for name in sorted(named - tests) if not ("/" in name and (ROOT / name).exists())] == []
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,15 @@ def test_long_sentences_are_counted():
     assert [count for count, _ in documents.prose(text)] == [2, 3, 3, 2, 2]
 
 
-@pytest.mark.parametrize("page", documents.pages())
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_a_heading(page):
     wrong = [link for link in documents.links(page) if not documents.leads_somewhere(page, link)]
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize("target", ["Core/GatewayCore", "App/GatewayRuntime"])
+def test_the_page_of_the_architecture_names_each_folder(target):
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    table = text.partition(f"\n{target.partition('/')[2]}, from the lowest layer up:\n")[2].partition("\n|---|---|\n")[2].partition("\n\n")[0]
+    named = [name for row in table.splitlines() for name in row.split("|")[1].strip().split(", ")]
+    assert sorted(named) == sorted(path.name for path in (ROOT / "Sources" / target).iterdir() if path.is_dir())

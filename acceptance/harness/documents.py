@@ -12,6 +12,7 @@ The info string of a fence steers what a test does with a block:
 - ```` ```yaml fragment=credential ````, `fragment=route`: the value of one entry.
 - ```` ```yaml part ````: a place of a configuration. The JSON Schema knows each key and value; others may be missing.
 - `file=NAME` in any info string: the block is that file of the page's folder.
+- `test=FILE`: run by another test, in a machine of its own.
 - `skip="REASON"`: not run. The reason names what a test machine lacks.
 """
 
@@ -231,7 +232,7 @@ class Session:
         script.write_text(f"exec {command}\n", encoding="utf-8")
         self._say(f"bash {script} >{log} 2>&1 </dev/null & echo $! >{pid}.new; mv {pid}.new {pid}")
         words = shlex.split(command, comments=True)
-        if words[:2] == ["authgateway", "run"]:
+        if [os.path.basename(words[0]), *words[1:2]] == ["authgateway", "run"]:
             config = words[words.index("--config") + 1 :][:1] if "--config" in words else ["gateway.yaml"]
             ready = lambda: self._answers(config[0])
         else:
@@ -298,14 +299,16 @@ class Session:
         return failures
 
 
-def run_page(page, folder, text=None, setup=""):
-    """Runs a page from its first block to its last one, after the blocks of another text."""
+def run_page(page, folder, text=None, setup="", files=()):
+    """Runs a page from its first block to its last one, after the blocks of another text. Its folder has these files."""
     session = Session(folder)
+    for file in files:
+        (session.folder / file.name).symlink_to(file)
     checks = folder / "checks"
     checks.mkdir()
     try:
         for block in blocks(f"setup of {page}", setup) + blocks(page, text):
-            if block.is_skipped:
+            if block.is_skipped or "test" in block.options:
                 continue
             if "file" in block.options and block.language != "swift":
                 session.write(block)

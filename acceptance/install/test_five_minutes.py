@@ -73,8 +73,7 @@ def test_three_services_within_five_minutes(machine, debian_package, network, tm
         assert curl("/box/2.0/users/me")["type"] == "user"
         for service in ("github", "openai"):
             said = walk.type(f"authgateway add {service} --upstream '{SERVER}' --secret -", secret=CANARY)
-            assert f"+  {service}:" in said and "reads it again by itself" in said
-        processes.wait_until(lambda: curl("/openai/v1/models").get("method") == "GET", 15, "the services are served")
+            assert f"+  {service}:" in said and "serves it now." in said
         for service, path in (("github", "/user"), ("openai", "/v1/models")):
             answer = curl(f"/{service}{path}")
             assert answer["path"] == f"/public/echo{path}" and carries_credential(answer), answer

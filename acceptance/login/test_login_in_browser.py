@@ -197,7 +197,7 @@ def test_a_window_that_is_closed_ends_at_the_deadline(gateway, browser):
     code, output, words = login.end()
 
     assert (code, output) == (1, "")
-    assert "Nobody came back from the login within 3s: was the window closed?" in words
+    assert "The login was not finished within 3s: was the window closed?" in words
     assert "begin a new login" in words
     assert not is_listening(port_of(login.redirect))
     assert ends_of_logins(gateway) == [("login_failed", "timeout", "login-failed")]

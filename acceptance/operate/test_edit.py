@@ -55,7 +55,7 @@ def test_a_credential_in_use_stays_unless_its_routes_go_as_well(tmp_path):
 def test_a_name_of_both_kinds_is_asked_for(tmp_path):
     file = write(tmp_path)
     result = command("remove", "github", "--yes", cwd=tmp_path)
-    assert result.returncode == 2 and "--route, --credential, or --with-routes" in result.stderr, result
+    assert result.returncode == 2 and "\n  authgateway remove github --with-routes" in result.stderr, result
     assert command("remove", "github", "--route", "--yes", cwd=tmp_path).returncode == 0
     assert "\n  github:\n" in file.read_text() and "github.com," not in file.read_text()
 
@@ -67,6 +67,16 @@ def test_nothing_is_written_without_an_answer_or_a_name(tmp_path):
     unknown = command("remove", "isues", "--yes", cwd=tmp_path)
     assert unknown.returncode == 1 and 'did you mean "issues"?' in unknown.stderr, unknown
     assert file.read_text() == TEXT
+
+
+def test_a_running_gateway_says_what_it_makes_of_it(start_gateway):
+    gateway = start_gateway({"routes": {"here": {"upstream": "http://127.0.0.1:9/", "auth": "none"}}})
+    process = f"The running gateway (process {gateway.process.pid})"
+    refused = gateway.run("add", "github", "--secret", "env:MISSING_TOKEN", "--no-whoami")
+    assert refused.returncode == 0 and f"{process} did not load it:" in refused.stdout, refused
+    assert "the environment variable MISSING_TOKEN is not set" in refused.stdout, refused
+    removed = gateway.run("remove", "github", "--with-routes", "--yes")
+    assert removed.returncode == 0 and f"{process} serves it now." in removed.stdout, removed
 
 
 def test_what_would_be_no_valid_configuration_is_not_written(tmp_path):

@@ -1,11 +1,13 @@
 """`init`, `add` and `presets`: from an empty folder to a service that answers with one's own credential."""
 
+import concurrent.futures
 import json
+import os
+import shutil
 import stat
 
 import pytest
 import requests
-from harness import processes
 from harness.configs import CANARY
 from harness.gateway import command
 from harness.origin import RecordingOrigin, response
@@ -174,6 +176,46 @@ def test_a_secret_that_was_pasted_is_not_kept_for_a_configuration_that_is_refuse
     assert not (folder / "state").exists()
 
 
+def at_once(folder, *names):
+    """Adds the same service under these names with a pasted secret, all at once: (status, standard error) of each."""
+    with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+        wanted = ("--with", "port=1", "--secret", "-", "--no-whoami")
+        results = list(pool.map(lambda name: add(folder, "acme", name, *wanted, input=CANARY), names))
+    return [(result.returncode, result.stderr) for result in results]
+
+
+def test_of_two_commands_at_once_none_loses_what_the_other_wrote(folder):
+    for _ in range(5):
+        (folder / "gateway.yaml").write_text(CONFIG)
+        shutil.rmtree(folder / "state", ignore_errors=True)
+        statuses = [status for status, _ in at_once(folder, "same", "same")]
+        assert sorted(statuses) == [0, 1]
+        assert "file: ./state/secrets/same.ACME_TOKEN" in (folder / "gateway.yaml").read_text()
+        assert (folder / "state/secrets/same.ACME_TOKEN").exists()
+
+        names = ["one", "two", "three"]
+        for name, (status, error) in zip(names, at_once(folder, *names)):
+            written = f"  {name}:\n" in (folder / "gateway.yaml").read_text()
+            assert written == (status == 0) == (folder / f"state/secrets/{name}.ACME_TOKEN").exists(), (name, status, error)
+            assert written or "run the command again" in error, error
+
+
+@pytest.mark.root
+def test_root_keeps_no_secret_from_a_gateway_of_another_user(folder):
+    os.chown(folder, 65534, 65534)
+    os.chown(folder / "gateway.yaml", 65534, 65534)
+    result = add(folder, "acme", "--with", "port=1", "--secret", "-", input=CANARY)
+    assert result.returncode == 1 and "would be root's, and the user 65534 runs the gateway" in result.stderr, result
+    assert (folder / "gateway.yaml").read_text() == CONFIG and not (folder / "state").exists()
+
+
+def test_a_pasted_secret_that_nothing_uses_any_more_is_named(folder):
+    assert add(folder, "acme", "--with", "port=1", "--secret", "-", "--no-whoami", input=CANARY).returncode == 0
+    result = command("remove", "acme", "--with-routes", "--yes", cwd=folder)
+    assert result.returncode == 0, result
+    assert f"  rm {folder}/state/secrets/acme.ACME_TOKEN\n" in result.stdout, result
+
+
 def test_without_a_configuration_init_is_named(tmp_path):
     result = command("add", "github", cwd=tmp_path)
     assert result.returncode == 3 and "authgateway init" in result.stderr, result
@@ -187,12 +229,8 @@ def test_a_running_gateway_picks_it_up(make_gateway, service, port):
     gateway.file.write_text(text.replace("127.0.0.1:0", f"127.0.0.1:{gateway.admin_port}"))
     gateway.start()
     result = add(gateway.folder, "acme", "--with", f"port={port}")
-    assert result.returncode == 0 and f"The running gateway (process {gateway.process.pid}) reads it again" in result.stdout
-
-    def is_served():
-        return requests.get(gateway.url + "/acme/user", timeout=5).status_code == 200
-
-    processes.wait_until(is_served, 15, "the new route is served")
+    assert result.returncode == 0 and f"The running gateway (process {gateway.process.pid}) serves it now." in result.stdout
+    assert requests.get(gateway.url + "/acme/user", timeout=5).status_code == 200
     assert service.last().value("authorization") == f"Bearer {CANARY}"
 
 

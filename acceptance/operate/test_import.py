@@ -1,5 +1,6 @@
 """`import`: services of other programs' files become credentials and routes; their secrets never stand in the YAML."""
 
+import json
 import os
 import stat
 
@@ -86,6 +87,22 @@ def test_a_secret_in_clear_goes_to_a_file_of_its_own(tmp_path, option, text, ups
     assert "# Mine.\nroutes:\n  open: {upstream: 'https://a.example', auth: none}\n" in written
     checked = command("check", cwd=tmp_path)
     assert checked.returncode == 0, checked
+
+
+@pytest.mark.parametrize(
+    ("registry", "preset"), [("https://index.docker.io/v1/", "docker-hub"), ("ghcr.io", "ghcr"), ("quay.io", "quay")]
+)
+def test_a_registry_with_a_token_server_is_imported_with_its_preset(tmp_path, registry, preset):
+    file = start(tmp_path)
+    text = DOCKER.replace("registry.example.com", registry)
+    result = command("import", "--docker", source(tmp_path, text), "--yes", cwd=tmp_path)
+    assert result.returncode == 0 and CANARY not in result.stdout + result.stderr + file.read_text(), result
+    assert secret(tmp_path) == CANARY
+    checked = command("check", cwd=tmp_path)
+    assert checked.returncode == 0, checked
+    plan = json.loads(command("plan", "--json", cwd=tmp_path).stdout)
+    assert [found["strategy"] for found in plan["credentials"]] == ["registry"], plan
+    assert f"credentials:\n  {preset}:\n    preset: {preset}\n    username: me\n" in file.read_text()
 
 
 def test_a_curl_command_is_read_from_standard_input_and_its_variable_is_named(tmp_path):

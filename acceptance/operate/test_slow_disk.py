@@ -14,7 +14,7 @@ from harness.configs import DUKE
 from harness.events import named, wait_for_events
 from harness.gateway import ROOT
 
-READS = ("/", "/readyz", "/readyz?verbose", "/healthz", "/metrics", "/api/tokens", "/api/tokens/service", "/api/routes", "/api/endings")
+READS = ("/", "/readyz", "/readyz?verbose", "/healthz", "/metrics", "/api/tokens", "/api/tokens/service", "/api/routes", "/api/expirations")
 
 
 @pytest.fixture(scope="session")

@@ -125,8 +125,8 @@ def test_a_client_is_known_by_its_certificate(authority, api, make_gateway, cert
     gateway.start()
     answer = requests.get(f"{gateway.url}/api/x", timeout=20)
     assert (answer.status_code, answer.text) == (200, "Bearer token-of-gateway-one")
-    [ending] = requests.get(f"{gateway.admin_url}/api/endings", timeout=10).json()
-    assert (ending["kind"], ending["of"]) == ("certificate", "credentials.me.tls")
+    [expiration] = requests.get(f"{gateway.admin_url}/api/expirations", timeout=10).json()
+    assert (expiration["kind"], expiration["of"]) == ("certificate", "credentials.me.tls")
 
 
 def test_a_new_certificate_is_shown_after_a_reload(authority, api, make_gateway, certificate_authority, clients):

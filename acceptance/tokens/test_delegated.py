@@ -338,9 +338,9 @@ def test_a_certificate_is_shown_and_replaced(tls_server, api, make_gateway, cert
     gateway.start()
     assert get(gateway).text == "Bearer token-1-of-42"
     assert (tls_server.requests[0].client, tls_server.requests[0].headers["Authorization"]) == ("gateway-one", "Bearer key")
-    [ending] = requests.get(f"{gateway.admin_url}/api/endings", timeout=10).json()
-    assert ending["kind"] == "certificate" and ending["of"] == "credentials.app-user.request_auth.tls"
-    assert 86400 < ending["remaining_seconds"] <= 2 * 86400 and not ending["is_soon"]
+    [expiration] = requests.get(f"{gateway.admin_url}/api/expirations", timeout=10).json()
+    assert expiration["kind"] == "certificate" and expiration["of"] == "credentials.app-user.request_auth.tls"
+    assert 86400 < expiration["remaining_seconds"] <= 2 * 86400 and not expiration["is_soon"]
     # Nothing has changed: the token is kept.
     assert gateway.run("reload").returncode == 0
     assert get(gateway).text == "Bearer token-1-of-42"

@@ -23,8 +23,8 @@ def bearer(origin, **more):
     }
 
 
-def endings(gateway):
-    return {ending["of"]: ending for ending in requests.get(f"{gateway.admin_url}/api/endings", timeout=10).json()}
+def expirations(gateway):
+    return {expiration["of"]: expiration for expiration in requests.get(f"{gateway.admin_url}/api/expirations", timeout=10).json()}
 
 
 def reasons(gateway):
@@ -41,7 +41,7 @@ def announced(gateway):
 
 def test_a_secret_is_counted_down_and_said_ahead_of_its_end(start_gateway, origin):
     gateway = start_gateway(bearer(origin, expires=day(100)))
-    assert not endings(gateway)["key"]["is_soon"]
+    assert not expirations(gateway)["key"]["is_soon"]
     assert reasons(gateway) == []
     status = gateway.run("status")
     assert status.returncode == 0 and "99d" in status.stdout and "secret" in status.stdout, status
@@ -52,11 +52,11 @@ def test_a_secret_is_counted_down_and_said_ahead_of_its_end(start_gateway, origi
     status = gateway.run("status")
     assert status.returncode == 1 and "needs a person: key" in status.stderr, status
     assert "Get a new secret for key" in status.stdout
-    [ending] = json.loads(gateway.run("status", "--json").stdout)["endings"]
-    assert ending["kind"] == "secret" and 3 * 86400 < ending["remaining_seconds"] <= 5 * 86400 and ending["is_soon"]
+    [expiration] = json.loads(gateway.run("status", "--json").stdout)["expirations"]
+    assert expiration["kind"] == "secret" and 3 * 86400 < expiration["remaining_seconds"] <= 5 * 86400 and expiration["is_soon"]
     assert "key: its secret ends in 4d" in reasons(gateway)[0]
     assert requests.get(f"{gateway.admin_url}/readyz", timeout=10).status_code == 200
-    assert 'gateway_ends_soon{kind="secret",of="key"} 1' in metrics(gateway)
+    assert 'gateway_expires_soon{kind="secret",of="key"} 1' in metrics(gateway)
     page = requests.get(f"{gateway.admin_url}/", timeout=10).text
     assert "4 days" in page and "Get a new secret for key" in page
 
@@ -85,7 +85,7 @@ def test_a_date_that_is_none_is_refused(make_gateway, origin):
 
 def certificate(authority, name, end):
     """A certificate that began 100 days before `end`, both in days from now."""
-    key, request, path = (authority.folder / f"{name}{ending}" for ending in ("-key.pem", ".csr", ".pem"))
+    key, request, path = (authority.folder / f"{name}{suffix}" for suffix in ("-key.pem", ".csr", ".pem"))
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     openssl("req", *curve, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
     folder = authority.folder / name
@@ -123,10 +123,10 @@ def test_certificates_of_listeners_and_routes_are_counted_down(start_gateway, or
     }
     listener = {"address": f"127.0.0.1:{port}", "tls": {"certificate": str(served), "private_key": {"file": str(served_key)}}}
     gateway = start_gateway(config, [listener])
-    found = endings(gateway)
+    found = expirations(gateway)
     assert found[f"listeners.proxy.127.0.0.1:{port}.tls"]["is_soon"]
     assert not found["routes.api.tls"]["is_soon"]
-    assert {ending["kind"] for ending in found.values()} == {"certificate"}
+    assert {expiration["kind"] for expiration in found.values()} == {"certificate"}
     status = gateway.run("status")
     assert status.returncode == 1 and f"Replace the certificate {served}" in status.stdout, status
     assert "49d" in status.stdout
@@ -153,10 +153,10 @@ def test_a_login_that_nobody_prolongs_is_said_ahead_of_its_end(start_gateway, ma
     login = Login(gateway, "me", "--no-browser")
     assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
     assert login.end()[0] == 0
-    ending = endings(gateway)["me"]
-    assert ending["kind"] == "login" and not ending["is_soon"] and ending["action"] == "authgateway login me"
+    expiration = expirations(gateway)["me"]
+    assert expiration["kind"] == "login" and not expiration["is_soon"] and expiration["action"] == "authgateway login me"
     assert gateway.run("status").returncode == 0
-    assert 'gateway_ends_in_seconds{kind="login",of="me"} 51' in metrics(gateway)
+    assert 'gateway_expires_in_seconds{kind="login",of="me"} 51' in metrics(gateway)
     assert "59d" in gateway.run("token", "show", "me").stdout
 
 

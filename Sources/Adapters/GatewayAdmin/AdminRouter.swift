@@ -25,7 +25,7 @@ struct AdminRouter: Sendable {
         router.get("/api/overview") { _, _ in AdminResponse.json(await options.control.overview()) }
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
         router.get("/api/traffic") { _, _ in AdminResponse.json(await options.control.traffic()) }
-        router.get("/api/endings") { _, _ in AdminResponse.json(await options.control.expirations()) }
+        router.get("/api/expirations") { _, _ in AdminResponse.json(await options.control.expirations()) }
         AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { request, _ in await reload(request) }
         router.post("/api/key/rotate") { request, _ in await rotateKey(request) }

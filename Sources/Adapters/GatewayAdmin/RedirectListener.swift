@@ -62,7 +62,7 @@ package actor RedirectListener {
 
     /// Makes a path of this listener lead to `page`; the first who asks for it is sent there.
     ///
-    /// - Parameter token: Random, so that nobody else finds it.
+    /// - Parameter token: Random, so that others cannot guess it.
     package func offer(_ page: String, as token: String) -> String {
         let path = "/start/\(token)"
         start = (path, page)

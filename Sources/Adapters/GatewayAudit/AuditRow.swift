@@ -37,7 +37,7 @@ package struct AuditRow: Hashable, Sendable {
             || member("requests")?.split(separator: " ").contains(Substring(id)) == true
     }
 
-    /// A text in ``detail``; nil where there is none of that name.
+    /// A text in ``detail``; nil where it has no such key.
     package func member(_ name: String) -> String? {
         guard case .object(let members)? = JSONValue(Array(detail.utf8)), case .string(let text)? = members[name]
         else { return nil }

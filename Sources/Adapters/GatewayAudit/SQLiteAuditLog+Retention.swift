@@ -7,8 +7,8 @@ extension SQLiteAuditLog {
     /// Removes the oldest rows that are past their retention, a bounded number at a time.
     ///
     /// The guards of the table let only rows go that a checkpoint covers: the id and the hash of the last one removed,
-    /// chained with the key like the rows themselves. So what is left can still be verified, and nobody without the key
-    /// can pass a deletion off as retention. The newest row always stays, and so do rows that no longer fit: they are
+    /// chained with the key like the rows themselves. So what is left can still be verified, and a deletion
+    /// cannot pass as retention without the key. The newest row always stays, and so do rows that no longer fit: they are
     /// evidence.
     package func prune() async {
         guard let retention = options.retention else { return }

@@ -23,10 +23,14 @@ package struct EditedFile: Sendable {
         return EditedFile(bytes: file.bytes, target: target, version: version)
     }
 
-    /// Readers see the old content or the new one, after a crash too. Mode and owner stay as they are.
+    /// Readers see the old content or the new one, after a crash too. Mode and owner stay as they are. The lock is held from
+    /// the comparison to the rename: of two commands at once, the second one finds the file changed.
     ///
     /// - Throws: Also when the file is another one than was read, or was written since.
     package func replace(with content: [UInt8]) throws(PrivateFile.Failure) {
+        let lock: FileLock
+        do throws(FileLock.Failure) { lock = try FileLock(target) } catch { throw Self.failure(error) }
+        defer { withExtendedLifetime(lock) {} }
         guard let status = FileStatus.of(target), FileVersion(target) == version else { throw Self.changed }
         let temporary = Self.temporary(for: target)
         let file = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
@@ -41,6 +45,13 @@ package struct EditedFile: Sendable {
             throw error
         }
         try PrivateFile.synchronizeDirectory(of: target)
+    }
+
+    private static func failure(_ failure: FileLock.Failure) -> PrivateFile.Failure {
+        switch failure {
+        case .held: PrivateFile.Failure("another command is writing it; run the command again")
+        case .other(let code): PrivateFile.Failure(code: code)
+        }
     }
 
     private static let changed = PrivateFile.Failure("it was changed in the meantime; run the command again")

@@ -18,7 +18,7 @@ package enum PrivateFile {
         init(code: Int32) { reason = SystemError.text(code).lowercased() }
     }
 
-    /// Makes sure that a file is there, and its directory (0700), and that nobody but its owner may read it.
+    /// Makes sure that a file is there, and its directory (0700), and that only its owner may read it.
     ///
     /// - Parameter keepsMode: Leaves the mode of a file that exists, so that its owner may let a group read it. Such a file
     ///   may be a symbolic link.
@@ -32,12 +32,24 @@ package enum PrivateFile {
 
     /// Creates `path` with `content`, whole or not at all, and its directory (0700); does nothing when the file exists.
     package static func create(_ path: String, content: [UInt8]) throws(Failure) {
+        _ = try isCreated(path, content: content)
+    }
+
+    /// The same, and a file that exists is an error.
+    package static func createNew(_ path: String, content: [UInt8]) throws(Failure) {
+        guard try isCreated(path, content: content) else { throw Failure("it is there already") }
+    }
+
+    /// - Returns: false when the file exists.
+    private static func isCreated(_ path: String, content: [UInt8]) throws(Failure) -> Bool {
         try createDirectory(of: path)
         let temporary = temporary(for: path)
         try write(content, toNew: temporary)
         defer { unsafe unlink(temporary) }
-        guard unsafe link(temporary, path) == 0 || errno == EEXIST else { throw Failure(code: errno) }
+        let isNew = unsafe link(temporary, path) == 0
+        guard isNew || errno == EEXIST else { throw Failure(code: errno) }
         try synchronizeDirectory(of: path)
+        return isNew
     }
 
     private static func temporary(for path: String) -> String { "\(path).\(UUID().uuidString).new" }

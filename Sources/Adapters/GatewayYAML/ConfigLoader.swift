@@ -19,7 +19,7 @@ package struct ConfigLoader: Sendable {
     let presets: PresetLibrary
     private let environment: @Sendable (String) -> String?
     private let placeholder: String?
-    private let strictModes: Bool
+    let strictModes: Bool
     private let loader = YAMLLoader()
 
     /// - Parameters:

@@ -36,7 +36,7 @@ extension ConfigLoader {
                 renderer: renderer
             )
         }
-        let own = ownPresets(of: document)
+        let own = ownPresets(of: document, after: loading.diagnostics)
         let decoding = PlanDecoder.decode(
             document,
             after: loading.diagnostics + own.diagnostics,

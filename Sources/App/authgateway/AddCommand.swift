@@ -27,28 +27,7 @@ struct AddCommand: AsyncParsableCommand {
     @Argument(help: "The name of the preset.")
     var preset: String
 
-    @Argument(help: "The name of the credential and the route; that of the preset if left out.")
-    var name: String?
-
-    @Option(name: .customLong("with"), help: ArgumentHelp("A parameter of the preset.", valueName: "name=value"))
-    var parameters: [String] = []
-
-    @Option(
-        name: .customLong("secret"),
-        help: ArgumentHelp(
-            "Where a secret comes from: [VARIABLE=]env:NAME, file:PATH, systemd:NAME or -.",
-            valueName: "source"
-        )
-    )
-    var secrets: [String] = []
-
-    @Option(
-        help: ArgumentHelp(
-            "A server of your own in the place of the service's, such as a test server.",
-            valueName: "url"
-        )
-    )
-    var upstream: String?
+    @OptionGroup var service: ServiceArguments
 
     @Flag(name: .customLong("dry-run"), help: "Show the difference, and write nothing.")
     var isDry = false
@@ -59,14 +38,7 @@ struct AddCommand: AsyncParsableCommand {
     @OptionGroup var config: ConfigOption
 
     func run() async throws {
-        let add = AddOperation(
-            configuration: config.path(),
-            preset: preset,
-            name: name,
-            parameters: parameters,
-            secrets: secrets,
-            upstream: upstream
-        )
+        let add = AddOperation(configuration: config.path(), preset: preset, options: service.options)
         Console.write(try await add.run(isDry: isDry, asks: !skipsWhoami))
     }
 }

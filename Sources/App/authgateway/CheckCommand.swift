@@ -28,29 +28,23 @@ struct CheckCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: "The configuration file, the same as --config.")
-    var file: String?
-
     @Flag(name: .customLong("no-secrets"), help: "Read no secret: check the rest of the configuration.")
     var skipsSecrets = false
 
     @Flag(name: .customLong("acquire"), help: "Fetch a token of each credential, and forget it.")
     var acquires = false
 
-    @OptionGroup var config: ConfigOption
+    @OptionGroup var config: ConfigArgument
     @OptionGroup var strictModes: StrictModesFlag
     @OptionGroup var json: JSONFlag
 
     func validate() throws {
-        if file != nil, config.file != nil {
-            throw ValidationError("Name the file once: as an argument or with --config.")
-        }
         if acquires, skipsSecrets { throw ValidationError("--acquire needs the secrets; leave out --no-secrets.") }
         if acquires, json.isOn { throw ValidationError("--acquire has no JSON; leave out --json.") }
     }
 
     func run() async throws {
-        let path = file ?? config.path()
+        let path = config.path()
         let check = CheckOperation(
             configuration: path,
             asJSON: json.isOn,
@@ -64,6 +58,6 @@ struct CheckCommand: AsyncParsableCommand {
         guard acquires else { return }
         let (lines, failed) = try await PlanOperation.acquire(path)
         Console.write(lines)
-        guard failed.isEmpty else { throw CommandFailure(.failed, "failed for \(failed.joined(separator: ", "))") }
+        try CommandFailure.require(noneOf: failed)
     }
 }

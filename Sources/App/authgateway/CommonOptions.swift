@@ -22,12 +22,55 @@ struct ConfigOption: ParsableArguments {
     func runningPath() throws -> String { try ConfigurationPath.ofRunningGateway(file) }
 }
 
+/// What commands take that only ask the running gateway.
+struct RunningGatewayOptions: ParsableArguments {
+    @OptionGroup var config: ConfigOption
+    @OptionGroup var json: JSONFlag
+
+    func operatorCommands() throws -> OperatorCommands {
+        try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
+    }
+
+    func tokenCommands() throws -> TokenCommands {
+        try TokenCommands(configuration: config.runningPath(), asJSON: json.isOn)
+    }
+}
+
+/// A configuration file that may also be named without an option.
+struct ConfigArgument: ParsableArguments {
+    @Argument(help: "The configuration file, the same as --config.")
+    var file: String?
+
+    @OptionGroup var config: ConfigOption
+
+    func validate() throws {
+        if file != nil, config.file != nil {
+            throw ValidationError("Name the file once: as an argument or with --config.")
+        }
+    }
+
+    /// For a command that needs no gateway.
+    func path() -> String { file ?? config.path() }
+}
+
+extension CommandFailure {
+    /// Ends a command that has already said why, unless all went well.
+    static func require(noneOf failed: [String]) throws {
+        guard failed.isEmpty else { throw Self(.failed, "failed for \(failed.joined(separator: ", "))") }
+    }
+}
+
 struct StrictModesFlag: ParsableArguments {
     @Flag(
         name: .customLong("strict-modes"),
         help: "Refuse configuration files and folders that their group may write to; without it they are warnings."
     )
     var isOn = false
+}
+
+struct YesFlag: ParsableArguments {
+    @Flag(name: .customLong("yes"), help: "Write without asking.")
+    var isGiven = false
 }
 
 struct JSONFlag: ParsableArguments {

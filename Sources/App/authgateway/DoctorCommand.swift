@@ -29,23 +29,14 @@ struct DoctorCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: "The configuration file, the same as --config.")
-    var file: String?
-
     @Flag(help: "Send nothing to another machine.")
     var offline = false
 
-    @OptionGroup var config: ConfigOption
+    @OptionGroup var config: ConfigArgument
     @OptionGroup var json: JSONFlag
 
-    func validate() throws {
-        if file != nil, config.file != nil {
-            throw ValidationError("Name the file once: as an argument or with --config.")
-        }
-    }
-
     func run() async throws {
-        let doctor = DoctorOperation(configuration: file ?? config.path(), asJSON: json.isOn, isOffline: offline)
+        let doctor = DoctorOperation(configuration: config.path(), asJSON: json.isOn, isOffline: offline)
         let (output, isHealthy) = try await doctor.run()
         Console.write(output)
         guard isHealthy else { throw CommandFailure(.failed) }

@@ -21,22 +21,13 @@ struct FormatCommand: ParsableCommand {
             """
     )
 
-    @Argument(help: "The file, the same as --config.")
-    var file: String?
-
     @Flag(name: .customLong("check"), help: "Only show what would change.")
     var onlyChecks = false
 
-    @OptionGroup var config: ConfigOption
-
-    func validate() throws {
-        if file != nil, config.file != nil {
-            throw ValidationError("Name the file once: as an argument or with --config.")
-        }
-    }
+    @OptionGroup var config: ConfigArgument
 
     func run() throws {
-        let (output, isClean) = try FormatOperation.run(file ?? config.path(), onlyChecks: onlyChecks)
+        let (output, isClean) = try FormatOperation.run(config.path(), onlyChecks: onlyChecks)
         Console.write(output)
         if onlyChecks, !isClean { throw CommandFailure(.failed) }
     }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import GatewayRuntime
 
-struct ImportCommand: ParsableCommand {
+struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Take services over from another program's configuration.",
@@ -18,7 +18,7 @@ struct ImportCommand: ParsableCommand {
             Adds a credential and a route for each service. Shows the difference without
             secrets, checks the result and asks before it writes.
 
-            A secret in clear is copied to a file with mode 0600 in the folder imported of
+            A secret in clear is copied to a file with mode 0600 in the folder secrets of
             the state directory. The configuration names that file. The secret stays in
             its old place, too: remove it there when nothing else needs it. With --gh the
             gateway asks gh for the token. With --openapi it names variables to be set.
@@ -56,9 +56,7 @@ struct ImportCommand: ParsableCommand {
     @Option(help: ArgumentHelp("With --openapi: in the place of the document's server.", valueName: "url"))
     var upstream: String?
 
-    @Flag(help: "Write without asking.")
-    var yes = false
-
+    @OptionGroup var yes: YesFlag
     @OptionGroup var config: ConfigOption
 
     private var sources: [ImportSource] {
@@ -77,10 +75,10 @@ struct ImportCommand: ParsableCommand {
         if upstream != nil, openapi == nil { throw ValidationError("--upstream is for --openapi.") }
     }
 
-    func run() throws {
+    func run() async throws {
         guard var source = sources.first else { return }
         if case .curl(let text) = source { source = .curl(try ExplainInputText.read([text])) }
         let operation = ImportOperation(configuration: config.path(), source: source, host: gh ? nil : host)
-        Console.write(try operation.run(isConfirmed: yes))
+        Console.write(try await operation.run(isConfirmed: yes.isGiven))
     }
 }

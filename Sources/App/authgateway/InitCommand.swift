@@ -22,28 +22,7 @@ struct InitCommand: ParsableCommand {
     @Argument(help: "What you call: the name of a preset, or a URL.")
     var service: String?
 
-    @Argument(help: "The name of the credential and the route; that of the preset if left out.")
-    var name: String?
-
-    @Option(name: .customLong("with"), help: ArgumentHelp("A parameter of the preset.", valueName: "name=value"))
-    var parameters: [String] = []
-
-    @Option(
-        name: .customLong("secret"),
-        help: ArgumentHelp(
-            "Where a secret comes from: [VARIABLE=]env:NAME, file:PATH, systemd:NAME or -.",
-            valueName: "source"
-        )
-    )
-    var secrets: [String] = []
-
-    @Option(
-        help: ArgumentHelp(
-            "A server of your own in the place of the service's, such as a test server.",
-            valueName: "url"
-        )
-    )
-    var upstream: String?
+    @OptionGroup var details: ServiceArguments
 
     @Option(help: "Of the proxy listener; the status page has the next one.")
     var port = 8080
@@ -52,7 +31,7 @@ struct InitCommand: ParsableCommand {
 
     func validate() throws {
         guard (1...65_534).contains(port) else { throw ValidationError("--port is between 1 and 65534.") }
-        if service == nil, !parameters.isEmpty || !secrets.isEmpty || upstream != nil {
+        if service == nil, !details.parameters.isEmpty || !details.secrets.isEmpty || details.upstream != nil {
             throw ValidationError("--with, --secret and --upstream need a service.")
         }
     }
@@ -61,10 +40,7 @@ struct InitCommand: ParsableCommand {
         let operation = InitOperation(
             configuration: config.path(),
             service: service,
-            name: name,
-            parameters: parameters,
-            secrets: secrets,
-            upstream: upstream,
+            options: details.options,
             port: port
         )
         Console.write(try operation.run())

@@ -15,11 +15,10 @@ struct ReloadCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var config: ConfigOption
-    @OptionGroup var json: JSONFlag
+    @OptionGroup var gateway: RunningGatewayOptions
 
     func run() async throws {
-        let commands = try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
+        let commands = try gateway.operatorCommands()
         let (output, warnings) = try await commands.reload()
         Console.writeError(warnings)
         Console.write(output)

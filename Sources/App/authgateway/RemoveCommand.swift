@@ -1,7 +1,7 @@
 import ArgumentParser
 import GatewayRuntime
 
-struct RemoveCommand: ParsableCommand {
+struct RemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
         abstract: "Take a route or a credential out of the configuration.",
@@ -18,7 +18,7 @@ struct RemoveCommand: ParsableCommand {
             Tokens that were stored for a credential are not revoked. Do that before:
               authgateway token revoke NAME
 
-            A running gateway reads the file again by itself. Exit code 1 when there is no
+            A running gateway loads it. Exit code 1 when there is no
             such name or it is in use, 3 when the result would be no valid configuration.
             """
     )
@@ -35,9 +35,7 @@ struct RemoveCommand: ParsableCommand {
     @Flag(name: .customLong("with-routes"), help: "Remove the routes that use the credential, too.")
     var withRoutes = false
 
-    @Flag(help: "Write without asking.")
-    var yes = false
-
+    @OptionGroup var yes: YesFlag
     @OptionGroup var config: ConfigOption
 
     func validate() throws {
@@ -45,9 +43,9 @@ struct RemoveCommand: ParsableCommand {
         if route, withRoutes { throw ValidationError("--with-routes is for a credential.") }
     }
 
-    func run() throws {
+    func run() async throws {
         let kind: RemoveOperation.Kind? = route ? .route : credential ? .credential : nil
         let remove = RemoveOperation(configuration: config.path(), name: name, kind: kind, withRoutes: withRoutes)
-        Console.write(try remove.run(isConfirmed: yes))
+        Console.write(try await remove.run(isConfirmed: yes.isGiven))
     }
 }

@@ -12,11 +12,10 @@ struct RoutesCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var config: ConfigOption
-    @OptionGroup var json: JSONFlag
+    @OptionGroup var gateway: RunningGatewayOptions
 
     func run() async throws {
-        let commands = try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
+        let commands = try gateway.operatorCommands()
         Console.write(try await commands.routes())
     }
 }

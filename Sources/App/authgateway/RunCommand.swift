@@ -31,20 +31,13 @@ struct RunCommand: AsyncParsableCommand {
     )
     var sandbox = false
 
-    @Option(help: ArgumentHelp("How long the sandbox's tokens live.", valueName: "seconds"))
-    var tokenLifetime = 3600
+    @OptionGroup var tokens: SandboxTokenOption
 
     @Option(help: "trace, debug, info, notice, warning, error or critical.")
     var logLevel = "info"
 
     @Flag(help: "Log one line per finished request.")
     var accessLog = false
-
-    func validate() throws {
-        guard (1...86_400).contains(tokenLifetime) else {
-            throw ValidationError("--token-lifetime is between 1 and 86400 seconds.")
-        }
-    }
 
     func run() async throws {
         let operation = try RunOperation(
@@ -56,7 +49,7 @@ struct RunCommand: AsyncParsableCommand {
         let emit: @Sendable (String) -> Void = { Console.write($0) }
         if sandbox {
             let isNamed = ConfigurationPath.isNamed(config.file)
-            try await operation.runWithSandbox(tokenLifetime: tokenLifetime, writesStarter: !isNamed, emit: emit)
+            try await operation.runWithSandbox(tokenLifetime: tokens.tokenLifetime, writesStarter: !isNamed, emit: emit)
         } else {
             try await operation.run(emit: emit)
         }

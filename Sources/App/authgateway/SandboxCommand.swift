@@ -1,6 +1,17 @@
 import ArgumentParser
 import GatewayRuntime
 
+struct SandboxTokenOption: ParsableArguments {
+    @Option(help: ArgumentHelp("How long the sandbox's tokens live.", valueName: "seconds"))
+    var tokenLifetime = 3600
+
+    func validate() throws {
+        guard (1...86_400).contains(tokenLifetime) else {
+            throw ValidationError("--token-lifetime is between 1 and 86400 seconds.")
+        }
+    }
+}
+
 struct SandboxCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sandbox",
@@ -16,20 +27,15 @@ struct SandboxCommand: AsyncParsableCommand {
     @Option(help: "The first of five ports; 0 takes any that are free.")
     var port = 0
 
-    @Option(help: ArgumentHelp("How long tokens live.", valueName: "seconds"))
-    var tokenLifetime = 3600
-
+    @OptionGroup var tokens: SandboxTokenOption
     @OptionGroup var json: JSONFlag
 
     func validate() throws {
         guard (0...65_531).contains(port) else { throw ValidationError("--port is between 0 and 65531.") }
-        guard (1...86_400).contains(tokenLifetime) else {
-            throw ValidationError("--token-lifetime is between 1 and 86400 seconds.")
-        }
     }
 
     func run() async throws {
-        try await SandboxOperation.run(firstPort: port, tokenLifetime: tokenLifetime, asJSON: json.isOn) {
+        try await SandboxOperation.run(firstPort: port, tokenLifetime: tokens.tokenLifetime, asJSON: json.isOn) {
             Console.write($0)
         }
     }

@@ -37,17 +37,16 @@ struct StatusCommand: AsyncParsableCommand {
     @Flag(help: "Only whether the gateway answers, for a health check; credentials do not count.")
     var alive = false
 
-    @OptionGroup var config: ConfigOption
-    @OptionGroup var json: JSONFlag
+    @OptionGroup var gateway: RunningGatewayOptions
 
     func validate() throws {
-        if watch, json.isOn { throw ValidationError("--watch is for people; call status --json in a loop.") }
-        if alive, watch || json.isOn || name != nil { throw ValidationError("--alive stands alone.") }
+        if watch, gateway.json.isOn { throw ValidationError("--watch is for people; call status --json in a loop.") }
+        if alive, watch || gateway.json.isOn || name != nil { throw ValidationError("--alive stands alone.") }
         guard (1...3600).contains(interval) else { throw ValidationError("--interval is between 1 and 3600 seconds.") }
     }
 
     func run() async throws {
-        let commands = try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
+        let commands = try gateway.operatorCommands()
         if alive {
             Console.write(try await commands.alive())
             return

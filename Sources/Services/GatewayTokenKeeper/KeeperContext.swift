@@ -43,7 +43,7 @@ struct KeeperContext: Sendable {
         GrantAttempt(holding: token, at: clock.now(), nonce: nonce())
     }
 
-    /// What a person types to log in; nil when nobody can.
+    /// What a person types to log in; nil for a credential without a login.
     var loginCommand: String? {
         grant.login.map { _ in "authgateway login \(shellName)" }
     }
@@ -51,7 +51,7 @@ struct KeeperContext: Sendable {
     /// Only a subject puts anything into a name that a shell would read.
     var shellName: String { name.contains("[") ? "'\(name)'" : name }
 
-    /// Why nobody but a person gets the next token, although there is a way to it; nil when it is not so.
+    /// Why only a person gets the next token, although the grant is renewable; nil when it is not so.
     var manualRenewal: TokenFailure? {
         guard grant.isRenewable, !policy.isAutomatic else { return nil }
         let detail = "The token of \(name) has expired or was rejected, and only a person renews it (renew: false)."

@@ -38,7 +38,7 @@ final class OperatorCommand: Sendable {
 
     var hasBegun: Bool { begun.load(ordering: .relaxed) }
 
-    /// - Returns: false when nobody waits for it any more.
+    /// - Returns: false when its caller has stopped waiting.
     func begin() -> Bool {
         guard kind.isWithdrawal || !completion.isKept else { return false }
         begun.store(true, ordering: .relaxed)

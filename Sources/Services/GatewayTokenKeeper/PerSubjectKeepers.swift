@@ -4,8 +4,8 @@ import Synchronization
 
 /// The keepers of one credential, one for each subject that requests name.
 ///
-/// There are never more than the configuration allows: ``SubjectTable`` says who makes room. Nobody does while a call is under
-/// way or somebody waits. The token of one that made room stays in the store, so that it is taken up where it was.
+/// There are never more than the configuration allows: ``SubjectTable`` says which one is removed for a new one. None is removed
+/// while a call is under way or a request waits. Its token stays in the store, and is used again when it comes back.
 package final class PerSubjectKeepers: SubjectCredentialResolver {
     package let name: String
     package let strategy: String
@@ -79,7 +79,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         return refusal(of: subject).map { .failure($0) } ?? .success(subject)
     }
 
-    /// The keeper that there is; nil when nobody has asked for this subject lately. Makes none, and is no use of one.
+    /// The keeper of this subject; nil when no request has named it lately. Makes no keeper, and does not count as a use.
     package func member(_ subject: String) -> Result<TokenKeeper?, GatewayProblem> {
         if let problem = refusal(of: subject) { return .failure(problem) }
         return .success(members.withLock { $0.table[subject] })

@@ -46,7 +46,7 @@ package final class SubjectCallLimit: Sendable {
     var failure: TokenFailure {
         TokenFailure(
             tooManyCalls: "The subjects of \(name) caused more token requests within an hour than \(limit) of them may"
-                + " (unique_id.at_most). Those who have no token get none for now. Who names so many of them?"
+                + " (unique_id.at_most). Those who have no token get none for now. Find out which client names so many subjects."
         )
     }
 }

@@ -7,7 +7,8 @@ struct OriginTests {
         "host and port are read from an authority, without the brackets of an IPv6 address",
         arguments: [
             ("Api.Example", "api.example", 80), ("127.0.0.1:8080", "127.0.0.1", 8080), ("[::1]", "::1", 80),
-            ("[2001:DB8::7]:8080", "2001:db8::7", 8080), ("[::ffff:10.0.0.1]:1", "::ffff:10.0.0.1", 1),
+            ("[2001:DB8::7]:8080", "2001:db8::7", 8080), ("a.example.:80", "a.example.", 80),
+            ("[::ffff:10.0.0.1]:1", "::ffff:10.0.0.1", 1),
         ]
     )
     func read(authority: String, host: String, port: Int) {
@@ -18,7 +19,7 @@ struct OriginTests {
         "what has a second spelling, or none, is no authority",
         arguments: [
             "", ":80", "[]", "[::1", "::1", "[10.0.0.1]", "[10.0.0.1]:80", "[1:2]", "[abc]", "[localhost]", "[::1]80",
-            "a:", "a:0", "a:65536", "a:000080", "a:-1", "a:1:2", "a b", "user@a",
+            "a:", "a:0", "a:65536", "a:000080", "a:-1", "a:1:2", "a b", "user@a", "..", ".", ".a", "a..b", "a..",
         ]
     )
     func refused(authority: String) {

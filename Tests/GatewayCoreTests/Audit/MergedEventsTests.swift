@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayTesting
 import Testing
 
 @Suite("Merged events", .timeLimit(.minutes(5)))

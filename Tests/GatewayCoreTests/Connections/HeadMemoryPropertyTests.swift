@@ -1,20 +1,9 @@
 import GatewayCore
+import GatewayTesting
 import Testing
 
 @Suite("Memory of unfinished heads, at random", .timeLimit(.minutes(5)))
 struct HeadMemoryPropertyTests {
-    private struct Generator: RandomNumberGenerator {
-        var state: UInt64
-
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var word = state
-            word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-            return word ^ (word >> 31)
-        }
-    }
-
     private final class Worker {
         var heads: UnfinishedHeads<Int>
         init(_ index: Int, _ memory: HeadMemory) { heads = UnfinishedHeads(worker: index, memory: memory) }
@@ -72,7 +61,7 @@ struct HeadMemoryPropertyTests {
 
     @Test(arguments: 1...8 as ClosedRange<UInt64>)
     func theSumIsRightAndTheOldestGoesFirst(_ seed: UInt64) {
-        var random = Generator(state: seed)
+        var random = SplitMix(seed: seed)
         var model = Model()
         for _ in 0..<4000 {
             let worker = Int.random(in: 0..<3, using: &random)

@@ -117,6 +117,7 @@ struct ExplanationTests {
         #expect(explanation.refusal?.detailForClient?.hasPrefix("There is no credential") == true)
         #expect(explanation.steps.last?.name == "credential" && explanation.steps.last?.passes == false)
         #expect(explanation.text().contains("Run:\n  authgateway login box\n"))
+        #expect(explanation.text().hasSuffix("\nWhat the code means:\n  authgateway explain-error login-required\n"))
         judgement.disclosesNames = true
         #expect(Self.explain(judgement).refusal?.detailForClient == nil)
     }

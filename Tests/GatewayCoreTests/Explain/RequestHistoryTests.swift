@@ -92,6 +92,7 @@ struct RequestHistoryTests {
             "request     a-1, the client's id mine", "client      from 192.0.2.7",
             "asked for   GET /users/{id}, Host box.localhost", "credential  box\n", "Log in.\\u{1b}[2J",
             "time        12 ms: no credential after 12 ms", "Run:\n  authgateway login box\n",
+            "What the code means:\n  authgateway explain-error login-required\n",
         ] { #expect(text.contains(part), "\(part) in\n\(text)") }
         #expect(!text.contains("\u{1B}"))
     }

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(5)))
@@ -354,19 +355,5 @@ struct RequestHeadDecoderTests {
         #expect(Outcome(decoder.decode(Array("GET  /\r\n".utf8).span)) == .refused(.malformedRequestLine))
         let isHead = decoder.head.isHead
         #expect(!isHead)
-    }
-}
-
-/// A small generator with a seed that a failure can name (Steele, Lea, Flood: "SplitMix").
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
     }
 }

@@ -58,11 +58,36 @@ struct ImportTests {
             """
         let findings = try DockerCredentials.services(Array(text.utf8))
         #expect(findings.services.map(\.upstream) == ["https://ghcr.io", "https://index.docker.io"])
-        #expect(findings.services.map(\.name) == ["ghcr", "docker"])
+        #expect(findings.services.map(\.name) == ["ghcr", "docker-hub"])
         #expect(findings.notes.contains { $0.contains("docker-credential-gcloud") })
         #expect(findings.notes.contains { $0.contains("broken.io cannot be read") })
         #expect(!findings.notes.joined().contains("hunter2"))
         #expect(throws: ImportError.self) { try DockerCredentials.services(Array("[]".utf8)) }
+    }
+
+    @Test(arguments: [
+        ("https://index.docker.io/v1/", ["preset: docker-hub"], "preset: docker-hub", []),
+        ("ghcr.io", ["preset: ghcr"], "preset: ghcr", []),
+        ("r.example.com", ["strategy: basic"], "upstream: https://r.example.com", ["Use strategy: registry"]),
+        ("a.example.com/ghcr.io", ["strategy: basic"], "upstream: https://a.example.com", ["Use strategy"]),
+        ("ghcr.io:8443", ["strategy: basic"], "upstream: https://ghcr.io:8443", ["Use strategy"]),
+    ])
+    func aRegistryWithATokenServerGetsItsPreset(
+        _ registry: String,
+        _ first: [String],
+        _ place: String,
+        _ notes: [String]
+    ) throws {
+        let text = #"{"auths": {"\#(registry)": {"auth": "bWU6aHVudGVyMg=="}}}"#
+        let findings = try DockerCredentials.services(Array(text.utf8))
+        let entry = try #require(
+            ImportedEntries.make(findings.services, taken: [], folder: "./state/secrets").first
+        )
+        let secret = "password: {file: ./state/secrets/\(entry.name)}"
+        #expect(entry.credential == first + ["username: me", secret])
+        #expect(entry.route == [place, "auth: \(entry.name)"])
+        #expect(findings.notes.count == notes.count)
+        for (said, wanted) in zip(findings.notes, notes) { #expect(said.contains(wanted)) }
     }
 
     @Test func aStoreOfDockerIsNamed() throws {
@@ -106,6 +131,16 @@ struct ImportTests {
     @Test func aCurlCommandWithoutLoginIsRefused() {
         #expect(throws: ImportError.self) { try CurlLogin.services("curl https://api.example.com/") }
         #expect(throws: ImportError.self) { try CurlLogin.services("wget https://api.example.com/") }
+    }
+
+    @Test(arguments: [
+        ("curl -u bob https://api.example.com/", "curl would ask for the password."),
+        ("curl -H 'X-Api-Key: $(cat key)' https://api.example.com/", "A program prints the secret"),
+        ("curl -H 'Authorization: Bearer `cat key`' https://api.example.com/", "A program prints the secret"),
+    ])
+    func aSecretThatIsNotInTheCommandIsRefused(_ command: String, _ words: String) {
+        let error = #expect(throws: ImportError.self) { try CurlLogin.services(command) }
+        #expect(error?.message.hasPrefix(words) == true)
     }
 
     // MARK: nginx

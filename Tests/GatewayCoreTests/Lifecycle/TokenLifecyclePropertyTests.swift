@@ -1,22 +1,10 @@
 import GatewayCore
+import GatewayTesting
 import Testing
 
 /// Whatever happens in whatever order, some things hold.
 @Suite("Token lifecycle: always", .timeLimit(.minutes(5)))
 struct TokenLifecyclePropertyTests {
-    /// SplitMix64, so that a failing seed can be run again.
-    struct Dice: RandomNumberGenerator {
-        var state: UInt64
-
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var mixed = state
-            mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-            return mixed ^ (mixed >> 31)
-        }
-    }
-
     /// What an observer who believes nothing has seen so far.
     struct Observer {
         var waiting: Set<Int> = []
@@ -63,7 +51,7 @@ struct TokenLifecyclePropertyTests {
 
     @Test(arguments: 0..<200)
     func noOrderOfEventsBreaksAPromise(seed: UInt64) {
-        var dice = Dice(state: seed)
+        var dice = SplitMix(seed: seed)
         var observer = Observer()
         var machine = TokenLifecycle<Int>(
             .init(name: "box-service", isRenewable: seed % 5 != 0, maximumWaiters: 8, callsPerHour: 1000)
@@ -145,7 +133,7 @@ struct TokenLifecyclePropertyTests {
         _ machine: inout TokenLifecycle<Int>,
         _ observer: inout Observer,
         at now: Moment,
-        _ dice: inout Dice
+        _ dice: inout SplitMix
     ) {
         guard let call = observer.callUnderWay else { return }
         let imported = observer.imported
@@ -189,7 +177,7 @@ struct TokenLifecyclePropertyTests {
         _ machine: inout TokenLifecycle<Int>,
         _ observer: inout Observer,
         at now: Moment,
-        _ dice: inout Dice
+        _ dice: inout SplitMix
     ) {
         guard observer.callUnderWay == nil, !observer.isLocked else {
             let hasBegun = machine.beginImport(generation: machine.generation + 1) != nil

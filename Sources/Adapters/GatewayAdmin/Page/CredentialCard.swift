@@ -94,6 +94,7 @@ struct CredentialDetails {
             fact("Made from", token.parent.map(link)), fact("Made from it", children),
             fact("Problem", (token.failing?.reason ?? token.lastError).map { "\($0)" }),
             fact("Authority said", token.authorityError.map(Self.words)),
+            HTML.meaning(of: token.authorityError?.code),
             fact("Clock", token.clockSkewSeconds.map { "\(ClockSkew.words($0))" }),
         ].compactMap(\.self)
     }

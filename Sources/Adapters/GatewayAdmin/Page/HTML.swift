@@ -51,6 +51,13 @@ extension HTML {
     /// For people who do not see the page.
     static func spoken(_ text: String) -> HTML { "<span class=\"spoken\">\(text)</span>" }
 
+    /// An entry of a list that says which command explains an error code. Nothing for a code without an explanation.
+    static func meaning(of code: String?) -> HTML? {
+        ErrorEntry.command(explaining: code).map { command in
+            "<dt>What it means</dt><dd>\(Self.command(command, label: "the command that explains it"))</dd>"
+        }
+    }
+
     /// What a click copies.
     static func command(_ text: String, label: String) -> HTML {
         """

@@ -116,6 +116,7 @@ struct RouteSection {
         let events = "/?route=\(PercentEncoding.encode(route.name))#live"
         return """
             <dt>State</dt><dd>\(condition.words)\(health(of: route))</dd>
+            \(HTML.meaning(of: route.health?.lastFailure))
             <dt>Upstream</dt><dd>\(route.upstream)</dd>
             \(credential)\(needs)
             <dt>Events</dt><dd><a href="\(events)">of this route</a></dd>

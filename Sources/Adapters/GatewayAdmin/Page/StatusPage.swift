@@ -48,7 +48,7 @@ struct StatusPage: Sendable {
         <footer>
         <p>The same for programs: <a href="/api/overview">overview</a>, <a href="/api/tokens">tokens</a>,
         <a href="/api/routes">routes</a>, <a href="/api/traffic">traffic</a>, <a href="/api/events">events</a>,
-        <a href="/api/endings">endings</a>, <a href="/readyz?verbose">readiness</a>, <a href="/metrics">metrics</a>.</p>
+        <a href="/api/expirations">expirations</a>, <a href="/readyz?verbose">readiness</a>, <a href="/metrics">metrics</a>.</p>
         <p class="plain-only"><a class="button" href="/">Reload this page</a></p>
         </footer>
         """

@@ -1,6 +1,9 @@
 #include <stddef.h>
 
+// The bytes of both live as long as the program. `length` takes their number.
+
 /// The built-in presets: one YAML document, made of the files in `presets`.
-///
-/// - Parameter length: Takes the number of bytes. They live as long as the program.
 const unsigned char *_Nonnull authgateway_presets(size_t *_Nonnull length);
+
+/// `gateway.yaml` of the repository.
+const unsigned char *_Nonnull authgateway_starter(size_t *_Nonnull length);

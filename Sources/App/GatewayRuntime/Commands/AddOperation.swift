@@ -6,31 +6,13 @@ import GatewayYAML
 package struct AddOperation: Sendable {
     private let path: String
     private let presetName: String
-    private let name: String?
-    private let parameters: [String]
-    private let secrets: [String]
-    private let upstream: String?
+    private let options: ServiceOptions
 
-    /// - Parameters:
-    ///   - configuration: The path of the file, as messages shall print it.
-    ///   - name: Of the credential and the first route; nil takes that of the preset.
-    ///   - parameters: `NAME=VALUE`, each.
-    ///   - secrets: Where secrets come from (``PresetSources``).
-    ///   - upstream: The URL of a server that stands in for the preset's.
-    package init(
-        configuration: String,
-        preset: String,
-        name: String?,
-        parameters: [String],
-        secrets: [String],
-        upstream: String?
-    ) {
-        self.upstream = upstream
+    /// - Parameter configuration: The path of the file, as messages shall print it.
+    package init(configuration: String, preset: String, options: ServiceOptions) {
         path = configuration
         presetName = preset
-        self.name = name
-        self.parameters = parameters
-        self.secrets = secrets
+        self.options = options
     }
 
     /// - Parameters:
@@ -46,27 +28,21 @@ package struct AddOperation: Sendable {
         let preset = try PresetOperation.preset(presetName, configuration: path)
         try requireFree(preset, editor)
         var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
-        let entries = try self.entries(preset, asks: !isDry, &files)
+        let entries = try options.entries(of: preset, asks: !isDry, files: &files)
         try Self.append(entries, to: editor)
         let outcome = EditOutcome(editor, at: path)
         guard !isDry else {
             try outcome.preview()
             return "Nothing was written.\n"
         }
-        var text = try outcome.apply(isConfirmed: true) { () throws(CommandFailure) in
-            try files.write()
-        } undo: {
-            files.remove()
-        }
+        var text = try await outcome.apply(isConfirmed: true, with: files)
         text += PresetAdvice(preset, entries: entries).text
         return asks ? text + (try await Self.whoami(path, of: entries)) : text
     }
 
     /// Before anything is asked.
     private func requireFree(_ preset: Preset, _ editor: ConfigurationEditor) throws(CommandFailure) {
-        let name = name ?? preset.name
-        guard ConfigName.isValid(name) else { throw CommandFailure(.usage, ConfigName.rule) }
-        let entries = PresetEntries(preset, as: name, upstream: upstream)
+        let entries = PresetEntries(preset, as: try options.name(or: preset.name), upstream: options.upstream)
         let sections = [("credentials", [entries.credential]), ("routes", entries.routes)]
         for (section, new) in sections {
             let present = editor.root.entries(of: section).map(\.key)
@@ -74,20 +50,6 @@ package struct AddOperation: Sendable {
             let advice = "add it under another name: authgateway add \(preset.name) NAME"
             throw CommandFailure(.failed, "\(section) has an entry \"\(taken.name)\" already; \(advice)")
         }
-    }
-
-    /// - Parameter asks: On a terminal, for what the command line does not say.
-    private func entries(
-        _ preset: Preset,
-        asks: Bool,
-        _ files: inout SecretFiles
-    ) throws(CommandFailure) -> PresetEntries {
-        let name = name ?? preset.name
-        let asks = asks && Console.isInputTerminal && Console.isErrorTerminal
-        let values = try PresetParameters.values(parameters, of: preset, asks: asks)
-        let sources = try PresetSources(secrets, for: preset.needs)
-            .yaml(for: preset.needs, asks: asks, as: name, files: &files)
-        return PresetEntries(preset, as: name, parameters: values, sources: sources, upstream: upstream)
     }
 
     private static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {

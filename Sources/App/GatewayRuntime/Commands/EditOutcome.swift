@@ -20,32 +20,29 @@ package struct EditOutcome: Sendable {
     }
 
     /// - Parameters:
-    ///   - isConfirmed: Nobody is asked.
-    ///   - prepare: What the new configuration needs, once it was agreed to.
-    ///   - undo: Takes that back when nothing is written after all.
-    /// - Returns: What was written, and whether a running gateway picks it up.
-    package func apply(
+    ///   - isConfirmed: Writes without a question.
+    ///   - secrets: Files that the new configuration names. They stay only if it is written.
+    /// - Returns: What was written, and what a running gateway makes of it.
+    func apply(
         isConfirmed: Bool,
-        prepare: () throws(CommandFailure) -> Void = {},
-        undo: () -> Void = {}
-    ) throws(CommandFailure) -> String {
+        with secrets: SecretFiles? = nil
+    ) async throws(CommandFailure) -> String {
         let difference = editor.difference
         guard !difference.isEmpty else { return "Nothing to change.\n" }
         Console.write(difference)
         Console.writeError(try editor.check())
         let files = editor.changedFiles.map(LogText.clean).joined(separator: ", ")
         try Confirmation.require("Write \(files)?", isGiven: isConfirmed)
-        do throws(CommandFailure) {
-            try prepare()
+        if let secrets {
+            try secrets.write { () throws(CommandFailure) in try editor.write() }
+        } else {
             try editor.write()
-        } catch {
-            undo()
-            throw error
         }
-        return "Wrote \(files).\n\(Self.nextStep(path))"
+        return "Wrote \(files).\n\(await reloaded())"
     }
 
-    private static func nextStep(_ path: String) -> String {
+    /// A gateway that was started elsewhere may lack a variable that this command has.
+    private func reloaded() async -> String {
         let file = FileIdentity(path)
         let running = RunningGateways(environment: Console.environment).all().first { gateway in
             file != nil && FileIdentity(gateway.configuration) == file
@@ -53,6 +50,13 @@ package struct EditOutcome: Sendable {
         guard let running else {
             return "No gateway was found that runs with it. A running one reads the file again by itself.\n"
         }
-        return "The running gateway (process \(running.process)) reads it again by itself, within seconds.\n"
+        let name = "The running gateway (process \(running.process))"
+        guard let report = try? await OperatorCommands.client(configuration: path).reload() else {
+            return "\(name) reads it again by itself, within seconds.\n"
+        }
+        guard report.outcome == .loaded else {
+            return "\(name) did not load it:\n\(report.problems)\n"
+        }
+        return "\(name) serves it now.\n"
     }
 }

@@ -9,6 +9,14 @@ import Synchronization
 struct EphemeralGateway: Sendable {
     private static let startLimit: Duration = .seconds(20)
 
+    /// What can be asked while it serves.
+    struct Place: Sendable {
+        let offer: ProxyOffer
+        let endpoint: ProxyEndpoint
+        /// Its state directory.
+        let folder: String
+    }
+
     let configuration: String
     /// Whose place the program takes.
     let client: String?
@@ -19,16 +27,15 @@ struct EphemeralGateway: Sendable {
     ) async throws(CommandFailure) -> Int32 {
         let file = try ConfigurationFile(path: configuration, consequence: "nothing was started")
         let signals = try Self.signals()
-        let folder = try Self.makeFolder()
-        // Also when a signal ends the program: it is passed on, and this process goes on to here.
-        defer { try? FileManager.default.removeItem(atPath: folder) }
-        let (plan, token) = try prepare(file.plan, in: folder)
-        let (result, failure) = try await Self.serve(plan) { gateway throws(CommandFailure) in
-            let offer = ProxyOffer(plan, bound: gateway.listeners)
-            guard case .endpoint(let endpoint) = offer.choice else {
-                throw CommandFailure(.failed, "no listener is open")
-            }
-            let access = try ClientAccess(endpoint, proof: token, hosts: offer.hosts, stateDirectory: folder)
+        var plan = file.plan
+        let token = try giveToken(&plan)
+        let (result, failure) = try await Self.serve(plan) { place throws(CommandFailure) in
+            let access = try ClientAccess(
+                place.endpoint,
+                proof: token,
+                hosts: place.offer.hosts,
+                stateDirectory: place.folder
+            )
             if let status = Self.interruption(signals) { return status }
             return try await body(access, signals)
         }
@@ -39,16 +46,21 @@ struct EphemeralGateway: Sendable {
         }
     }
 
-    /// Runs a gateway as long as `body` does.
+    /// Runs a gateway as long as `body` does, in a folder of its own. What an operator has locked is locked there, too.
     ///
     /// - Parameters:
-    ///   - plan: As ``Plan/ephemeral(in:)`` makes it.
+    ///   - file: What the configuration says, and which clients may connect.
     ///   - body: Called when the gateway serves.
     /// - Returns: What became of `body`, and what has ended the gateway, if it did not end by itself.
     static func serve<Value: Sendable>(
-        _ plan: Plan,
-        _ body: (Gateway) async throws(CommandFailure) -> Value
+        _ file: Plan,
+        _ body: (Place) async throws(CommandFailure) -> Value
     ) async throws(CommandFailure) -> (result: Result<Value, CommandFailure>, failure: CommandFailure?) {
+        let folder = try makeFolder()
+        // Also when a signal ends a program: it is passed on, and this process goes on to here.
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try copyLocks(CredentialLocks.path(in: file.stateDirectory), to: CredentialLocks.path(in: folder))
+        let plan = file.ephemeral(in: folder)
         let log = LogTail()
         var options = GatewayOptions(output: LogOutput(format: .text) { log.add($0) })
         options.logLevel = .notice
@@ -71,7 +83,7 @@ struct EphemeralGateway: Sendable {
         var result: Result<Value, CommandFailure>
         do throws(CommandFailure) {
             try await wait(for: gateway, log)
-            result = .success(try await body(gateway))
+            result = .success(try await body(try place(of: gateway, plan)))
         } catch {
             result = .failure(error)
         }
@@ -96,30 +108,25 @@ struct EphemeralGateway: Sendable {
         }
     }
 
-    // MARK: The plan
-
-    /// - Returns: The plan, and what the program proves itself with.
-    private func prepare(
-        _ file: Plan,
-        in folder: String
-    ) throws(CommandFailure) -> (Plan, ClientEnvironment.Proof?) {
-        try Self.copyLocks(CredentialLocks.path(in: file.stateDirectory), to: CredentialLocks.path(in: folder))
-        var plan = file.ephemeral(in: folder)
-        let isOpenToUsers = file.listeners.contains { if case .tcp = $0.address { true } else { false } }
-        let token = try giveToken(&plan.access, isOpenToUsers: isOpenToUsers)
-        return (plan, token)
+    private static func place(of gateway: Gateway, _ plan: Plan) throws(CommandFailure) -> Place {
+        let offer = ProxyOffer(plan, bound: gateway.listeners)
+        guard case .endpoint(let endpoint) = offer.choice else {
+            throw CommandFailure(.failed, "no listener is open")
+        }
+        return Place(offer: offer, endpoint: endpoint, folder: plan.stateDirectory)
     }
+
+    // MARK: The client
 
     /// Gives the program a token of its own in the place of the client's.
     ///
-    /// - Parameter isOpenToUsers: The configuration itself lets every user of this machine connect.
-    private func giveToken(
-        _ access: inout AccessPlan,
-        isOpenToUsers: Bool
-    ) throws(CommandFailure) -> ClientEnvironment.Proof? {
+    /// - Returns: What the program proves itself with; nil where the configuration lets every user of this machine connect.
+    private func giveToken(_ plan: inout Plan) throws(CommandFailure) -> ClientEnvironment.Proof? {
+        let isOpenToUsers = plan.listeners.contains { if case .tcp = $0.address { true } else { false } }
+        let access = plan.access
         let names = access.clients.map(\.name).sorted()
         guard let client else {
-            guard access.requiresClient(on: .loopback) else { return isOpenToUsers ? nil : addClient(&access) }
+            guard access.requiresClient(on: .loopback) else { return isOpenToUsers ? nil : addClient(&plan.access) }
             throw CommandFailure(
                 .usage,
                 "the configuration asks for the token of a client (access.clients: \(names.joined(separator: ", "))); name "
@@ -130,7 +137,7 @@ struct EphemeralGateway: Sendable {
             throw ClientTokenSource.unknown(client, among: names)
         }
         let token = Self.newToken()
-        access.clients[index].proof = .token(token)
+        plan.access.clients[index].proof = .token(token)
         return ClientEnvironment.Proof(client: client, token: token)
     }
 
@@ -142,13 +149,13 @@ struct EphemeralGateway: Sendable {
         return ClientEnvironment.Proof(client: name, token: token)
     }
 
-    private static func newToken() -> Secret {
+    static func newToken() -> Secret {
         var random = SystemRandomNumberGenerator()
         return Secret(Hexadecimal.random(bytes: 32, from: &random))
     }
 
     /// What an operator has locked is locked here, too.
-    static func copyLocks(_ path: String, to copy: String) throws(CommandFailure) {
+    private static func copyLocks(_ path: String, to copy: String) throws(CommandFailure) {
         let locks: BoundedFile
         do throws(BoundedFile.Failure) {
             locks = try BoundedFile.read(path, limit: 64 << 10)
@@ -189,7 +196,7 @@ struct EphemeralGateway: Sendable {
 
     private static let prefix = "authgateway-exec-"
 
-    /// What a process has left that was killed. Nobody holds its lock, and it is not one that is just being made.
+    /// Removes what killed processes have left: no process holds its lock, and it is too old to be just being made.
     private static func removeAbandoned(in base: String) {
         let manager = FileManager.default
         for name in (try? manager.contentsOfDirectory(atPath: base)) ?? [] where name.hasPrefix(prefix) {
@@ -202,7 +209,7 @@ struct EphemeralGateway: Sendable {
         }
     }
 
-    static func makeFolder() throws(CommandFailure) -> String {
+    private static func makeFolder() throws(CommandFailure) -> String {
         let parent = FileManager.default.temporaryDirectory.path(percentEncoded: false)
         let base = parent.hasSuffix("/") ? parent : parent + "/"
         removeAbandoned(in: base)

@@ -17,9 +17,9 @@ package struct ImportOperation: Sendable {
         self.host = host
     }
 
-    /// - Parameter isConfirmed: Nobody is asked.
+    /// - Parameter isConfirmed: Writes without a question.
     /// - Returns: What is for standard output.
-    package func run(isConfirmed: Bool) throws(CommandFailure) -> String {
+    package func run(isConfirmed: Bool) async throws(CommandFailure) -> String {
         let findings = try source.read()
         let notes = findings.notes.map { "note: \($0)\n" }.joined()
         let services = try narrowed(findings.services, notes)
@@ -30,13 +30,8 @@ package struct ImportOperation: Sendable {
         for entry in entries { try editor.append(.init(entry.name, value: entry.route), to: "routes") }
         Console.writeError(notes)
         for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
-        let secrets = files
-        let text = try EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) { () throws(CommandFailure) in
-            try secrets.write()
-        } undo: {
-            secrets.remove()
-        }
-        return text + entries.map { owner(of: $0, in: secrets.directory) }.joined()
+        let text = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed, with: files)
+        return text + entries.map { owner(of: $0, in: files.directory) }.joined()
     }
 
     private func narrowed(_ services: [ImportedService], _ notes: String) throws(CommandFailure) -> [ImportedService] {

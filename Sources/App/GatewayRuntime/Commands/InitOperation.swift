@@ -1,6 +1,5 @@
 import GatewayCore
 import GatewayFiles
-import GatewaySandbox
 import GatewayYAML
 
 /// What `init` does: writes the first configuration of a folder.
@@ -15,35 +14,17 @@ package struct InitOperation: Sendable {
 
     private let path: String
     private let service: String?
-    private let name: String?
-    private let parameters: [String]
-    private let secrets: [String]
-    private let upstream: String?
+    private let options: ServiceOptions
     private let port: Int
 
     /// - Parameters:
     ///   - configuration: The path of the file to write.
     ///   - service: The name of a preset, or a URL; nil asks on a terminal, and is the sandbox elsewhere.
-    ///   - name: Of the credential and the route.
-    ///   - parameters: `NAME=VALUE`, each.
-    ///   - secrets: Where secrets come from (``PresetSources``).
-    ///   - upstream: The URL of a server that stands in for the preset's.
     ///   - port: Of the proxy listener.
-    package init(
-        configuration: String,
-        service: String?,
-        name: String?,
-        parameters: [String],
-        secrets: [String],
-        upstream: String?,
-        port: Int
-    ) {
-        self.upstream = upstream
+    package init(configuration: String, service: String?, options: ServiceOptions, port: Int) {
         path = configuration
         self.service = service
-        self.name = name
-        self.parameters = parameters
-        self.secrets = secrets
+        self.options = options
         self.port = port
     }
 
@@ -53,34 +34,28 @@ package struct InitOperation: Sendable {
             let advice = "add a service to it: authgateway add NAME"
             throw CommandFailure(.failed, "\(LogText.clean(path)) is there already; \(advice)")
         }
+        var files = secretFiles
+        let (entries, advice, request): (PresetEntries, PresetAdvice, String?)
         switch try chosen() {
         case .sandbox:
             try write(StarterConfiguration.text)
             return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  authgateway run --sandbox\(option)\n"
         case .preset(let preset):
-            let name = try checked(name ?? preset.name)
-            let values = try PresetParameters.values(parameters, of: preset, asks: isAsking)
-            var files = secretFiles
-            let sources = try PresetSources(secrets, for: preset.needs)
-                .yaml(for: preset.needs, asks: isAsking, as: name, files: &files)
-            let entries = PresetEntries(preset, as: name, parameters: values, sources: sources, upstream: upstream)
-            return try write(entries, files) + PresetAdvice(preset, entries: entries).text + next(name, preset)
+            entries = try options.entries(of: preset, asks: true, files: &files)
+            advice = PresetAdvice(preset, entries: entries)
+            request = preset.whoami
         case .url(let service):
-            let name = try checked(name ?? service.name)
+            let name = try options.name(or: service.name)
             let need = service.need(for: name)
-            var files = secretFiles
-            let sources = try PresetSources(secrets, for: [need])
-                .yaml(for: [need], asks: isAsking, as: name, files: &files)
-            let token = sources[need.variable] ?? "{env: \(need.variable)}"
-            let entries = service.entries(as: name, token: token)
-            let advice = PresetAdvice(needs: [need], note: nil, entries: entries)
-            return try write(entries, files) + advice.text + next(name, nil)
+            let sources = try options.sources(of: [need], for: name, asks: true, files: &files)
+            entries = service.entries(as: name, token: sources[need.variable] ?? "{env: \(need.variable)}")
+            advice = PresetAdvice(needs: [need], note: nil, entries: entries)
+            request = nil
         }
+        return try write(entries, files) + advice.text + next(entries.credential.name, request: request ?? "/")
     }
 
     // MARK: What to call
-
-    private var isAsking: Bool { Console.isInputTerminal && Console.isErrorTerminal }
 
     private func chosen() throws(CommandFailure) -> Service {
         guard let service = service ?? asked() else { return .sandbox }
@@ -95,18 +70,13 @@ package struct InitOperation: Sendable {
     }
 
     private func asked() -> String? {
-        guard isAsking else { return nil }
+        guard ServiceOptions.canAsk else { return nil }
         Console.writeError(
             "What do you call? A service such as github, openai or box (`authgateway presets` lists them),\n"
         )
         Console.writeError("or a URL; Enter for a sandbox to try things: ")
         let answer = (readLine() ?? "").filter { !$0.isWhitespace }
         return answer.isEmpty ? nil : answer
-    }
-
-    private func checked(_ name: String) throws(CommandFailure) -> String {
-        guard ConfigName.isValid(name) else { throw CommandFailure(.usage, ConfigName.rule) }
-        return name
     }
 
     // MARK: The file
@@ -122,46 +92,40 @@ package struct InitOperation: Sendable {
     }
 
     private func write(_ entries: PresetEntries, _ files: SecretFiles) throws(CommandFailure) -> String {
-        let text = try text(with: entries)
-        try files.write()
-        do throws(CommandFailure) {
-            try write(text)
-        } catch {
-            files.remove()
-            throw error
-        }
+        let content = try content(with: entries)
+        try files.write { () throws(CommandFailure) in try write(content) }
         let check = CheckOperation(configuration: path, asJSON: false, readsSecrets: false, strictModes: false)
         Console.writeError(try check.run().notes)
         return "Wrote \(shown).\n"
     }
 
-    private func text(with entries: PresetEntries) throws(CommandFailure) -> String {
+    private func content(with entries: PresetEntries) throws(CommandFailure) -> [UInt8] {
         let head = FirstConfiguration.head(port: port, command: "authgateway run\(option)")
         do throws(ConfigurationEditError) {
             var text = try ConfigurationText(Array(head.utf8))
             try text.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
             for route in entries.routes { try text.append(.init(route.name, value: route.lines), to: "routes") }
-            return String(decoding: text.bytes, as: UTF8.self)
+            return text.bytes
         } catch {
             throw CommandFailure(.configuration, error.text(in: shown))
         }
     }
 
-    private func write(_ text: String) throws(CommandFailure) {
+    private func write(_ content: [UInt8]) throws(CommandFailure) {
         do throws(PrivateFile.Failure) {
-            try PrivateFile.create(path, content: Array(text.utf8))
+            try PrivateFile.createNew(path, content: content)
         } catch {
             throw CommandFailure(.failed, "\(shown) cannot be written: \(error.reason)")
         }
     }
 
-    private func next(_ name: String, _ preset: Preset?) -> String {
-        let request = preset?.whoami ?? "/"
-        return """
-            Serve it, and call the service in another terminal:
-              authgateway run\(option)
-              curl http://127.0.0.1:\(port)/\(name)\(request)
+    /// - Parameter request: The path of a request that shows whether it works.
+    private func next(_ name: String, request: String) -> String {
+        """
+        Serve it, and call the service in another terminal:
+          authgateway run\(option)
+          curl http://127.0.0.1:\(port)/\(name)\(request)
 
-            """
+        """
     }
 }

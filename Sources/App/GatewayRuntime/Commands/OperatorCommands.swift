@@ -13,9 +13,13 @@ package struct OperatorCommands: Sendable {
         style: TextStyle = .current
     ) throws(CommandFailure) {
         self.style = style
-        let plan = try OperatorSettings(configuration: configuration).plan
-        client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
+        client = try Self.client(configuration: configuration)
         self.asJSON = asJSON
+    }
+
+    static func client(configuration: String) throws(CommandFailure) -> AdminClient {
+        let plan = try OperatorSettings(configuration: configuration).plan
+        return AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
     }
 
     /// - Parameter name: A credential or a route; nil is everything.

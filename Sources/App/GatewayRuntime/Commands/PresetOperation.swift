@@ -24,7 +24,7 @@ package enum PresetOperation {
     static func preset(_ name: String, configuration: String) throws(CommandFailure) -> Preset {
         let library = library(of: configuration)
         if let preset = library[name] { return preset }
-        let hint = Suggestion.hint(for: name, in: library.presets.map(\.name))
+        let hint = Suggestion.hint(for: name, in: library.names)
         let advice = hint.isEmpty ? "; `authgateway presets` lists them" : hint
         throw CommandFailure(.failed, "no preset is named \"\(LogText.clean(name))\"\(advice)")
     }

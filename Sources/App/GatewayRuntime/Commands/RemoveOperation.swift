@@ -24,9 +24,9 @@ package struct RemoveOperation: Sendable {
         self.withRoutes = withRoutes
     }
 
-    /// - Parameter isConfirmed: Nobody is asked.
+    /// - Parameter isConfirmed: Writes without a question.
     /// - Returns: What is for standard output.
-    package func run(isConfirmed: Bool) throws(CommandFailure) -> String {
+    package func run(isConfirmed: Bool) async throws(CommandFailure) -> String {
         let editor = try ConfigurationEditor(path)
         let found: Kind
         if let kind { found = kind } else { found = try foundKind(editor.root) }
@@ -38,7 +38,16 @@ package struct RemoveOperation: Sendable {
             for route in uses.routes { try editor.remove(route, from: "routes") }
             try editor.remove(name, from: "credentials")
         }
-        return try EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed)
+        return try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) + Self.unused(editor)
+    }
+
+    /// Secrets that were pasted for what is gone. They stay, because tokens may still have to be revoked with them.
+    private static func unused(_ editor: ConfigurationEditor) -> String {
+        let secrets = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
+        let unused = secrets.names.sorted().filter { editor.namesNoLonger("\(secrets.shownDirectory)/\($0)") }
+        guard !unused.isEmpty else { return "" }
+        let paths = unused.map { ShellWord.quoted("\(secrets.directory)/\($0)") }
+        return "Nothing uses these secrets now. Remove them:\n" + paths.map { "  rm \($0)\n" }.joined()
     }
 
     private func foundKind(_ root: ConfigNode) throws(CommandFailure) -> Kind {
@@ -51,7 +60,10 @@ package struct RemoveOperation: Sendable {
             if withRoutes { return .credential }
             throw CommandFailure(
                 .usage,
-                "\(shown) is a route and a credential; add --route, --credential, or --with-routes for both"
+                """
+                \(shown) is a route and a credential; add --route or --credential, or remove both, and all routes of it:
+                  authgateway remove \(LogText.clean(name)) --with-routes
+                """
             )
         case (false, false):
             let hint = Suggestion.hint(for: name, in: routes + credentials)

@@ -69,7 +69,7 @@ package struct RunOperation: Sendable {
         guard FileStatus.owner(of: configuration) == nil else { return }
         let path = LogText.clean(configuration)
         do throws(PrivateFile.Failure) {
-            try PrivateFile.create(configuration, content: Array(StarterConfiguration.text.utf8))
+            try PrivateFile.create(configuration, content: StarterConfiguration.text)
         } catch {
             throw CommandFailure(.failed, "\(path) is missing and cannot be written here: \(error.reason)")
         }

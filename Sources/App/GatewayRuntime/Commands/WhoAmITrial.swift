@@ -1,5 +1,4 @@
 import AsyncHTTPClient
-import Foundation
 import GatewayCore
 import NIOCore
 import NIOHTTP1
@@ -19,41 +18,32 @@ struct WhoAmITrial: Sendable {
         var text: String { LogText.clean("\(route): \(answer.text(to: request))") }
     }
 
-    /// Those that are asked; each has a ``RoutePlan/whoami``.
-    private let routes: [RoutePlan]
+    /// Those that are asked, and what.
+    private let questions: [(route: RoutePlan, whoami: WhoAmI)]
 
     /// - Parameter credentials: Indices into ``Plan/credentials``: only routes with one of these are asked.
     init(_ plan: Plan, credentials: Set<Int>) {
-        routes = plan.routes.filter { route in
-            route.whoami != nil && route.credential.map(credentials.contains) ?? false
+        questions = plan.routes.compactMap { route in
+            guard let whoami = route.whoami, let credential = route.credential, credentials.contains(credential) else {
+                return nil
+            }
+            return (route, whoami)
         }
     }
 
     /// With a gateway of its own, that keeps no token and ends afterwards.
     func run(_ plan: Plan) async throws(CommandFailure) -> [Answer] {
-        guard !routes.isEmpty else { return [] }
-        let folder = try EphemeralGateway.makeFolder()
-        defer { try? FileManager.default.removeItem(atPath: folder) }
-        var random = SystemRandomNumberGenerator()
-        let token = Secret(Hexadecimal.random(bytes: 32, from: &random))
-        // What an operator has locked is not used.
-        try EphemeralGateway.copyLocks(
-            CredentialLocks.path(in: plan.stateDirectory),
-            to: CredentialLocks.path(in: folder)
-        )
-        let plan = plan.ephemeral(in: folder).reserved(for: token)
-        let (result, failure) = try await EphemeralGateway.serve(plan) { gateway throws(CommandFailure) in
-            guard case .endpoint(let endpoint) = ProxyOffer(plan, bound: gateway.listeners).choice else {
-                throw CommandFailure(.failed, "no listener is open")
-            }
-            return await ask(endpoint, token: token)
+        guard !questions.isEmpty else { return [] }
+        let token = EphemeralGateway.newToken()
+        let (result, failure) = try await EphemeralGateway.serve(plan.reserved(for: token)) { place in
+            await ask(place.endpoint, token: token)
         }
         if let failure { throw failure }
         return try result.get()
     }
 
-    /// - Parameter token: Of the client, where the listener wants one.
-    func ask(_ endpoint: ProxyEndpoint, token: Secret?) async -> [Answer] {
+    /// - Parameter token: Of the client.
+    private func ask(_ endpoint: ProxyEndpoint, token: Secret) async -> [Answer] {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.proxy = nil
         configuration.httpVersion = .http1Only
@@ -61,9 +51,9 @@ struct WhoAmITrial: Sendable {
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let answers = await withTaskGroup(of: (Int, Answer).self) { tasks in
             var answers: [(Int, Answer)] = []
-            for (index, route) in routes.enumerated() {
+            for (index, question) in questions.enumerated() {
                 if index >= Self.maximumAtOnce, let answer = await tasks.next() { answers.append(answer) }
-                tasks.addTask { (index, await answer(of: route, client, endpoint, token)) }
+                tasks.addTask { (index, await answer(question.route, question.whoami, client, endpoint, token)) }
             }
             for await answer in tasks { answers.append(answer) }
             return answers
@@ -73,12 +63,12 @@ struct WhoAmITrial: Sendable {
     }
 
     private func answer(
-        of route: RoutePlan,
+        _ route: RoutePlan,
+        _ whoami: WhoAmI,
         _ client: HTTPClient,
         _ endpoint: ProxyEndpoint,
-        _ token: Secret?
+        _ token: Secret
     ) async -> Answer {
-        let whoami = route.whoami ?? WhoAmI(path: "/")
         let request = request(route, whoami, to: endpoint, token: token)
         let answer = await Deadline.value(within: Self.limit) { await Self.answer(to: whoami, client, request) }
         let overdue = WhoAmIAnswer.failed("no answer within \(ConfigUnits.text(Self.limit))")
@@ -89,7 +79,7 @@ struct WhoAmITrial: Sendable {
         _ route: RoutePlan,
         _ whoami: WhoAmI,
         to endpoint: ProxyEndpoint,
-        token: Secret?
+        token: Secret
     ) -> HTTPClientRequest {
         let (host, target) = route.target(of: whoami, at: endpoint.authority)
         var request = HTTPClientRequest(url: "\(endpoint.url())\(target)")
@@ -97,7 +87,7 @@ struct WhoAmITrial: Sendable {
         request.headers.add(name: "Host", value: host)
         request.headers.add(name: "Accept", value: "application/json")
         request.headers.add(name: "User-Agent", value: "authgateway/\(GatewayVersion.current)")
-        token?.withValue { request.headers.add(name: "Proxy-Authorization", value: "Bearer \($0)") }
+        token.withValue { request.headers.add(name: "Proxy-Authorization", value: "Bearer \($0)") }
         return request
     }
 

@@ -61,6 +61,12 @@ package struct ConfigurationEditor: Sendable {
             ?? "\(folder)/state"
     }
 
+    /// Whether a file had this text, and no file has it after the edits.
+    package func namesNoLonger(_ text: String) -> Bool {
+        func has(_ bytes: [UInt8]) -> Bool { String(decoding: bytes, as: UTF8.self).contains(text) }
+        return files.opened.contains { has($0.file.bytes) } && !files.opened.contains { has($0.bytes) }
+    }
+
     // MARK: Edits
 
     /// Adds an entry to a section of the main file, whatever files are included.

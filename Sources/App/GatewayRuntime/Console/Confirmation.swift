@@ -1,7 +1,7 @@
 /// Asks a person before a command changes a file of theirs.
 package enum Confirmation {
     /// - Parameter isGiven: The command line says yes.
-    /// - Throws: ``ExitStatus/usage`` where nobody can be asked, ``ExitStatus/failed`` after another answer than yes.
+    /// - Throws: ``ExitStatus/usage`` without a terminal to ask on, ``ExitStatus/failed`` after another answer than yes.
     package static func require(_ question: String, isGiven: Bool) throws(CommandFailure) {
         guard !isGiven else { return }
         guard Console.isInputTerminal, Console.isErrorTerminal else {

@@ -9,7 +9,7 @@ extension LoginDesk {
         _ browser: any LoginFlow
     ) async -> Result<LoginInvitation, GatewayProblem> {
         guard let flow = keeper.grant.deviceLogin else {
-            let detail = "Nobody can log in for \(keeper.name) on another device: it has no device_authorization_url."
+            let detail = "\(keeper.name) has no login on another device: device_authorization_url is missing."
             return .failure(GatewayProblem(.noRoute, detail))
         }
         await endOthers(of: keeper)
@@ -78,7 +78,7 @@ extension LoginDesk {
             guard (try? await parts.clock.sleep(for: pause.interval)) != nil else { return }
             guard let login = logins[id], !login.progress.isOver else { return }
             guard parts.clock.now().monotonic < end else {
-                let words = "Nobody typed the code in time. Nothing was changed; begin a new login."
+                let words = "The code was not typed in time. Nothing was changed; begin a new login."
                 return await fail(id, words, reason: "timeout")
             }
             let step = await ask(flow, code, of: login)

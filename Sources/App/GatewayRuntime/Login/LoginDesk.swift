@@ -8,7 +8,7 @@ import Logging
 /// State and verifier of an attempt live here, in memory, until its one answer or its deadline.
 actor LoginDesk: LoginControl {
     struct Parts: Sendable {
-        /// Who keeps the credential's token; the problem says why nobody does.
+        /// The keeper of the credential's token; the problem says why there is none.
         let keeper: @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>
         let endpoint: any TokenEndpoint
         let audit: any AuditLog
@@ -45,7 +45,7 @@ actor LoginDesk: LoginControl {
         case .failure(let problem): return .failure(problem)
         }
         guard let flow = keeper.login else {
-            let detail = "Nobody can log in for \(keeper.name): \(keeper.strategy) gets its tokens by itself."
+            let detail = "\(keeper.name) needs no login: \(keeper.strategy) gets its tokens by itself."
             return .failure(GatewayProblem(.noRoute, detail))
         }
         if order.isDevice { return await beginOnDevice(order, keeper, flow) }
@@ -119,7 +119,7 @@ actor LoginDesk: LoginControl {
 
     private func receive(_ answer: LoginAnswer, for id: String) async -> LoginProgress? {
         guard let login = logins[id] else { return nil }
-        // An answer counts once; whoever sends it again, as the reload of a page does, hears how the login ended.
+        // An answer counts once. A repetition, such as the reload of a page, is told how the login ended.
         guard !login.isAnswered else { return login.progress }
         let step = login.flow.read(answer, of: login.attempt, at: parts.clock.now())
         if case .foreign(let refusal) = step, case .redirect = answer {
@@ -202,7 +202,7 @@ actor LoginDesk: LoginControl {
     private func expire(_ id: String) async {
         guard let login = logins[id], !login.isAnswered else { return }
         let words =
-            "Nobody came back from the login within \(ConfigUnits.text(login.order.timeout)): was the window closed?"
+            "The login was not finished within \(ConfigUnits.text(login.order.timeout)): was the window closed?"
             + " Nothing was changed; begin a new login."
         await fail(id, words, reason: "timeout")
         await login.listener?.close()

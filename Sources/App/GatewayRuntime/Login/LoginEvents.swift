@@ -14,7 +14,7 @@ struct LoginEvents {
     func started(of keeper: TokenKeeper, by way: String) async -> GatewayProblem? {
         let event = event(.loginStarted, of: keeper, detail: ["by": way])
         guard let error = await record(event), onAuditFailure == .block else { return nil }
-        let detail = "Nobody can log in for \(keeper.name) now, because that cannot be recorded: \(error.reason)."
+        let detail = "A login for \(keeper.name) is refused now, because it cannot be recorded: \(error.reason)."
         return GatewayProblem(.auditUnavailable, detail)
     }
 

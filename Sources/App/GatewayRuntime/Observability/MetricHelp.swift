@@ -7,8 +7,8 @@ enum MetricHelp {
         "gateway_audit_requests_lost_total":
             "Requests without a row in the audit log, because more came than it could write (audit.usage: request).",
         "gateway_clients_denied_total": "Requests that were refused before a credential was used, by reason.",
-        "gateway_ends_in_seconds": "Seconds until something ends that only a person can replace: kind and name.",
-        "gateway_ends_soon": "1 when it is time to replace it, else 0.",
+        "gateway_expires_in_seconds": "Seconds until something ends that only a person can replace: kind and name.",
+        "gateway_expires_soon": "1 when it is time to replace it, else 0.",
         "gateway_log_lines_lost_total": "Log lines that were dropped because standard error was not read in time.",
         "gateway_login_expires_in_seconds": "Seconds until a person has to log in again for a credential.",
         "gateway_metrics_series_refused_total": "Metrics that are not shown because the limit of 10000 is reached.",

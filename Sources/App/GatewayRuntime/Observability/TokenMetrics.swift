@@ -6,7 +6,7 @@ enum TokenMetrics {
         "gateway_token_generation", "gateway_token_needs_person", "gateway_token_usable", "gateway_token_failing",
         "gateway_token_clock_skew_seconds",
         "gateway_token_expires_at_seconds", "gateway_token_expires_in_seconds", "gateway_login_expires_in_seconds",
-        "gateway_ends_in_seconds", "gateway_ends_soon",
+        "gateway_expires_in_seconds", "gateway_expires_soon",
     ]
 
     /// Gauges of credentials that are gone are no longer exported.
@@ -36,8 +36,8 @@ enum TokenMetrics {
         }
         for expiration in expirations {
             let labels = [("kind", expiration.kind.rawValue), ("of", expiration.of)]
-            set("gateway_ends_in_seconds", labels, Double(expiration.remainingSeconds))
-            set("gateway_ends_soon", labels, expiration.isSoon ? 1 : 0)
+            set("gateway_expires_in_seconds", labels, Double(expiration.remainingSeconds))
+            set("gateway_expires_soon", labels, expiration.isSoon ? 1 : 0)
         }
         metrics.removeGauges { names.contains($0.name) && !kept.contains($0) }
     }

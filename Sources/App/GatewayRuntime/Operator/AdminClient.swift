@@ -36,7 +36,7 @@ struct AdminClient: Sendable {
 
     func overview() async throws(CommandFailure) -> GatewayOverview { try await get("/api/overview") }
 
-    func expirations() async throws(CommandFailure) -> [Expiration] { try await get("/api/endings") }
+    func expirations() async throws(CommandFailure) -> [Expiration] { try await get("/api/expirations") }
 
     /// Needs no token, so that any user may ask.
     func requireLife() async throws(CommandFailure) {

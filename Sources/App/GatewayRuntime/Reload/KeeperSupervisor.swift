@@ -31,7 +31,7 @@ final class KeeperSupervisor: Service {
             return runs[keeper.key]
         }
         guard case .terminated = queue.continuation.yield(QueuedRun(run: run, predecessor: earlier)) else { return }
-        // The gateway is stopping: nobody will run it, and whoever waits for it is told so.
+        // The gateway is stopping: it will not run, and those that wait for it are told so.
         run.end.continuation.finish()
         keeper.close()
     }

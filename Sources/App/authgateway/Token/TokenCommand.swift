@@ -41,10 +41,7 @@ struct TokenOptions: ParsableArguments {
     @Argument(help: "The credential, as `token list` names it.")
     var name: String
 
-    @OptionGroup var config: ConfigOption
-    @OptionGroup var json: JSONFlag
+    @OptionGroup var gateway: RunningGatewayOptions
 
-    func commands() throws -> TokenCommands {
-        try TokenCommands(configuration: config.runningPath(), asJSON: json.isOn)
-    }
+    func commands() throws -> TokenCommands { try gateway.tokenCommands() }
 }

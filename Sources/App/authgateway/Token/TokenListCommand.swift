@@ -12,10 +12,9 @@ struct TokenListCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var config: ConfigOption
-    @OptionGroup var json: JSONFlag
+    @OptionGroup var gateway: RunningGatewayOptions
 
     func run() async throws {
-        Console.write(try await TokenCommands(configuration: config.runningPath(), asJSON: json.isOn).list())
+        Console.write(try await gateway.tokenCommands().list())
     }
 }

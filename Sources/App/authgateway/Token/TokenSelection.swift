@@ -9,27 +9,22 @@ struct TokenSelection: ParsableArguments {
     @Flag(name: .customLong("all"), help: "Every credential that has a token; asks nothing.")
     var isAll = false
 
-    @OptionGroup var config: ConfigOption
-    @OptionGroup var json: JSONFlag
+    @OptionGroup var gateway: RunningGatewayOptions
 
     func validate() throws {
         if name != nil, isAll { throw ValidationError("A name and --all exclude each other: which one is meant?") }
         if name == nil, !isAll { throw ValidationError("Name a credential, or say --all.") }
     }
 
-    func commands() throws -> TokenCommands {
-        try TokenCommands(configuration: config.runningPath(), asJSON: json.isOn)
-    }
-
     /// - Parameter locks: Lock first.
     func perform(_ verb: TokenCommands.Verb, locking locks: Bool = false) async throws {
-        let commands = try commands()
+        let commands = try gateway.tokenCommands()
         if let name {
             Console.write(locks ? try await commands.destroy(name) : try await commands.perform(verb, on: name))
             return
         }
         let (output, failed) = try await commands.performOnAll(verb, locking: locks)
         Console.write(output)
-        guard failed.isEmpty else { throw CommandFailure(.failed, "failed for \(failed.joined(separator: ", "))") }
+        try CommandFailure.require(noneOf: failed)
     }
 }

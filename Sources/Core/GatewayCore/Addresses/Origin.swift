@@ -31,7 +31,8 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
             rest = bytes[(end + 1)...]
         } else {
             let name = bytes.prefix { $0 != UInt8(ascii: ":") }
-            guard !name.isEmpty, name.count <= 255, name.allSatisfy({ $0.isHostByte }) else { return nil }
+            guard !name.isEmpty, name.count <= 255, name.allSatisfy({ $0.isHostByte }), !Self.hasEmptyLabel(name)
+            else { return nil }
             host = String(decoding: name, as: UTF8.self)
             rest = bytes[name.endIndex...]
         }
@@ -46,6 +47,11 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
             return nil
         }
         self.init(scheme: scheme, host: host, port: port)
+    }
+
+    /// The root, behind the last dot, is no label of the others (RFC 1034 section 3.1).
+    private static func hasEmptyLabel(_ name: ArraySlice<UInt8>) -> Bool {
+        name.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).dropLast().contains(where: \.isEmpty)
     }
 
     package var isLoopback: Bool {

@@ -63,7 +63,7 @@ package protocol TokenGrant: Sendable {
     /// Whether a new token can be had without a person. False for developer tokens.
     var isRenewable: Bool { get }
 
-    /// Whether a token is renewed before its end, also when nobody uses it.
+    /// Whether a token is renewed before its end, also while no request uses it.
     var renewsAhead: Bool { get }
 
     /// Whether a renewal spends ``TokenSet/refreshToken``, so that the attempt must be journalled first.

@@ -53,7 +53,7 @@ package enum GrantStep: Sendable {
     case request(TokenRequest)
     /// What the program prints is interpreted as a ``TokenReply`` without a status.
     case run(TokenProgram)
-    /// Nobody is asked. The grant makes the token itself, when ``TokenGrant/interpret(_:in:)`` gets an empty reply.
+    /// No authority is asked. The grant makes the token itself, when ``TokenGrant/interpret(_:in:)`` gets an empty reply.
     case local
     /// There is nothing to ask for: a person must act, or the token is past its end.
     case impossible(TokenFailure)

@@ -70,7 +70,7 @@ package final class RegistryCredentialSource: ChallengeAnswering {
     package var rejections: RejectionRecord? { known?.rejections }
     package var timesWithdrawn: Int { known?.timesWithdrawn ?? 0 }
 
-    /// Looked up each time: one that nobody used for long has made room for others.
+    /// Looked up each time: one that was not used for long may have been removed.
     private var source: Result<any CredentialSource, GatewayProblem>? {
         tokenURL.withLock { $0 }.map { tokens.source(for: $0, client: client) }
     }

@@ -1,4 +1,4 @@
-/// Reads `expires`: the end of the secret, key or password of a credential, which nobody but the configuration knows.
+/// Reads `expires`: the end of the secret, key or password of a credential. Only the configuration knows it.
 enum SecretExpirationDecoder {
     /// - Parameter strategy: nil when its own keys were faulty.
     static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?) -> UnixTime? {

@@ -2,11 +2,11 @@
 package struct ErrorAdvice: Hashable, Sendable, Encodable {
     /// Who can mend it. The raw value ends the sentence "who can mend it: ...".
     package enum Person: String, Sendable, Encodable {
-        case client = "whoever writes or runs the client"
-        case `operator` = "whoever runs the gateway"
-        case upstream = "whoever runs the upstream"
-        case authority = "whoever runs the authority"
-        case time = "nobody has to: it ends by itself"
+        case client = "the developer or user of the client"
+        case `operator` = "the operator of the gateway"
+        case upstream = "the operator of the upstream"
+        case authority = "the operator of the authority"
+        case time = "no person is needed: it ends by itself"
     }
 
     package let happened: String

@@ -65,6 +65,11 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
 
     package static func named(_ code: String) -> ErrorEntry? { all.first { $0.codes.contains(code) } }
 
+    /// The command that explains a code; nil for one without an entry.
+    package static func command(explaining code: String?) -> String? {
+        code.flatMap { named($0) == nil ? nil : "authgateway explain-error \($0)" }
+    }
+
     /// What the command prints.
     package var text: String {
         let answer = status.map { " (status \($0))" } ?? ""

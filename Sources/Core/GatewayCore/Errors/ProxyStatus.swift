@@ -3,7 +3,7 @@ package enum ProxyStatus {
     /// The gateway's name here and in the realm of its challenges. Its name in `Via` begins with it.
     package static let gateway = "authgateway"
 
-    /// - Parameter nextHop: A host, with its port where that is not the scheme's; nil where nobody was asked, or it is not known who failed.
+    /// - Parameter nextHop: A host, with its port where that is not the scheme's; nil where no hop was asked, or it is not known which one failed.
     package static func member(nextHop: String?) -> String {
         nextHop.map { "\(gateway); next-hop=\(item($0))" } ?? gateway
     }

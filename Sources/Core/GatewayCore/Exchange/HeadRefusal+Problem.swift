@@ -4,7 +4,7 @@ extension HeadRefusal {
         GatewayProblem(kind, "\(subject) refused: \(rawValue)\(addition(limits)).")
     }
 
-    /// The limit that was reached, for whoever keeps to it or may raise it; or what to do instead.
+    /// The limit that was reached, so that a person can keep to it or raise it; or what to do instead.
     private func addition(_ limits: Limits) -> String {
         switch self {
         case .targetTooLong, .headTooLarge: " (limits.header_bytes: \(ConfigUnits.text(bytes: limits.headerBytes)))"

@@ -47,11 +47,8 @@ extension Explanation {
     private func add(_ refusal: Refusal, to page: inout LabelledLines) {
         page.add("answer", "\(refusal.status) \(refusal.code): \(refusal.detail)")
         if let detail = refusal.detailForClient { page.add("", "the client is told only: \(detail)") }
-        if let command = refusal.command {
-            page.addLine("")
-            page.addLine("Run:")
-            page.addLine("  \(command)")
-        }
+        page.addCommand(refusal.command, under: "Run:")
+        page.addCommand(ErrorEntry.command(explaining: refusal.code), under: LabelledLines.codeTitle)
     }
 
     private func add(_ departure: Departure, to page: inout LabelledLines) {
@@ -79,6 +76,17 @@ struct LabelledLines {
     mutating func addLine(_ line: String) {
         text += line + "\n"
         last = ""
+    }
+
+    /// What stands above a command that explains an error code.
+    static let codeTitle = "What the code means:"
+
+    /// A command to type, on a line of its own. Nothing where there is none.
+    mutating func addCommand(_ command: String?, under title: String) {
+        guard let command else { return }
+        addLine("")
+        addLine(title)
+        addLine("  \(command)")
     }
 
     /// - Parameter label: Empty for a line that belongs to the one before.

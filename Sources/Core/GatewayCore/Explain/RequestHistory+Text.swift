@@ -35,10 +35,8 @@ extension RequestHistory.Request {
             [bytesReceived.map { "\($0) bytes from the client" }, bytesSent.map { "\($0) bytes to it" }]
         )
         for event in events { page.add("event", [event.text]) }
-        guard let command else { return }
-        page.addLine("")
-        page.addLine("Run:")
-        page.addLine("  \(ShownText.clean(command))")
+        page.addCommand(command.map { ShownText.clean($0) }, under: "Run:")
+        page.addCommand(ErrorEntry.command(explaining: problem ?? reason), under: LabelledLines.codeTitle)
     }
 
     /// One line.

@@ -22,12 +22,25 @@ package enum CurlLogin {
                 "The command holds no credential: no -u, no Authorization, no field or parameter with a key."
             )
         }
+        try requireWhole(login)
         if logins.count > 1 { findings.note("Only the first of \(logins.count) credentials was taken over.") }
         if request.fields.contains(where: { $0.name.lowercased() == "cookie" }) {
             findings.note("The cookie was left out: it ends, and nothing renews it.")
         }
         findings.add(ImportedService(upstream: origin.description, login: login))
         return findings
+    }
+
+    private static func requireWhole(_ login: ImportedLogin) throws(ImportError) {
+        if case .header(_, let scheme?, _) = login, scheme.lowercased() == "basic" {
+            throw ImportError("curl would ask for the password. Write it: -u USER:PASSWORD, or -u USER:$VARIABLE.")
+        }
+        guard case .clear(let secret) = login.secret else { return }
+        if secret.withValue({ $0.contains("$(") || $0.contains("`") }) {
+            throw ImportError(
+                "A program prints the secret: $(…). Put its output into a variable, and write $VARIABLE in its place."
+            )
+        }
     }
 
     private static func parameters(_ query: String) -> [ImportedLogin] {

@@ -1,5 +1,14 @@
 /// Reads the `config.json` of docker: what `docker login` has left there.
 package enum DockerCredentials {
+    /// The presets of registries that take the password at a token server (strategy `registry`), by the origins of docker's file.
+    package static let presets = [
+        "https://docker.io": "docker-hub",
+        "https://index.docker.io": "docker-hub",
+        "https://registry-1.docker.io": "docker-hub",
+        "https://ghcr.io": "ghcr",
+        "https://quay.io": "quay",
+    ]
+
     package static func services(_ bytes: [UInt8]) throws(ImportError) -> ImportFindings {
         guard let file = JSONValue(bytes), case .object = file else {
             throw ImportError("The file is no JSON object, or a very large one.")
@@ -14,9 +23,10 @@ package enum DockerCredentials {
         guard findings.services.count <= ImportFindings.maximumServices else {
             throw ImportError("The file has more than \(ImportFindings.maximumServices) registries.")
         }
-        if !findings.services.isEmpty {
+        if findings.services.contains(where: { $0.preset == nil }) {
             findings.note(
-                "A registry that answers with a Bearer challenge takes the password at its token server only."
+                "A registry that answers with a Bearer challenge takes the password at its token server only. "
+                    + "Use strategy: registry for it."
             )
         }
         return findings
@@ -37,7 +47,8 @@ package enum DockerCredentials {
             let login = ImportedLogin.reading(userInfo: String(decoding: bytes, as: UTF8.self)),
             let origin = (try? RequestURL(registry.contains("://") ? registry : "https://\(registry)"))?.origin
         else { return findings.note("The entry of \(shown) cannot be read. It was left out.") }
-        findings.add(ImportedService(upstream: origin.description, login: login))
+        let preset = presets[origin.description]
+        findings.add(ImportedService(upstream: origin.description, login: login, name: preset, preset: preset))
     }
 
     private static func noteHelper(_ helper: String, of registry: String, _ findings: inout ImportFindings) {

@@ -33,7 +33,8 @@ package struct ImportedEntries: Hashable, Sendable {
     private init(_ service: ImportedService, name: String, folder: String) {
         self.name = name
         upstream = service.upstream
-        route = ["upstream: \(Self.text(service.upstream))", "auth: \(YAMLScalar.text(name))"]
+        let place = service.preset.map { "preset: \($0)" } ?? "upstream: \(Self.text(service.upstream))"
+        route = [place, "auth: \(YAMLScalar.text(name))"]
         secret = service.login.secret
         let reference: String
         var variables: [String] = []
@@ -52,7 +53,9 @@ package struct ImportedEntries: Hashable, Sendable {
             secretFile = nil
             reference = "{exec: [\(words.map(Self.text).joined(separator: ", "))]}"
         }
-        credential = Self.lines(service.login, reference, &variables)
+        let lines = Self.lines(service.login, reference, &variables)
+        // The preset says the strategy.
+        credential = service.preset.map { ["preset: \($0)"] + lines.filter { !$0.hasPrefix("strategy: ") } } ?? lines
         self.variables = variables
     }
 

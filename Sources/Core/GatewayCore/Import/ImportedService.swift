@@ -4,11 +4,16 @@ package struct ImportedService: Hashable, Sendable {
     package let login: ImportedLogin
     /// What the names of the credential and the route begin with.
     package let name: String
+    /// Says the upstream and the strategy in the place of ``upstream`` and ``login``.
+    package let preset: String?
 
-    /// - Parameter name: nil makes one from the host of the upstream.
-    package init(upstream: String, login: ImportedLogin, name: String? = nil) {
+    /// - Parameters:
+    ///   - name: nil makes one from the host of the upstream.
+    ///   - preset: Of a service that takes the keys of the login, but uses them in another way.
+    package init(upstream: String, login: ImportedLogin, name: String? = nil, preset: String? = nil) {
         self.upstream = upstream
         self.login = login
+        self.preset = preset
         self.name = name.map(ImportedName.made(from:)) ?? ImportedName.made(fromURL: upstream)
     }
 }

@@ -9,8 +9,8 @@
 /// A client therefore takes no place from another client that has as few subjects as itself or fewer. A subject that several
 /// clients name counts for each of them, and is as safe as the client with the fewest subjects makes it.
 ///
-/// The operator takes a place from any client, in the same order. A subject that nobody but the operator has named counts for
-/// no client, and makes room before those of clients.
+/// The operator takes a place from any client, in the same order. A subject that only the operator has named counts for no
+/// client, and is removed before those of clients.
 package struct SubjectTable<Member> {
     package enum Use {
         case known(Member)

@@ -17,14 +17,6 @@ package struct StatusReport: Hashable, Sendable, Encodable {
         self.routes = routes
     }
 
-    /// As the admin API names them.
-    private enum CodingKeys: String, CodingKey {
-        case readiness
-        case tokens
-        case expirations = "endings"
-        case routes
-    }
-
     /// The credentials that do not work until a person does something, then what ends soon.
     package var needing: [String] {
         let stopped = tokens.filter(\.needsPerson).map(\.credential)

@@ -76,17 +76,34 @@ package struct Preset: Hashable, Sendable {
 }
 
 /// The presets that a configuration can name.
-package struct PresetLibrary: Hashable, Sendable {
-    /// In the order of their names.
-    package let presets: [Preset]
+package struct PresetLibrary: Sendable {
+    private let readNames: @Sendable () -> [String]
+    private let readPreset: @Sendable (String) -> Preset?
 
-    package init(_ presets: [Preset] = []) { self.presets = presets.sorted { $0.name < $1.name } }
+    package init(_ presets: [Preset] = []) {
+        let named = Dictionary(presets.map { ($0.name, $0) }) { first, _ in first }
+        self.init(names: { Array(named.keys) }) { named[$0] }
+    }
 
-    package subscript(name: String) -> Preset? { presets.first { $0.name == name } }
+    /// Presets that are read when they are asked for.
+    ///
+    /// - Parameters:
+    ///   - names: Of all of them, each once.
+    ///   - preset: The preset of a name; nil where there is none.
+    package init(names: @escaping @Sendable () -> [String], preset: @escaping @Sendable (String) -> Preset?) {
+        readNames = names
+        readPreset = preset
+    }
+
+    package var names: [String] { readNames().sorted() }
+    /// All, in the order of their names.
+    package var presets: [Preset] { names.compactMap(readPreset) }
+
+    package subscript(name: String) -> Preset? { readPreset(name) }
 
     /// Those of `other` replace presets of the same name.
     package func overridden(by other: Self) -> Self {
-        Self(presets.filter { other[$0.name] == nil } + other.presets)
+        Self(names: { Array(Set(readNames()).union(other.readNames())) }) { other[$0] ?? self[$0] }
     }
 
     /// The presets that have every word of `search` in their name, title or other words.

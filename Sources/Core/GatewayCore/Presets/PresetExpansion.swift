@@ -121,7 +121,7 @@ package struct PresetExpansion {
         let reference = PresetReference(scalar.text)
         guard let preset = library[reference.preset] else {
             let fault = context.unknownName(scalar, of: "preset", at: entry.value.span)
-            let hint = Suggestion.hint(for: reference.preset, in: library.presets.map(\.name))
+            let hint = Suggestion.hint(for: reference.preset, in: library.names)
             let advice = hint.isEmpty ? "; `authgateway presets` lists them" : hint
             context.error(fault + advice, at: entry.value.span, path: place)
             return nil

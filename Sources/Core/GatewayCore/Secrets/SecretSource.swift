@@ -24,7 +24,7 @@ package protocol SecretSource: Sendable {
     /// Whether the private key belongs to the first certificate.
     func fits(_ tls: ClientTLS) -> Bool
 
-    /// The uid of a user of this machine; nil when there is none of that name.
+    /// The uid of a user of this machine; nil when no user has the name.
     func userID(ofName name: String) -> UInt32?
 
     /// Whether what it gives only stands for the secrets: then nothing can be said about their values.

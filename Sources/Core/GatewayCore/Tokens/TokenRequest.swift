@@ -97,7 +97,7 @@ package struct TokenReply: Hashable, Sendable {
     /// What a program printed.
     package init(output: [UInt8]) { self.init(status: 0, body: output) }
 
-    /// Stands for an answer where nobody is asked.
+    /// Stands for an answer where no authority is asked.
     package static let none = TokenReply(status: 0)
 
     /// nil when no authority answered.

@@ -95,7 +95,7 @@ struct NamedSubjects: Sendable {
         switch (fields.has("allow"), fields.has("regex")) {
         case (true, false):
             guard let names = fields.strings("allow") else { return nil }
-            if names.isEmpty { fields.error("allow", "names nobody") }
+            if names.isEmpty { fields.error("allow", "the list is empty") }
             for name in names where !SubjectSyntax.isSubject(name) {
                 fields.error("allow", "\"\(name)\" cannot be named: a subject is \(SubjectSyntax.rule)")
             }

@@ -18,7 +18,6 @@ struct GitHubAppGrant: TokenGrant {
     let app: GitHubApp
     let installation: GitHubInstallation
     let placement: TokenPlacement
-    let placementText: String?
 
     let isRenewable = true
     let rotatesRefreshToken = false
@@ -28,7 +27,7 @@ struct GitHubAppGrant: TokenGrant {
         var identity = GrantIdentity(strategy: GitHubAppStrategy.kind, subject: installation.name)
         app.addInputs(to: &identity)
         installation.addInputs(to: &identity)
-        identity.add("apply", placementText)
+        placement.addInputs(to: &identity)
         return identity
     }
 

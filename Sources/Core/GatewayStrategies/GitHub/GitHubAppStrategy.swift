@@ -16,8 +16,7 @@ struct GitHubAppStrategy: AuthStrategy {
         grant = GitHubAppGrant(
             app: app,
             installation: installation,
-            placement: placement,
-            placementText: fields.node("apply")?.canonicalText
+            placement: placement
         )
     }
 

@@ -98,7 +98,7 @@ struct AuthorizationCodeGrant: TokenGrant {
         let what =
             hadToken
             ? "The authority gave no refresh token with the last login, so the token cannot be renewed"
-            : "Nobody has logged in yet"
+            : "No person has logged in yet"
         return TokenFailure(
             .loginRequired,
             problem: GatewayProblem(.loginRequired, "\(what): a person must log in at \(flow.authorizeURL).")

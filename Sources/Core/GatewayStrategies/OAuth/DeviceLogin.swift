@@ -96,7 +96,7 @@ struct DeviceLogin: DeviceLoginFlow {
                 reason: "denied"
             )
         case "expired_token":
-            let words = "Nobody typed the code in time (expired_token). Nothing was changed; begin a new login."
+            let words = "The code was not typed in time (expired_token). Nothing was changed; begin a new login."
             return .refused(refused(words, code, reply), reason: "timeout")
         default: break
         }

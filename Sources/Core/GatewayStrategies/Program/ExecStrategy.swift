@@ -25,8 +25,7 @@ struct ExecStrategy: AuthStrategy {
             program: program,
             format: format,
             defaultLifetime: lifetime,
-            placement: placement,
-            placementText: fields.node("apply")?.canonicalText
+            placement: placement
         )
     }
 
@@ -62,7 +61,6 @@ private struct ExecGrant: TokenGrant {
     let format: Format
     let defaultLifetime: Duration?
     let placement: TokenPlacement
-    let placementText: String?
 
     let isRenewable = true
     let rotatesRefreshToken = false
@@ -74,7 +72,7 @@ private struct ExecGrant: TokenGrant {
         for (index, argument) in program.command.enumerated() { identity.add("command.\(index)", argument) }
         for variable in program.environment { identity.add("environment.\(variable.name)", secret: variable.value) }
         identity.add("format", format.rawValue)
-        identity.add("apply", placementText)
+        placement.addInputs(to: &identity)
         return identity
     }
 

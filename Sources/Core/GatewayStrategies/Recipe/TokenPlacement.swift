@@ -20,9 +20,12 @@ struct TokenPlacement: Hashable, Sendable {
     static let token = "token"
 
     private var items: [Item] = []
+    /// What `apply` says, in one spelling; nil when it says nothing.
+    private let text: String?
 
     /// - Parameter extras: What may stand in `value` beside the token.
     init?(in fields: ConfigFields, extras: Set<String> = []) {
+        text = fields.node("apply")?.canonicalText
         let scope = TemplateScope(names: extras.union([Self.token]))
         guard let value = try? Template("{{\(Self.token)}}") else { return nil }
         guard let node = fields.node("apply"), !node.isNull else {
@@ -108,6 +111,8 @@ struct TokenPlacement: Hashable, Sendable {
             }
         }
     }
+
+    func addInputs(to identity: inout GrantIdentity) { identity.add("apply", text) }
 
     /// Why this token cannot be applied as it is; nil when it can.
     func obstacle(to token: TokenSet) -> String? {

@@ -31,8 +31,7 @@ struct JWTStrategy: AuthStrategy {
             signer: signer,
             claims: claims,
             hasID: hasID,
-            placement: placement,
-            placementText: fields.node("apply")?.canonicalText
+            placement: placement
         )
     }
 
@@ -44,7 +43,6 @@ private struct JWTGrant: TokenGrant {
     let claims: AssertionClaims
     let hasID: Bool
     let placement: TokenPlacement
-    let placementText: String?
 
     let isRenewable = true
     let rotatesRefreshToken = false
@@ -55,7 +53,7 @@ private struct JWTGrant: TokenGrant {
         signer.addInputs(to: &identity)
         claims.addInputs(to: &identity)
         identity.add("jti", "\(hasID)")
-        identity.add("apply", placementText)
+        placement.addInputs(to: &identity)
         return identity
     }
 

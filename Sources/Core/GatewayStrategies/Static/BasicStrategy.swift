@@ -22,7 +22,7 @@ struct BasicStrategy: AuthStrategy {
         mode = fields.choice("mode", of: Mode.self) ?? .preemptive
         realm = fields.string("realm")
         if realm != nil, mode == .preemptive {
-            fields.error("realm", "is for \"mode: challenge\": without it nobody names a realm")
+            fields.error("realm", "is for \"mode: challenge\": without it no challenge is read")
         }
         let username = fields.requiredString("username")
         if let username, username.contains(":") {

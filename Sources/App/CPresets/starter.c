@@ -1,0 +1,12 @@
+#include "CPresets.h"
+
+#pragma clang diagnostic ignored "-Wc23-extensions"
+
+static const unsigned char starter[] = {
+#embed "../../../gateway.yaml"
+};
+
+const unsigned char *authgateway_starter(size_t *length) {
+    *length = sizeof starter;
+    return starter;
+}
