@@ -183,6 +183,11 @@ struct IssuedAssertionTests {
             ["subject_token_type: expected a URI such as urn:ietf:params:oauth:token-type:jwt"]
         ),
         (
+            "oauth2_token_exchange",
+            ["token_url": "https://id.example.com/token", "subject_token": [:], "subject_token_type": "urn:x:y"],
+            ["subject_token: comes from exactly one of file and github_actions"]
+        ),
+        (
             "oauth2_token_exchange", ["parent": "box", "subject_token_type": "urn:x:y"],
             ["subject_token_type: is for subject_token; the parent's token is an access token"]
         ),

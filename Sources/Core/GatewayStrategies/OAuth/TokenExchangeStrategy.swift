@@ -16,7 +16,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
         let errors = fields.context.errorCount
         let parent = fields.has("subject_token") ? nil : Self.parent(in: fields)
         let subject = fields.has("subject_token") ? SubjectToken(in: fields) : nil
-        if subject == nil, fields.has("subject_token_type") {
+        if !fields.has("subject_token"), fields.has("subject_token_type") {
             fields.error("subject_token_type", "is for subject_token; the parent's token is an access token")
         }
         let tokenURL = fields.authorityURL("token_url")
