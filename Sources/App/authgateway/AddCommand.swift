@@ -51,7 +51,7 @@ struct AddCommand: AsyncParsableCommand {
     var upstream: String?
 
     @Flag(name: .customLong("dry-run"), help: "Show the difference, and write nothing.")
-    var isDry = false
+    var isDryRun = false
 
     @Flag(name: .customLong("no-whoami"), help: "Send no request to the service.")
     var skipsWhoami = false
@@ -67,6 +67,6 @@ struct AddCommand: AsyncParsableCommand {
             secrets: secrets,
             upstream: upstream
         )
-        Console.write(try await add.run(isDry: isDry, asks: !skipsWhoami))
+        Console.write(try await add.run(isDryRun: isDryRun, checksCredential: !skipsWhoami))
     }
 }

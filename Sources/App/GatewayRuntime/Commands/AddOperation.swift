@@ -34,10 +34,10 @@ package struct AddOperation: Sendable {
     }
 
     /// - Parameters:
-    ///   - isDry: Shows what would be written, and writes nothing.
-    ///   - asks: The service whose credential it is, where that can be found out.
+    ///   - isDryRun: Shows what would be written, and writes nothing.
+    ///   - checksCredential: Asks the service whose credential it is, where that can be found out.
     /// - Returns: What is for standard output.
-    package func run(isDry: Bool, asks: Bool) async throws(CommandFailure) -> String {
+    package func run(isDryRun: Bool, checksCredential: Bool) async throws(CommandFailure) -> String {
         guard FileIdentity(path) != nil else {
             let command = "authgateway init \(LogText.clean(presetName))"
             throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
@@ -46,10 +46,10 @@ package struct AddOperation: Sendable {
         let preset = try PresetOperation.preset(presetName, in: editor.presets)
         try requireFree(preset, editor)
         var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
-        let (entries, sources) = try self.entries(preset, asks: !isDry, &files)
+        let (entries, sources) = try self.entries(preset, mayAsk: !isDryRun, &files)
         try Self.append(entries, to: editor)
         let outcome = EditOutcome(editor, at: path)
-        guard !isDry else {
+        guard !isDryRun else {
             try outcome.preview()
             return "Nothing was written.\n"
         }
@@ -61,7 +61,7 @@ package struct AddOperation: Sendable {
         let advice = PresetAdvice(sources, configuration: path, note: preset.note)
         let text = written.text + (written.gateway == .serves ? advice.notes : advice.text)
         // A gateway that refuses the file has said why, and the advice says what a secret lacks.
-        guard asks, written.gateway != .refuses else { return text }
+        guard checksCredential, written.gateway != .refuses else { return text }
         guard advice.missing.isEmpty else {
             return written.gateway == .serves ? text + "The service was not asked: its secret is not set here.\n" : text
         }
@@ -82,17 +82,17 @@ package struct AddOperation: Sendable {
         }
     }
 
-    /// - Parameter asks: On a terminal, for what the command line does not say.
+    /// - Parameter mayAsk: On a terminal, for what the command line does not say.
     private func entries(
         _ preset: Preset,
-        asks: Bool,
+        mayAsk: Bool,
         _ files: inout SecretFiles
     ) throws(CommandFailure) -> (PresetEntries, [PresetSecret]) {
         let name = name ?? preset.name
-        let asks = asks && Console.isInputTerminal && Console.isErrorTerminal
-        let values = try PresetParameters.values(parameters, of: preset, asks: asks)
-        let sources = try PresetSources(secrets, for: preset.needs)
-            .secrets(asks: asks, as: name, files: &files)
+        let isInteractive = mayAsk && Console.isInputTerminal && Console.isErrorTerminal
+        let values = try PresetParameters.values(parameters, of: preset, isInteractive: isInteractive)
+        let sources = try PresetSources(secrets, for: preset.secrets)
+            .secrets(isInteractive: isInteractive, as: name, files: &files)
         let yaml = sources.yaml
         return (PresetEntries(preset, as: name, parameters: values, sources: yaml, upstream: upstream), sources)
     }

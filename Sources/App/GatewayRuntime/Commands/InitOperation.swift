@@ -59,20 +59,20 @@ package struct InitOperation: Sendable {
             return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  authgateway run --sandbox\(option)\n"
         case .preset(let preset):
             let name = try checked(name ?? preset.name)
-            let values = try PresetParameters.values(parameters, of: preset, asks: isAsking)
+            let values = try PresetParameters.values(parameters, of: preset, isInteractive: isAsking)
             var files = secretFiles
-            let sources = try PresetSources(secrets, for: preset.needs)
-                .secrets(asks: isAsking, as: name, files: &files)
+            let sources = try PresetSources(secrets, for: preset.secrets)
+                .secrets(isInteractive: isAsking, as: name, files: &files)
             let entries = PresetEntries(preset, as: name, parameters: values, sources: sources.yaml, upstream: upstream)
             let written = try write(entries, files)
             let advice = PresetAdvice(sources, configuration: path, note: preset.note)
             return written + advice.text + next(name, preset)
         case .url(let service):
             let name = try checked(name ?? service.name)
-            let need = service.need(for: name)
+            let secret = service.secret(for: name)
             var files = secretFiles
-            let sources = try PresetSources(secrets, for: [need])
-                .secrets(asks: isAsking, as: name, files: &files)
+            let sources = try PresetSources(secrets, for: [secret])
+                .secrets(isInteractive: isAsking, as: name, files: &files)
             let entries = service.entries(as: name, token: sources[0].yaml)
             let written = try write(entries, files)
             return written + PresetAdvice(sources, configuration: path, note: nil).text + next(name, nil)
