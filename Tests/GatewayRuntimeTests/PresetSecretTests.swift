@@ -11,7 +11,7 @@ struct PresetSecretTests {
 
     private func secret(_ source: PresetSecret.Source) throws -> PresetSecret {
         PresetSecret(
-            need: try FirstConfiguration.Service(url: "https://acme.example").need(for: "acme"),
+            required: try FirstConfiguration.Service(url: "https://acme.example").secret(for: "acme"),
             source: source
         )
     }

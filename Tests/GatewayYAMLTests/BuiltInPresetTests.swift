@@ -79,7 +79,7 @@ struct BuiltInPresetTests {
 
     @Test(arguments: presets)
     func itLeadsToPagesOverHTTPS(_ preset: Preset) {
-        for page in [preset.documentation] + preset.needs.compactMap(\.page) {
+        for page in [preset.docs] + preset.secrets.compactMap(\.page) {
             #expect(page.hasPrefix("https://"), "\(page)")
         }
     }
@@ -87,7 +87,7 @@ struct BuiltInPresetTests {
     @Test(arguments: presets)
     func itExplainsTheVariablesThatItReads(_ preset: Preset) {
         let nodes = [preset.credential] + preset.routes.map(\.node)
-        #expect(Set(nodes.flatMap(Self.variables)) == Set(preset.needs.map(\.variable)))
+        #expect(Set(nodes.flatMap(Self.variables)) == Set(preset.secrets.map(\.variable)))
     }
 
     @Test(arguments: presets)
@@ -120,7 +120,7 @@ struct BuiltInPresetTests {
     /// As `check --no-secrets` does, for what `authgateway add` writes.
     @Test(arguments: presets)
     func whatIsAddedForItIsValid(_ preset: Preset) throws {
-        let needed = preset.parameters.filter { $0.standard == nil }.map { ($0.name, $0.example) }
+        let needed = preset.parameters.filter { $0.defaultValue == nil }.map { ($0.name, $0.example) }
         try check(preset, with: Dictionary(uniqueKeysWithValues: needed))
         try check(preset, with: Dictionary(uniqueKeysWithValues: preset.parameters.map { ($0.name, $0.example) }))
     }

@@ -1,5 +1,6 @@
 """`remove` and `fmt`: a configuration is edited, and everything else in it stays."""
 
+import json
 import os
 import stat
 
@@ -69,8 +70,13 @@ def test_nothing_is_written_without_an_answer_or_a_name(tmp_path):
     assert file.read_text() == TEXT
 
 
-def test_a_running_gateway_says_what_it_makes_of_it(start_gateway):
-    gateway = start_gateway({"routes": {"here": {"upstream": "http://127.0.0.1:9/", "auth": "none"}}})
+def test_a_running_gateway_says_what_it_makes_of_it(make_gateway):
+    gateway = make_gateway({})
+    # Commands edit files with a key on each line.
+    keys = json.loads(gateway.file.read_text()).items()
+    text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in keys if key != "routes")
+    gateway.file.write_text(text + 'routes:\n  here: {upstream: "http://127.0.0.1:9/", auth: none}\n')
+    gateway.start()
     process = f"The running gateway (process {gateway.process.pid})"
     refused = gateway.run("add", "github", "--secret", "env:MISSING_TOKEN", "--no-whoami")
     assert refused.returncode == 0 and f"{process} did not load it:" in refused.stdout, refused

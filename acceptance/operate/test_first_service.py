@@ -144,9 +144,9 @@ def test_where_a_secret_comes_from_can_be_said(folder, port, source, written):
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("env:MY_KEY", "Set MY_KEY where the gateway starts: A "),
-        ("file:missing.txt", "The gateway cannot read missing.txt. Put this into it: A "),
-        ("systemd:key", "Add LoadCredential=key:FILE to the unit of the gateway: A "),
+        ("env:MY_KEY", "Set MY_KEY where the gateway starts: An API key "),
+        ("file:missing.txt", "The gateway cannot read missing.txt. Put this into it: An API key "),
+        ("systemd:key", "Add LoadCredential=key:FILE to the unit of the gateway: An API key "),
     ],
 )
 def test_a_secret_that_is_not_there_is_said(folder, service, subcommand, source, said):
@@ -263,6 +263,8 @@ def test_a_running_gateway_picks_it_up(make_gateway, service, port):
     gateway.start()
     result = add(gateway.folder, "acme", "--with", f"port={port}")
     assert result.returncode == 0 and f"The running gateway (process {gateway.process.pid}) serves it now." in result.stdout
+    # What the gateway has, and this shell has not, is not missing.
+    assert "Set ACME_TOKEN" not in result.stdout and "The service was not asked" in result.stdout
     assert requests.get(gateway.url + "/acme/user", timeout=5).status_code == 200
     assert service.last().value("authorization") == f"Bearer {CANARY}"
 
@@ -285,7 +287,7 @@ def test_doctor_says_whose_credential_it_is(folder, port):
     assert "route acme" in good.stdout and "the credential is that of ada" in good.stdout, good
     bad = command("doctor", cwd=folder, ACME_TOKEN="wrong-token")
     assert bad.returncode == 1 and "the service refuses the credential (401)" in bad.stdout, bad
-    assert "Bring another secret for acme" in bad.stdout
+    assert "Replace the secret of acme, or give its account access." in bad.stdout
     offline = command("doctor", "--offline", cwd=folder, ACME_TOKEN=CANARY)
     assert "GET /user" not in offline.stdout, offline
 

@@ -30,7 +30,7 @@ struct AddCommand: AsyncParsableCommand {
     @OptionGroup var service: ServiceArguments
 
     @Flag(name: .customLong("dry-run"), help: "Show the difference, and write nothing.")
-    var isDry = false
+    var isDryRun = false
 
     @Flag(name: .customLong("no-whoami"), help: "Send no request to the service.")
     var skipsWhoami = false
@@ -39,6 +39,6 @@ struct AddCommand: AsyncParsableCommand {
 
     func run() async throws {
         let add = AddOperation(configuration: config.path(), preset: preset, options: service.options)
-        Console.write(try await add.run(isDry: isDry, asks: !skipsWhoami))
+        Console.write(try await add.run(isDryRun: isDryRun, checksCredential: !skipsWhoami))
     }
 }

@@ -24,7 +24,7 @@ struct InitCommand: ParsableCommand {
 
     @OptionGroup var details: ServiceArguments
 
-    @Option(help: "Of the proxy listener; the status page has the next one.")
+    @Option(help: "Port of the proxy listener. The status page uses the next port.")
     var port = 8080
 
     @OptionGroup var config: ConfigOption

@@ -16,10 +16,10 @@ package struct AddOperation: Sendable {
     }
 
     /// - Parameters:
-    ///   - isDry: Shows what would be written, and writes nothing.
-    ///   - asks: The service whose credential it is, where that can be found out.
+    ///   - isDryRun: Shows what would be written, and writes nothing.
+    ///   - checksCredential: Asks the service whose credential it is, where that can be found out.
     /// - Returns: What is for standard output.
-    package func run(isDry: Bool, asks: Bool) async throws(CommandFailure) -> String {
+    package func run(isDryRun: Bool, checksCredential: Bool) async throws(CommandFailure) -> String {
         guard FileIdentity(path) != nil else {
             let command = "authgateway init \(LogText.clean(presetName))"
             throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
@@ -29,12 +29,12 @@ package struct AddOperation: Sendable {
         try requireFree(preset, editor)
         var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
         let name = try options.name(or: preset.name)
-        let values = try options.values(of: preset, asks: !isDry)
-        let secrets = try options.secrets(of: preset.needs, for: name, asks: !isDry, files: &files)
+        let values = try options.values(of: preset, mayAsk: !isDryRun)
+        let secrets = try options.secrets(of: preset.secrets, for: name, mayAsk: !isDryRun, files: &files)
         let entries = try options.entries(of: preset, values: values, secrets: secrets)
         try Self.append(entries, to: editor)
         let outcome = EditOutcome(editor, at: path)
-        guard !isDry else {
+        guard !isDryRun else {
             try outcome.preview()
             return "Nothing was written.\n"
         }
@@ -42,7 +42,7 @@ package struct AddOperation: Sendable {
         let advice = PresetAdvice(secrets, configuration: path, note: preset.note)
         let text = written.text + (written.gateway == .serves ? advice.notes : advice.text)
         // A gateway that refuses the file has said why, and the advice says what a secret lacks.
-        guard asks, written.gateway != .refuses else { return text }
+        guard checksCredential, written.gateway != .refuses else { return text }
         guard advice.missing.isEmpty else {
             return written.gateway == .serves ? text + "The service was not asked: its secret is not set here.\n" : text
         }

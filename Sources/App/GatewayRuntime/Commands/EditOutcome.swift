@@ -62,7 +62,8 @@ package struct EditOutcome: Sendable {
             file != nil && FileIdentity(gateway.configuration) == file
         }
         guard let running else {
-            return ("No gateway that runs with this file was found. A running one reads it again by itself.\n", .unknown)
+            let option = path == ConfigLocator.standard ? "" : " --config \(ShellWord.quoted(path))"
+            return ("No running gateway uses this file. Start one:\n  authgateway run\(option)\n", .unknown)
         }
         let name = "The running gateway (process \(running.process))"
         guard let report = try? await OperatorCommands.client(configuration: path).reload() else {

@@ -43,14 +43,14 @@ package struct InitOperation: Sendable {
             return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  authgateway run --sandbox\(option)\n"
         case .preset(let preset):
             let name = try options.name(or: preset.name)
-            let values = try options.values(of: preset, asks: true)
-            secrets = try options.secrets(of: preset.needs, for: name, asks: true, files: &files)
+            let values = try options.values(of: preset, mayAsk: true)
+            secrets = try options.secrets(of: preset.secrets, for: name, mayAsk: true, files: &files)
             entries = try options.entries(of: preset, values: values, secrets: secrets)
             (note, request) = (preset.note, preset.whoami)
         case .url(let service):
             let name = try options.name(or: service.name)
-            let need = service.need(for: name)
-            secrets = try options.secrets(of: [need], for: name, asks: true, files: &files)
+            let secret = service.secret(for: name)
+            secrets = try options.secrets(of: [secret], for: name, mayAsk: true, files: &files)
             entries = service.entries(as: name, token: secrets[0].yaml)
             (note, request) = (nil, nil)
         }

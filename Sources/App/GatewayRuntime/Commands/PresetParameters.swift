@@ -4,11 +4,11 @@ import GatewayCore
 enum PresetParameters {
     /// - Parameters:
     ///   - options: `NAME=VALUE`, each.
-    ///   - asks: For those that are needed and missing.
+    ///   - isInteractive: Asks for those that are needed and missing.
     static func values(
         _ options: [String],
         of preset: Preset,
-        asks: Bool
+        isInteractive: Bool
     ) throws(CommandFailure) -> [String: String] {
         let names = preset.parameters.map(\.name)
         var values: [String: String] = [:]
@@ -24,12 +24,12 @@ enum PresetParameters {
             }
             values[parts[0]] = parts[1]
         }
-        for parameter in preset.parameters where parameter.standard == nil && values[parameter.name] == nil {
-            guard asks else {
+        for parameter in preset.parameters where parameter.defaultValue == nil && values[parameter.name] == nil {
+            guard isInteractive else {
                 let example = "--with \(parameter.name)=\(parameter.example)"
                 throw CommandFailure(.usage, "the preset \(preset.name) needs \"\(parameter.name)\": add \(example)")
             }
-            Console.writeError("\(parameter.text), for example \(parameter.example): ")
+            Console.writeError("\(parameter.what), for example \(parameter.example): ")
             let answer = (readLine() ?? "").filter { !$0.isWhitespace }
             guard !answer.isEmpty else { throw CommandFailure(.failed, "nothing was changed") }
             values[parameter.name] = answer

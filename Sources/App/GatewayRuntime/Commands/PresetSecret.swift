@@ -9,7 +9,7 @@ struct PresetSecret: Equatable, Sendable {
         case systemd(String)
     }
 
-    let need: Preset.Need
+    let required: Preset.RequiredSecret
     let source: Source
 
     var yaml: String {
@@ -23,8 +23,8 @@ struct PresetSecret: Equatable, Sendable {
     /// - Parameter folder: Of the configuration; absolute.
     /// - Returns: What a person has to do before the gateway can read it; nil when it can be read here.
     func advice(reading secrets: SystemSecretSource, in folder: String) -> String? {
-        let page = need.page.map { " (\($0))" } ?? ""
-        let what = "\(need.text)\(page)"
+        let page = required.where.map { " (\($0))" } ?? ""
+        let what = "\(required.what)\(page)"
         switch source {
         case .environment(let name):
             guard secrets.environment(name) == nil else { return nil }
@@ -45,5 +45,5 @@ struct PresetSecret: Equatable, Sendable {
 
 extension [PresetSecret] {
     /// By the variable that the preset would read.
-    var yaml: [String: String] { Dictionary(uniqueKeysWithValues: map { ($0.need.variable, $0.yaml) }) }
+    var yaml: [String: String] { Dictionary(uniqueKeysWithValues: map { ($0.required.variable, $0.yaml) }) }
 }

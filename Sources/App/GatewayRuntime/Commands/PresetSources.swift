@@ -28,11 +28,11 @@ struct PresetSources: Sendable {
 
     /// By the variable that the preset would read.
     private let choices: [String: Choice]
-    private let needs: [Preset.Need]
+    private let required: [Preset.RequiredSecret]
 
     /// - Parameter options: What `--secret` says, each.
-    init(_ options: [String], for needs: [Preset.Need]) throws(CommandFailure) {
-        let variables = needs.map(\.variable)
+    init(_ options: [String], for required: [Preset.RequiredSecret]) throws(CommandFailure) {
+        let variables = required.map(\.variable)
         var choices: [String: Choice] = [:]
         for option in options {
             let parts = option.split(separator: "=", maxSplits: 1).map(String.init)
@@ -56,7 +56,7 @@ struct PresetSources: Sendable {
             choices[variable] = choice
         }
         self.choices = choices
-        self.needs = needs
+        self.required = required
     }
 
     /// Asks for what the command line does not say, where there is a terminal; puts away what is pasted.
@@ -65,33 +65,35 @@ struct PresetSources: Sendable {
     ///   - name: Of the credential.
     ///   - files: Take what is pasted.
     /// - Returns: Those that nobody names are read from their variable.
-    func secrets(asks: Bool, as name: String, files: inout SecretFiles) throws(CommandFailure) -> [PresetSecret] {
+    func secrets(isInteractive: Bool, as name: String, files: inout SecretFiles) throws(CommandFailure)
+        -> [PresetSecret]
+    {
         var secrets: [PresetSecret] = []
-        for need in needs {
-            let source = try source(of: need, asks: asks, as: name, files: &files)
-            secrets.append(PresetSecret(need: need, source: source))
+        for secret in required {
+            let source = try source(of: secret, isInteractive: isInteractive, as: name, files: &files)
+            secrets.append(PresetSecret(required: secret, source: source))
         }
         return secrets
     }
 
     private func source(
-        of need: Preset.Need,
-        asks: Bool,
+        of secret: Preset.RequiredSecret,
+        isInteractive: Bool,
         as name: String,
         files: inout SecretFiles
     ) throws(CommandFailure) -> PresetSecret.Source {
-        let choice = choices[need.variable]
+        let choice = choices[secret.variable]
         if case .source(let source) = choice { return source }
-        let isOffered = choice == nil && asks && Console.environment(need.variable) == nil
-        guard choice != nil || isOffered, let secret = try paste(need, isOptional: isOffered) else {
-            return .environment(need.variable)
+        let isOffered = choice == nil && isInteractive && Console.environment(secret.variable) == nil
+        guard choice != nil || isOffered, let pasted = try paste(secret, isOptional: isOffered) else {
+            return .environment(secret.variable)
         }
-        return .file(try files.add(secret, as: "\(name).\(need.variable)"))
+        return .file(try files.add(pasted, as: "\(name).\(secret.variable)"))
     }
 
-    private func paste(_ need: Preset.Need, isOptional: Bool) throws(CommandFailure) -> Secret? {
-        let page = need.page.map { " (\($0))" } ?? ""
-        if Console.isInputTerminal { Console.writeError("\(need.variable): \(need.text)\(page)\n") }
+    private func paste(_ secret: Preset.RequiredSecret, isOptional: Bool) throws(CommandFailure) -> Secret? {
+        let page = secret.where.map { " (\($0))" } ?? ""
+        if Console.isInputTerminal { Console.writeError("\(secret.variable): \(secret.what)\(page)\n") }
         let prompt = isOptional ? "Paste it, or press Enter to set the variable yourself: " : "Paste it: "
         let bytes = try SecretInput.read(nil, asking: prompt)
         let text = String(decoding: bytes, as: UTF8.self).trimmed

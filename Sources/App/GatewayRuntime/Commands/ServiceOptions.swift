@@ -29,8 +29,8 @@ package struct ServiceOptions: Sendable {
     /// What a preset writes.
     ///
     /// - Parameters:
-    ///   - values: Of its parameters (``values(of:asks:)``).
-    ///   - secrets: Where its secrets come from (``secrets(of:for:asks:files:)``).
+    ///   - values: Of its parameters (``values(of:mayAsk:)``).
+    ///   - secrets: Where its secrets come from (``secrets(of:for:mayAsk:files:)``).
     func entries(
         of preset: Preset,
         values: [String: String],
@@ -40,24 +40,24 @@ package struct ServiceOptions: Sendable {
         return PresetEntries(preset, as: name, parameters: values, sources: secrets.yaml, upstream: upstream)
     }
 
-    /// - Parameter asks: On a terminal, for what the command line does not say.
-    func values(of preset: Preset, asks: Bool) throws(CommandFailure) -> [String: String] {
-        try PresetParameters.values(parameters, of: preset, asks: asks && Self.canAsk)
+    /// - Parameter mayAsk: On a terminal, for what the command line does not say.
+    func values(of preset: Preset, mayAsk: Bool) throws(CommandFailure) -> [String: String] {
+        try PresetParameters.values(parameters, of: preset, isInteractive: mayAsk && Self.canAsk)
     }
 
     /// Where secrets come from.
     ///
     /// - Parameters:
     ///   - name: Of the credential.
-    ///   - asks: On a terminal, for what the command line does not say.
+    ///   - mayAsk: On a terminal, for what the command line does not say.
     ///   - files: Take secrets that are pasted.
     func secrets(
-        of needs: [Preset.Need],
+        of needed: [Preset.RequiredSecret],
         for name: String,
-        asks: Bool,
+        mayAsk: Bool,
         files: inout SecretFiles
     ) throws(CommandFailure) -> [PresetSecret] {
-        try PresetSources(secrets, for: needs).secrets(asks: asks && Self.canAsk, as: name, files: &files)
+        try PresetSources(secrets, for: needed).secrets(isInteractive: mayAsk && Self.canAsk, as: name, files: &files)
     }
 
     /// There is a terminal, to ask and to answer.

@@ -32,7 +32,7 @@ package struct ConfigurationDifference: Sendable {
     }
 
     private static let context = 3
-    /// Of more lines than these it is not looked for which are the same: that takes too long.
+    /// Above this number, lines are not compared one by one; that takes too long.
     private static let maximumCompared = 4000
 
     private let name: String

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// Belongs to one route: a challenge of another upstream means nothing here.
 package final class RegistryCredentials: SubjectCredentialResolver {
-    /// Those of a route are thrown away together when there are more: each is asked for its token again then.
+    /// At this limit all entries are discarded. The next request of each gets a challenge again.
     private static let maximumPlaces = 256
 
     private let tokens: any SubjectCredentialResolver

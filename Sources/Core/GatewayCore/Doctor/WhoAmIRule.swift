@@ -12,7 +12,7 @@ package enum WhoAmIRule {
         switch answer {
         case .known: return DoctorFinding(.credentials, .ok, subject, text)
         case .refused:
-            let remedy = "Bring another secret for \(credential), or the right of what it stands for."
+            let remedy = "Replace the secret of \(credential), or give its account access."
             return DoctorFinding(.credentials, .error, subject, text, remedy: remedy)
         case .unclear, .failed:
             let remedy = "Send the request through the gateway, and read the answer."

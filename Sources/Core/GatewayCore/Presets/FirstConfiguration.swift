@@ -3,7 +3,7 @@ package enum FirstConfiguration {
     /// Without credentials and routes, which are added to it.
     ///
     /// - Parameters:
-    ///   - port: Of the proxy listener; the admin listener has the next one.
+    ///   - port: Port of the proxy listener. The status page uses the next port.
     ///   - command: How to serve the file, as it is typed.
     package static func head(port: Int, command: String) -> String {
         """
@@ -44,10 +44,10 @@ package enum FirstConfiguration {
         }
 
         /// - Parameter name: Of the credential and the route.
-        package func need(for name: String) -> Preset.Need {
+        package func secret(for name: String) -> Preset.RequiredSecret {
             let plain = String(name.uppercased().map { $0.isLetter || $0.isNumber ? $0 : "_" })
             let variable = (plain.first?.isNumber == true ? "_" : "") + plain + "_TOKEN"
-            return Preset.Need(variable: variable, text: "The token of \(host)", page: nil)
+            return Preset.RequiredSecret(variable: variable, what: "The token of \(host)", where: nil)
         }
 
         /// - Parameter token: Where the token comes from, in YAML.

@@ -2,18 +2,19 @@ extension Preset {
     /// What `authgateway presets show` prints.
     package var text: String {
         var text = "\(name): \(title)\n\n"
-        text += "  documentation:  \(documentation)\n"
+        text += "  documentation:  \(docs)\n"
         text += "  read:           \(read ?? "unverified")\n"
         if let note { text += "  note:           \(note)\n" }
-        for need in needs {
-            text += "\n  \(need.variable)\n    \(need.text)\n"
-            if let page = need.page { text += "    \(page)\n" }
+        for secret in secrets {
+            text += "\n  \(secret.variable)\n    \(secret.what)\n"
+            if let page = secret.where { text += "    \(page)\n" }
         }
         for parameter in parameters {
-            let standard = parameter.standard.map { " (default: \($0))" } ?? ""
-            text += "\n  with.\(parameter.name)\(standard)\n    \(parameter.text), for example \(parameter.example)\n"
+            let defaultValue = parameter.defaultValue.map { " (default: \($0))" } ?? ""
+            text +=
+                "\n  with.\(parameter.name)\(defaultValue)\n    \(parameter.what), for example \(parameter.example)\n"
         }
-        let examples = parameters.filter { $0.standard == nil }.map { ($0.name, $0.example) }
+        let examples = parameters.filter { $0.defaultValue == nil }.map { ($0.name, $0.example) }
         let entries = PresetEntries(self, as: name, parameters: Dictionary(uniqueKeysWithValues: examples))
         let lines = entries.text.split(separator: "\n").map { "    \($0)\n" }.joined()
         return text + "\n  In gateway.yaml, as `authgateway add \(name)` writes it:\n\n" + lines
@@ -23,8 +24,7 @@ extension Preset {
 /// As `authgateway presets list --json` prints it.
 extension Preset: Encodable {
     private enum CodingKeys: String, CodingKey {
-        case name, title, words, documentation = "docs", read, note, parameters, needs = "secrets", routes
-        case strategy
+        case name, title, words, docs, read, note, parameters, secrets, routes, strategy
     }
 
     package func encode(to encoder: any Encoder) throws {
@@ -32,12 +32,12 @@ extension Preset: Encodable {
         try container.encode(name, forKey: .name)
         try container.encode(title, forKey: .title)
         try container.encode(words, forKey: .words)
-        try container.encode(documentation, forKey: .documentation)
+        try container.encode(docs, forKey: .docs)
         try container.encode(read ?? "unverified", forKey: .read)
         try container.encodeIfPresent(note, forKey: .note)
         try container.encodeIfPresent(strategy, forKey: .strategy)
         try container.encode(parameters, forKey: .parameters)
-        try container.encode(needs, forKey: .needs)
+        try container.encode(secrets, forKey: .secrets)
         try container.encode(routes.map(\.name), forKey: .routes)
     }
 }

@@ -6,23 +6,21 @@ package struct Preset: Hashable, Sendable {
     package struct Parameter: Hashable, Encodable, Sendable {
         package let name: String
         /// What it is, for people.
-        package let text: String
+        package let what: String
         package let example: String
         /// nil: the configuration has to say it.
-        package let standard: String?
+        package let defaultValue: String?
 
-        private enum CodingKeys: String, CodingKey { case name, text = "what", example, standard = "default" }
+        private enum CodingKeys: String, CodingKey { case name, what, example, defaultValue = "default" }
     }
 
     /// An environment variable that the preset reads a secret from, unless the configuration names another source.
-    package struct Need: Hashable, Encodable, Sendable {
+    package struct RequiredSecret: Hashable, Encodable, Sendable {
         package let variable: String
         /// What kind of secret, for people.
-        package let text: String
+        package let what: String
         /// The page where a person gets it.
-        package let page: String?
-
-        private enum CodingKeys: String, CodingKey { case variable, text = "what", page = "where" }
+        package let `where`: String?
     }
 
     /// A route of the service. The first one is what `preset: NAME` means in a route.
@@ -36,11 +34,11 @@ package struct Preset: Hashable, Sendable {
     /// Other words that people look for it with.
     package let words: [String]
     /// The page that the preset was made from.
-    package let documentation: String
+    package let docs: String
     /// When that page was read, as `2026-11-26`; nil when it was not.
     package let read: String?
     package let parameters: [Parameter]
-    package let needs: [Need]
+    package let secrets: [RequiredSecret]
     /// What a person should know before using it.
     package let note: String?
     package let credential: ConfigNode

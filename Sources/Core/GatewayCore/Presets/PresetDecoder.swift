@@ -14,15 +14,15 @@ package enum PresetDecoder {
         let before = fields.context.errorCount
         let title = fields.requiredString("title")
         let words = fields.strings("words") ?? []
-        let documentation = fields.requiredString("docs")
+        let docs = fields.requiredString("docs")
         let read = read(fields)
         let parameters = (fields.fields("parameters")).map(parameters) ?? []
-        let needs = (fields.fields("secrets")).map(needs) ?? []
+        let secrets = (fields.fields("secrets")).map(secrets) ?? []
         let note = fields.string("note")
         let credential = mapping("credential", needing: "strategy", of: fields)
         let routes = (fields.fields("routes")).map(routes) ?? []
         if routes.isEmpty { fields.missing("routes") }
-        guard let title, let documentation, let credential, fields.context.errorCount == before else { return nil }
+        guard let title, let docs, let credential, fields.context.errorCount == before else { return nil }
         let named = ([credential] + routes.map(\.node)).reduce(into: Set()) {
             $0.formUnion(PresetTemplate.parameters(of: $1))
         }
@@ -36,10 +36,10 @@ package enum PresetDecoder {
             name: name,
             title: title,
             words: words,
-            documentation: documentation,
+            docs: docs,
             read: read,
             parameters: parameters,
-            needs: needs,
+            secrets: secrets,
             note: note,
             credential: credential,
             routes: routes
@@ -58,18 +58,18 @@ package enum PresetDecoder {
         fields.named().compactMap { name, entry in
             guard let own = fields.named(entry, path: fields.path.appending(name)) else { return nil }
             defer { own.refuseUnknownKeys() }
-            let standard = own.string("default")
-            guard let text = own.requiredString("what"), let example = own.requiredString("example") else { return nil }
-            return Preset.Parameter(name: name, text: text, example: example, standard: standard)
+            let defaultValue = own.string("default")
+            guard let what = own.requiredString("what"), let example = own.requiredString("example") else { return nil }
+            return Preset.Parameter(name: name, what: what, example: example, defaultValue: defaultValue)
         }
     }
 
-    private static func needs(_ fields: ConfigFields) -> [Preset.Need] {
+    private static func secrets(_ fields: ConfigFields) -> [Preset.RequiredSecret] {
         fields.named().compactMap { name, entry in
             guard let own = fields.named(entry, path: fields.path.appending(name)) else { return nil }
             defer { own.refuseUnknownKeys() }
             let page = own.string("where")
-            return own.requiredString("what").map { Preset.Need(variable: name, text: $0, page: page) }
+            return own.requiredString("what").map { Preset.RequiredSecret(variable: name, what: $0, where: page) }
         }
     }
 

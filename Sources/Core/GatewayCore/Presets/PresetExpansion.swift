@@ -161,12 +161,12 @@ package struct PresetExpansion {
         for parameter in preset.parameters {
             if let entry = entries.first(where: { $0.key == parameter.name }), !entry.value.isNull {
                 values[parameter.name] = value(entry, path: path.appending(entry.key))
-            } else if let standard = parameter.standard {
-                values[parameter.name] = ConfigNode.Scalar(text: standard, isQuoted: false)
+            } else if let text = parameter.defaultValue {
+                values[parameter.name] = ConfigNode.Scalar(text: text, isQuoted: false)
             } else if needed.contains(parameter.name) {
                 let diagnostic = ConfigDiagnostic(
                     .error,
-                    "the preset \(preset.name) needs \"\(parameter.name)\": \(parameter.text)",
+                    "the preset \(preset.name) needs \"\(parameter.name)\": \(parameter.what)",
                     at: span,
                     path: path,
                     example: ["with: {\(parameter.name): \(parameter.example)}"]
