@@ -69,7 +69,7 @@ extension TokenRequest {
 
 /// What came back, whatever its status.
 package struct TokenReply: Hashable, Sendable {
-    /// 0 when no authority answered.
+    /// 0 for what a program printed.
     package let status: Int
     /// In order of arrival; names as received.
     package let fields: [Field]
@@ -97,10 +97,7 @@ package struct TokenReply: Hashable, Sendable {
     /// What a program printed.
     package init(output: [UInt8]) { self.init(status: 0, body: output) }
 
-    /// Stands for an answer where no authority is asked.
-    package static let none = TokenReply(status: 0)
-
-    /// nil when no authority answered.
+    /// nil for what a program printed.
     package var httpStatus: Int? { status == 0 ? nil : status }
 
     package func field(_ name: String) -> String? {
@@ -124,6 +121,9 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
         case unsendable = "unsendable_request"
         /// An assertion that is part of the request is not to be had now; it may be there again later.
         case missingAssertion = "missing_assertion"
+
+        /// The request was not sent, because of something on this machine.
+        package var isLocal: Bool { self == .unsendable || self == .missingAssertion }
     }
 
     package let reason: Reason

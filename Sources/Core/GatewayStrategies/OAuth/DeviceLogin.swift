@@ -33,7 +33,7 @@ struct DeviceLogin: DeviceLoginFlow {
         switch client.step(form, at: url, in: GrantAttempt(holding: nil, at: now, nonce: nonce)) {
         case .request(let request): .success(request)
         case .impossible(let failure): .failure(failure.problem)
-        case .run, .local:
+        case .run, .token:
             .failure(GatewayProblem(.internalError, "Only an authority gives a code for another device."))
         }
     }
@@ -96,14 +96,14 @@ struct DeviceLogin: DeviceLoginFlow {
                 reason: "denied"
             )
         case "expired_token":
-            let words = "The code was not typed in time (expired_token). Nothing was changed; begin a new login."
+            let words = "The code was not entered in time (expired_token). Nothing was changed; begin a new login."
             return .refused(refused(words, code, reply), reason: "timeout")
         default: break
         }
         switch answers.exchange(reply, at: now) {
         case .success(let token): return .token(token)
         case .failure(let failure):
-            if failure.mayPass { return .unclear }
+            if failure.mayPass { return .unclear(failure) }
             return .refused(failure.problem, reason: "exchange_refused")
         }
     }
