@@ -56,7 +56,7 @@ package struct InitOperation: Sendable {
         switch try chosen() {
         case .sandbox:
             try write(StarterConfiguration.text)
-            return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  authgateway run --sandbox\(option)\n"
+            return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  \(runCommand("--sandbox"))\n"
         case .preset(let preset):
             let name = try checked(name ?? preset.name)
             let values = try PresetParameters.values(parameters, of: preset, asks: isAsking)
@@ -113,7 +113,10 @@ package struct InitOperation: Sendable {
 
     private var shown: String { LogText.clean(path) }
     /// For the commands that are named in messages.
-    private var option: String { path == ConfigLocator.standard ? "" : " --config \(shown)" }
+    private func runCommand(_ options: String...) -> String {
+        let place = path == ConfigLocator.standard ? [] : ["--config", shown]
+        return GatewayCommand.line(["run"] + options + place)
+    }
 
     private var secretFiles: SecretFiles {
         let absolute = SystemConfigFiles().absolutePath(path)
@@ -136,7 +139,7 @@ package struct InitOperation: Sendable {
     }
 
     private func text(with entries: PresetEntries) throws(CommandFailure) -> String {
-        let head = FirstConfiguration.head(port: port, command: "authgateway run\(option)")
+        let head = FirstConfiguration.head(port: port, command: runCommand())
         do throws(ConfigurationEditError) {
             var text = try ConfigurationText(Array(head.utf8))
             try text.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
@@ -159,7 +162,7 @@ package struct InitOperation: Sendable {
         let request = preset?.whoami ?? "/"
         return """
             Serve it, and call the service in another terminal:
-              authgateway run\(option)
+              \(runCommand())
               curl http://127.0.0.1:\(port)/\(name)\(request)
 
             """
