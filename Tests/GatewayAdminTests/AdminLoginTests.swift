@@ -15,7 +15,7 @@ struct AdminLoginTests {
 
     @Test func beginningNeedsTheAdminToken() async throws {
         try await serving { port in
-            let body = #"{"credential":"box","manual":true,"timeout_seconds":60}"#
+            let body = #"{"credential":"box","way":"paste","timeout_seconds":60}"#
             for token in [nil, "wrong"] {
                 #expect(try await post("/api/logins", port, body, token: token).status == .unauthorized)
                 #expect(try await post("/api/logins/1/answer", port, "{}", token: token).status == .unauthorized)
@@ -24,7 +24,15 @@ struct AdminLoginTests {
             let answer = try await post("/api/logins", port, body, token: Self.token)
             #expect(answer.status == .ok)
             #expect(answer.text.contains(#""timeout_seconds":60"#))
-            #expect(logins.orders == [LoginOrder(credential: "box", isManual: true, timeout: .seconds(60))])
+            #expect(logins.orders == [LoginOrder(credential: "box", way: .paste, timeout: .seconds(60))])
+        }
+    }
+
+    @Test func aWayThatIsNotKnownIsRefused() async throws {
+        try await serving { port in
+            let answer = try await post("/api/logins", port, #"{"credential":"box","way":"x"}"#, token: Self.token)
+            #expect(answer.status == .badRequest && answer.text.contains("browser, paste, device"), "\(answer.text)")
+            #expect(logins.orders == [])
         }
     }
 
@@ -165,7 +173,7 @@ private final class ScriptedLogins: LoginControl {
     func begin(_ order: LoginOrder) async -> Result<LoginInvitation, GatewayProblem> {
         let isManual = state.withLock { state in
             state.orders.append(order)
-            return state.isManual || order.isManual
+            return state.isManual || order.way == .paste
         }
         return .success(
             LoginInvitation(

@@ -36,6 +36,7 @@ struct LoginDeskTests {
             endpoint = ScriptedTokenEndpoint(answers)
             var grant = SampleGrant(rotatesRefreshToken: true)
             grant.login = SampleLogin(redirect: redirect)
+            grant.deviceLogin = SampleDeviceLogin()
             let plain = Self.keeper("service", SampleGrant(), endpoint, audit, clock)
             let keeper = Self.keeper("box", grant, endpoint, audit, clock)
             let served = Served(keeper)
@@ -204,7 +205,7 @@ struct LoginDeskTests {
 
     @Test func aPasteOfAnotherLoginEndsThisOneAndNothingIsAsked() async throws {
         try await running { bench in
-            let invitation = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box", way: .paste)).get()
             #expect(
                 await bench.desk.answer(invitation.id, with: "forged")?.problem?.contains("begin a new login") == true
             )
@@ -217,7 +218,7 @@ struct LoginDeskTests {
 
     @Test func aPasteCountsOnce() async throws {
         try await running([Self.granted]) { bench in
-            let order = LoginOrder(credential: "box", isManual: true)
+            let order = LoginOrder(credential: "box", way: .paste)
             let invitation = try await bench.desk.begin(order).get()
             #expect(invitation.isManual && invitation.start == nil)
             #expect(await bench.desk.answer(invitation.id, with: "  code\n")?.token?.state == .valid)
@@ -269,11 +270,11 @@ struct LoginDeskTests {
     @Test func whatIsCancelledWhileTheTokenIsTakenCounts() async throws {
         let answers = [Self.granted, .held, Self.granted]
         try await running(answers) { bench in
-            let first = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            let first = try await bench.desk.begin(LoginOrder(credential: "box", way: .paste)).get()
             #expect(await bench.desk.answer(first.id, with: "code")?.token?.state == .valid)
             async let renewal = bench.keeper.perform(.refresh)
             try await bench.endpoint.untilHeld()
-            let second = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            let second = try await bench.desk.begin(LoginOrder(credential: "box", way: .paste)).get()
             async let answer = bench.desk.answer(second.id, with: "code")
             try await waitUntil("the command waits") { bench.keeper.commands.withLock { !$0.isEmpty } }
             await bench.desk.cancel(second.id)
@@ -288,7 +289,7 @@ struct LoginDeskTests {
 
     @Test func aReloadDuringTheLoginDoesNotLoseTheToken() async throws {
         try await running([Self.granted]) { bench in
-            let invitation = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box", way: .paste)).get()
             let successor = bench.replaceKeeper()
             async let running: Void = successor.run()
             #expect(await bench.desk.answer(invitation.id, with: "code")?.token?.state == .valid)
@@ -312,7 +313,7 @@ struct LoginDeskTests {
 
     @Test func aRefusedCodeIsSaid() async throws {
         try await running([.reply(TokenReply(status: 400))]) { bench in
-            let invitation = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box", way: .paste)).get()
             #expect(await bench.desk.answer(invitation.id, with: "code")?.problem == "The code was refused.")
             #expect(bench.audit.last(.loginFailed)?.httpStatus == 400)
         }
@@ -387,6 +388,55 @@ struct LoginDeskTests {
             #expect(await problem(LoginOrder(credential: "service"))?.detail.contains("by itself") == true)
             #expect(await problem(LoginOrder(credential: "nobody"))?.kind == .noRoute)
             #expect(await problem(LoginOrder(credential: "box", timeout: .seconds(7200)))?.kind == .requestRefused)
+        }
+    }
+
+    // MARK: On another device
+
+    private static let onDevice = LoginOrder(credential: "box", way: .device)
+
+    private static func lost(_ reason: TokenTransportFailure.Reason) -> ScriptedTokenEndpoint.Answer {
+        .failure(TokenTransportFailure(reason, mayHaveBeenProcessed: false))
+    }
+
+    @Test func aPersonEntersTheCodeOnAnotherDevice() async throws {
+        let pending = ScriptedTokenEndpoint.Answer.reply(TokenReply(status: 400))
+        try await running([Self.granted, pending, Self.granted]) { bench in
+            let invitation = try await bench.desk.begin(Self.onDevice).get()
+            #expect(invitation.code == "AB-12" && invitation.timeoutSeconds == 60 && !invitation.isManual)
+            for _ in 0..<2 {
+                try await bench.clock.untilAsleep(atMost: .seconds(5))
+                // A paste is no answer to this login.
+                #expect(await bench.desk.answer(invitation.id, with: "code") == .waiting)
+                let asked = bench.endpoint.requests.count
+                bench.clock.advance(by: .seconds(5))
+                try await bench.endpoint.untilAsked(asked + 1)
+            }
+            #expect(try await bench.end(of: invitation.id).token != nil)
+        }
+    }
+
+    @Test func anAuthorityThatCannotBeReachedIsNamedAtTheDeadline() async throws {
+        try await running([Self.granted, Self.lost(.connectionRefused)]) { bench in
+            let invitation = try await bench.desk.begin(Self.onDevice).get()
+            try await bench.clock.untilAsleep(atMost: .seconds(5))
+            bench.clock.advance(by: .seconds(5))
+            try await bench.clock.untilAsleep(moreThan: .seconds(5), atMost: .seconds(10))
+            bench.clock.advance(by: .seconds(60))
+            let words = try await bench.end(of: invitation.id).problem ?? ""
+            #expect(words.contains("box refuses connections. The time for the code ended"), "\(words)")
+            let event = bench.audit.last(.loginFailed)
+            #expect(event?.detail["reason"] == "no_answer" && event?.errorCode == "connection_refused")
+        }
+    }
+
+    @Test func aRequestThatCannotBeSentEndsTheLoginAtOnce() async throws {
+        try await running([Self.granted, Self.lost(.unsendable)]) { bench in
+            let invitation = try await bench.desk.begin(Self.onDevice).get()
+            try await bench.clock.untilAsleep(atMost: .seconds(5))
+            bench.clock.advance(by: .seconds(5))
+            #expect(try await bench.end(of: invitation.id).problem?.contains("cannot be written as HTTP") == true)
+            #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "not_asked")
         }
     }
 }

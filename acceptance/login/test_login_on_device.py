@@ -22,6 +22,7 @@ class DeviceAuthority:
     def __init__(self):
         self.answers = []
         self.polls = []
+        self.usual = "authorization_pending"
         self.lifetime = 600
         self.server = RecordingOrigin(self.answer)
 
@@ -40,7 +41,9 @@ class DeviceAuthority:
             return response(200, json.dumps(code).encode())
         if request.target == "/token" and form == {"client_id": "app", "grant_type": GRANT, "device_code": f"{CANARY}-device"}:
             self.polls.append(time.monotonic())
-            wanted = self.answers.pop(0) if self.answers else "authorization_pending"
+            wanted = self.answers.pop(0) if self.answers else self.usual
+            if wanted == "busy":
+                return response(503)
             if wanted == "token":
                 token = {"access_token": f"{CANARY}-access", "refresh_token": f"{CANARY}-refresh", "expires_in": 3600}
                 return response(200, json.dumps(token).encode())
@@ -117,6 +120,14 @@ def test_a_code_that_nobody_types_ends_at_its_end(authority, gateway):
     count = len(authority.polls)
     time.sleep(1.5)
     assert len(authority.polls) == count
+
+
+def test_an_authority_that_fails_until_the_end_is_named(authority, gateway):
+    authority.lifetime = 4
+    authority.usual = "busy"
+    code, _, said = Login(gateway, "me", "--device").end()
+    assert code == 1 and "status 503" in said and "The time for the code ended meanwhile" in said
+    assert "was not entered" not in said
 
 
 def test_control_c_ends_it_in_the_gateway_too(authority, gateway):

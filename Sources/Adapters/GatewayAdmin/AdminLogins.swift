@@ -40,14 +40,21 @@ struct AdminLogins: Sendable {
         problem: "There is no such login any more; begin a new one."
     )
 
+    private static let unknownWay = GatewayProblem(
+        .requestRefused,
+        "The login's way is none of \(LoginOrder.Way.allCases.map(\.rawValue).joined(separator: ", "))."
+    )
+
     private static let unreadable = LoginProgress(isOver: true, problem: "The form cannot be read.")
 
     private func begin(_ request: Request) async throws -> Response {
         if let refusal = authorization.refusal(of: request) { return refusal }
         let wanted = try await body(request)
         var order = LoginOrder(credential: wanted["credential"]?.string ?? "")
-        if case .bool(let isManual)? = wanted["manual"] { order.isManual = isManual }
-        if case .bool(let isDevice)? = wanted["device"] { order.isDevice = isDevice }
+        if let text = wanted["way"]?.string {
+            guard let way = LoginOrder.Way(rawValue: text) else { return AdminResponse.problem(Self.unknownWay) }
+            order.way = way
+        }
         if case .number(let seconds)? = wanted["timeout_seconds"], seconds > 0, seconds < 1e6 {
             order.timeout = .milliseconds(Int64(seconds * 1000))
         }

@@ -54,13 +54,14 @@ struct LoginCommand: AsyncParsableCommand {
         }
     }
 
+    private var way: LoginWay { device ? .device : manual ? .paste : .browser }
+
     func run() async throws {
         let login = try LoginOperation(
             configuration: config.runningPath(),
             credential: name,
-            isManual: manual,
-            isDevice: device,
-            opensBrowser: !manual && !device && !noBrowser && Console.isErrorTerminal,
+            way: way,
+            opensBrowser: way == .browser && !noBrowser && Console.isErrorTerminal,
             timeout: timeout
         )
         Console.write(try await login.run())

@@ -12,16 +12,15 @@ package struct LoginOperation: Sendable {
     package init(
         configuration: String,
         credential: String,
-        isManual: Bool,
-        isDevice: Bool = false,
+        way: LoginWay,
         opensBrowser: Bool,
         timeout: String?
     ) throws(CommandFailure) {
         self.configuration = configuration
         self.opensBrowser = opensBrowser
-        var order = LoginOrder(credential: credential, isManual: isManual, isDevice: isDevice)
+        var order = LoginOrder(credential: credential, way: way.order)
         // The authority says how long its code is valid.
-        if isDevice { order.timeout = LoginOrder.timeouts.upperBound }
+        if way == .device { order.timeout = LoginOrder.timeouts.upperBound }
         if let timeout {
             guard let duration = ConfigUnits.duration(timeout), LoginOrder.timeouts.contains(duration) else {
                 throw CommandFailure(.usage, "--timeout takes a duration from 1s to 30m, such as 5m")
@@ -151,6 +150,21 @@ package struct LoginOperation: Sendable {
         let end = token.remainingSeconds.map { "; the token ends in \(ConfigUnits.countdown($0))" } ?? ""
         let renewal = token.renewsAt == nil ? "" : ", and is renewed before that"
         return "Logged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
+    }
+}
+
+/// How the person wants to log in.
+package enum LoginWay: Sendable {
+    case browser
+    case paste
+    case device
+
+    fileprivate var order: LoginOrder.Way {
+        switch self {
+        case .browser: .browser
+        case .paste: .paste
+        case .device: .device
+        }
     }
 }
 

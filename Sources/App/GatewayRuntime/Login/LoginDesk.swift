@@ -5,7 +5,8 @@ import Logging
 
 /// Carries logins out: makes the attempt, waits for the browser, exchanges the code, hands the token to the keeper.
 ///
-/// State and verifier of an attempt live here, in memory, until its one answer or its deadline.
+/// State and verifier of an attempt live here, in memory, until its one answer or its deadline. For a login on another device
+/// the desk asks the authority until then (RFC 8628).
 actor LoginDesk: LoginControl {
     struct Parts: Sendable {
         /// Who keeps the credential's token; the problem says why nobody does.
@@ -17,9 +18,9 @@ actor LoginDesk: LoginControl {
         let logger: Logger
     }
 
-    let parts: Parts
-    let events: LoginEvents
-    var logins = OngoingLogins()
+    private let parts: Parts
+    private let events: LoginEvents
+    private var logins = OngoingLogins()
 
     init(parts: Parts) {
         self.parts = parts
@@ -48,7 +49,17 @@ actor LoginDesk: LoginControl {
             let detail = "Nobody can log in for \(keeper.name): \(keeper.strategy) gets its tokens by itself."
             return .failure(GatewayProblem(.noRoute, detail))
         }
-        if order.isDevice { return await beginOnDevice(order, keeper, flow) }
+        switch order.way {
+        case .browser, .paste: return await beginInBrowser(order, keeper, flow)
+        case .device: return await beginOnDevice(order, keeper)
+        }
+    }
+
+    private func beginInBrowser(
+        _ order: LoginOrder,
+        _ keeper: TokenKeeper,
+        _ flow: any LoginFlow
+    ) async -> Result<LoginInvitation, GatewayProblem> {
         await endOthers(of: keeper)
         let isManual = RedirectListener.awaited(for: order, flow.redirect) == nil
         if let problem = await events.started(of: keeper, by: isManual ? "paste" : "redirect") {
@@ -78,8 +89,8 @@ actor LoginDesk: LoginControl {
         var random = SystemRandomNumberGenerator()
         let attempt = LoginAttempt(redirectURI: flow.redirect.uri(port: port), random: &random)
         let page = flow.page(of: attempt)
-        var login = OngoingLogin(order: order, keeper: keeper, flow: flow, attempt: attempt, listener: listener)
-        login.deadline = Task { [clock = parts.clock] in
+        var login = OngoingLogin(order: order, keeper: keeper, kind: .browser(flow, attempt, listener))
+        login.waiter = Task { [clock = parts.clock] in
             // Cancelled when the login is over before.
             guard (try? await clock.sleep(for: order.timeout)) != nil else { return }
             await self.expire(id)
@@ -97,8 +108,61 @@ actor LoginDesk: LoginControl {
         )
     }
 
+    private func beginOnDevice(_ order: LoginOrder, _ keeper: TokenKeeper) async -> Result<
+        LoginInvitation, GatewayProblem
+    > {
+        guard let flow = keeper.grant.deviceLogin else {
+            let detail = "Nobody can log in for \(keeper.name) on another device: it has no device_authorization_url."
+            return .failure(GatewayProblem(.noRoute, detail))
+        }
+        await endOthers(of: keeper)
+        if let problem = await events.started(of: keeper, by: order.way.rawValue) { return .failure(problem) }
+        let client = DeviceLoginClient(
+            flow: flow,
+            credential: keeper.name,
+            endpoint: parts.endpoint,
+            clock: parts.clock
+        )
+        switch await client.code() {
+        case .success(let code): return .success(invite(order, keeper, client, code))
+        case .failure(let problem):
+            await events.failed(of: keeper, reason: "no_code", code: problem.cause?.code, said: nil)
+            return .failure(problem)
+        }
+    }
+
+    private func invite(
+        _ order: LoginOrder,
+        _ keeper: TokenKeeper,
+        _ client: DeviceLoginClient,
+        _ code: DeviceCode
+    ) -> LoginInvitation {
+        let id = Self.randomID()
+        let timeout = min(order.timeout, code.lifetime)
+        let polling = DevicePolling(code, until: parts.clock.now().monotonic + timeout)
+        var login = OngoingLogin(order: order, keeper: keeper, kind: .device(polling))
+        login.waiter = Task { await self.poll(client, code, for: id) }
+        logins.add(login, as: id)?.stop()
+        return LoginInvitation(id: id, credential: keeper.name, code: code, timeout: timeout)
+    }
+
+    private func poll(_ client: DeviceLoginClient, _ code: DeviceCode, for id: String) async {
+        var event = DevicePolling.Event.started
+        while let step = logins[id]?.next(event, at: parts.clock.now().monotonic) {
+            switch step {
+            case .wait(let pause):
+                // Cancelled when the login is over before.
+                guard (try? await parts.clock.sleep(for: pause)) != nil else { return }
+                event = .waited
+            case .ask: event = await client.token(for: code)
+            case .take(let token): return await finish(id, with: token)
+            case .end(let end): return await fail(id, end.problem.words, reason: end.reason, code: end.code)
+            }
+        }
+    }
+
     /// Two logins for one token would end in whichever comes last, and may want the same port.
-    func endOthers(of keeper: TokenKeeper) async {
+    private func endOthers(of keeper: TokenKeeper) async {
         for id in logins.ids {
             // By name, too: a reload may have put another keeper in the old one's place.
             guard let other = logins[id]?.keeper, other.key == keeper.key || other.name == keeper.name else { continue }
@@ -120,34 +184,33 @@ actor LoginDesk: LoginControl {
     private func receive(_ answer: LoginAnswer, for id: String) async -> LoginProgress? {
         guard let login = logins[id] else { return nil }
         // An answer counts once; whoever sends it again, as the reload of a page does, hears how the login ended.
-        guard !login.isAnswered else { return login.progress }
-        let step = login.flow.read(answer, of: login.attempt, at: parts.clock.now())
+        guard login.isWaiting, case .browser(let flow, let attempt, _) = login.kind else { return login.progress }
+        let step = flow.read(answer, of: attempt, at: parts.clock.now())
         if case .foreign(let refusal) = step, case .redirect = answer {
             return ignore(refusal, for: id)
         }
-        logins[id]?.isAnswered = true
+        logins[id]?.answered()
         switch step {
         case .foreign(let refusal):
             await fail(id, refusal.problem.words, reason: refusal.reason)
         case .refused(let problem, let reason):
-            let said = AuthorityError(answer, hiding: [login.attempt.state, login.attempt.verifier])
+            let said = AuthorityError(answer, hiding: [attempt.state, attempt.verifier])
             await fail(id, problem.words, reason: reason, code: problem.cause?.code, said: said)
         case .token(let token):
             await finish(id, with: token)
         case .exchange(let request):
-            await exchange(request, for: id)
+            await exchange(request, of: flow, for: id)
         }
         return logins[id]?.progress
     }
 
     /// Any page in the person's browser can send such a request here, and often. It must not end the login.
     private func ignore(_ refusal: LoginRefusal, for id: String) -> LoginProgress {
-        if let login = logins[id], !login.hasForeignAnswer {
-            logins[id]?.hasForeignAnswer = true
+        if let keeper = logins[id]?.keeper, logins[id]?.notesForeignAnswer() == true {
             parts.logger.warning(
                 "Answer to another login ignored",
                 metadata: [
-                    "gateway.credential": "\(login.keeper.name)", "gateway.reason": "\(refusal.reason)",
+                    "gateway.credential": "\(keeper.name)", "gateway.reason": "\(refusal.reason)",
                 ]
             )
         }
@@ -155,14 +218,14 @@ actor LoginDesk: LoginControl {
         return LoginProgress(isOver: false, problem: words)
     }
 
-    private func exchange(_ request: TokenRequest, for id: String) async {
+    private func exchange(_ request: TokenRequest, of flow: any LoginFlow, for id: String) async {
         guard let login = logins[id] else { return }
         switch await parts.endpoint.send(request, deadline: TokenKeeper.callDeadline) {
         case .failure(let failure):
             let explained = TokenFailure(explaining: failure, of: request, credential: login.keeper.name)
             await fail(id, explained.problem.words, reason: "no_answer", code: failure.reason.rawValue)
         case .success(let reply):
-            switch login.flow.interpret(reply, at: parts.clock.now()) {
+            switch flow.interpret(reply, at: parts.clock.now()) {
             case .success(let token): await finish(id, with: token)
             case .failure(let failure):
                 let code = failure.problem.cause?.code
@@ -174,7 +237,7 @@ actor LoginDesk: LoginControl {
 
     // MARK: The end
 
-    func finish(_ id: String, with token: TokenSet) async {
+    private func finish(_ id: String, with token: TokenSet) async {
         // Cancelled or replaced during the exchange: its end has been told already.
         guard let login = logins[id], !login.progress.isOver else { return }
         // A reload may have put another keeper in its place, or another token.
@@ -182,12 +245,12 @@ actor LoginDesk: LoginControl {
             let words = "The configuration of \(login.keeper.name) was changed during the login. Begin a new one."
             return await fail(id, words, reason: "credential_changed")
         }
-        logins[id]?.isBeingTaken = true
-        let outcome = await keeper.logIn(with: token)
-        logins[id]?.isBeingTaken = false
-        switch outcome {
+        logins[id]?.taking()
+        switch await keeper.logIn(with: token) {
         case .success(let status): logins[id]?.end(with: LoginProgress(isOver: true, token: status))
-        case .failure(let problem): await fail(id, problem.words, reason: "not_taken")
+        case .failure(let problem):
+            logins[id]?.answered()
+            await fail(id, problem.words, reason: "not_taken")
         }
     }
 
@@ -200,7 +263,7 @@ actor LoginDesk: LoginControl {
     }
 
     private func expire(_ id: String) async {
-        guard let login = logins[id], !login.isAnswered else { return }
+        guard let login = logins[id], login.isWaiting else { return }
         let words =
             "Nobody came back from the login within \(ConfigUnits.text(login.order.timeout)): was the window closed?"
             + " Nothing was changed; begin a new login."
@@ -208,7 +271,7 @@ actor LoginDesk: LoginControl {
         await login.listener?.close()
     }
 
-    func fail(
+    private func fail(
         _ id: String,
         _ words: String,
         reason: String,
@@ -230,13 +293,8 @@ actor LoginDesk: LoginControl {
         }
     }
 
-    static func randomID() -> String {
+    private static func randomID() -> String {
         var random = SystemRandomNumberGenerator()
         return Hexadecimal.random(bytes: 16, from: &random)
     }
-}
-
-extension GatewayProblem {
-    /// With the command that helps, for a person who reads it in a terminal or a browser.
-    var words: String { command.map { "\(detail) Run: \($0)" } ?? detail }
 }

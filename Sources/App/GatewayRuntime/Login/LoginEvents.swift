@@ -54,3 +54,8 @@ struct LoginEvents {
         }
     }
 }
+
+extension GatewayProblem {
+    /// With the command that helps, for a person who reads it in a terminal or a browser.
+    var words: String { command.map { "\(detail) Run: \($0)" } ?? detail }
+}

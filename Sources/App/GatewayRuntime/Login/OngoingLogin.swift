@@ -4,45 +4,80 @@ import GatewayTokenKeeper
 
 /// One login, from its beginning to some time after its end.
 struct OngoingLogin {
-    let order: LoginOrder
-    let keeper: TokenKeeper
-    let flow: any LoginFlow
-    let attempt: LoginAttempt
-    let listener: RedirectListener?
-    var deadline: Task<Void, Never>?
-    private(set) var progress = LoginProgress.waiting
-    /// The answer has come; there is no second one.
-    var isAnswered = false
-    /// Something came that is no answer to this login; that is said once.
-    var hasForeignAnswer = false
-    /// The keeper is taking the token: what is commanded now comes too late.
-    var isBeingTaken = false
-
-    init(
-        order: LoginOrder,
-        keeper: TokenKeeper,
-        flow: any LoginFlow,
-        attempt: LoginAttempt,
-        listener: RedirectListener?
-    ) {
-        self.order = order
-        self.keeper = keeper
-        self.flow = flow
-        self.attempt = attempt
-        self.listener = listener
+    enum Kind {
+        /// A browser comes back with the answer, to the listener if there is one, else by a paste.
+        case browser(any LoginFlow, LoginAttempt, RedirectListener?)
+        /// No answer comes here: the gateway asks for the token until the person has entered the code.
+        case device(DevicePolling)
     }
 
-    var canFail: Bool { !progress.isOver && !isBeingTaken }
+    private enum Phase {
+        case waiting
+        /// The answer has come; a second one is not read.
+        case answered
+        /// The keeper is taking the token: what is commanded now comes too late.
+        case taking
+        case over(LoginProgress)
+    }
+
+    let order: LoginOrder
+    let keeper: TokenKeeper
+    private(set) var kind: Kind
+    /// Ends the login at its deadline, or asks for its token until then.
+    var waiter: Task<Void, Never>?
+    private var phase = Phase.waiting
+    private var hasForeignAnswer = false
+
+    init(order: LoginOrder, keeper: TokenKeeper, kind: Kind) {
+        self.order = order
+        self.keeper = keeper
+        self.kind = kind
+    }
+
+    var listener: RedirectListener? {
+        if case .browser(_, _, let listener) = kind { listener } else { nil }
+    }
+
+    var progress: LoginProgress {
+        if case .over(let progress) = phase { progress } else { .waiting }
+    }
+
+    var isWaiting: Bool {
+        if case .waiting = phase { true } else { false }
+    }
+
+    var canFail: Bool {
+        switch phase {
+        case .waiting, .answered: true
+        case .taking, .over: false
+        }
+    }
+
+    mutating func answered() { phase = .answered }
+    mutating func taking() { phase = .taking }
 
     mutating func end(with progress: LoginProgress) {
-        self.progress = progress
-        isAnswered = true
-        deadline?.cancel()
+        phase = .over(progress)
+        waiter?.cancel()
+    }
+
+    /// - Returns: Whether this is the first answer that belongs to another login: only that one is logged.
+    mutating func notesForeignAnswer() -> Bool {
+        defer { hasForeignAnswer = true }
+        return !hasForeignAnswer
+    }
+
+    /// nil for a login that is over, or is none on another device.
+    mutating func next(_ event: DevicePolling.Event, at now: MonotonicTime) -> DevicePolling.Step? {
+        guard case .device(var polling) = kind, isWaiting else { return nil }
+        let step = polling.next(event, at: now)
+        kind = .device(polling)
+        return step
     }
 
     /// Ends what waits for this login.
     func stop() {
-        deadline?.cancel()
+        waiter?.cancel()
         if let listener { Task { await listener.close() } }
     }
 }

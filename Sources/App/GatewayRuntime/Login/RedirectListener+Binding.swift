@@ -8,7 +8,7 @@ import NIOPosix
 extension RedirectListener {
     /// Where the browser comes back to; nil where the answer is pasted.
     static func awaited(for order: LoginOrder, _ place: LoginRedirect) -> LoopbackRedirect? {
-        guard !order.isManual, case .loopback(let redirect) = place else { return nil }
+        guard order.way == .browser, case .loopback(let redirect) = place else { return nil }
         return redirect
     }
 

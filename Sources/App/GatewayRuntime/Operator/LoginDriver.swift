@@ -17,8 +17,7 @@ struct GatewayLogins: LoginDriver {
 
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
         let wish: JSONValue = .object([
-            "credential": .string(order.credential), "manual": .bool(order.isManual),
-            "device": .bool(order.isDevice),
+            "credential": .string(order.credential), "way": .string(order.way.rawValue),
             "timeout_seconds": .number(Double(order.timeout.wholeMilliseconds) / 1000),
         ])
         return try await client.login("POST", "", body: wish)

@@ -78,6 +78,9 @@ struct CredentialSources: Sendable {
             case .tokenPerSubject(let grants):
                 add(nil, keeper: nil)
                 add(credential, grants, at: index, parts, previous)
+            case .tokenPerChallenge(let grants):
+                add(nil, keeper: nil)
+                add(credential, grants, at: index, parts, previous)
             }
         }
     }
@@ -91,10 +94,10 @@ struct CredentialSources: Sendable {
     /// Where each request of a route says which token it needs; nil where no request does.
     func selection(_ credential: Int, in plan: Plan) -> (any SubjectCredentialResolver)? {
         guard let keepers = perSubjectKeepers[credential] else { return nil }
-        guard case .tokenPerSubject(let grants) = plan.credentials[credential].strategy.behavior,
-            let rule = grants.challenges
-        else { return keepers }
-        return RegistryCredentials(keepers, rule)
+        guard case .tokenPerChallenge(let grants) = plan.credentials[credential].strategy.behavior else {
+            return keepers
+        }
+        return ChallengeTokenCredentials(keepers, grants)
     }
 
     /// The keeper that serves a credential; nil where there is no token to keep.
@@ -131,7 +134,7 @@ struct CredentialSources: Sendable {
 
     private mutating func add(
         _ credential: CredentialPlan,
-        _ grants: any SubjectGrants,
+        _ grants: any TokenGrants,
         at index: Int,
         _ parts: Parts,
         _ previous: CredentialSources?

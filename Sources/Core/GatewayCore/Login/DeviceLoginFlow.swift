@@ -38,25 +38,9 @@ package enum DeviceLoginStep: Hashable, Sendable {
     case pending
     /// As ``pending``, and the gateway has asked too often.
     case slowDown
-    /// No answer of use came; it may come with the next try.
-    case unclear
+    /// The answer is of no use; a later one may be.
+    case unclear(TokenFailure)
     case token(TokenSet)
     /// - Parameter reason: One fixed word, for the audit log.
     case refused(GatewayProblem, reason: String)
-}
-
-/// How long to wait before the token is asked for again (RFC 8628 section 3.5).
-package struct DevicePollPause: Hashable, Sendable {
-    package private(set) var interval: Duration
-    private static let longest: Duration = .seconds(60)
-
-    package init(_ code: DeviceCode) { interval = code.interval }
-
-    package mutating func follow(_ step: DeviceLoginStep) {
-        switch step {
-        case .slowDown: interval += .seconds(5)
-        case .unclear: interval = max(interval, min(interval * 2, Self.longest))
-        case .pending, .token, .refused: break
-        }
-    }
 }

@@ -13,25 +13,25 @@ package protocol LoginControl: Sendable {
 }
 
 package struct LoginOrder: Hashable, Sendable {
+    package enum Way: String, CaseIterable, Sendable {
+        /// A browser of this machine comes back to a listener; where none can be reached, the answer is pasted.
+        case browser
+        /// The answer is pasted, although a listener could wait for it.
+        case paste
+        /// The person enters a code on another device (RFC 8628).
+        case device
+    }
+
     package var credential: String
-    /// The answer is pasted, although a listener could wait for it.
-    package var isManual: Bool
-    /// The person logs in on another device (RFC 8628).
-    package var isDevice: Bool
+    package var way: Way
     package var timeout: Duration
 
     package static let timeouts: ClosedRange<Duration> = .seconds(1) ... .seconds(1800)
     package static let defaultTimeout: Duration = .seconds(300)
 
-    package init(
-        credential: String,
-        isManual: Bool = false,
-        isDevice: Bool = false,
-        timeout: Duration = Self.defaultTimeout
-    ) {
+    package init(credential: String, way: Way = .browser, timeout: Duration = Self.defaultTimeout) {
         self.credential = credential
-        self.isManual = isManual
-        self.isDevice = isDevice
+        self.way = way
         self.timeout = timeout
     }
 }

@@ -148,6 +148,9 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
         case unsendable = "unsendable_request"
         /// A file that is part of the request cannot be read now; it may be there again later.
         case unreadableFile = "unreadable_file"
+
+        /// The request was not sent, because of something on this machine.
+        package var isLocal: Bool { self == .unsendable || self == .unreadableFile }
     }
 
     /// Why a file cannot be read, without what is in it; follows its path.

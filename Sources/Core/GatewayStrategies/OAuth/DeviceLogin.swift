@@ -96,14 +96,14 @@ struct DeviceLogin: DeviceLoginFlow {
                 reason: "denied"
             )
         case "expired_token":
-            let words = "Nobody typed the code in time (expired_token). Nothing was changed; begin a new login."
+            let words = "The code was not entered in time (expired_token). Nothing was changed; begin a new login."
             return .refused(refused(words, code, reply), reason: "timeout")
         default: break
         }
         switch answers.exchange(reply, at: now) {
         case .success(let token): return .token(token)
         case .failure(let failure):
-            if failure.mayPass { return .unclear }
+            if failure.mayPass { return .unclear(failure) }
             return .refused(failure.problem, reason: "exchange_refused")
         }
     }

@@ -8,6 +8,7 @@ package struct SampleGrant: TokenGrant {
     package var initial: TokenSet?
     package var renewsSeed = false
     package var login: (any LoginFlow)?
+    package var deviceLogin: (any DeviceLoginFlow)?
     package var revokes: Bool
     package var keepsTokenUntilRevoked: Bool
 
