@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+import subprocess
 import threading
 import urllib.parse
 
@@ -214,3 +216,27 @@ def test_nobody_is_shown_a_token(registry, start_gateway):
     assert all(CANARY not in one.stdout + one.stderr for one in shown)
     gateway.stop()
     assert CANARY not in gateway.text()
+
+
+def test_a_shell_reads_nothing_into_the_commands_that_name_a_token(registry, start_gateway, tmp_path):
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    evil.chmod(0o755)
+    registry.realm = f"{registry.server.url}/token?a&{evil}&"
+    registry.server.answer = lambda request: response(200, json.dumps({"token": f"{CANARY}-0", "expires_in": 300}).encode())
+    gateway = start(start_gateway, registry)
+    get(gateway)
+    name = json.loads(gateway.run("token", "list", "--json").stdout)["tokens"][0]["credential"]
+    assert f"&{evil}&" in name
+    shown = [gateway.run("token", "revoke", name).stderr]
+    assert gateway.run("token", "lock", name).returncode == 0
+    shown += [get(gateway).json()["command"]]
+    shown += [gateway.run(*words).stdout for words in (["status"], ["token", "list"], ["doctor"])]
+    commands = [command for text in shown for command in re.findall(r"authgateway (?:token|login) .*", text) if name in command]
+    assert len(commands) >= 4, shown
+    (tmp_path / "authgateway").write_text('#!/bin/sh\nprintf "%s\\n" "$@" >>"$0.words"\n')
+    (tmp_path / "authgateway").chmod(0o755)
+    for command in commands:
+        subprocess.run(["sh", "-c", command], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, timeout=20)
+    assert not (tmp_path / "ran").exists()
+    assert (tmp_path / "authgateway.words").read_text().split("\n").count(name) == len(commands)

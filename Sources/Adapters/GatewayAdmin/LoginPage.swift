@@ -41,7 +41,7 @@ enum LoginPage {
             <input type="password" name="token" autocomplete="off" required autofocus></label></p>
             <p><button>Log in</button></p>
             </form>
-            <p class="soft">Or on the command line: authgateway login \(credential)</p>
+            <p class="soft">Or on the command line: \(GatewayCommand.line("login", credential))</p>
             """,
             status: message == nil ? .ok : .unauthorized
         )

@@ -45,23 +45,22 @@ struct KeeperContext: Sendable {
 
     /// What a person types to log in; nil for a credential without a login.
     var loginCommand: String? {
-        grant.login.map { _ in "authgateway login \(shellName)" }
+        grant.login.map { _ in GatewayCommand.line("login", name) }
     }
 
-    /// Only a subject puts anything into a name that a shell would read.
-    var shellName: String { name.contains("[") ? "'\(name)'" : name }
+    var refreshCommand: String { GatewayCommand.line("token", "refresh", name) }
+    var importCommand: String { GatewayCommand.line("token", "import", name) }
 
     /// Why only a person gets the next token, although the grant is renewable; nil when it is not so.
     var manualRenewal: TokenFailure? {
         guard grant.isRenewable, !policy.isAutomatic else { return nil }
         let detail = "The token of \(name) has expired or was rejected, and only a person renews it (renew: false)."
-        let command = "authgateway token refresh \(shellName)"
-        return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: command))
+        return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: refreshCommand))
     }
 
     /// Names the command that a person types, and how the credential works again.
     func advised(_ failure: TokenFailure) -> TokenFailure {
-        failure.advised(login: loginCommand, refresh: "authgateway token refresh \(shellName)")
+        failure.advised(login: loginCommand, refresh: refreshCommand)
     }
 
     /// Why a credential without any token gets none by itself; nil when it does.

@@ -6,7 +6,7 @@ extension TokenKeeper {
         guard let token = look({ $0.held?.token }) else { return [] }
         var expirations: [Expiration] = []
         if !isRenewable, let end = token.expiresAt {
-            let action = context.manualRenewal?.problem.command ?? "authgateway token import \(name)"
+            let action = context.manualRenewal?.problem.command ?? context.importCommand
             let start = token.obtainedAt
             expirations.append(Expiration(.token, of: name, from: start, to: end, at: now.wall, action: action))
         }

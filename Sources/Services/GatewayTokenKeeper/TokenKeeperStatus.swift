@@ -49,7 +49,7 @@ extension TokenKeeper {
         status.failing = unresolved.map { failing($0, at: now) }
         status.authorityError = unresolved?.failure.authorityError
         if state == .locked {
-            status.action = "authgateway token unlock \(name)"
+            status.action = GatewayCommand.line("token", "unlock", name)
         } else if let problem = failure, status.needsPerson {
             status.action = problem.command ?? action(for: problem.kind.recovery)
         }
@@ -59,8 +59,8 @@ extension TokenKeeper {
     private func failing(_ unresolved: UnresolvedFailure, at now: Moment) -> TokenStatus.Failing {
         let commands = TokenStatus.Failing.Commands(
             login: context.loginCommand,
-            refresh: "authgateway token refresh \(context.shellName)",
-            importing: "authgateway token import \(context.shellName)"
+            refresh: context.refreshCommand,
+            importing: context.importCommand
         )
         let requests = withheldRequests.load(ordering: .relaxed)
         var failing = TokenStatus.Failing(unresolved, at: now, commands: commands, failedRequests: requests)
@@ -80,8 +80,8 @@ extension TokenKeeper {
 
     private func action(for recovery: ProblemRecovery) -> String {
         switch recovery {
-        case .reauthorize: "Give the credential a new token: authgateway token import \(name)"
-        case .fixConfiguration: "Correct the credential, then run: authgateway token refresh \(context.shellName)"
+        case .reauthorize: "Give the credential a new token: \(context.importCommand)"
+        case .fixConfiguration: "Correct the credential, then run: \(context.refreshCommand)"
         case .retryLater, .fixRequest: "See the log; authgateway token refresh tries again."
         }
     }

@@ -87,7 +87,7 @@ extension TokenRenewer {
                 .requestRefused,
                 "The token of \(context.name) cannot be revoked. \(reason) To forget it here without telling the authority,"
                     + " clear it.",
-                command: "authgateway token clear \(context.name)"
+                command: GatewayCommand.line("token", "clear", context.name)
             )
             return .impossible(problem)
         }

@@ -176,7 +176,7 @@ extension TokenRenewer {
                 problem: GatewayProblem(
                     .credentialMisconfigured,
                     detail,
-                    command: "authgateway token clear \(context.name)"
+                    command: GatewayCommand.line("token", "clear", context.name)
                 )
             )
         }

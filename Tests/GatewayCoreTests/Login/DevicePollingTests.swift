@@ -85,7 +85,7 @@ struct DevicePollingTests {
         #expect(try end(.waited, after: 100).reason == "timeout")
     }
 
-    @Test(arguments: [TokenTransportFailure.Reason.unsendable, .unreadableFile])
+    @Test(arguments: [TokenTransportFailure.Reason.unsendable, .missingAssertion])
     mutating func whatRepeatingCannotHelpEndsTheLogin(_ reason: TokenTransportFailure.Reason) throws {
         let end = try end(.unanswered(Self.failure("mend it"), because: reason), after: 1)
         #expect(end.problem.detail == "mend it" && end.reason == "not_asked" && end.code == reason.rawValue)

@@ -120,7 +120,7 @@ struct OperatorControl: GatewayControl {
             state: isLocked ? .locked : .empty,
             generation: 0,
             isRenewable: keepers.isRenewable,
-            action: isLocked ? "authgateway token unlock \(name)" : nil
+            action: isLocked ? GatewayCommand.line("token", "unlock", name) : nil
         )
         status.perSubjectCredential = keepers.name
         return status

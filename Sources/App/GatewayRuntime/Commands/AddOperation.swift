@@ -21,7 +21,7 @@ package struct AddOperation: Sendable {
     /// - Returns: What is for standard output.
     package func run(isDryRun: Bool, checksCredential: Bool) async throws(CommandFailure) -> String {
         guard FileIdentity(path) != nil else {
-            let command = "authgateway init \(LogText.clean(presetName))"
+            let command = GatewayCommand.line("init", LogText.clean(presetName))
             throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
         }
         let editor = try ConfigurationEditor(path)
@@ -56,7 +56,7 @@ package struct AddOperation: Sendable {
         for (section, new) in sections {
             let present = editor.root.entries(of: section).map(\.key)
             guard let taken = new.first(where: { present.contains($0.name) }) else { continue }
-            let advice = "add it under another name: authgateway add \(preset.name) NAME"
+            let advice = "add it under another name: \(GatewayCommand.line("add", preset.name, "NAME"))"
             throw CommandFailure(.failed, "\(section) has an entry \"\(taken.name)\" already; \(advice)")
         }
     }

@@ -12,7 +12,7 @@ package enum ExplainOperation {
         case .found(let keys) where asJSON: return try JSONText.pretty(keys)
         case .found(let keys): return keys.map(\.text).joined(separator: "\n")
         case .unknown(let suggestion):
-            let hint = suggestion.map { "; did you mean this?\nauthgateway config explain \($0)" } ?? ""
+            let hint = suggestion.map { "; did you mean this?\n" + GatewayCommand.line("config", "explain", $0) } ?? ""
             throw CommandFailure(.failed, "no key is named \"\(LogText.clean(key))\"\(hint)")
         }
     }

@@ -40,7 +40,7 @@ package struct InitOperation: Sendable {
         switch try chosen() {
         case .sandbox:
             try write(StarterConfiguration.text)
-            return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  authgateway run --sandbox\(option)\n"
+            return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  \(runCommand("--sandbox"))\n"
         case .preset(let preset):
             let name = try options.name(or: preset.name)
             let values = try options.values(of: preset, mayAsk: true)
@@ -87,7 +87,10 @@ package struct InitOperation: Sendable {
 
     private var shown: String { LogText.clean(path) }
     /// For the commands that are named in messages.
-    private var option: String { path == ConfigLocator.standard ? "" : " --config \(shown)" }
+    private func runCommand(_ options: String...) -> String {
+        let place = path == ConfigLocator.standard ? [] : ["--config", shown]
+        return GatewayCommand.line(["run"] + options + place)
+    }
 
     private var secretFiles: SecretFiles {
         let absolute = SystemConfigFiles().absolutePath(path)
@@ -104,7 +107,7 @@ package struct InitOperation: Sendable {
     }
 
     private func content(with entries: PresetEntries) throws(CommandFailure) -> [UInt8] {
-        let head = FirstConfiguration.head(port: port, command: "authgateway run\(option)")
+        let head = FirstConfiguration.head(port: port, command: runCommand())
         do throws(ConfigurationEditError) {
             var text = try ConfigurationText(Array(head.utf8))
             try text.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
@@ -127,7 +130,7 @@ package struct InitOperation: Sendable {
     private func next(_ name: String, request: String) -> String {
         """
         Serve it, and call the service in another terminal:
-          authgateway run\(option)
+          \(runCommand())
           curl http://127.0.0.1:\(port)/\(name)\(request)
 
         """

@@ -63,7 +63,7 @@ package struct RemoveOperation: Sendable {
                 .usage,
                 """
                 \(shown) is a route and a credential; add --route or --credential, or remove both, and all routes of it:
-                  authgateway remove \(LogText.clean(name)) --with-routes
+                  \(GatewayCommand.line("remove", LogText.clean(name), "--with-routes"))
                 """
             )
         case (false, false):

@@ -77,7 +77,8 @@ enum StatusText {
             let success = health.lastSuccessAt.map { "the last success was at \($0)" } ?? "there was no success yet"
             let failure = "the last failure of its upstream was at \(time) (\(health.lastFailure ?? "unknown"))"
             let explanation = health.lastFailureExplanation.map { " \($0)" } ?? ""
-            let command = health.lastFailureRequestId.map { "\n  authgateway explain \(LogText.clean($0))" } ?? ""
+            let explain = health.lastFailureRequestId.map { GatewayCommand.line("explain", LogText.clean($0)) }
+            let command = explain.map { "\n  \($0)" } ?? ""
             return LogText.clean("\(route.name): \(failure); \(success).\(explanation)") + command + "\n"
         }
         return lines.isEmpty ? "" : "\n" + lines.joined()

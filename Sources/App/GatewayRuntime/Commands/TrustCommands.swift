@@ -92,7 +92,7 @@ package struct TrustCommands: Sendable {
         guard geteuid() == 0 else {
             throw CommandFailure(
                 .failed,
-                "what this machine trusts is for root to change; run: sudo authgateway ca \(verb)"
+                "what this machine trusts is for root to change; run: sudo \(GatewayCommand.line("ca", verb))"
             )
         }
         return system

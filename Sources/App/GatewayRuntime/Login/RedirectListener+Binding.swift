@@ -39,9 +39,8 @@ extension RedirectListener {
             let detail =
                 "Cannot wait for the browser on \(address), where redirect_uri leads: \(reason). Free the port, or paste"
                 + " the answer."
-            return .failure(
-                GatewayProblem(.loginFailed, detail, command: "authgateway login --manual \(order.credential)")
-            )
+            let command = GatewayCommand.line("login", "--manual", order.credential)
+            return .failure(GatewayProblem(.loginFailed, detail, command: command))
         }
     }
 }

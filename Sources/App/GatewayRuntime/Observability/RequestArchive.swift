@@ -48,7 +48,7 @@ struct RequestArchive: Sendable {
         case .success(let audited):
             let kept = audit.usage == .request ? "" : "; it has a row for each request with audit.usage: request only"
             guard audited.isPartial else { return ["the audit log\(kept)"] }
-            let rest = "authgateway audit query --request \(ShellWord.quoted(id)) looks at all"
+            let rest = GatewayCommand.line("audit", "query", "--request", id) + " looks at all"
             return ["the newest \(Self.newestRows) rows of the audit log\(kept); \(rest)"]
         }
     }

@@ -86,7 +86,7 @@ final class RequestReporter: Sendable {
         let use = row.sample
         var data = row.detail.mapValues { Logger.MetadataValue.string($0) }
         data["request_id"] = "\(use.requestID)"
-        data["explain"] = "authgateway explain \(use.requestID)"
+        data["explain"] = "\(GatewayCommand.line("explain", "\(use.requestID)"))"
         data["client_request_id"] = use.clientRequestID.map { "\($0)" }
         data["status"] = "\(use.status)"
         data["reason"] = (use.failure?.reason).map { "\($0)" }

@@ -37,7 +37,7 @@ struct ClientAccess: Sendable {
         guard StateDirectory.isHeld(plan.stateDirectory) else {
             throw CommandFailure(
                 .unreachable,
-                "no gateway runs with \(LogText.clean(configuration)); start it with: authgateway run\(advice)"
+                "no gateway runs with \(LogText.clean(configuration)); start it with: \(GatewayCommand.line("run"))\(advice)"
             )
         }
         let overview = try await AdminClient(plan.admin, stateDirectory: plan.stateDirectory).overview()

@@ -38,5 +38,5 @@ package enum ConfigurationRule {
         return DoctorFinding(.configuration, level, subject, path + entry.message, command: check(file))
     }
 
-    private static func check(_ file: String) -> String { "authgateway check \(ShellWord.quoted(file))" }
+    private static func check(_ file: String) -> String { GatewayCommand.line("check", file) }
 }

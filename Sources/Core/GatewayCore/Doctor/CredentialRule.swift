@@ -42,7 +42,7 @@ package enum CredentialRule {
                 name,
                 text,
                 "Unlock it if it may be used again.",
-                "authgateway token unlock \(word(name))"
+                GatewayCommand.line("token", "unlock", name)
             )
         case .configured(let end): return configured(name, end, now)
         case .status(let status): return running(name, status)
@@ -73,7 +73,7 @@ package enum CredentialRule {
         _ canLogIn: Bool,
         _ now: UnixTime
     ) -> DoctorFinding {
-        let login = canLogIn ? "authgateway login \(word(name))" : nil
+        let login = canLogIn ? GatewayCommand.line("login", name) : nil
         let remedy = canLogIn ? "Log in." : "Use authgateway token import, or correct the configuration."
         switch stored {
         case .nothing: return needsPerson(name, "there is no token in the store", remedy, login)
@@ -104,7 +104,7 @@ package enum CredentialRule {
                 name,
                 "\(status.state.rawValue): \(text)",
                 status.failing?.remedy ?? (isCommand ? nil : status.action),
-                status.failing?.command ?? (isCommand ? status.action : "authgateway status \(word(name))")
+                status.failing?.command ?? (isCommand ? status.action : GatewayCommand.line("status", name))
             )
         }
         if let reason = status.failing?.reason ?? status.lastError {
@@ -114,7 +114,7 @@ package enum CredentialRule {
                 name,
                 "\(status.state.rawValue)\(end); the last try failed: \(reason)",
                 remedy: status.failing?.remedy,
-                command: status.failing?.command ?? "authgateway token refresh \(word(name))"
+                command: status.failing?.command ?? GatewayCommand.line("token", "refresh", name)
             )
         }
         switch status.state {
@@ -141,8 +141,6 @@ package enum CredentialRule {
     ) -> DoctorFinding {
         DoctorFinding(.credentials, .error, name, text, remedy: remedy, command: command)
     }
-
-    private static func word(_ name: String) -> String { ShellWord.quoted(name) }
 
     private static func countdown(_ duration: Duration) -> String {
         ConfigUnits.countdown(max(0, Int(duration.wholeMilliseconds / 1000)))

@@ -130,7 +130,7 @@ extension TokenLifecycle where Waiter: Sendable {
         GatewayProblem(
             .locked,
             "An operator has locked the credential \(rules.name).",
-            command: "authgateway token unlock \(rules.name)"
+            command: GatewayCommand.line("token", "unlock", rules.name)
         )
     }
 

@@ -17,7 +17,7 @@ extension Preset {
         let examples = parameters.filter { $0.defaultValue == nil }.map { ($0.name, $0.example) }
         let entries = PresetEntries(self, as: name, parameters: Dictionary(uniqueKeysWithValues: examples))
         let lines = entries.text.split(separator: "\n").map { "    \($0)\n" }.joined()
-        return text + "\n  In gateway.yaml, as `authgateway add \(name)` writes it:\n\n" + lines
+        return text + "\n  In gateway.yaml, as `\(GatewayCommand.line("add", name))` writes it:\n\n" + lines
     }
 }
 
