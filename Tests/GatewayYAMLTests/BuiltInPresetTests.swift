@@ -55,7 +55,7 @@ struct BuiltInPresetTests {
 
     @Test(arguments: presets)
     func itLeadsToPagesOverHTTPS(_ preset: Preset) {
-        for page in [preset.docs] + preset.secrets.compactMap(\.page) {
+        for page in [preset.docs] + preset.secrets.compactMap(\.where) {
             #expect(page.hasPrefix("https://"), "\(page)")
         }
     }
