@@ -92,7 +92,7 @@ package struct PresetExpansion {
         node.content = .mapping(entries)
     }
 
-    // MARK: The preset and its parameters
+    // MARK: The preset
 
     private struct Use {
         let preset: Preset
@@ -128,67 +128,9 @@ package struct PresetExpansion {
         }
         let span = entry.value.span
         let names = needed(preset, reference)
-        guard let values = values(of: preset, needing: names, in: node, named: span, path: path) else { return nil }
+        let parameters = PresetValues(preset: preset, needed: names, span: span, context: context)
+        guard let values = parameters.values(in: node, path: path) else { return nil }
         return Use(preset: preset, reference: reference, values: values, span: span)
-    }
-
-    private func values(
-        of preset: Preset,
-        needing needed: Set<String>,
-        in node: ConfigNode,
-        named span: SourceSpan,
-        path: ConfigPath
-    ) -> [String: ConfigNode.Scalar]? {
-        let path = path.appending("with")
-        let entries: [ConfigNode.Entry]
-        switch node.entry("with")?.value.content {
-        case .mapping(let own)?: entries = own
-        case nil: entries = []
-        case .scalar(let scalar)? where scalar.isNull: entries = []
-        case .scalar?, .sequence?:
-            context.error("expected a mapping of parameters", at: node.entry("with")?.value.span ?? span, path: path)
-            return nil
-        }
-        let names = preset.parameters.map(\.name)
-        var isWhole = true
-        for entry in entries where !names.contains(entry.key) {
-            isWhole = false
-            let known = names.isEmpty ? "; it has none" : Suggestion.hint(for: entry.key, in: names)
-            let fault = "the preset \(preset.name) has no parameter \"\(ShownKey(entry.key).text)\"\(known)"
-            context.error(fault, at: entry.keySpan, path: path)
-        }
-        var values: [String: ConfigNode.Scalar] = [:]
-        for parameter in preset.parameters {
-            if let entry = entries.first(where: { $0.key == parameter.name }), !entry.value.isNull {
-                values[parameter.name] = value(entry, path: path.appending(entry.key))
-            } else if let text = parameter.defaultValue {
-                values[parameter.name] = ConfigNode.Scalar(text: text, isQuoted: false)
-            } else if needed.contains(parameter.name) {
-                let diagnostic = ConfigDiagnostic(
-                    .error,
-                    "the preset \(preset.name) needs \"\(parameter.name)\": \(parameter.what)",
-                    at: span,
-                    path: path,
-                    example: ["with: {\(parameter.name): \(parameter.example)}"]
-                )
-                context.report(diagnostic)
-            }
-            if values[parameter.name] == nil, needed.contains(parameter.name) { isWhole = false }
-        }
-        return isWhole ? values : nil
-    }
-
-    private func value(_ entry: ConfigNode.Entry, path: ConfigPath) -> ConfigNode.Scalar? {
-        guard case .scalar(let scalar) = entry.value.content else {
-            context.error("expected a text, found \(entry.value.kindName)", at: entry.value.span, path: path)
-            return nil
-        }
-        // It becomes a part of URLs and header fields.
-        guard !scalar.text.isEmpty, scalar.text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
-            context.error("must have visible ASCII characters alone, and no space", at: entry.value.span, path: path)
-            return nil
-        }
-        return scalar
     }
 
     // MARK: The tree
@@ -218,7 +160,7 @@ package struct PresetExpansion {
 }
 
 extension ConfigNode {
-    fileprivate func entry(_ key: String) -> Entry? {
+    func entry(_ key: String) -> Entry? {
         guard case .mapping(let entries) = content else { return nil }
         return entries.first { $0.key == key }
     }
