@@ -71,7 +71,7 @@ struct JWTStrategyTests {
         let token = try token(block)
         let signed = try SignedToken(token.access.text)
         #expect(signed.header == .object(["alg": .string("HS256"), "typ": .string("JWT")]))
-        #expect(signed.claims["jti"] == .string("\(String.sampleNonce)-1"))
+        #expect(signed.claims["jti"] == .string("\(String.sampleNonce)-0"))
         #expect(try signed.isGenuine())
         #expect(try jwt(block).injection(of: token).wire == ["X-Token: JWT \(token.access.text)"])
     }
