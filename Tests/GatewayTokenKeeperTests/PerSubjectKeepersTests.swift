@@ -150,6 +150,48 @@ struct PerSubjectKeepersTests {
         }
     }
 
+    @Test func aLockHoldsForSubjectsThatNobodyHasNamedYet() async throws {
+        try await PerSubjectBench(Self.endpoint(), limit: 10).running { bench in
+            _ = try await bench.credential("1").get()
+            bench.perSubject.lock()
+            for subject in ["1", "2"] {
+                let problem = await bench.credential(subject).problem
+                #expect(problem?.kind == .locked)
+                #expect(problem?.command == "authgateway token unlock app-user")
+            }
+            #expect(bench.names == ["app-user[1]"], "a request makes no keeper")
+            let known = try #require(try bench.perSubject.look(for: "1", client: nil).get())
+            guard case .unavailable = known.current(at: bench.clock.now().monotonic) else {
+                Issue.record("the token is still given")
+                return
+            }
+            guard case .failure(let problem) = bench.perSubject.look(for: "2", client: nil) else {
+                Issue.record("there is no such subject")
+                return
+            }
+            #expect(problem.kind == .locked)
+            #expect(try bench.perSubject.keeper(for: "1", by: .operator).get().name == "app-user[1]")
+            #expect(bench.endpoint.requests.count == 1)
+            bench.perSubject.unlock()
+            #expect(try await bench.credential("2").get().name == "app-user[2]")
+            #expect(await bench.credential("1").problem?.kind == .locked, "each token is unlocked on its own")
+        }
+    }
+
+    @Test func aSubjectCannotPutAnythingIntoACommand() async throws {
+        let endpoint = ScriptedTokenEndpoint { _, count in .token("token-\(count)", expiresIn: 3600) }
+        try await PerSubjectBench(endpoint, limit: 2).running { bench in
+            _ = try await bench.credential("a~=+b").get()
+            let keeper = try #require(bench.perSubject.keepers.first)
+            let command = await keeper.perform(.revoke).problem?.command
+            #expect(command == "authgateway token clear 'app-user[a~=+b]'")
+            keeper.lock()
+            #expect(keeper.status(at: bench.clock.now()).action == "authgateway token unlock 'app-user[a~=+b]'")
+            let problem = await bench.credential("a~=+b").problem
+            #expect(problem?.command == "authgateway token unlock 'app-user[a~=+b]'")
+        }
+    }
+
     @Test func aRefusedPasswordIsNotSentAgainForOtherSubjects() async throws {
         let endpoint = ScriptedTokenEndpoint { _, count in
             count == 1 ? .error("access_denied", status: 401) : .token("token-\(count)", expiresIn: 3600)

@@ -604,6 +604,26 @@ def test_a_client_is_handed_the_token_of_the_user_that_it_names(server, api, sta
     assert server.users() == ["ada", "bob"]
 
 
+def test_a_lock_of_the_credential_is_one_of_each_user(server, api, start_gateway):
+    gateway = start_gateway(named(server, api, regex="[a-z]+"))
+    assert get(gateway, **{"X-Box-User": "ada"}).status_code == 200
+    assert gateway.run("token", "lock", "app-user[ada]").returncode == 0
+    assert gateway.run("token", "lock", "app-user").returncode == 0
+    sent = (api.count(), len(server.users()))
+    for user in ("ada", "new"):
+        refused = get(gateway, **{"X-Box-User": user}).json()
+        assert (refused["code"], refused["command"]) == ("locked", "authgateway token unlock app-user")
+    assert (api.count(), len(server.users())) == sent
+    one = gateway.run("token", "unlock", "app-user[ada]")
+    assert one.returncode == 1 and "authgateway token unlock app-user\n" in one.stderr
+    assert gateway.run("reload").returncode == 0
+    assert get(gateway, **{"X-Box-User": "new"}).json()["code"] == "locked"
+    assert gateway.run("token", "unlock", "app-user").returncode == 0
+    assert get(gateway, **{"X-Box-User": "new"}).status_code == 200
+    # Its own lock is left.
+    assert get(gateway, **{"X-Box-User": "ada"}).json()["command"] == "authgateway token unlock 'app-user[ada]'"
+
+
 def test_who_leaves_while_waiting_leaves_nothing_behind(server, api, start_gateway):
     gateway = start_gateway(named(server, api, regex="[a-z]+", at_most=1))
     server.open.clear()

@@ -226,7 +226,7 @@ def test_a_shell_reads_nothing_into_the_commands_that_name_a_token(registry, sta
     registry.server.answer = lambda request: response(200, json.dumps({"token": f"{CANARY}-0", "expires_in": 300}).encode())
     gateway = start(start_gateway, registry)
     get(gateway)
-    name = json.loads(gateway.run("token", "list", "--json").stdout)["tokens"][0]["credential"]
+    name = json.loads(gateway.run("token", "list", "--json").stdout)[0]["credential"]
     assert f"&{evil}&" in name
     shown = [gateway.run("token", "revoke", name).stderr]
     assert gateway.run("token", "lock", name).returncode == 0
@@ -240,3 +240,54 @@ def test_a_shell_reads_nothing_into_the_commands_that_name_a_token(registry, sta
         subprocess.run(["sh", "-c", command], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, timeout=20)
     assert not (tmp_path / "ran").exists()
     assert (tmp_path / "authgateway.words").read_text().split("\n").count(name) == len(commands)
+
+
+@pytest.mark.parametrize("words", [("lock", "hub"), ("revoke", "hub", "--lock"), ("revoke", "--all", "--lock")])
+@pytest.mark.parametrize("is_used", [True, False])
+def test_an_account_can_be_withdrawn_whole(registry, start_gateway, words, is_used):
+    gateway = start(start_gateway, registry)
+    if is_used:
+        assert get(gateway).status_code == 200
+    sent = (registry.api.count(), registry.server.count())
+    locked = gateway.run("token", *words)
+    # A registry revokes no token: that of the repository that was used cannot be, and is locked all the same.
+    assert locked.returncode == (1 if is_used and words[0] == "revoke" else 0), locked
+    for path in (MANIFEST, "/v2/never/seen/manifests/1"):
+        refused = get(gateway, path)
+        assert (refused.status_code, refused.json()["code"]) == (503, "locked")
+        assert refused.json()["command"] == "authgateway token unlock hub"
+    assert (registry.api.count(), registry.server.count()) == sent, "nothing leaves after the answer"
+    rows = json.loads(gateway.run("token", "list", "--json").stdout)
+    assert (rows[0]["credential"], rows[0]["state"]) == ("hub", "locked")
+    assert {row["action"] for row in rows} == {"authgateway token unlock hub"}
+    status = gateway.run("status")
+    assert status.returncode == 1 and "authgateway token unlock hub" in status.stdout
+    assert "authgateway token unlock hub" in requests.get(gateway.admin_url + "/", timeout=20).text
+    assert [(event["credential"], event["trigger"]) for event in gateway.events("--event", "locked")] == [("hub", "operator")]
+    gateway.stop()
+    gateway.start()
+    assert get(gateway, "/v2/never/seen/manifests/1").json()["code"] == "locked"
+    assert (registry.api.count(), registry.server.count()) == sent
+    assert gateway.run("token", "unlock", "hub").returncode == 0
+    assert get(gateway).status_code == 200
+    assert [row["state"] for row in json.loads(gateway.run("token", "list", "--json").stdout)] == ["valid"]
+    assert gateway.events("--event", "unlocked")[0]["credential"] == "hub"
+
+
+def test_an_account_is_locked_without_a_gateway_too(registry, start_gateway):
+    gateway = start(start_gateway, registry)
+    gateway.stop()
+    assert gateway.run("token", "lock", "hub").returncode == 0
+    gateway.start()
+    assert get(gateway).json()["code"] == "locked"
+    assert registry.api.count() == registry.server.count() == 0
+
+
+def test_the_tokens_of_an_account_are_cleared_together(registry, start_gateway):
+    gateway = start(start_gateway, registry)
+    for path in (MANIFEST, "/v2/a/b/c/tags/list"):
+        assert get(gateway, path).status_code == 200
+    cleared = gateway.run("token", "clear", "hub")
+    assert cleared.returncode == 0 and "2 tokens were cleared" in cleared.stdout
+    assert get(gateway).status_code == 200
+    assert registry.server.count() == 3

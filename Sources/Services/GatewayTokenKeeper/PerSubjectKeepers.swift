@@ -22,6 +22,8 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         var table: SubjectTable<TokenKeeper>
         /// A reload has dropped the credential.
         var isRetired = false
+        /// An operator has locked the credential, for whichever subject.
+        var isLocked = false
     }
 
     /// What became of a subject that a request named.
@@ -30,6 +32,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         case new(TokenKeeper, dropped: TokenKeeper?, count: Int)
         case full
         case retired
+        case locked
     }
 
     /// - Parameters:
@@ -69,8 +72,13 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     }
 
     package func look(for subject: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem> {
-        member(subject).map { $0 }
+        member(subject).flatMap { keeper in
+            guard keeper == nil, let problem = lockedProblem else { return .success(keeper) }
+            return .failure(problem)
+        }
     }
+
+    package var lockedProblem: GatewayProblem? { members.withLock(\.isLocked) ? .locked(name) : nil }
 
     /// The subject that a field with these values names. Makes no keeper.
     package func subject(named values: [String]) -> Result<String, GatewayProblem> {
@@ -105,11 +113,13 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         case .retired:
             let detail = "The credential \(name) was changed or removed while the request waited; send it again."
             return .failure(GatewayProblem(.draining, detail, retryAfter: .seconds(1)))
+        case .locked: return .failure(.locked(name))
         }
     }
 
     private func find(_ subject: String, for asker: SubjectTable<TokenKeeper>.Asker) -> Found {
         members.withLock { members in
+            if members.isLocked, case .client = asker { return .locked }
             guard !members.isRetired else { return members.table[subject].map { .known($0) } ?? .retired }
             let use = members.table.use(
                 subject,
@@ -133,6 +143,18 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         }
         for keeper in keepers { keeper.retire() }
     }
+
+    /// From now on no client is given a token of any subject. Operators still find the tokens, locked.
+    package func lock() {
+        let keepers = members.withLock { members in
+            members.isLocked = true
+            return members.table.members
+        }
+        for keeper in keepers { keeper.lock() }
+    }
+
+    /// Leaves the tokens that there are as locked as they were.
+    package func unlock() { members.withLock { $0.isLocked = false } }
 
     private func measure(_ count: Int) {
         let labels = [("credential", name), ("strategy", strategy)]

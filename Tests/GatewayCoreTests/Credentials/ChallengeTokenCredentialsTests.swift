@@ -36,6 +36,8 @@ struct ChallengeTokenCredentialsTests {
         let grantKey = CredentialKey(digest: "01")
         let naming = TokenNaming.challenge(Rule())
         let asked = Mutex<[String]>([])
+        let isLocked = Mutex(false)
+        var lockedProblem: GatewayProblem? { isLocked.withLock { $0 } ? .locked(name) : nil }
 
         func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
             asked.withLock { $0.append(subject) }
@@ -100,6 +102,21 @@ struct ChallengeTokenCredentialsTests {
         #expect(source.answer([Self.pull], to: 0) == .answered)
         #expect(source.answer([Self.challenge("https://evil.example/token")], to: 1) == .unanswered)
         #expect(Self.sent(source) == Self.bearer)
+    }
+
+    @Test func aLockedCredentialSendsNothingNotEvenARequestWithoutAToken() throws {
+        let tokens = Tokens()
+        let credentials = ChallengeTokenCredentials(tokens, Self.rule)
+        let source = try Self.source(credentials)
+        tokens.isLocked.withLock { $0 = true }
+        for request in ["a/b:pull", "a/new:pull"] {
+            #expect(throws: GatewayProblem.locked("hub")) { try credentials.source(for: request, client: nil).get() }
+            #expect(throws: GatewayProblem.locked("hub")) { try credentials.look(for: request, client: nil).get() }
+        }
+        guard case .unavailable(.locked("hub")) = source.outlook(at: Self.now) else {
+            Issue.record("explain shows a request that is not sent")
+            return
+        }
     }
 
     @Test func thereIsABoundForRepositories() throws {

@@ -24,6 +24,11 @@ struct KeeperLookup {
         return (keepers, String(name[name.index(after: open)...].dropLast()))
     }
 
+    /// Reads `app-user`: all of its tokens, whichever subject they are for.
+    func perSubjectKeepers(named name: String) -> PerSubjectKeepers? {
+        sources.perSubjectKeepers.values.first { $0.name == name }
+    }
+
     /// The names under which the token of this keeper is known.
     func names(of keeper: TokenKeeper) -> [String] {
         if sources.perSubjectKeepers.values.contains(where: { $0.name == keeper.perSubjectCredential }) {

@@ -70,6 +70,8 @@ struct OperatorControl: GatewayControl {
             live: live,
             keepers: keepers,
             locks: storage.locks,
+            audit: storage.audit,
+            onAuditFailure: state.plan.audit.onFailure,
             clock: clock,
             isOffline: isOffline,
             withdraw: withdraw
@@ -83,11 +85,12 @@ struct OperatorControl: GatewayControl {
     func tokens() async -> [TokenStatus] {
         var statuses: [TokenStatus] = []
         for keeper in sources.allKeepers { statuses.append(await status(of: keeper)) }
-        return statuses
+        return lockedCredentials + statuses
     }
 
     /// Without a gateway the store has the answer. With one, a question neither makes nor removes a keeper.
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
+        if let locked = lockedCredentials.first(where: { $0.credential == name }) { return .success(locked) }
         if !isOffline, let (members, subject) = keepers.member(named: name) {
             return members.member(subject).map { keeper in
                 keeper.map(statusNow) ?? statusWithoutKeeper(of: subject, in: members, name)
@@ -105,14 +108,28 @@ struct OperatorControl: GatewayControl {
     }
 
     private func statusNow(of keeper: TokenKeeper) -> TokenStatus {
-        var status = keeper.status(at: clock.now())
+        var status = status(of: keeper, at: clock.now())
         status.clockSkewSeconds = seen.clockSkew(keeper.grant.authorityEndpoints)
         return status
     }
 
+    private func status(of keeper: TokenKeeper, at now: Moment) -> TokenStatus {
+        var status = keeper.status(at: now)
+        // The lock of one token is removed by its name, that of all of them by the name of the credential.
+        if let all = keeper.perSubjectCredential, locks.contains(all) { status.leadToUnlock(of: all) }
+        return status
+    }
+
+    /// Those with a token for each subject that operators have locked whole.
+    private var lockedCredentials: [TokenStatus] {
+        sources.perSubjectKeepers.sorted { $0.key < $1.key }.map(\.value).filter { locks.contains($0.name) }
+            .map { $0.status(isLocked: true) }
+    }
+
     /// No request has used this token lately. All that is known about it is in the store.
     private func statusWithoutKeeper(of subject: String, in keepers: PerSubjectKeepers, _ name: String) -> TokenStatus {
-        let isLocked = locks.contains(name)
+        let isWhollyLocked = locks.contains(keepers.name)
+        let isLocked = isWhollyLocked || locks.contains(name)
         var status = TokenStatus(
             credential: name,
             strategy: keepers.strategy,
@@ -123,6 +140,7 @@ struct OperatorControl: GatewayControl {
             action: isLocked ? GatewayCommand.line("token", "unlock", name) : nil
         )
         status.perSubjectCredential = keepers.name
+        if isWhollyLocked { status.leadToUnlock(of: keepers.name) }
         return status
     }
 
@@ -165,12 +183,16 @@ struct OperatorControl: GatewayControl {
             listeners: seen.listeners().map(\.boundText),
             requiresClientToken: plan.access.asksForClients,
             clients: plan.access.clients.map(\.name),
+            perSubjectCredentials: sources.perSubjectKeepers.keys.sorted().map { plan.credentials[$0].name },
             proxy: ProxyOffer(plan, bound: seen.listeners())
         )
     }
 
     private func need(_ credential: Int) -> String? {
-        guard let keeper = sources.keeper(of: credential) else { return nil }
+        guard let keeper = sources.keeper(of: credential) else {
+            let name = plan.credentials[credential].name
+            return lockedCredentials.first { $0.credential == name }?.action
+        }
         let status = keeper.status(at: clock.now())
         return status.needsPerson ? status.action ?? status.lastError ?? status.state.rawValue : nil
     }
@@ -181,7 +203,7 @@ struct OperatorControl: GatewayControl {
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
         facts.storage = storage.health.troubles(plan.audit.onFailure, rotating: rotating)
         facts.anchor = storage.anchor?.reasons ?? []
-        facts.tokens = sources.allKeepers.map { $0.status(at: clock.now()) }
+        facts.tokens = lockedCredentials + sources.allKeepers.map { status(of: $0, at: clock.now()) }
         facts.expirations = await expirations()
         // The largest difference stands for all.
         let authorities = sources.allKeepers.flatMap(\.grant.authorityEndpoints)
@@ -250,4 +272,11 @@ struct OperatorControl: GatewayControl {
 
     /// For logins: the keeper of the token, or why there is none.
     func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> { keepers.keeper(of: credential) }
+}
+
+extension TokenStatus {
+    /// - Parameter credential: Which is locked with all of its tokens.
+    fileprivate mutating func leadToUnlock(of credential: String) {
+        (lastError, action) = (GatewayProblem.locked(credential).detail, GatewayProblem.locked(credential).command)
+    }
 }

@@ -9,6 +9,8 @@ struct TokenOperations {
     /// What was served when the operator asked.
     let keepers: KeeperLookup
     let locks: CredentialLocks
+    let audit: any AuditLog
+    let onAuditFailure: AuditPlan.OnFailure
     let clock: any GatewayClock
     /// No gateway runs: the keepers do not, and the store is all there is.
     let isOffline: Bool
@@ -19,6 +21,9 @@ struct TokenOperations {
     ///
     /// What can be taken away at once is, and its use is ended, before anything waits for the disk or for an authority.
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
+        if let members = keepers.perSubjectKeepers(named: name), let report = await perform(operation, onAll: members) {
+            return report
+        }
         let before = withdrawals
         let keeper: TokenKeeper
         switch takeAway(operation, from: name) {
@@ -29,6 +34,14 @@ struct TokenOperations {
         var silent = await withdraw(withdrawn(since: before))
         let result = await carryOut(operation, keeper, name)
         silent += await withdraw(withdrawn(since: between))
+        return Self.telling(of: silent, result)
+    }
+
+    /// - Parameter silent: The numbers of the workers that did not answer in time.
+    static func telling(
+        of silent: [Int],
+        _ result: Result<OperationReport, GatewayProblem>
+    ) -> Result<OperationReport, GatewayProblem> {
         guard let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") else {
             return result
         }
@@ -39,7 +52,7 @@ struct TokenOperations {
         }
     }
 
-    private var withdrawals: [ObjectIdentifier: Int] {
+    var withdrawals: [ObjectIdentifier: Int] {
         let all = (live.state.sources.allKeepers + keepers.sources.allKeepers).map {
             (ObjectIdentifier($0), $0.timesWithdrawn)
         }
@@ -63,7 +76,7 @@ struct TokenOperations {
 
     /// Those whose token was taken away meanwhile, the ones that serve by now first. One that was made since has lost nothing of its
     /// own, but may stand for one that had to make room while its token was in use.
-    private func withdrawn(since before: [ObjectIdentifier: Int]) -> [TokenKeeper] {
+    func withdrawn(since before: [ObjectIdentifier: Int]) -> [TokenKeeper] {
         (live.state.sources.allKeepers + keepers.sources.allKeepers).filter { keeper in
             keeper.timesWithdrawn != before[ObjectIdentifier(keeper)] ?? 0
         }
@@ -94,14 +107,22 @@ struct TokenOperations {
             try await locks.lock(name)
             return report
         } catch {
-            let detail =
-                "\(error.description). \(name) is locked, but only until the gateway stops. It tries to write the file again "
-                + "until then."
-            return .failure(GatewayProblem(.internalError, detail))
+            return .failure(Self.unstored(error, name))
         }
     }
 
+    static func unstored(_ error: StateError, _ name: String) -> GatewayProblem {
+        let detail =
+            "\(error.description). \(name) is locked, but only until the gateway stops. It tries to write the file again "
+            + "until then."
+        return GatewayProblem(.internalError, detail)
+    }
+
     private func unlock(_ name: String, _ keeper: TokenKeeper) async -> Result<OperationReport, GatewayProblem> {
+        if let all = keeper.perSubjectCredential, locks.contains(all) {
+            let detail = "\(name) stays locked, because an operator has locked the credential \(all)."
+            return .failure(GatewayProblem(.locked, detail, command: GatewayCommand.line("token", "unlock", all)))
+        }
         if let problem = await keeper.recordUnlock() { return .failure(problem) }
         let names = keepers.names(of: keeper)
         do throws(StateError) {
@@ -119,7 +140,8 @@ struct TokenOperations {
     @discardableResult
     private func follow(_ names: [String], _ name: String, _ keeper: TokenKeeper) -> TokenKeeper {
         let serving = successor(of: keeper, name)
-        locks.decide(names) { $0 ? serving.lock() : serving.unlock() }
+        let all = names + [keeper.perSubjectCredential].compactMap(\.self)
+        locks.decide(all) { $0 ? serving.lock() : serving.unlock() }
         return serving
     }
 

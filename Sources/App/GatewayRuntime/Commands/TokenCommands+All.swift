@@ -14,6 +14,12 @@ extension TokenCommands {
         let message: String
     }
 
+    private struct Selection: Sendable {
+        let tokens: [TokenStatus]
+        /// The credentials with a token for each subject, which are locked whole.
+        let perSubject: [String]
+    }
+
     private typealias Perform = (Verb, String) async throws(CommandFailure) -> OperationReport
 
     /// - Parameter locks: Lock every credential first, those without a token too.
@@ -24,7 +30,11 @@ extension TokenCommands {
     ) async throws(CommandFailure) -> (output: String, failed: [String]) {
         let online = { () async throws(CommandFailure) in
             let client = self.client
-            return await Self.outcomes(of: verb, on: try await client.tokens(), locks) {
+            let selection = Selection(
+                tokens: try await client.tokens(),
+                perSubject: try await client.overview().perSubjectCredentials
+            )
+            return await Self.outcomes(of: verb, on: selection, locks) {
                 (verb, name) async throws(CommandFailure) in try await client.perform(verb.rawValue, on: name)
             }
         }
@@ -34,7 +44,11 @@ extension TokenCommands {
             outcomes = try await online()
         } else {
             outcomes = try await reaching(online) { (offline) async throws(CommandFailure) in
-                await Self.outcomes(of: verb, on: await offline.control.tokens(), locks) {
+                let selection = Selection(
+                    tokens: await offline.control.tokens(),
+                    perSubject: await offline.control.overview().perSubjectCredentials
+                )
+                return await Self.outcomes(of: verb, on: selection, locks) {
                     (verb, name) async throws(CommandFailure) in
                     try AdminClient.value(of: await offline.control.perform(verb.operation, on: name))
                 }
@@ -48,14 +62,17 @@ extension TokenCommands {
 
     private static func outcomes(
         of verb: Verb,
-        on tokens: [TokenStatus],
+        on selection: Selection,
         _ locks: Bool,
         _ perform: Perform
     ) async -> [Outcome] {
         var outcomes: [Outcome] = []
+        let tokens = selection.tokens.filter { !selection.perSubject.contains($0.credential) }
         // All of them at once out of use, before the first authority is waited for.
         if locks {
-            for token in tokens { outcomes.append(await outcome(.lock, token.credential, perform)) }
+            for name in selection.perSubject { outcomes.append(await outcome(.lock, name, perform)) }
+            let single = tokens.filter { !selection.perSubject.contains($0.perSubjectCredential ?? "") }
+            for token in single { outcomes.append(await outcome(.lock, token.credential, perform)) }
         }
         for token in descendantsFirst(tokens) where token.state != .empty {
             // What nothing renews has no use for it.

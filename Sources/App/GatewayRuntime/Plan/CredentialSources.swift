@@ -162,11 +162,12 @@ struct CredentialSources: Sendable {
                     let key = parts.key.credentialKey(for: identity)
                     let store: any TokenStore = grants.storesTokens ? parts.store : NoTokenStore()
                     let keeper = Self.keeper(member, grant, key, nil, parts, store, callLimit: budget, begunBy: .demand)
-                    if parts.locks.contains(name) { keeper.lock() }
+                    if parts.locks.contains(name) || parts.locks.contains(credential.name) { keeper.lock() }
                     return keeper
                 },
                 start: parts.start
             )
+        if parts.locks.contains(credential.name) { perSubjectKeepers[index]?.lock() }
     }
 
     private func keeper(of definition: Definition) -> TokenKeeper? {
@@ -200,6 +201,7 @@ struct CredentialSources: Sendable {
             let names = credentials.indices.filter { self.keeper(of: $0) === keeper }.map { credentials[$0].name }
             locks.decide(names) { $0 ? keeper.lock() : keeper.unlock() }
         }
+        for keepers in perSubjectKeepers(notIn: previous) { keepers.follow(locks) }
     }
 
     private mutating func add(_ source: (any CredentialSource)?, keeper: Int?) {

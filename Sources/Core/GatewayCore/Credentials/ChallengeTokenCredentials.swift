@@ -30,8 +30,10 @@ package final class ChallengeTokenCredentials: SubjectCredentialResolver {
     package var strategy: String { tokens.strategy }
     package var grantKey: CredentialKey { tokens.grantKey }
     package var naming: TokenNaming { .challenge(rule) }
+    package var lockedProblem: GatewayProblem? { tokens.lockedProblem }
 
     package func source(for request: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
+        if let problem = lockedProblem { return .failure(problem) }
         let key = RequestKey(text: request, client: client)
         return sources.withLock { sources in
             if let known = sources[key] { return .success(known) }
@@ -43,7 +45,8 @@ package final class ChallengeTokenCredentials: SubjectCredentialResolver {
     }
 
     package func look(for request: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem> {
-        .success(sources.withLock { $0[RequestKey(text: request, client: client)] })
+        if let problem = lockedProblem { return .failure(problem) }
+        return .success(sources.withLock { $0[RequestKey(text: request, client: client)] })
     }
 }
 
@@ -107,6 +110,7 @@ package final class ChallengeTokenSource: ChallengeAnswering {
     }
 
     package func outlook(at now: MonotonicTime) -> CredentialAnswer {
+        if let problem = tokens.lockedProblem { return .unavailable(problem) }
         guard tokenKey.withLock({ $0 != nil }) else { return .ready(bare) }
         return known?.outlook(at: now) ?? .wait
     }

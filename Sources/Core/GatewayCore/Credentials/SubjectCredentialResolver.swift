@@ -11,6 +11,9 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
 
     var naming: TokenNaming { get }
 
+    /// Why no subject gets a token, until an operator unlocks the credential; nil otherwise.
+    var lockedProblem: GatewayProblem? { get }
+
     /// - Parameters:
     ///   - subject: As the request names it, unchecked.
     ///   - client: Who sends the request; nil where clients have no names.
@@ -21,6 +24,8 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
 }
 
 extension SubjectCredentialResolver {
+    package var lockedProblem: GatewayProblem? { nil }
+
     package var missingSubject: GatewayProblem {
         GatewayProblem(
             .subjectRequired,

@@ -126,13 +126,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
     private static var drainingProblem: GatewayProblem { GatewayProblem(.draining, "The gateway is shutting down.") }
 
-    package var lockedProblem: GatewayProblem {
-        GatewayProblem(
-            .locked,
-            "An operator has locked the credential \(rules.name).",
-            command: GatewayCommand.line("token", "unlock", rules.name)
-        )
-    }
+    package var lockedProblem: GatewayProblem { .locked(rules.name) }
 
     package var held: HeldToken? { phase.held }
 

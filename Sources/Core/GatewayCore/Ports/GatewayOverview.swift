@@ -24,6 +24,8 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
     package var requiresClientToken: Bool
     /// The names of `access.clients`.
     package var clients: [String]
+    /// The credentials with a token for each subject or scope, whether or not there is one now.
+    package var perSubjectCredentials: [String]
     /// What clients can use as their proxy.
     package var proxy: ProxyOffer
 
@@ -37,6 +39,7 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
         listeners: [String] = [],
         requiresClientToken: Bool = false,
         clients: [String] = [],
+        perSubjectCredentials: [String] = [],
         proxy: ProxyOffer = ProxyOffer()
     ) {
         self.version = version
@@ -48,6 +51,7 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
         self.listeners = listeners
         self.requiresClientToken = requiresClientToken
         self.clients = clients
+        self.perSubjectCredentials = perSubjectCredentials
         self.proxy = proxy
     }
 }
