@@ -122,6 +122,8 @@ struct PresetTests {
         ("{preset: okta}", "the preset okta needs \"domain\": The domain of the organization"),
         ("{preset: okta, with: {domain: x.com, pth: x}}", "no parameter \"pth\"; did you mean \"path\"?"),
         ("{preset: okta, with: {domain: \"a b\"}}", "must have visible ASCII characters alone, and no space"),
+        ("{preset: okta, with: {domain: \"https://x.com\"}}", "credentials.mine.with.domain: must be a host alone"),
+        ("{preset: okta, with: {domain: x.com/a}}", "credentials.mine.with.domain: must be a host alone"),
         ("{preset: okta, with: {domain: [x]}}", "expected a text, found a sequence"),
         ("{preset: okta, with: x}", "expected a mapping of parameters"),
         ("{preset: okta, with: {domain: x.com}, strategy: bearer}", "the preset says it; remove this, or \"preset\""),

@@ -30,7 +30,8 @@ package enum PlanDecoder {
         // A mapping that was left out must not look like one that is not there.
         if !all.contains(where: { $0.severity == .error }) { all += context.unusedPresets }
         let isFaulty = all.contains { $0.severity == .error }
-        return PlanDecoding(plan: isFaulty ? nil : plan, diagnostics: all, secretSpans: context.secretSpans)
+        let secretSpans = context.secretSpans.subtracting(PresetExpansion.names(in: document.root, of: presets))
+        return PlanDecoding(plan: isFaulty ? nil : plan, diagnostics: all, secretSpans: secretSpans)
     }
 
     /// Asks for every key, for the schema.

@@ -18,6 +18,20 @@ package struct PresetExpansion {
         return (ConfigDocument(files: document.files, root: root), context.diagnostics)
     }
 
+    /// Where presets are named that there are: these words are no secrets, whatever they stand for.
+    package static func names(in node: ConfigNode, of library: PresetLibrary) -> Set<SourceSpan> {
+        switch node.content {
+        case .scalar: []
+        case .sequence(let nodes): nodes.reduce(into: []) { $0.formUnion(names(in: $1, of: library)) }
+        case .mapping(let entries):
+            entries.reduce(into: []) { spans, entry in
+                spans.formUnion(names(in: entry.value, of: library))
+                guard entry.key == "preset", case .scalar(let scalar) = entry.value.content else { return }
+                if library[PresetReference(scalar.text).preset] != nil { spans.insert(entry.value.span) }
+            }
+        }
+    }
+
     private func apply(to root: inout ConfigNode) {
         change("credentials", of: &root, path: .root) { credentials, path in
             changeEach(of: &credentials, path: path, expandCredential)

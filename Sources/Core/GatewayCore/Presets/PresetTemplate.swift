@@ -51,6 +51,27 @@ struct PresetTemplate {
         return parts + [.text(rest)]
     }
 
+    /// The parameters that a URL begins its host with, and what follows them in the host: nothing, or for example
+    /// `.zendesk.com`.
+    static func hosts(of node: ConfigNode) -> [String: Set<String>] {
+        switch node.content {
+        case .scalar(let scalar): host(of: parts(of: scalar.text))
+        case .sequence(let nodes): merged(nodes.map(hosts))
+        case .mapping(let entries): merged(entries.map { hosts(of: $0.value) })
+        }
+    }
+
+    private static func merged(_ hosts: [[String: Set<String>]]) -> [String: Set<String>] {
+        hosts.reduce(into: [:]) { $0.merge($1) { $0.union($1) } }
+    }
+
+    private static func host(of parts: [Part]) -> [String: Set<String>] {
+        guard parts.count > 2, case .text(let scheme) = parts[0], scheme.hasSuffix("://"),
+            case .parameter(let name) = parts[1], case .text(let rest) = parts[2]
+        else { return [:] }
+        return [name: [String(rest.prefix { $0 != "/" && $0 != ":" })]]
+    }
+
     /// The parameters that the texts of a node name.
     static func parameters(of node: ConfigNode) -> Set<String> {
         switch node.content {

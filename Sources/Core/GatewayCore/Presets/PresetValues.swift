@@ -50,7 +50,7 @@ struct PresetValues {
         path: ConfigPath
     ) -> ConfigNode.Scalar? {
         if let entry = entries.first(where: { $0.key == parameter.name }), !entry.value.isNull {
-            return value(entry, path: path.appending(entry.key))
+            return value(entry, of: parameter, path: path.appending(entry.key))
         }
         if let text = parameter.defaultValue { return ConfigNode.Scalar(text: text, isQuoted: false) }
         guard needed.contains(parameter.name) else { return nil }
@@ -65,7 +65,11 @@ struct PresetValues {
         return nil
     }
 
-    private func value(_ entry: ConfigNode.Entry, path: ConfigPath) -> ConfigNode.Scalar? {
+    private func value(
+        _ entry: ConfigNode.Entry,
+        of parameter: Preset.Parameter,
+        path: ConfigPath
+    ) -> ConfigNode.Scalar? {
         guard case .scalar(let scalar) = entry.value.content else {
             context.error("expected a text, found \(entry.value.kindName)", at: entry.value.span, path: path)
             return nil
@@ -75,6 +79,24 @@ struct PresetValues {
             context.error("must have visible ASCII characters alone, and no space", at: entry.value.span, path: path)
             return nil
         }
+        if let fault = hostFault(scalar.text, of: parameter) {
+            context.error(fault, at: entry.value.span, path: path)
+            return nil
+        }
         return scalar
+    }
+
+    /// What would lead the preset's URLs to another host than is meant.
+    private func hostFault(_ text: String, of parameter: Preset.Parameter) -> String? {
+        let nodes = [preset.credential] + preset.routes.map(\.node)
+        let suffixes = Set(nodes.flatMap { PresetTemplate.hosts(of: $0)[parameter.name] ?? [] })
+        guard !suffixes.isEmpty else { return nil }
+        guard !text.contains(where: { "/?#@\\".contains($0) }) else {
+            return "must be a host alone, without https:// and path: \(parameter.example)"
+        }
+        guard let suffix = suffixes.sorted().first(where: { !$0.isEmpty && text.lowercased().hasSuffix($0) }) else {
+            return nil
+        }
+        return "must be what stands before \"\(suffix)\" alone: \(parameter.example)"
     }
 }
