@@ -8,7 +8,7 @@ private final class Subjects: SubjectCredentialResolver {
     let name = "app-user"
     let strategy = "delegated"
     let grantKey = CredentialKey(digest: "app-user")
-    let field: String? = "X-Box-User"
+    let naming = TokenNaming.field("X-Box-User")
     let sources: [String: ScriptedSource]
 
     /// - Parameter configure: The first one's source.
@@ -22,7 +22,7 @@ private final class Subjects: SubjectCredentialResolver {
         sources[subject].map { .success($0) } ?? .failure(GatewayProblem(.routeForbidden, "Not allowed."))
     }
 
-    func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem> {
+    func look(for subject: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem> {
         source(for: subject, client: nil).map { $0 }
     }
 }

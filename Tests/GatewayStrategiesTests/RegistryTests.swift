@@ -8,9 +8,9 @@ import Testing
 struct RegistryTests {
     private static let url = "https://auth.example.com/token?service=r&scope=repository%3Aa%2Fb%3Apull"
 
-    private static func grants(_ more: [(String, FixtureNode)] = []) throws -> any SubjectGrants {
+    private static func grants(_ more: [(String, FixtureNode)] = []) throws -> any ChallengeGrants {
         let own: [(String, FixtureNode)] = [("realm_hosts", ["auth.example.com", "127.0.0.1:5001"])]
-        guard case .tokenPerSubject(let grants) = try decode("registry", .mapping(own + more)).behavior else {
+        guard case .tokenPerChallenge(let grants) = try decode("registry", .mapping(own + more)).behavior else {
             throw WrongKind()
         }
         return grants
@@ -71,7 +71,7 @@ struct RegistryTests {
     ])
     func nothingIsSentToAnotherHost(_ url: String, _ isSubject: Bool) throws {
         let grants = try Self.grants(Self.account)
-        #expect(grants.isSubject(url) == isSubject)
+        #expect((grants.refusal(of: url, credential: "hub") == nil) == isSubject)
         if !isSubject, case .request = grants.grant(for: url).firstStep(holding: nil, at: now) {
             Issue.record("asked \(url)")
         }
@@ -98,6 +98,6 @@ struct RegistryTests {
     @Test func tokensAreTheirAccounts() throws {
         let (mine, all) = (try Self.grants(Self.account), try Self.grants())
         #expect(mine.identity.canonicalBytes != all.identity.canonicalBytes)
-        #expect(!mine.storesTokens && mine.field == nil)
+        #expect(!mine.storesTokens && mine.naming.field == nil)
     }
 }

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 private struct SampleSubjects: SubjectGrants {
-    let field: String? = "X-Box-User"
+    let field = "X-Box-User"
     let limit: Int
     let identity = GrantIdentity.sample()
     let isRenewable = true
@@ -37,7 +37,7 @@ private struct PasswordSubjects: SubjectGrants {
 
     let base: SampleSubjects
 
-    var field: String? { base.field }
+    var field: String { base.field }
     var limit: Int { base.limit }
     var identity: GrantIdentity { base.identity }
     var isRenewable: Bool { base.isRenewable }
@@ -216,12 +216,12 @@ struct PerSubjectKeepersTests {
     /// An explanation must not push anybody out.
     @Test func aLookMakesNoKeeperAndIsNoUseOfOne() async throws {
         try await PerSubjectBench(Self.endpoint(), limit: 2).running { bench in
-            #expect(try bench.perSubject.look(for: "1").get() == nil && bench.names == [])
-            #expect(bench.perSubject.look(for: "foreign").problem?.kind == .routeForbidden)
+            #expect(try bench.perSubject.look(for: "1", client: nil).get() == nil && bench.names == [])
+            #expect(bench.perSubject.look(for: "foreign", client: nil).problem?.kind == .routeForbidden)
             for subject in ["1", "2"] { _ = try await bench.credential(subject).get() }
-            #expect(try bench.perSubject.look(for: "1").get()?.name == "app-user[1]")
+            #expect(try bench.perSubject.look(for: "1", client: nil).get()?.name == "app-user[1]")
             _ = try await bench.credential("3").get()
-            #expect(try bench.perSubject.look(for: "1").get() == nil, "the look was no use of it")
+            #expect(try bench.perSubject.look(for: "1", client: nil).get() == nil, "the look was no use of it")
         }
     }
 

@@ -11,7 +11,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     package let strategy: String
     package let grantKey: CredentialKey
 
-    private let grants: any SubjectGrants
+    private let grants: any TokenGrants
     private let policy: RenewalPolicy
     private let make: @Sendable (_ name: String, any TokenGrant, SubjectCallLimit) -> TokenKeeper
     private let start: @Sendable (TokenKeeper) -> Void
@@ -38,7 +38,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     package init(
         name: String,
         strategy: String,
-        grants: any SubjectGrants,
+        grants: any TokenGrants,
         key: CredentialKey,
         policy: RenewalPolicy = RenewalPolicy(),
         make: @escaping @Sendable (_ name: String, any TokenGrant, SubjectCallLimit) -> TokenKeeper,
@@ -56,7 +56,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         measure(0)
     }
 
-    package var field: String? { grants.field }
+    package var naming: TokenNaming { grants.naming }
     package var isRenewable: Bool { grants.isRenewable && policy.isAutomatic }
 
     /// In the order of their subjects.
@@ -68,7 +68,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         keeper(for: subject, by: .client(client)).map { $0 }
     }
 
-    package func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem> {
+    package func look(for subject: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem> {
         member(subject).map { $0 }
     }
 
@@ -76,27 +76,13 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     package func subject(named values: [String]) -> Result<String, GatewayProblem> {
         guard values.count < 2 else { return .failure(repeatedSubject) }
         guard let subject = values.first, !subject.isEmpty else { return .failure(missingSubject) }
-        return refusal(of: subject).map { .failure($0) } ?? .success(subject)
+        return grants.refusal(of: subject, credential: name).map { .failure($0) } ?? .success(subject)
     }
 
     /// The keeper that there is; nil when nobody has asked for this subject lately. Makes none, and is no use of one.
     package func member(_ subject: String) -> Result<TokenKeeper?, GatewayProblem> {
-        if let problem = refusal(of: subject) { return .failure(problem) }
+        if let problem = grants.refusal(of: subject, credential: name) { return .failure(problem) }
         return .success(members.withLock { $0.table[subject] })
-    }
-
-    private func refusal(of subject: String) -> GatewayProblem? {
-        guard grants.isSubject(subject) else {
-            let detail =
-                field.map { "\($0) does not hold the name of a subject: \(SubjectSyntax.rule)." }
-                ?? "This is no address of a token server that \(name) may ask (realm_hosts)."
-            return GatewayProblem(.subjectRequired, detail)
-        }
-        guard grants.allows(subject) else {
-            let detail = "\(grants.subjectName) names a subject for which \(name) gets no token (unique_id)."
-            return GatewayProblem(.routeForbidden, detail)
-        }
-        return nil
     }
 
     /// The keeper that there is, or a new one.
@@ -104,7 +90,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         for subject: String,
         by asker: SubjectTable<TokenKeeper>.Asker
     ) -> Result<TokenKeeper, GatewayProblem> {
-        if let problem = refusal(of: subject) { return .failure(problem) }
+        if let problem = grants.refusal(of: subject, credential: name) { return .failure(problem) }
         switch find(subject, for: asker) {
         case .known(let keeper): return .success(keeper)
         case .new(let keeper, let dropped, let count):
@@ -113,8 +99,8 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
             measure(count)
             return .success(keeper)
         case .full:
-            let detail =
-                "All \(grants.limit) tokens that \(name) may have at a time are busy\(grants.field == nil ? "." : " (unique_id.at_most).")"
+            let key = grants.limitKey.map { " (\($0))" } ?? ""
+            let detail = "All \(grants.limit) tokens that \(name) may have at a time are busy\(key)."
             return .failure(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
         case .retired:
             let detail = "The credential \(name) was changed or removed while the request waited; send it again."

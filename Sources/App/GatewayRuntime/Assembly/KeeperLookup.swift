@@ -42,10 +42,12 @@ struct KeeperLookup {
             return GatewayProblem(.noRoute, detail)
         }
         let detail =
-            keepers.field.map {
-                "The credential \(name) has a token for each subject that \($0) names: \(name)[SUBJECT]."
+            switch keepers.naming {
+            case .field(let field):
+                "The credential \(name) has a token for each subject that \(field) names: \(name)[SUBJECT]."
+            case .challenge:
+                "The credential \(name) has a token for each scope that an upstream asks for; token list shows them."
             }
-            ?? "The credential \(name) has a token for each scope that an upstream asks for; token list shows them."
         return GatewayProblem(.noRoute, detail)
     }
 

@@ -54,6 +54,7 @@ struct AcquireTrial: Sendable {
         switch plan.credentials[index].strategy.behavior {
         case .none, .fixed, .onChallenge: "it is what the configuration says"
         case .tokenPerSubject: "each request names whose token it needs"
+        case .tokenPerChallenge: "the upstream says which token it wants"
         case .token(let grant):
             if !grant.isRenewable {
                 "nothing fetches it"

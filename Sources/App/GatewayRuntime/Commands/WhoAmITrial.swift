@@ -130,7 +130,7 @@ extension CredentialPlan {
         switch strategy.behavior {
         case .fixed, .onChallenge: true
         case .token(let grant): grant.isRenewable && !grant.rotatesRefreshToken
-        case .none, .tokenPerSubject: false
+        case .none, .tokenPerSubject, .tokenPerChallenge: false
         }
     }
 }

@@ -30,7 +30,7 @@ struct CredentialProbe: Sendable {
         let credential = plan.credentials[index]
         switch credential.strategy.behavior {
         case .none, .fixed, .onChallenge: return .fixed
-        case .tokenPerSubject: return .perSubject
+        case .tokenPerSubject, .tokenPerChallenge: return .perSubject
         case .token(let grant):
             if let tokens = running.tokens { return look(at: tokens[credential.name], grant) }
             if running.isRunning { return .notTried("a gateway holds the state directory and does not answer") }

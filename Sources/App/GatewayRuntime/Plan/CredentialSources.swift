@@ -53,8 +53,7 @@ struct CredentialSources: Sendable {
         var known: [CredentialKey: Int] = [:]
         for (index, credential) in credentials.enumerated() {
             switch credential.strategy.behavior {
-            case .none:
-                add(nil, keeper: nil)
+            case .none: add(nil, keeper: nil)
             case .fixed(let injection):
                 let kept = previous?.fixed.first { $0.name == credential.name && $0.injection == injection }
                 let source = kept?.source ?? Self.fixed(credential, injection, parts)
@@ -75,9 +74,8 @@ struct CredentialSources: Sendable {
                 // What shares a token shares its lock.
                 if let keeper, parts.locks.contains(credential.name) { keepers[keeper].lock() }
                 add(keeper.map { keepers[$0] }, keeper: keeper)
-            case .tokenPerSubject(let grants):
-                add(nil, keeper: nil)
-                add(credential, grants, at: index, parts, previous)
+            case .tokenPerSubject(let grants): add(credential, grants, at: index, parts, previous)
+            case .tokenPerChallenge(let grants): add(credential, grants, at: index, parts, previous)
             }
         }
     }
@@ -91,10 +89,10 @@ struct CredentialSources: Sendable {
     /// Where each request of a route says which token it needs; nil where no request does.
     func selection(_ credential: Int, in plan: Plan) -> (any SubjectCredentialResolver)? {
         guard let keepers = perSubjectKeepers[credential] else { return nil }
-        guard case .tokenPerSubject(let grants) = plan.credentials[credential].strategy.behavior,
-            let rule = grants.challenges
-        else { return keepers }
-        return RegistryCredentials(keepers, rule)
+        guard case .tokenPerChallenge(let grants) = plan.credentials[credential].strategy.behavior else {
+            return keepers
+        }
+        return ChallengeTokenCredentials(keepers, grants)
     }
 
     /// The keeper that serves a credential; nil where there is no token to keep.
@@ -131,11 +129,12 @@ struct CredentialSources: Sendable {
 
     private mutating func add(
         _ credential: CredentialPlan,
-        _ grants: any SubjectGrants,
+        _ grants: any TokenGrants,
         at index: Int,
         _ parts: Parts,
         _ previous: CredentialSources?
     ) {
+        add(nil, keeper: nil)
         let definition = Definition(
             key: parts.key.credentialKey(for: grants.identity),
             name: credential.name,

@@ -62,7 +62,7 @@ extension CredentialSources {
         naming subjects: (_ field: String) -> [String]
     ) -> Result<VendingOffer, GatewayProblem> {
         if let keepers = perSubjectKeepers[vend.credential] {
-            return keepers.subject(named: subjects(keepers.field ?? "")).map { .subject($0, of: keepers) }
+            return keepers.subject(named: subjects(keepers.naming.field ?? "")).map { .subject($0, of: keepers) }
         }
         guard let own = keeper(of: credential), let keeper = keeper(of: vend.credential) else {
             return .failure(GatewayProblem(.internalError, "There is no keeper for what is handed out."))

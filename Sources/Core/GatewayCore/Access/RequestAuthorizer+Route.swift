@@ -120,7 +120,7 @@ extension RequestAuthorizer {
         _ trace: inout AuthorizationTrace?
     ) -> Result<(any CredentialSource)?, GatewayProblem> {
         guard trace != nil else { return subject.source(for: head, bytes, client: client).map { $0 } }
-        return subject.look(for: head, bytes)
+        return subject.look(for: head, bytes, client: client)
             .map { named in
                 trace?.add(.subjectNamed(named.subject))
                 return named.source

@@ -1,12 +1,21 @@
 /// Lets each request of a route say whose token it goes with: in a field, or by its method and path.
 package struct SubjectRule: Sendable {
+    private enum Naming {
+        /// In lower case.
+        case field([UInt8])
+        case challenge(any ChallengeRule)
+    }
+
     private let selection: any SubjectCredentialResolver
-    /// In lower case; nil where no field says it.
-    private let field: [UInt8]?
+    private let naming: Naming
 
     package init(_ selection: any SubjectCredentialResolver) {
         self.selection = selection
-        field = selection.field.map { $0.utf8.map(\.asciiLowercased) }
+        naming =
+            switch selection.naming {
+            case .field(let name): .field(name.utf8.map(\.asciiLowercased))
+            case .challenge(let rule): .challenge(rule)
+            }
     }
 
     func source(
@@ -20,19 +29,30 @@ package struct SubjectRule: Sendable {
     /// The subject that the request names, with its source if there is one already. Makes none.
     func look(
         for head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>
+        _ bytes: borrowing Span<UInt8>,
+        client: String?
     ) -> Result<(subject: String, source: (any CredentialSource)?), GatewayProblem> {
-        subject(of: head, bytes).flatMap { subject in selection.look(for: subject).map { (subject, $0) } }
+        subject(of: head, bytes).flatMap { subject in
+            selection.look(for: subject, client: client).map { (subject, $0) }
+        }
     }
 
     private func subject(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> Result<String, GatewayProblem> {
-        guard let field else {
-            let isRead = bytes.isToken(head.method, "get") || bytes.isToken(head.method, "head")
-            return .success(RegistryRule.place(isRead: isRead, path: bytes.string(head.path)))
+        switch naming {
+        case .field(let name): return subject(in: name, of: head, bytes)
+        case .challenge(let rule):
+            return .success(rule.requestKey(method: bytes.string(head.method), path: bytes.string(head.path)))
         }
+    }
+
+    private func subject(
+        in field: [UInt8],
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> Result<String, GatewayProblem> {
         var value: Range<Int>?
         for index in head.section.fields.indices {
             let candidate = head.section.fields[index]

@@ -51,6 +51,8 @@ package enum AuthBehavior: Sendable {
     case token(any TokenGrant)
     /// Has a lifecycle for each subject that requests name.
     case tokenPerSubject(any SubjectGrants)
+    /// Has a lifecycle for each token that upstreams ask for in a challenge.
+    case tokenPerChallenge(any ChallengeGrants)
 }
 
 /// The grant behind a renewable credential: which requests to make, and what their answers mean. Pure.

@@ -163,6 +163,7 @@ extension AuthBehavior {
         case .none, .fixed, .onChallenge: []
         case .token(let grant): grant.authorityEndpoints
         case .tokenPerSubject(let grants): grants.authorityEndpoints
+        case .tokenPerChallenge(let grants): grants.authorityEndpoints
         }
     }
 }

@@ -1,42 +1,30 @@
 /// One token for each subject, of which there are many: a header field of the request says whose token it goes with.
-package protocol SubjectGrants: Sendable {
-    /// The name of that field; nil where upstreams say in a challenge which token they want.
-    var field: String? { get }
-
-    /// Which challenges those are.
-    var challenges: RegistryRule? { get }
-
-    /// Whether tokens outlive the process.
-    var storesTokens: Bool { get }
-
-    /// Whether a text is a subject, whatever the configuration allows.
-    func isSubject(_ text: String) -> Bool
-
-    /// The maximum number of subjects that have a token at a time.
-    var limit: Int { get }
-
-    /// What the tokens of all subjects have in common.
-    var identity: GrantIdentity { get }
-
-    var isRenewable: Bool { get }
-
-    /// Where the requests of all of them go.
-    var authorityEndpoints: [AuthorityEndpoint] { get }
+package protocol SubjectGrants: TokenGrants {
+    /// The name of that field.
+    var field: String { get }
 
     /// Whether requests may name this subject, which has passed ``SubjectSyntax``.
     func allows(_ subject: String) -> Bool
-
-    func grant(for subject: String) -> any TokenGrant
 }
 
 extension SubjectGrants {
-    package var authorityEndpoints: [AuthorityEndpoint] { [] }
-    package var challenges: RegistryRule? { nil }
-    package var storesTokens: Bool { true }
-    package func isSubject(_ text: String) -> Bool { SubjectSyntax.isSubject(text) }
+    package var naming: TokenNaming { .field(field) }
+    package var keyName: String { field }
+    package var limitKey: String? { "unique_id.at_most" }
 
-    /// What each has a token of its own for, in a message.
-    package var subjectName: String { field ?? "scope" }
+    package func refusal(of subject: String, credential: String) -> GatewayProblem? {
+        guard SubjectSyntax.isSubject(subject) else {
+            return GatewayProblem(
+                .subjectRequired,
+                "\(field) does not hold the name of a subject: \(SubjectSyntax.rule)."
+            )
+        }
+        guard allows(subject) else {
+            let detail = "\(field) names a subject for which \(credential) gets no token (unique_id)."
+            return GatewayProblem(.routeForbidden, detail)
+        }
+        return nil
+    }
 }
 
 /// What a subject that a request names may look like, whatever the configuration allows.

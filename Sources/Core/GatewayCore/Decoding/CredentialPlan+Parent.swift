@@ -16,19 +16,22 @@ extension CredentialPlan {
         guard let derived = strategy as? any DerivedStrategy else { return self }
         // Otherwise the parent lacks its own parent, and the reason has been reported.
         guard parent.parent != nil || !(parent.strategy is any DerivedStrategy) else { return nil }
+        func refuse(_ reason: String) -> CredentialPlan? {
+            context.error(reason, at: span, path: path)
+            return nil
+        }
+        func refuse(_ grants: any TokenGrants) -> CredentialPlan? {
+            refuse("\(parent.name) has a token for each \(grants.keyName); only a single one can be exchanged")
+        }
         let grant: any TokenGrant
         switch parent.strategy.behavior {
         case .token(let single): grant = single
         case .tokenPerSubject(let grants):
-            context.error(
-                "\(parent.name) has a token for each \(grants.subjectName); only a single one can be exchanged",
-                at: span,
-                path: path
-            )
-            return nil
+            return refuse(grants)
+        case .tokenPerChallenge(let grants):
+            return refuse(grants)
         case .none, .fixed, .onChallenge:
-            context.error("\(parent.strategyKind) has no token that could be exchanged", at: span, path: path)
-            return nil
+            return refuse("\(parent.strategyKind) has no token that could be exchanged")
         }
         do throws(ParentRefusal) {
             var made = self
@@ -37,8 +40,7 @@ extension CredentialPlan {
             made.definition += parent.definition
             return made
         } catch {
-            context.error(error.message, at: span, path: path)
-            return nil
+            return refuse(error.message)
         }
     }
 }

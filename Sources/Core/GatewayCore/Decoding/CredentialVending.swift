@@ -39,13 +39,13 @@ struct CredentialVending {
     func canVend(_ plan: CredentialPlan) -> Bool {
         switch plan.strategy.behavior {
         case .token: return true
-        case .tokenPerSubject(let grants) where grants.challenges != nil:
+        case .tokenPerChallenge:
             fields.error("\(plan.strategyKind) asks for tokens as the upstream wants them; none is handed out")
         case .tokenPerSubject(let grants):
             if case .none = narrowing { return true }
             fields.error(
                 "downscope",
-                "\(plan.name) has a token for each \(grants.subjectName), and only a whole one can be handed out (whole_token: true)"
+                "\(plan.name) has a token for each \(grants.keyName), and only a whole one can be handed out (whole_token: true)"
             )
         case .none, .fixed, .onChallenge:
             fields.error("\(plan.strategyKind) has no token with a life of its own that could be handed out")

@@ -23,11 +23,7 @@ enum RenewalDecoder {
             fields.error("\"on_authority_failure\" has no effect with renew: false", at: entry.keySpan)
         }
         if let acquire = fields.choice("acquire_on", of: RenewalPolicy.AcquireOn.self) { policy.acquireOn = acquire }
-        if policy.acquireOn == .startup, case .tokenPerSubject(let grants)? = strategy?.behavior {
-            let reason =
-                grants.field == nil
-                ? "the upstream says which token it wants"
-                : "whose token is needed is known with each request (unique_id)"
+        if policy.acquireOn == .startup, let reason = strategy?.behavior.reasonForDemand {
             fields.error("acquire_on", "is demand here: \(reason)")
         }
         return policy
@@ -63,7 +59,19 @@ extension AuthStrategy {
         switch behavior {
         case .token(let grant): grant.isRenewable
         case .tokenPerSubject(let grants): grants.isRenewable
+        case .tokenPerChallenge(let grants): grants.isRenewable
         case .none, .fixed, .onChallenge: false
+        }
+    }
+}
+
+extension AuthBehavior {
+    /// Why no token can be asked for before a request needs it; nil where one can.
+    fileprivate var reasonForDemand: String? {
+        switch self {
+        case .tokenPerSubject: "whose token is needed is known with each request (unique_id)"
+        case .tokenPerChallenge: "the upstream says which token it wants"
+        case .none, .fixed, .onChallenge, .token: nil
         }
     }
 }

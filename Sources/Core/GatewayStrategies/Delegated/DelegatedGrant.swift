@@ -167,7 +167,7 @@ struct DelegatedSubjects: SubjectGrants {
     /// That of no subject.
     let common: DelegatedGrant
 
-    var field: String? { subjects.field }
+    var field: String { subjects.field }
     var limit: Int { subjects.limit }
     var isRenewable: Bool { common.isRenewable }
     var authorityEndpoints: [AuthorityEndpoint] { common.authorityEndpoints }

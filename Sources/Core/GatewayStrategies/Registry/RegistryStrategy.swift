@@ -16,7 +16,7 @@ struct RegistryStrategy: AuthStrategy {
         grants = RegistryGrants(account: account, realmHosts: hosts)
     }
 
-    var behavior: AuthBehavior { .tokenPerSubject(grants) }
+    var behavior: AuthBehavior { .tokenPerChallenge(grants) }
 
     private static func realmHosts(in fields: ConfigFields) -> [String] {
         guard fields.has("realm_hosts") else {
@@ -63,7 +63,7 @@ struct RegistryAccount: Hashable {
 }
 
 /// The tokens of a registry, each named by the URL that gives it.
-struct RegistryGrants: SubjectGrants {
+struct RegistryGrants: ChallengeGrants {
     private let account: RegistryAccount?
     private let realmHosts: [String]
     private let rule: RegistryRule
@@ -74,11 +74,9 @@ struct RegistryGrants: SubjectGrants {
         rule = RegistryRule(realmHosts: realmHosts)
     }
 
-    let field: String? = nil
     let limit = 256
     let isRenewable = true
     let storesTokens = false
-    var challenges: RegistryRule? { rule }
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: RegistryStrategy.kind, subject: account?.username)
@@ -88,10 +86,17 @@ struct RegistryGrants: SubjectGrants {
         return identity
     }
 
-    func isSubject(_ text: String) -> Bool { rule.address(of: text) != nil }
-    func allows(_ subject: String) -> Bool { true }
+    func requestKey(method: String, path: String) -> String { RegistryRule.repositoryUse(method: method, path: path) }
 
-    func grant(for subject: String) -> any TokenGrant {
-        RegistryGrant(common: identity, account: account, url: rule.address(of: subject))
+    func tokenKey(answering challenges: [AuthChallenge]) -> String? { rule.tokenURL(answering: challenges) }
+
+    func refusal(of url: String, credential: String) -> GatewayProblem? {
+        guard rule.address(of: url) == nil else { return nil }
+        let detail = "This is no address of a token server that \(credential) may ask (realm_hosts)."
+        return GatewayProblem(.subjectRequired, detail)
+    }
+
+    func grant(for url: String) -> any TokenGrant {
+        RegistryGrant(common: identity, account: account, url: rule.address(of: url))
     }
 }

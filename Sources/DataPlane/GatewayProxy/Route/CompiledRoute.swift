@@ -75,7 +75,7 @@ final class CompiledRoute: Sendable {
         asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
         credentialFields = Self.credentialFields(of: route, now: now)
         ownedNames =
-            credentialFields + (route.selection?.field.map { [$0.utf8.map(\.asciiLowercased)] } ?? [])
+            credentialFields + (route.selection?.naming.field.map { [$0.utf8.map(\.asciiLowercased)] } ?? [])
             + (asUserLine.isEmpty ? [] : [Self.asUser])
             + Self.names(of: route.plan.headers)
         keepsAuthorization = !route.plan.headers.remove.contains { FieldSyntax.slot($0) == "authorization" }

@@ -52,6 +52,7 @@ package struct PlanDigest: Hashable, Sendable, Codable {
             if let path = injection.path { bytes += path.value.withValue { Array($0.utf8) } }
         case .token(let grant): bytes += grant.identity.canonicalBytes
         case .tokenPerSubject(let grants): bytes += grants.identity.canonicalBytes
+        case .tokenPerChallenge(let grants): bytes += grants.identity.canonicalBytes
         }
         return bytes
     }

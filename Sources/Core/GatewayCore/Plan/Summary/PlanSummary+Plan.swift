@@ -124,8 +124,10 @@ extension PlanSummary.Credential {
         self.routes = routes
         vend = plan.vend?.clients
         vendedToken = plan.vend.map { whole.credentials[$0.credential].name }
-        if case .tokenPerSubject(let grants) = plan.strategy.behavior {
-            (subjectField, maximumSubjects) = (grants.field, grants.limit)
+        switch plan.strategy.behavior {
+        case .tokenPerSubject(let grants): (subjectField, maximumSubjects) = (grants.field, grants.limit)
+        case .tokenPerChallenge(let grants): maximumSubjects = grants.limit
+        case .none, .fixed, .onChallenge, .token: break
         }
         guard plan.strategy.isRenewable else { return }
         renewable = true

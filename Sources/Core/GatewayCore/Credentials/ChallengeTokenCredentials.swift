@@ -1,24 +1,27 @@
 import Synchronization
 
-/// The credentials of one route to a registry: one source for each repository and kind of use, which asks for a token once the
-/// registry has said which.
+/// The credentials of one route whose upstream says in a challenge which token it wants: one source for all requests that need
+/// the same token.
 ///
 /// Belongs to one route: a challenge of another upstream means nothing here.
-package final class RegistryCredentials: SubjectCredentialResolver {
+package final class ChallengeTokenCredentials: SubjectCredentialResolver {
     /// Those of a route are thrown away together when there are more: each is asked for its token again then.
-    private static let maximumPlaces = 256
+    private static let maximumSources = 256
 
     private let tokens: any SubjectCredentialResolver
-    private let rule: RegistryRule
-    private let places = Mutex<[Place: RegistryCredentialSource]>([:])
+    private let rule: any ChallengeRule
+    private let sources = Mutex<[RequestKey: ChallengeTokenSource]>([:])
 
-    private struct Place: Hashable {
-        let name: String
+    private struct RequestKey: Hashable {
+        /// See ``ChallengeRule/requestKey(method:path:)``.
+        let text: String
         let client: String?
     }
 
-    /// - Parameter tokens: Has the tokens by their URL.
-    package init(_ tokens: any SubjectCredentialResolver, _ rule: RegistryRule) {
+    /// - Parameters:
+    ///   - tokens: Has the tokens by their key.
+    ///   - rule: Says which token a challenge asks for.
+    package init(_ tokens: any SubjectCredentialResolver, _ rule: any ChallengeRule) {
         self.tokens = tokens
         self.rule = rule
     }
@@ -26,36 +29,36 @@ package final class RegistryCredentials: SubjectCredentialResolver {
     package var name: String { tokens.name }
     package var strategy: String { tokens.strategy }
     package var grantKey: CredentialKey { tokens.grantKey }
-    package var field: String? { nil }
+    package var naming: TokenNaming { .challenge(rule) }
 
-    package func source(for place: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
-        let place = Place(name: place, client: client)
-        return places.withLock { places in
-            if let known = places[place] { return .success(known) }
-            if places.count >= Self.maximumPlaces { places = [:] }
-            let new = RegistryCredentialSource(tokens, rule, client: client)
-            places[place] = new
+    package func source(for request: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
+        let key = RequestKey(text: request, client: client)
+        return sources.withLock { sources in
+            if let known = sources[key] { return .success(known) }
+            if sources.count >= Self.maximumSources { sources = [:] }
+            let new = ChallengeTokenSource(tokens, rule, client: client)
+            sources[key] = new
             return .success(new)
         }
     }
 
-    package func look(for place: String) -> Result<(any CredentialSource)?, GatewayProblem> {
-        .success(places.withLock { places in places.first { $0.key.name == place }?.value })
+    package func look(for request: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem> {
+        .success(sources.withLock { $0[RequestKey(text: request, client: client)] })
     }
 }
 
-/// Sends requests without a token until the registry asks for one. From then on each request has that token.
-package final class RegistryCredentialSource: ChallengeAnswering {
+/// Sends requests without a token until the upstream asks for one. From then on each request has that token.
+package final class ChallengeTokenSource: ChallengeAnswering {
     private static let bareGeneration = 0
 
     private let tokens: any SubjectCredentialResolver
-    private let rule: RegistryRule
+    private let rule: any ChallengeRule
     private let client: String?
     private let bare: Credential
-    /// Of the token that the registry asked for last; nil before it has asked.
-    private let tokenURL = Mutex<String?>(nil)
+    /// Of the token that the upstream asked for last; nil before it has asked.
+    private let tokenKey = Mutex<String?>(nil)
 
-    init(_ tokens: any SubjectCredentialResolver, _ rule: RegistryRule, client: String?) {
+    init(_ tokens: any SubjectCredentialResolver, _ rule: any ChallengeRule, client: String?) {
         self.tokens = tokens
         self.rule = rule
         self.client = client
@@ -65,29 +68,30 @@ package final class RegistryCredentialSource: ChallengeAnswering {
     package var name: String { tokens.name }
     package var strategy: String { tokens.strategy }
     package var grantKey: CredentialKey? { known?.grantKey ?? tokens.grantKey }
-    /// Also before the registry has asked: a body is held, because the response may be the challenge.
+    /// Also before the upstream has asked: a body is held, because the response may be the challenge.
     package var isRenewable: Bool { true }
     package var rejections: RejectionRecord? { known?.rejections }
     package var timesWithdrawn: Int { known?.timesWithdrawn ?? 0 }
 
     /// Looked up each time: one that nobody used for long has made room for others.
     private var source: Result<any CredentialSource, GatewayProblem>? {
-        tokenURL.withLock { $0 }.map { tokens.source(for: $0, client: client) }
+        tokenKey.withLock { $0 }.map { tokens.source(for: $0, client: client) }
     }
 
     /// The source of the token, if there is one now.
     private var known: (any CredentialSource)? {
-        guard let url = tokenURL.withLock({ $0 }), case .success(let source?) = tokens.look(for: url) else {
+        guard let key = tokenKey.withLock({ $0 }), case .success(let source?) = tokens.look(for: key, client: client)
+        else {
             return nil
         }
         return source
     }
 
     package func answer(_ challenges: [AuthChallenge], to generation: Int) -> ChallengeAnswer {
-        guard let url = rule.tokenURL(answering: challenges) else { return .unanswered }
-        let isNew = tokenURL.withLock { current in
-            let isNew = current != url
-            current = url
+        guard let key = rule.tokenKey(answering: challenges) else { return .unanswered }
+        let isNew = tokenKey.withLock { current in
+            let isNew = current != key
+            current = key
             return isNew
         }
         if isNew { bare.withdraw() }
@@ -103,7 +107,7 @@ package final class RegistryCredentialSource: ChallengeAnswering {
     }
 
     package func outlook(at now: MonotonicTime) -> CredentialAnswer {
-        guard tokenURL.withLock({ $0 != nil }) else { return .ready(bare) }
+        guard tokenKey.withLock({ $0 != nil }) else { return .ready(bare) }
         return known?.outlook(at: now) ?? .wait
     }
 

@@ -2,9 +2,19 @@ import GatewayCore
 import Synchronization
 import Testing
 
-@Suite("Credentials of a registry", .timeLimit(.minutes(5)))
-struct RegistryCredentialsTests {
-    private static let rule = RegistryRule(realmHosts: ["auth.example.com"])
+@Suite("Credentials that challenges ask for", .timeLimit(.minutes(5)))
+struct ChallengeTokenCredentialsTests {
+    /// Answers challenges of one host; their realm and scope are the token's key.
+    private struct Rule: ChallengeRule {
+        func requestKey(method: String, path: String) -> String { "\(path):\(method)" }
+
+        func tokenKey(answering challenges: [AuthChallenge]) -> String? {
+            challenges.compactMap(\.parameters["realm"]).first { $0.hasPrefix("https://auth.example.com/") }
+                .map { "\($0)?\(challenges[0].parameters["scope"] ?? "")" }
+        }
+    }
+
+    private static let rule = Rule()
     private static let now = MonotonicTime(nanoseconds: 1)
 
     private static func challenge(_ realm: String, _ more: [String: String] = [:]) -> AuthChallenge {
@@ -15,47 +25,16 @@ struct RegistryCredentialsTests {
         "https://auth.example.com/token",
         ["service": "r.example", "scope": "repository:a/b:pull"]
     )
-    private static let pullURL = "https://auth.example.com/token?service=r.example&scope=repository%3Aa%2Fb%3Apull"
-
-    // MARK: Challenges
-
-    @Test(arguments: [
-        (pull, pullURL),
-        (
-            challenge("https://auth.example.com/token?x=1", ["scope": "a:b:pull,push c:d:pull"]),
-            "https://auth.example.com/token?x=1&scope=a%3Ab%3Apull%2Cpush&scope=c%3Ad%3Apull"
-        ),
-        (challenge("https://auth.example.com/token"), "https://auth.example.com/token"),
-        (challenge("https://other.example.com/token"), nil), (challenge("http://auth.example.com/token"), nil),
-        (challenge("https://auth.example.com:444/token"), nil),
-        (challenge("https://auth.example.com@evil.example/"), nil),
-        (challenge("https://auth.example.com/'$(id)'"), nil), (challenge("https://auth.example.com/\"<b>"), nil),
-        (challenge("//auth.example.com/token"), nil), (challenge("https://auth.example.com/#"), nil),
-        (challenge("https://auth.example.com/", ["scope": String(repeating: "a", count: 2048)]), nil),
-        (AuthChallenge(scheme: "bearer"), nil),
-        (AuthChallenge(scheme: "basic", parameters: ["realm": "https://auth.example.com/"]), nil),
-    ])
-    func onlyATokenServerOfTheConfigurationIsAsked(_ challenge: AuthChallenge, _ url: String?) {
-        #expect(Self.rule.tokenURL(answering: [challenge]) == url)
-    }
-
-    @Test(arguments: [
-        (true, "/v2/library/redis/manifests/7", "library/redis:pull"), (false, "/v2/a/blobs/uploads/", "a:push"),
-        (true, "/hub/v2/a/b/tags/list", "a/b:pull"), (true, "/v2/a/manifests/blobs/sha256:1", "a/manifests:pull"),
-        (true, "/v2/", ""), (true, "/v2/_catalog", ""), (true, "/", ""), (true, "/v2/manifests/x", ""),
-    ])
-    func aPathNamesItsRepository(_ isRead: Bool, _ path: String, _ place: String) {
-        #expect(RegistryRule.place(isRead: isRead, path: path) == place)
-    }
+    private static let pullKey = "https://auth.example.com/token?repository:a/b:pull"
 
     // MARK: Sources
 
-    /// Has a token for each URL.
+    /// Has a token for each key.
     private final class Tokens: SubjectCredentialResolver {
         let name = "hub"
         let strategy = "registry"
         let grantKey = CredentialKey(digest: "01")
-        let field: String? = nil
+        let naming = TokenNaming.challenge(Rule())
         let asked = Mutex<[String]>([])
 
         func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
@@ -64,29 +43,29 @@ struct RegistryCredentialsTests {
             return .success(FixedCredentialSource(name: name, strategy: strategy, injection: injection))
         }
 
-        func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem> {
-            source(for: subject, client: nil).map { $0 }
+        func look(for subject: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem> {
+            source(for: subject, client: client).map { $0 }
         }
     }
 
     private static func source(
-        _ credentials: RegistryCredentials,
-        _ place: String = "a/b:pull",
+        _ credentials: ChallengeTokenCredentials,
+        _ request: String = "a/b:pull",
         client: String? = nil
-    ) throws -> RegistryCredentialSource {
-        try #require(credentials.source(for: place, client: client).get() as? RegistryCredentialSource)
+    ) throws -> ChallengeTokenSource {
+        try #require(credentials.source(for: request, client: client).get() as? ChallengeTokenSource)
     }
 
-    private static func sent(_ source: RegistryCredentialSource) -> Injection? {
+    private static func sent(_ source: ChallengeTokenSource) -> Injection? {
         guard case .ready(let credential) = source.current(at: now) else { return nil }
         return credential.injection
     }
 
-    private static let bearer = Injection.authorization(scheme: "Bearer", Secret(pullURL))
+    private static let bearer = Injection.authorization(scheme: "Bearer", Secret(pullKey))
 
     @Test func aRequestGoesWithoutATokenUntilOneIsAskedFor() throws {
         let tokens = Tokens()
-        let source = try Self.source(RegistryCredentials(tokens, Self.rule))
+        let source = try Self.source(ChallengeTokenCredentials(tokens, Self.rule))
         #expect(Self.sent(source) == Injection())
         #expect(tokens.asked.withLock { $0 } == [])
         #expect(source.answer([Self.pull], to: 0) == .answered)
@@ -94,17 +73,17 @@ struct RegistryCredentialsTests {
     }
 
     @Test func theTokenGoesWithLaterRequestsForTheSameRepositoryAtOnce() throws {
-        let credentials = RegistryCredentials(Tokens(), Self.rule)
+        let credentials = ChallengeTokenCredentials(Tokens(), Self.rule)
         #expect(try Self.source(credentials).answer([Self.pull], to: 0) == .answered)
         #expect(try Self.sent(Self.source(credentials)) == Self.bearer)
         #expect(try Self.sent(Self.source(credentials, "a/c:pull")) == Injection())
         #expect(try Self.sent(Self.source(credentials, "a/b:push")) == Injection())
         #expect(try Self.sent(Self.source(credentials, client: "ada")) == Injection())
-        #expect(try Self.sent(Self.source(RegistryCredentials(Tokens(), Self.rule))) == Injection())
+        #expect(try Self.sent(Self.source(ChallengeTokenCredentials(Tokens(), Self.rule))) == Injection())
     }
 
     @Test func theSameChallengeAgainRejectsTheToken() throws {
-        let source = try Self.source(RegistryCredentials(Tokens(), Self.rule))
+        let source = try Self.source(ChallengeTokenCredentials(Tokens(), Self.rule))
         #expect(source.answer([Self.pull], to: 0) == .answered)
         // A request that was sent before the first answer came.
         #expect(source.answer([Self.pull], to: 0) == .answered)
@@ -115,7 +94,7 @@ struct RegistryCredentialsTests {
 
     @Test func aChallengeOfAnotherHostChangesNothing() throws {
         let tokens = Tokens()
-        let source = try Self.source(RegistryCredentials(tokens, Self.rule))
+        let source = try Self.source(ChallengeTokenCredentials(tokens, Self.rule))
         #expect(source.answer([Self.challenge("https://evil.example/token")], to: 0) == .unanswered)
         #expect(Self.sent(source) == Injection())
         #expect(source.answer([Self.pull], to: 0) == .answered)
@@ -124,9 +103,19 @@ struct RegistryCredentialsTests {
     }
 
     @Test func thereIsABoundForRepositories() throws {
-        let credentials = RegistryCredentials(Tokens(), Self.rule)
+        let credentials = ChallengeTokenCredentials(Tokens(), Self.rule)
         let first = try Self.source(credentials)
         for number in 0..<300 { _ = try Self.source(credentials, "r\(number):pull") }
         #expect(try Self.source(credentials) !== first)
+    }
+
+    @Test func toLookFindsTheSourceOfTheSameClientAlone() throws {
+        let credentials = ChallengeTokenCredentials(Tokens(), Self.rule)
+        let sources = try ["ada", "ben", nil].map { try Self.source(credentials, client: $0) }
+        for (client, source) in zip(["ada", "ben", nil], sources) {
+            #expect(try credentials.look(for: "a/b:pull", client: client).get() === source)
+        }
+        #expect(try credentials.look(for: "a/b:pull", client: "eve").get() == nil)
+        #expect(try credentials.look(for: "a/c:pull", client: "ada").get() == nil)
     }
 }

@@ -1,4 +1,4 @@
-/// Where the request path takes credentials from when a field of the request says whose it is.
+/// Where the request path takes credentials from when each request says which token it goes with.
 ///
 /// Every call returns at once and may be made on an event loop.
 package protocol SubjectCredentialResolver: AnyObject, Sendable {
@@ -6,11 +6,10 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
     var name: String { get }
     var strategy: String { get }
 
-    /// What the tokens of all its subjects have in common: equal for two that get the same tokens.
+    /// What its tokens have in common: equal for two that get the same tokens.
     var grantKey: CredentialKey { get }
 
-    /// The name of the field, which is not forwarded; nil where the method and the path of a request say it.
-    var field: String? { get }
+    var naming: TokenNaming { get }
 
     /// - Parameters:
     ///   - subject: As the request names it, unchecked.
@@ -18,18 +17,18 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
     func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem>
 
     /// The source that there is; nil when no request has named this subject lately. It creates none and counts as no use.
-    func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem>
+    func look(for subject: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem>
 }
 
 extension SubjectCredentialResolver {
     package var missingSubject: GatewayProblem {
         GatewayProblem(
             .subjectRequired,
-            "\(field ?? "") is missing: it names the subject whose token the request goes with."
+            "\(naming.field ?? "") is missing: it names the subject whose token the request goes with."
         )
     }
 
     package var repeatedSubject: GatewayProblem {
-        GatewayProblem(.subjectRequired, "\(field ?? "") stands there more than once.")
+        GatewayProblem(.subjectRequired, "\(naming.field ?? "") stands there more than once.")
     }
 }

@@ -1,18 +1,20 @@
+import GatewayCore
+
 /// Which challenges of a registry are answered (token authentication of the distribution project), and with a token for what.
 ///
 /// `Bearer realm="https://auth.example/token",service="registry.example",scope="repository:library/redis:pull"` is answered with a
 /// token that `https://auth.example/token?service=registry.example&scope=repository%3Alibrary%2Fredis%3Apull` gives. That URL names the token.
-package struct RegistryRule: Hashable, Sendable {
+struct RegistryRule: Hashable {
     /// Longer URLs are not asked for.
-    package static let longest = 2048
+    static let longest = 2048
 
     /// `host` or `host:port` of the token servers. Nothing is sent to others, whatever an upstream says.
     private let realmHosts: [String]
 
-    package init(realmHosts: [String]) { self.realmHosts = realmHosts }
+    init(realmHosts: [String]) { self.realmHosts = realmHosts }
 
     /// The URL of the token that the challenges ask for; nil where none of them may be answered.
-    package func tokenURL(answering challenges: [AuthChallenge]) -> String? {
+    func tokenURL(answering challenges: [AuthChallenge]) -> String? {
         challenges.lazy.filter { $0.scheme == "bearer" }.compactMap(tokenURL).first
     }
 
@@ -29,7 +31,7 @@ package struct RegistryRule: Hashable, Sendable {
     }
 
     /// nil where it leads to another host, or would be sent in clear.
-    package func address(of tokenURL: String) -> AuthorityURL? {
+    func address(of tokenURL: String) -> AuthorityURL? {
         guard tokenURL.utf8.count <= Self.longest, tokenURL.utf8.allSatisfy(Self.isPlain),
             let url = try? AuthorityURL(tokenURL), allows(url.origin)
         else { return nil }
@@ -48,10 +50,11 @@ package struct RegistryRule: Hashable, Sendable {
         realmHosts.contains { Origin(scheme: origin.scheme, authority: $0) == origin }
     }
 
-    /// Those that name one repository and one kind of use, so that a registry asks for the same token.
+    /// The repository that a request is for, and whether it reads or writes there: a registry asks for the same token for both
+    /// the manifest and the layers of an image.
     ///
     /// - Returns: Empty where the path names no repository.
-    package static func place(isRead: Bool, path: String) -> String {
+    static func repositoryUse(method: String, path: String) -> String {
         let segments = path.split(separator: "/")
         guard let version = segments.firstIndex(of: "v2") else { return "" }
         let rest = segments[(version + 1)...]
@@ -59,6 +62,7 @@ package struct RegistryRule: Hashable, Sendable {
         else {
             return ""
         }
+        let isRead = method == "GET" || method == "HEAD"
         return "\(rest[..<resource].joined(separator: "/")):\(isRead ? "pull" : "push")"
     }
 
