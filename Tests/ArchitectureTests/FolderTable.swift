@@ -33,7 +33,7 @@ enum FolderTable {
             "Rejections": ["HTTP", "Text", "Time"],
             "Tracing": ["HTTP", "Text", "Time"],
         ],
-        ["Credentials": ["Addresses", "Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
+        ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
             "Audit": ["Config", "Connections", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
             "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],

@@ -28,7 +28,7 @@ struct RegistryGrant: BearerGrant {
             )
             return .impossible(TokenFailure(.terminal, problem: problem))
         }
-        return .request(TokenRequest(method: .get, url: url, fields: [account?.field].compactMap(\.self)))
+        return .request(TokenRequest(method: .get, url: url, fields: account?.fields ?? []))
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
