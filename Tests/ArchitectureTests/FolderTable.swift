@@ -29,11 +29,11 @@ enum FolderTable {
         [
             "HTTP1": ["Addresses", "HTTP", "Text"],
             "HTTP2": ["HTTP", "Text", "Time"],
-            "Presets": ["Addresses", "Config", "Secrets", "Time"],
+            "Presets": ["Addresses", "Config", "Secrets", "Text", "Time"],
             "Rejections": ["HTTP", "Text", "Time"],
             "Tracing": ["HTTP", "Text", "Time"],
         ],
-        ["Credentials": ["Addresses", "Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
+        ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
             "Audit": ["Config", "Connections", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
             "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],
