@@ -29,7 +29,7 @@ struct ClientTrustFilesTests {
     }
 
     private func certificates(_ path: String) throws -> [String] {
-        TrustBundle.certificates(in: try String(contentsOfFile: path, encoding: .utf8))
+        PEM.certificates(in: try String(contentsOfFile: path, encoding: .utf8))
     }
 
     @Test func withoutAnAuthorityThereIsNothingToTrust() throws {

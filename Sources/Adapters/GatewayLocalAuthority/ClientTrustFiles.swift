@@ -75,7 +75,7 @@ package struct ClientTrustFiles: Sendable {
 
     private func own() throws(LeafError) -> String? {
         guard let text = try text(of: ownPath) else { return nil }
-        return TrustBundle.certificates(in: text).isEmpty ? nil : text
+        return PEM.certificates(in: text).isEmpty ? nil : text
     }
 
     private func name(for earlier: [String]) -> String {
@@ -109,7 +109,7 @@ package struct ClientTrustFiles: Sendable {
         do throws(PrivateFile.Failure) {
             let known = try PrivateFile.readSecret(path, limit: Self.limit)
             if known == Array(text.utf8), FileIdentity(store) != nil { return }
-            let certificates = TrustBundle.certificates(in: text)
+            let certificates = PEM.certificates(in: text)
             try PrivateFile.replace(store, with: JavaTrustStore.bytes(of: certificates), mode: 0o400)
             try PrivateFile.replace(path, with: Array(text.utf8), mode: 0o400)
         } catch {

@@ -4,7 +4,8 @@ import ServiceLifecycle
 /// Carries out one attempt: asks the authority, or runs the program, step by step.
 struct AuthorityCall {
     enum Outcome {
-        case token(TokenSet, TokenReply, took: Duration)
+        /// - Parameter reply: nil for a token that the grant made itself.
+        case token(TokenSet, reply: TokenReply?, took: Duration)
         case parentRefused(TokenFailure, TokenReply, took: Duration)
         case failure(Failed)
     }
@@ -21,13 +22,42 @@ struct AuthorityCall {
 
     /// Takes every step of an attempt, all of them within one deadline.
     func perform(_ first: GrantStep, in begun: GrantAttempt) async -> Outcome {
-        var (attempt, step) = (begun, first)
+        switch first {
+        case .request(let request): return await ask(from: .request(request), in: begun)
+        case .run(let program): return await ask(from: .program(program), in: begun)
+        case .token(let token):
+            guard let live = live(token, at: begun.now.wall) else {
+                return Self.failed(.deadOnArrival(credential: context.name))
+            }
+            return .token(live, reply: nil, took: .zero)
+        case .impossible(let failure): return Self.failed(failure)
+        }
+    }
+
+    /// Of a step that asks nothing.
+    private static func failed(_ failure: TokenFailure) -> Outcome {
+        let code = failure.problem.cause?.code
+        return .failure(Failed(failure: failure, code: code, fate: RefreshTokenFate(), took: .zero))
+    }
+
+    private enum Question {
+        case request(TokenRequest)
+        case program(TokenProgram)
+
+        /// Whom it asks, as `Proxy-Status` names it; nil for a program.
+        var nextHop: String? { if case .request(let request) = self { request.nextHop } else { nil } }
+        /// See ``TokenRequest/secrets``.
+        var secrets: [Secret] { if case .request(let request) = self { request.secrets } else { [] } }
+    }
+
+    private func ask(from first: Question, in begun: GrantAttempt) async -> Outcome {
+        var (attempt, question) = (begun, first)
         var fate = RefreshTokenFate()
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
             let sendsRefreshToken = context.grant.sendsRefreshToken(in: attempt)
-            let answer = await answer(to: step, within: max(left, .milliseconds(1)))
+            let answer = await answer(to: question, within: max(left, .milliseconds(1)))
             attempt.now = context.clock.now()
             attempt.answers += 1
             let duration = attempt.now.monotonic - start
@@ -40,9 +70,9 @@ struct AuthorityCall {
                 let meaning = context.grant.interpret(reply, in: &attempt)
                 context.log(&attempt.remarks)
                 fate.take(reply, meaning, in: attempt, wasSent: sendsRefreshToken)
-                let hop = step.nextHop
+                let hop = question.nextHop
                 let named = { (failure: TokenFailure) in
-                    failure.naming(hop, context.said(reply, to: step.secrets, in: attempt))
+                    failure.naming(hop, context.said(reply, to: question.secrets, in: attempt))
                 }
                 let failed = { (failure: TokenFailure) in
                     let code = failure.problem.cause?.code
@@ -51,7 +81,7 @@ struct AuthorityCall {
                     )
                 }
                 switch meaning {
-                case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: step = .request(next)
+                case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: question = .request(next)
                 case .next: return failed(.endless(credential: context.name))
                 case .parentRefused(let failure): return .parentRefused(named(failure), reply, took: duration)
                 case .failure(let failure): return failed(failure)
@@ -59,7 +89,7 @@ struct AuthorityCall {
                     guard let live = live(token, at: attempt.now.wall) else {
                         return failed(.deadOnArrival(credential: context.name))
                     }
-                    return .token(live, reply, took: duration)
+                    return .token(live, reply: reply, took: duration)
                 }
             }
         }
@@ -78,9 +108,9 @@ struct AuthorityCall {
     }
 
     /// At shutdown no request waits any more: a call is given up, unless it spends a refresh token.
-    private func answer(to step: GrantStep, within deadline: Duration) async -> Result<TokenReply, NoAnswer> {
-        guard !context.grant.rotatesRefreshToken else { return await ask(step, deadline: deadline) }
-        return await cancelWhenGracefulShutdown { await ask(step, deadline: deadline) }
+    private func answer(to question: Question, within deadline: Duration) async -> Result<TokenReply, NoAnswer> {
+        guard !context.grant.rotatesRefreshToken else { return await ask(question, deadline: deadline) }
+        return await cancelWhenGracefulShutdown { await ask(question, deadline: deadline) }
     }
 
     private struct NoAnswer: Error {
@@ -89,8 +119,8 @@ struct AuthorityCall {
         let mayHaveBeenProcessed: Bool
     }
 
-    private func ask(_ step: GrantStep, deadline: Duration) async -> Result<TokenReply, NoAnswer> {
-        switch step {
+    private func ask(_ question: Question, deadline: Duration) async -> Result<TokenReply, NoAnswer> {
+        switch question {
         case .request(let request):
             return await context.endpoint.send(request, deadline: deadline).mapError { failure in
                 NoAnswer(
@@ -99,7 +129,7 @@ struct AuthorityCall {
                     mayHaveBeenProcessed: failure.mayHaveBeenProcessed
                 )
             }
-        case .run(let program):
+        case .program(let program):
             let deadline = min(deadline, program.timeout)
             let output = await context.programs.run(program, input: nil, deadline: deadline)
             return output.map { TokenReply(output: $0) }.mapError { failure in
@@ -109,11 +139,6 @@ struct AuthorityCall {
                     mayHaveBeenProcessed: false
                 )
             }
-        case .local:
-            return .success(.none)
-        case .impossible(let failure):
-            let code = failure.problem.cause?.code
-            return .failure(NoAnswer(explained: failure, code: code, mayHaveBeenProcessed: false))
         }
     }
 }

@@ -86,14 +86,7 @@ extension TokenTransportFailure.Reason {
     }
 }
 
-extension GrantStep {
-    /// Whom it asks, as `Proxy-Status` names it; nil where no authority is asked.
-    var nextHop: String? {
-        if case .request(let request) = self { request.nextHop } else { nil }
-    }
-}
-
 extension TokenRequest {
     /// As `Proxy-Status` names it.
-    fileprivate var nextHop: String { url.origin.authority }
+    var nextHop: String { url.origin.authority }
 }

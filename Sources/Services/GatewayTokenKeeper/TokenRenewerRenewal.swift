@@ -122,7 +122,7 @@ extension TokenRenewer {
         spent: Secret?,
         from parent: LiveToken?,
         _ call: TokenCall,
-        _ reply: TokenReply,
+        _ reply: TokenReply?,
         _ duration: Duration,
         _ waiters: Int
     ) async -> End {
@@ -138,7 +138,7 @@ extension TokenRenewer {
         context.callLimit?.passwordWorked()
         await save()
         event.demand = call.demand
-        event.httpStatus = reply.httpStatus
+        event.httpStatus = reply?.httpStatus
         event.expiresAt = token.expiresAt
         event.duration = duration
         event.waiters = waiters

@@ -66,16 +66,16 @@ struct ProxyOfferTests {
             ["# a comment\n" + pem("AAAA"), pem("BBBB") + pem("AA\r\nAA")],
             own: pem("OOOO")
         )
-        #expect(TrustBundle.certificates(in: bundle) == ["AAAA", "BBBB", "OOOO"])
+        #expect(PEM.certificates(in: bundle) == ["AAAA", "BBBB", "OOOO"])
         let renewed = TrustBundle.renewed(bundle, own: pem("PPPP"))
-        #expect(renewed.map(TrustBundle.certificates) == ["AAAA", "BBBB", "PPPP"])
+        #expect(renewed.map(PEM.certificates) == ["AAAA", "BBBB", "PPPP"])
         // A program within a program: ours of before is not kept.
         #expect(
-            TrustBundle.certificates(in: TrustBundle.merged([bundle], own: pem("PPPP"))) == ["AAAA", "BBBB", "PPPP"]
+            PEM.certificates(in: TrustBundle.merged([bundle], own: pem("PPPP"))) == ["AAAA", "BBBB", "PPPP"]
         )
         #expect(TrustBundle.renewed(pem("AAAA"), own: "") == nil)
         let long = String(repeating: "A", count: 130)
         #expect(TrustBundle.merged([pem(long)], own: "").split(separator: "\n").map(\.count).max() ?? 0 <= 64)
-        #expect(TrustBundle.certificates(in: TrustBundle.merged([pem(long)], own: "")) == [long])
+        #expect(PEM.certificates(in: TrustBundle.merged([pem(long)], own: "")) == [long])
     }
 }

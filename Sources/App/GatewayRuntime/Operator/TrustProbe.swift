@@ -47,7 +47,7 @@ struct TrustProbe: Sendable {
 
     private static func count(_ roots: [AuthorityRoots.Root], inPEM path: String) -> Int? {
         guard let bytes = try? BoundedFile.read(path, limit: limit).bytes else { return nil }
-        let known = Set(TrustBundle.certificates(in: String(decoding: bytes, as: UTF8.self)))
+        let known = Set(PEM.certificates(in: String(decoding: bytes, as: UTF8.self)))
         return roots.count { known.contains(Base64.encode($0.der)) }
     }
 

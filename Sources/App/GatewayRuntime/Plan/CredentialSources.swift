@@ -53,8 +53,7 @@ struct CredentialSources: Sendable {
         var known: [CredentialKey: Int] = [:]
         for (index, credential) in credentials.enumerated() {
             switch credential.strategy.behavior {
-            case .none:
-                add(nil, keeper: nil)
+            case .none: add(nil, keeper: nil)
             case .fixed(let injection):
                 let kept = previous?.fixed.first { $0.name == credential.name && $0.injection == injection }
                 let source = kept?.source ?? Self.fixed(credential, injection, parts)
@@ -75,12 +74,8 @@ struct CredentialSources: Sendable {
                 // What shares a token shares its lock.
                 if let keeper, parts.locks.contains(credential.name) { keepers[keeper].lock() }
                 add(keeper.map { keepers[$0] }, keeper: keeper)
-            case .tokenPerSubject(let grants):
-                add(nil, keeper: nil)
-                add(credential, grants, at: index, parts, previous)
-            case .tokenPerChallenge(let grants):
-                add(nil, keeper: nil)
-                add(credential, grants, at: index, parts, previous)
+            case .tokenPerSubject(let grants): add(credential, grants, at: index, parts, previous)
+            case .tokenPerChallenge(let grants): add(credential, grants, at: index, parts, previous)
             }
         }
     }
@@ -139,6 +134,7 @@ struct CredentialSources: Sendable {
         _ parts: Parts,
         _ previous: CredentialSources?
     ) {
+        add(nil, keeper: nil)
         let definition = Definition(
             key: parts.key.credentialKey(for: grants.identity),
             name: credential.name,

@@ -44,17 +44,12 @@ package struct GrantAttempt: Sendable {
     }
 }
 
-extension GrantStep {
-    /// See ``TokenRequest/secrets``.
-    package var secrets: [Secret] { if case .request(let request) = self { request.secrets } else { [] } }
-}
-
 package enum GrantStep: Sendable {
     case request(TokenRequest)
     /// What the program prints is interpreted as a ``TokenReply`` without a status.
     case run(TokenProgram)
-    /// Nobody is asked. The grant makes the token itself, when ``TokenGrant/interpret(_:in:)`` gets an empty reply.
-    case local
+    /// The grant has made the token itself: no authority is asked, and there is no answer to interpret.
+    case token(TokenSet)
     /// There is nothing to ask for: a person must act, or the token is past its end.
     case impossible(TokenFailure)
 }

@@ -2,7 +2,7 @@ import FoundationEssentials
 
 /// Certificates as a trust store of Java: PKCS#12 (RFC 7292) without encryption, which Java reads without a password.
 package enum JavaTrustStore {
-    /// - Parameter certificates: In base64, as ``TrustBundle/certificates(in:)`` gives them.
+    /// - Parameter certificates: In base64, as ``PEM/certificates(in:)`` gives them.
     package static func bytes(of certificates: [String]) -> [UInt8] {
         let bags = certificates.compactMap { Data(base64Encoded: $0) }.enumerated()
             .map { bag(Array($0.element), alias: "authgateway-\($0.offset)") }

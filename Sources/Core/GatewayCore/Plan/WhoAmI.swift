@@ -54,6 +54,11 @@ package enum WhoAmIAnswer: Equatable, Sendable {
         }
     }
 
+    /// Without its full stop: the caller ends the sentence.
+    private static func part(of reason: String) -> Substring {
+        (reason.last == "." ? reason.dropLast() : reason[...]).prefix(longestReason)
+    }
+
     package var isGood: Bool { if case .known = self { true } else { false } }
 
     /// For people, without the name of the route. The name in it is not escaped.
@@ -64,7 +69,7 @@ package enum WhoAmIAnswer: Equatable, Sendable {
         case .known(nil): "\(asked): the service takes the credential"
         case .refused(let status): "\(asked): the service refuses the credential (\(status))"
         case .unclear(let status): "\(asked): the service answers \(status), which says nothing about the credential"
-        case .failed(let reason): "\(asked): \(reason.prefix(Self.longestReason))"
+        case .failed(let reason): "\(asked): \(Self.part(of: reason))"
         }
     }
 }

@@ -93,7 +93,7 @@ extension TokenRequest {
 
 /// What came back, whatever its status.
 package struct TokenReply: Hashable, Sendable {
-    /// 0 when no authority answered.
+    /// 0 for what a program printed.
     package let status: Int
     /// In order of arrival; names as received.
     package let fields: [Field]
@@ -121,10 +121,7 @@ package struct TokenReply: Hashable, Sendable {
     /// What a program printed.
     package init(output: [UInt8]) { self.init(status: 0, body: output) }
 
-    /// Stands for an answer where nobody is asked.
-    package static let none = TokenReply(status: 0)
-
-    /// nil when no authority answered.
+    /// nil for what a program printed.
     package var httpStatus: Int? { status == 0 ? nil : status }
 
     package func field(_ name: String) -> String? {

@@ -106,16 +106,11 @@ struct DelegatedGrant: TokenGrant {
     }
 
     private func transient(_ reply: TokenReply, at now: Moment) -> TokenFailure {
-        let wait = reply.retryAfter(at: now)
-        return TokenFailure(
-            .transient(retryAfter: wait),
-            problem: GatewayProblem(
-                .tokenTemporarilyUnavailable,
-                "The token server at \(request.host) gives no token at the moment (status \(reply.status)); the gateway"
-                    + " tries again.",
-                cause: cause(of: reply),
-                retryAfter: wait
-            )
+        .transient(
+            authority: "The token server at \(request.host)",
+            status: reply.status,
+            code: cause(of: reply).code,
+            wait: reply.retryAfter(at: now)
         )
     }
 

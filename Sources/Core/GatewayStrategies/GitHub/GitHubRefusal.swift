@@ -15,15 +15,9 @@ struct GitHubRefusal {
     }
 
     func failure(after advice: String) -> TokenFailure {
+        guard !isTransient else { return .transient(authority: "GitHub", status: status, wait: wait) }
         let cause = GatewayProblem.Cause(httpStatus: status)
-        guard isTransient else {
-            let detail = "GitHub refused the request for a token (status \(status)): \(advice)"
-            return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
-        }
-        let detail = "GitHub gives no token at the moment (status \(status)); the gateway tries again."
-        return TokenFailure(
-            .transient(retryAfter: wait),
-            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail, cause: cause, retryAfter: wait)
-        )
+        let detail = "GitHub refused the request for a token (status \(status)): \(advice)"
+        return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
     }
 }

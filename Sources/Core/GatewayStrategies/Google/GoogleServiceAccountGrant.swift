@@ -43,7 +43,9 @@ struct GoogleServiceAccountGrant: BearerGrant {
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        if case .selfSigned = purpose { return .local }
+        if case .selfSigned = purpose {
+            return .signed { () throws(TokenFailure) in try signed(at: attempt.now.wall) }
+        }
         return GrantStep { () throws(TokenFailure) in
             let form = [
                 TokenRequest.Parameter("grant_type", Self.grantType),
@@ -73,7 +75,6 @@ struct GoogleServiceAccountGrant: BearerGrant {
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        if case .selfSigned = purpose { return signed(at: attempt.now.wall) }
         let errors = Self.errors
         if let repair = AssertionRepair.grant.answer(to: reply, in: attempt, from: errors.authority, sign: firstStep) {
             return repair
@@ -82,13 +83,9 @@ struct GoogleServiceAccountGrant: BearerGrant {
         return GrantAnswer(identityToken(in: reply, at: attempt.now.wall))
     }
 
-    private func signed(at now: UnixTime) -> GrantAnswer {
-        do throws(TokenFailure) {
-            let token = try file.signer.sign(claims(at: now))
-            return .token(TokenSet(access: token, obtainedAt: now, expiresAt: now + Self.selfSignedLifetime))
-        } catch {
-            return .failure(error)
-        }
+    private func signed(at now: UnixTime) throws(TokenFailure) -> TokenSet {
+        let token = try file.signer.sign(claims(at: now))
+        return TokenSet(access: token, obtainedAt: now, expiresAt: now + Self.selfSignedLifetime)
     }
 
     private func identityToken(in reply: TokenReply, at now: UnixTime) -> Result<TokenSet, TokenFailure> {

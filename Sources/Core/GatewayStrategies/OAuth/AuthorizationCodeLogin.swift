@@ -50,7 +50,7 @@ struct AuthorizationCodeLogin: LoginFlow {
         switch exchange(code, of: attempt, at: now) {
         case .request(let request): return .exchange(request)
         case .impossible(let failure): return .refused(failure.problem, reason: "not_asked")
-        case .run, .local:
+        case .run, .token:
             let detail = "Only the authority exchanges a code."
             return .refused(GatewayProblem(.internalError, detail), reason: "not_asked")
         }

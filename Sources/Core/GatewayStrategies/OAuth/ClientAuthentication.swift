@@ -156,7 +156,7 @@ struct ClientAuthentication: Sendable {
             form.append(TokenRequest.Parameter("client_id", clientID))
             form.append(TokenRequest.Parameter("client_secret", secret))
         case .basic(let secret, let encoding):
-            request.fields.append(authorization(secret, encoding))
+            request.fields += authorization(secret, encoding).fields
         case .assertion(let assertion):
             form.append(TokenRequest.Parameter("client_id", clientID))
             form += try assertion.parameters(in: attempt)
@@ -194,14 +194,13 @@ struct ClientAuthentication: Sendable {
         }
     }
 
-    private func authorization(_ secret: Secret, _ encoding: Encoding) -> Injection.Field {
-        let value = secret.withValue { secret in
-            switch encoding {
-            case .form: Base64.encode("\(FormEncoding.encode(clientID)):\(FormEncoding.encode(secret))".utf8)
-            case .none: Base64.encode("\(clientID):\(secret)".utf8)
-            }
+    private func authorization(_ secret: Secret, _ encoding: Encoding) -> Injection {
+        switch encoding {
+        case .form:
+            let encoded = secret.withValue { Secret(FormEncoding.encode($0)) }
+            return .basic(username: FormEncoding.encode(clientID), password: encoded)
+        case .none: return .basic(username: clientID, password: secret)
         }
-        return Injection.Field(name: "Authorization", value: Secret("Basic \(value)"))
     }
 
     func addInputs(to identity: inout GrantIdentity) {

@@ -33,7 +33,7 @@ struct DeviceLogin: DeviceLoginFlow {
         switch client.step(form, at: url, in: GrantAttempt(holding: nil, at: now, nonce: nonce)) {
         case .request(let request): .success(request)
         case .impossible(let failure): .failure(failure.problem)
-        case .run, .local:
+        case .run, .token:
             .failure(GatewayProblem(.internalError, "Only an authority gives a code for another device."))
         }
     }

@@ -83,15 +83,8 @@ struct OAuthErrors: Sendable {
         let code = OAuthErrorCode.allowListed(RefreshError.code(in: reply))
         let cause = GatewayProblem.Cause(code: code, httpStatus: reply.status)
         if error == .transient {
-            return TokenFailure(
-                .transient(retryAfter: reply.retryAfter(at: now)),
-                problem: GatewayProblem(
-                    .tokenTemporarilyUnavailable,
-                    "\(authority) gives no token at the moment (status \(reply.status)); the gateway tries again.",
-                    cause: cause,
-                    retryAfter: reply.retryAfter(at: now)
-                )
-            )
+            let wait = reply.retryAfter(at: now)
+            return .transient(authority: authority, status: reply.status, code: code, wait: wait)
         }
         let detail = detail(
             status: reply.status,

@@ -215,17 +215,11 @@ struct RecipeGrant: TokenGrant {
     // MARK: Failures
 
     private func transient(_ reply: TokenReply, _ step: RecipeStep, at now: Moment) -> TokenFailure {
-        let wait = reply.retryAfter(at: now)
-        let detail =
-            "\(step.request.host) gives no token at the moment (status \(reply.status)); the gateway tries again."
-        return TokenFailure(
-            .transient(retryAfter: wait),
-            problem: GatewayProblem(
-                .tokenTemporarilyUnavailable,
-                detail,
-                cause: cause(of: reply),
-                retryAfter: wait
-            )
+        .transient(
+            authority: step.request.host,
+            status: reply.status,
+            code: cause(of: reply).code,
+            wait: reply.retryAfter(at: now)
         )
     }
 

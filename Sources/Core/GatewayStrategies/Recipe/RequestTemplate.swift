@@ -90,7 +90,7 @@ struct RequestTemplate: Hashable, Sendable {
         defer { own.refuseUnknownKeys() }
         for key in ["username", "password"] where !own.has(key) { own.missing(key) }
         let (username, password) = (scope.template("username", in: own), scope.template("password", in: own))
-        if username?.shown.contains(":") == true { own.error("username", "must not contain \":\" (RFC 7617)") }
+        if username?.shown.contains(":") == true { own.error("username", ConfigFields.colonInUsername) }
         guard let username, let password else { return [] }
         return [username, password]
     }
@@ -160,8 +160,7 @@ struct RequestTemplate: Hashable, Sendable {
         }
         if basic.count == 2 {
             let (username, password) = (try basic[0].filled(from: values), try basic[1].filled(from: values))
-            let pair = username.withValue { name in password.withValue { Base64.encode("\(name):\($0)".utf8) } }
-            fields.append(Injection.Field(name: "Authorization", value: Secret("Basic \(pair)")))
+            fields += username.withValue { Injection.basic(username: $0, password: password) }.fields
         }
         return TokenRequest(method: method, url: url, fields: fields, body: try filledBody(values))
     }

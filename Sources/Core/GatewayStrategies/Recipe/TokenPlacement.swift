@@ -70,12 +70,7 @@ struct TokenPlacement: Hashable, Sendable {
             if let scheme, !FieldSyntax.isToken(scheme) { fields.error("scheme", "not an authentication scheme") }
             return fields.fieldName("header").map { .header($0, scheme: scheme) }
         case "query": return fields.string("query").map { .query($0) }
-        case "basic":
-            guard let username = fields.string("basic") else { return nil }
-            if username.contains(":") {
-                fields.error("basic", "must not contain \":\", which ends the user name (RFC 7617)")
-            }
-            return .basic(username: username)
+        case "basic": return fields.basicUsername("basic").map { .basic(username: $0) }
         case "path": return PathPlacement("path", in: fields, scope: scope).map { .path($0) }
         default:
             guard let name = fields.string("cookie") else { return nil }
@@ -149,8 +144,7 @@ struct TokenPlacement: Hashable, Sendable {
                 let written = scheme.map { scheme in value.withValue { Secret("\(scheme) \($0)") } } ?? value
                 injection.fields.append(Injection.Field(name: name, value: written))
             case .basic(let username):
-                let password = value.withValue { Secret(Base64.encode("\(username):\($0)".utf8)) }
-                injection.fields += Injection.authorization(scheme: "Basic", password).fields
+                injection.fields += Injection.basic(username: username, password: value).fields
             case .query(let name): injection.query = Injection.QueryParameter(name: name, value: value)
             case .path(let path): injection.path = path.injected(values(of: token))
             case .cookie(let name): value.withValue { cookies.append("\(name)=\($0)") }

@@ -28,7 +28,7 @@ struct RegistryGrant: BearerGrant {
             )
             return .impossible(TokenFailure(.terminal, problem: problem))
         }
-        return .request(TokenRequest(method: .get, url: url, fields: [account?.field].compactMap(\.self)))
+        return .request(TokenRequest(method: .get, url: url, fields: account?.fields ?? []))
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
@@ -56,13 +56,7 @@ struct RegistryGrant: BearerGrant {
     private func failure(_ error: RefreshError, _ reply: TokenReply, at now: Moment) -> TokenFailure {
         let cause = GatewayProblem.Cause(httpStatus: reply.status)
         guard error != .transient else {
-            let wait = reply.retryAfter(at: now)
-            let detail =
-                "\(Self.authority) gives no token at the moment (status \(reply.status)); the gateway tries again."
-            return TokenFailure(
-                .transient(retryAfter: wait),
-                problem: GatewayProblem(.tokenTemporarilyUnavailable, detail, cause: cause, retryAfter: wait)
-            )
+            return .transient(authority: Self.authority, status: reply.status, wait: reply.retryAfter(at: now))
         }
         let advice =
             switch reply.status {

@@ -44,22 +44,14 @@ struct RegistryAccount: Hashable {
             if !given.isEmpty { fields.error("username and password belong together; one of them is missing") }
             return nil
         }
-        let username = fields.requiredString("username")
+        let username = fields.basicUsername("username", isRequired: true)
         let password = fields.requiredSecret("password")
-        if let username, username.contains(":") {
-            fields.node("username").map(fields.context.hide)
-            fields.error("username", "must not contain \":\", which ends the user name (RFC 7617)")
-            return nil
-        }
         guard let username, let password else { return nil }
         self.username = username
         self.password = password
     }
 
-    var field: Injection.Field? {
-        let encoded = password.withValue { Base64.encode("\(username):\($0)".utf8) }
-        return Injection.authorization(scheme: "Basic", Secret(encoded)).fields.first
-    }
+    var fields: [Injection.Field] { Injection.basic(username: username, password: password).fields }
 }
 
 /// The tokens of a registry, each named by the URL that gives it.

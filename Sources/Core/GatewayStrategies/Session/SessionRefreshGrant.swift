@@ -131,16 +131,7 @@ struct SessionRefreshGrant: TokenGrant {
     }
 
     private func transient(_ reply: TokenReply, at now: Moment) -> TokenFailure {
-        let wait = reply.retryAfter(at: now)
-        return TokenFailure(
-            .transient(retryAfter: wait),
-            problem: GatewayProblem(
-                .tokenTemporarilyUnavailable,
-                "The authorizer gives no token at the moment (status \(reply.status)); the gateway tries again.",
-                cause: GatewayProblem.Cause(httpStatus: reply.status),
-                retryAfter: wait
-            )
-        )
+        .transient(authority: "The authorizer", status: reply.status, wait: reply.retryAfter(at: now))
     }
 
     private func pair(

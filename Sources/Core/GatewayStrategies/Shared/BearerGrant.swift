@@ -12,6 +12,15 @@ extension BearerGrant {
 
 extension GrantStep {
     /// A request, or why there is none.
+    /// A token that the grant signs itself.
+    static func signed(_ token: () throws(TokenFailure) -> TokenSet) -> GrantStep {
+        do throws(TokenFailure) {
+            return .token(try token())
+        } catch {
+            return .impossible(error)
+        }
+    }
+
     init(_ request: () throws(TokenFailure) -> TokenRequest) {
         do throws(TokenFailure) {
             self = .request(try request())

@@ -15,6 +15,20 @@ extension ConfigFields {
         return token
     }
 
+    static let colonInUsername = "must not contain \":\", which ends the user name (RFC 7617)"
+
+    /// The user name of `Basic` credentials.
+    func basicUsername(_ key: String, isRequired: Bool = false) -> String? {
+        guard let username = isRequired ? requiredString(key) : string(key) else { return nil }
+        guard !username.contains(":") else {
+            // The password stands there, too, most likely.
+            node(key).map(context.hide)
+            error(key, Self.colonInUsername)
+            return nil
+        }
+        return username
+    }
+
     /// Where a mapping with a secret is expected, anything else may be the secret itself.
     func hideUnlessMapping(_ key: String) {
         guard let node = node(key) else { return }

@@ -47,7 +47,7 @@ struct AssertionRepair {
         switch sign(attempt) {
         case .request(let request): return .next(request)
         case .impossible(let failure): return .failure(failure)
-        case .run, .local: return nil
+        case .run, .token: return nil
         }
     }
 

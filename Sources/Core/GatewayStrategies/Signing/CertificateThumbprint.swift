@@ -3,17 +3,10 @@ import GatewayCore
 
 /// What `x5t#S256` holds (RFC 7515 §4.1.8).
 enum CertificateThumbprint {
-    private static let begin = "-----BEGIN CERTIFICATE-----"
-    private static let end = "-----END CERTIFICATE-----"
-
     /// The SHA-256 digest of the first certificate in DER, in base64url; nil when there is none.
     static func sha256(ofFirstIn pem: String) -> String? {
-        guard let start = pem.firstRange(of: begin)?.upperBound,
-            let stop = pem[start...].firstRange(of: end)?.lowerBound
-        else { return nil }
-        let text = pem[start..<stop].filter { !$0.isWhitespace }
-        let der = Base64.decodeURL(text.replacing("+", with: "-").replacing("/", with: "_"))
-        return der.map { Base64.encodeURL(SHA256.hash(data: $0)) }
+        guard let der = PEM.certificates(in: pem).first.flatMap({ Base64.decode($0) }) else { return nil }
+        return Base64.encodeURL(SHA256.hash(data: der))
     }
 }
 

@@ -60,22 +60,24 @@ private struct JWTGrant: TokenGrant {
     }
 
     func seed(at now: Moment) -> TokenSet? { nil }
-    func firstStep(of attempt: GrantAttempt) -> GrantStep { .local }
     func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }
 
-    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        let now = attempt.now.wall
-        do throws(TokenFailure) {
+    func firstStep(of attempt: GrantAttempt) -> GrantStep {
+        .signed { () throws(TokenFailure) in
+            let now = attempt.now.wall
             let token = TokenSet(
                 access: try signer.sign(claims.all(in: attempt)),
                 obtainedAt: now,
                 expiresAt: claims.end(from: now)
             )
-            guard let obstacle = placement.obstacle(to: token) else { return .token(token) }
+            guard let obstacle = placement.obstacle(to: token) else { return token }
             let detail = "The signed token cannot be applied: \(obstacle)."
-            return .failure(TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail)))
-        } catch {
-            return .failure(error)
+            throw TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
         }
+    }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let detail = "The gateway signs this token itself and asks no authority."
+        return .failure(TokenFailure(.terminal, problem: GatewayProblem(.internalError, detail)))
     }
 }

@@ -21,7 +21,7 @@ enum SigningKey {
         -> PrivateKeyDER
     {
         let pem = text.withValue { Secret(unescaped($0)) }
-        let label = pem.withValue { Self.label($0) }
+        let label = pem.withValue { PEM.label(of: $0) }
         guard let label else {
             throw Refusal(message: "is not a private key in PEM (\"-----BEGIN … PRIVATE KEY-----\")")
         }
@@ -43,18 +43,6 @@ enum SigningKey {
     /// A key in an environment variable often has `\n` where its line breaks were.
     private static func unescaped(_ text: String) -> String {
         text.contains("\n") ? text : text.replacing("\\n", with: "\n")
-    }
-
-    /// What stands behind `BEGIN`, made of capitals and spaces only: it is shown to people.
-    private static func label(_ pem: String) -> String? {
-        guard let begin = pem.firstRange(of: "-----BEGIN ") else { return nil }
-        let rest = pem[begin.upperBound...].prefix(40)
-        guard let end = rest.firstRange(of: "-----") else { return nil }
-        let label = rest[..<end.lowerBound]
-        guard label.utf8.allSatisfy({ (0x41...0x5A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x20 }) else {
-            return nil
-        }
-        return String(label)
     }
 }
 

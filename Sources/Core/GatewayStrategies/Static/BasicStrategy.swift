@@ -24,12 +24,7 @@ struct BasicStrategy: AuthStrategy {
         if realm != nil, mode == .preemptive {
             fields.error("realm", "is for \"mode: challenge\": without it nobody names a realm")
         }
-        let username = fields.requiredString("username")
-        if let username, username.contains(":") {
-            // The password, most likely.
-            fields.node("username").map(fields.context.hide)
-            fields.error("username", "must not contain \":\", which ends the user name (RFC 7617)")
-        }
+        let username = fields.basicUsername("username", isRequired: true)
         let password = Self.password(in: fields)
         guard let username, let password, fields.context.errorCount == errors else { return nil }
         self.username = username
@@ -54,8 +49,5 @@ struct BasicStrategy: AuthStrategy {
 
     var field: Injection.Field? { injection.fields.first }
 
-    private var injection: Injection {
-        let encoded = password.withValue { Base64.encode("\(username):\($0)".utf8) }
-        return .authorization(scheme: "Basic", Secret(encoded))
-    }
+    private var injection: Injection { .basic(username: username, password: password) }
 }

@@ -40,7 +40,7 @@ package struct TokenGrantConformance: Sendable {
         try injectsTheAccessTokenAlone()
         guard grant.isRenewable else { return try asksForAPerson() }
         if case .run(let program) = grant.firstStep(holding: token, at: now) { return try runsAProgram(program) }
-        if case .local = grant.firstStep(holding: token, at: now) { return try takesTheTokenFromTheAnswer() }
+        if case .token(let made) = grant.firstStep(holding: token, at: now) { return try makes(made) }
         try describesTheSameRequestEveryTime()
         try keepsSecretsOutOfTheURL()
         try listsWhereItAsks()
@@ -158,6 +158,12 @@ package struct TokenGrantConformance: Sendable {
         for input in [token.access, token.refreshToken].compactMap({ $0 }) {
             try promise(!input.withValue { url.contains($0) }, "no token stands in the URL of a token request")
         }
+    }
+
+    private func makes(_ fresh: TokenSet) throws {
+        try promise(!fresh.access.isEmpty && fresh.access != token.access, "the grant makes a token")
+        try promise(fresh.obtainedAt == now.wall, "the token is dated when it was made")
+        if let expiresAt = fresh.expiresAt { try promise(expiresAt > now.wall, "a fresh token has not expired") }
     }
 
     private func takesTheTokenFromTheAnswer() throws {
