@@ -29,7 +29,7 @@ enum FolderTable {
         [
             "HTTP1": ["Addresses", "HTTP", "Text"],
             "HTTP2": ["HTTP", "Text", "Time"],
-            "Presets": ["Addresses", "Config", "Secrets", "Time"],
+            "Presets": ["Addresses", "Config", "Secrets", "Text", "Time"],
             "Rejections": ["HTTP", "Text", "Time"],
             "Tracing": ["HTTP", "Text", "Time"],
         ],

@@ -148,7 +148,7 @@ package struct LoginOperation: Sendable {
             throw CommandFailure(.failed, LogText.clean(progress.problem ?? "the login has no end yet"))
         }
         let end = token.remainingSeconds.map { "; the token ends in \(ConfigUnits.countdown($0))" } ?? ""
-        let renewal = token.renewsAt == nil ? "" : ", and is renewed before that"
+        let renewal = token.renewsAt == nil || !token.isServed ? "" : ", and is renewed before that"
         return "Logged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
     }
 }

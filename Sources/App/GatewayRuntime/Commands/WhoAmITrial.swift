@@ -20,9 +20,11 @@ struct WhoAmITrial: Sendable {
 
     /// Those that are asked, and what.
     private let questions: [(route: RoutePlan, whoami: WhoAmI)]
+    private let credentials: [CredentialPlan]
 
     /// - Parameter credentials: Indices into ``Plan/credentials``: only routes with one of these are asked.
     init(_ plan: Plan, credentials: Set<Int>) {
+        self.credentials = plan.credentials
         questions = plan.routes.compactMap { route in
             guard let whoami = route.whoami, let credential = route.credential, credentials.contains(credential) else {
                 return nil
@@ -70,7 +72,10 @@ struct WhoAmITrial: Sendable {
         _ token: Secret
     ) async -> Answer {
         let request = request(route, whoami, to: endpoint, token: token)
-        let answer = await Deadline.value(within: Self.limit) { await Self.answer(to: whoami, client, request) }
+        let secrets = route.credential.map { credentials[$0].injectedSecrets } ?? []
+        let answer = await Deadline.value(within: Self.limit) {
+            await Self.answer(to: whoami, client, request, hiding: secrets)
+        }
         let overdue = WhoAmIAnswer.failed("no answer within \(ConfigUnits.text(Self.limit))")
         return Answer(route: route.name, request: whoami, answer: answer ?? overdue)
     }
@@ -94,20 +99,23 @@ struct WhoAmITrial: Sendable {
     private static func answer(
         to whoami: WhoAmI,
         _ client: HTTPClient,
-        _ request: HTTPClientRequest
+        _ request: HTTPClientRequest,
+        hiding secrets: [Secret]
     ) async -> WhoAmIAnswer {
         do {
             let response = try await client.execute(request, timeout: .nanoseconds(limit.wholeNanoseconds))
             let body = try? await response.body.collect(upTo: answerLimit)
             let json = body.flatMap { JSONValue(Array($0.readableBytesView)) }
             let isProblem = response.headers.first(name: "Content-Type")?.hasPrefix(ProblemDocument.mediaType) ?? false
-            // What the gateway says itself has a code.
-            if isProblem, case .object(let members)? = json, case .string? = members["code"],
+            // What the gateway says itself has a code, and did not come from an upstream (RFC 9209 section 2.1.5, RFC 9110 section 7.6.3).
+            let proxyStatus = response.headers["Proxy-Status"].joined(separator: ", ")
+            let isForwarded = proxyStatus.contains("received-status") || response.headers.contains(name: "Via")
+            if isProblem, !isForwarded, case .object(let members)? = json, case .string? = members["code"],
                 case .string(let detail)? = members["detail"]
             {
                 return .failed(detail)
             }
-            return WhoAmIAnswer(status: Int(response.status.code), body: json, to: whoami)
+            return WhoAmIAnswer(status: Int(response.status.code), body: json, to: whoami, hiding: secrets)
         } catch {
             return .failed("the gateway does not answer")
         }
@@ -115,6 +123,12 @@ struct WhoAmITrial: Sendable {
 }
 
 extension CredentialPlan {
+    /// As far as the configuration holds them; a token that was fetched is told by its form.
+    fileprivate var injectedSecrets: [Secret] {
+        guard case .fixed(let injection) = strategy.behavior else { return [] }
+        return injection.fields.map(\.value) + [injection.query?.value, injection.path?.value].compactMap(\.self)
+    }
+
     /// Another gateway can use it for a moment without spending what renews it.
     var canBeUsedElsewhere: Bool {
         switch strategy.behavior {

@@ -82,7 +82,9 @@ struct AdminClient: Sendable {
     }
 
     /// Whether something did answer at the admin address.
-    func isAnswered(_ failure: CommandFailure) -> Bool { failure.description == notOurs.description }
+    func isAnswered(_ failure: CommandFailure) -> Bool {
+        [notOurs.description, foreign(.unreachable).description].contains(failure.description)
+    }
 
     /// A refused reload is an answer, too.
     func reload() async throws(CommandFailure) -> ReloadReport {
@@ -142,10 +144,7 @@ struct AdminClient: Sendable {
         let token = isHeld ? AdminToken.read(in: stateDirectory) : nil
         let answer = try await send(method, path, token: token, body: token == nil ? nil : body)
         guard answer.status == 401 else { return answer }
-        guard isHeld else {
-            let advice = "run this with the configuration of the gateway that does"
-            throw CommandFailure(.failed, "what answers at \(place) does not use \(stateDirectory); \(advice)")
-        }
+        guard isHeld else { throw foreign(.failed) }
         let file = AdminToken.path(in: stateDirectory)
         let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
         throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
@@ -172,6 +171,8 @@ struct AdminClient: Sendable {
     /// The token is sent only where it is asked for (`listeners.admin.require_token`).
     private func look(_ path: String) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         let answer = try await send("GET", path, token: nil)
+        // Each gateway has the same admin address unless its configuration names another.
+        guard StateDirectory.isHeld(stateDirectory) else { throw foreign(.unreachable) }
         return answer.status == 401 ? try await sendAuthorized("GET", path) : answer
     }
 
@@ -247,6 +248,12 @@ struct AdminClient: Sendable {
         } catch {
             throw notOurs
         }
+    }
+
+    /// No gateway runs with this configuration.
+    private func foreign(_ status: ExitStatus) -> CommandFailure {
+        let advice = "run this with the configuration of the gateway that does"
+        return CommandFailure(status, "what answers at \(place) does not use \(stateDirectory); \(advice)")
     }
 
     private var notOurs: CommandFailure {

@@ -30,25 +30,33 @@ package enum WhoAmIAnswer: Equatable, Sendable {
     /// No answer of the service came.
     case failed(String)
 
-    private static let longestName = 200
+    private static let longestName = 100
+    private static let longestReason = 200
 
-    /// - Parameter body: nil unless it is JSON.
-    package init(status: Int, body: JSONValue?, to request: WhoAmI) {
+    /// - Parameters:
+    ///   - body: nil unless it is JSON.
+    ///   - secrets: What the request held: a service may repeat it.
+    package init(status: Int, body: JSONValue?, to request: WhoAmI, hiding secrets: [Secret]) {
         switch status {
         case 200...299:
             let value = request.shows.flatMap { pointer in body.flatMap { pointer.value(in: $0) } }
-            self = .known(name: value.flatMap(Self.name))
+            self = .known(name: value.flatMap { Self.name($0, hiding: secrets) })
         case 401, 403: self = .refused(status: status)
         default: self = .unclear(status: status)
         }
     }
 
-    private static func name(_ value: JSONValue) -> String? {
+    private static func name(_ value: JSONValue, hiding secrets: [Secret]) -> String? {
         switch value {
-        case .string(let text): String(text.prefix(longestName))
+        case .string(let text): AuthorityText(hiding: secrets).shown(text, limit: longestName)
         case .number(let number): Int(exactly: number).map { String($0) }
         default: nil
         }
+    }
+
+    /// Without its full stop: the caller ends the sentence.
+    private static func part(of reason: String) -> Substring {
+        (reason.last == "." ? reason.dropLast() : reason[...]).prefix(longestReason)
     }
 
     package var isGood: Bool { if case .known = self { true } else { false } }
@@ -61,7 +69,7 @@ package enum WhoAmIAnswer: Equatable, Sendable {
         case .known(nil): "\(asked): the service takes the credential"
         case .refused(let status): "\(asked): the service refuses the credential (\(status))"
         case .unclear(let status): "\(asked): the service answers \(status), which says nothing about the credential"
-        case .failed(let reason): "\(asked): \(reason)"
+        case .failed(let reason): "\(asked): \(Self.part(of: reason))"
         }
     }
 }
