@@ -31,6 +31,7 @@ enum SecretReaders {
         "Core/GatewayCore/Credentials/Injection.swift",
         "Core/GatewayCore/Decoding/RouteHeaders.swift",
         "Core/GatewayCore/Decoding/TelemetryDecoder.swift",
+        "Core/GatewayCore/Import/CurlLogin.swift",
         "Core/GatewayCore/Import/EnvoyConfiguration.swift",
         "Core/GatewayCore/Plan/Summary/PlanDigest.swift",
         "Core/GatewayCore/Tokens/AuthorityText.swift",

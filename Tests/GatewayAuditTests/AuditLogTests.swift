@@ -271,7 +271,7 @@ struct AuditLogTests {
     }
 
     @Test func whatAKilledProcessLeftBesideTheHeadFileIsRemoved() async throws {
-        let leftover = fixture.head + ".4711.new"
+        let leftover = fixture.head + ".\(UUID().uuidString).new"
         try Data("half".utf8).write(to: URL(fileURLWithPath: leftover))
         try await fixture.write(1)
         #expect(!FileManager.default.fileExists(atPath: leftover))

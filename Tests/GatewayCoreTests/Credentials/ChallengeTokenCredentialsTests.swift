@@ -119,11 +119,12 @@ struct ChallengeTokenCredentialsTests {
         }
     }
 
-    @Test func thereIsABoundForRepositories() throws {
+    @Test func thereIsABoundForTheRepositoriesOfEachClient() throws {
         let credentials = ChallengeTokenCredentials(Tokens(), Self.rule)
-        let first = try Self.source(credentials)
-        for number in 0..<300 { _ = try Self.source(credentials, "r\(number):pull") }
-        #expect(try Self.source(credentials) !== first)
+        let (own, other) = (try Self.source(credentials, client: "ada"), try Self.source(credentials, client: "ben"))
+        for number in 0..<300 { _ = try Self.source(credentials, "r\(number):pull", client: "ada") }
+        #expect(try Self.source(credentials, client: "ada") !== own)
+        #expect(try Self.source(credentials, client: "ben") === other)
     }
 
     @Test func toLookFindsTheSourceOfTheSameClientAlone() throws {

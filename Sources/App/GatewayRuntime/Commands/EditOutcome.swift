@@ -62,8 +62,9 @@ package struct EditOutcome: Sendable {
             file != nil && FileIdentity(gateway.configuration) == file
         }
         guard let running else {
-            let option = path == ConfigLocator.standard ? "" : " --config \(ShellWord.quoted(path))"
-            return ("No running gateway uses this file. Start one:\n  authgateway run\(option)\n", .unknown)
+            let place = path == ConfigLocator.standard ? [] : ["--config", path]
+            let command = GatewayCommand.line(["run"] + place)
+            return ("No running gateway uses this file. Start one:\n  \(command)\n", .unknown)
         }
         let name = "The running gateway (process \(running.process))"
         guard let report = try? await OperatorCommands.client(configuration: path).reload() else {

@@ -5,18 +5,13 @@ import Synchronization
 ///
 /// Belongs to one route: a challenge of another upstream means nothing here.
 package final class ChallengeTokenCredentials: SubjectCredentialResolver {
-    /// At this limit all entries are discarded. The next request of each gets a challenge again.
-    private static let maximumSources = 256
+    /// For each client. At this limit all entries of that client are discarded: the next request of each gets a challenge again.
+    private static let maximumSources = 128
 
     private let tokens: any SubjectCredentialResolver
     private let rule: any ChallengeRule
-    private let sources = Mutex<[RequestKey: ChallengeTokenSource]>([:])
-
-    private struct RequestKey: Hashable {
-        /// See ``ChallengeRule/requestKey(method:path:)``.
-        let text: String
-        let client: String?
-    }
+    /// By client, then by ``ChallengeRule/requestKey(method:path:)``.
+    private let sources = Mutex<[String?: [String: ChallengeTokenSource]]>([:])
 
     /// - Parameters:
     ///   - tokens: Has the tokens by their key.
@@ -34,19 +29,18 @@ package final class ChallengeTokenCredentials: SubjectCredentialResolver {
 
     package func source(for request: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
         if let problem = lockedProblem { return .failure(problem) }
-        let key = RequestKey(text: request, client: client)
         return sources.withLock { sources in
-            if let known = sources[key] { return .success(known) }
-            if sources.count >= Self.maximumSources { sources = [:] }
+            if let known = sources[client]?[request] { return .success(known) }
+            if sources[client, default: [:]].count >= Self.maximumSources { sources[client] = [:] }
             let new = ChallengeTokenSource(tokens, rule, client: client)
-            sources[key] = new
+            sources[client, default: [:]][request] = new
             return .success(new)
         }
     }
 
     package func look(for request: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem> {
         if let problem = lockedProblem { return .failure(problem) }
-        return .success(sources.withLock { $0[RequestKey(text: request, client: client)] })
+        return .success(sources.withLock { $0[client]?[request] })
     }
 }
 

@@ -30,7 +30,7 @@ package enum WhoAmIRule {
             "services",
             reason,
             remedy: "Ask them again, without the other checks.",
-            command: "authgateway check --acquire \(ShellWord.quoted(file))"
+            command: GatewayCommand.line("check", "--acquire", file)
         )
     }
 }

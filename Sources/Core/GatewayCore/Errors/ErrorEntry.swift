@@ -67,7 +67,7 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
 
     /// The command that explains a code; nil for one without an entry.
     package static func command(explaining code: String?) -> String? {
-        code.flatMap { named($0) == nil ? nil : "authgateway explain-error \($0)" }
+        code.flatMap { named($0) == nil ? nil : GatewayCommand.line("explain-error", $0) }
     }
 
     /// What the command prints.
