@@ -69,7 +69,7 @@ enum FolderTable {
                 "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text",
                 "Time", "Tokens", "Traffic",
             ],
-            "Schema": ["Auth", "Config", "Decoding", "Plan", "Secrets", "Text"],
+            "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
             "Telemetry": ["Addresses", "Errors", "Exchange", "Text", "Time", "Tokens", "Tracing"],
         ],
         [
