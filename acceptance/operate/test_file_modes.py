@@ -13,24 +13,18 @@ from harness.gateway import BINARY, command
 @pytest.fixture
 def gateway(make_gateway, origin):
     """Not started; its configuration includes `conf.d/*.yaml`, and every file and folder belongs to its owner alone."""
-    made = make_gateway({**plain_config(origin), "include": "conf.d/*.yaml", "presets": "presets"})
-    for name, content in CONTENT.items():
-        path = made.folder / name
-        path.parent.mkdir()
-        path.parent.chmod(0o755)
-        path.write_text(json.dumps(content))
+    made = make_gateway({**plain_config(origin), "include": "conf.d/*.yaml"})
+    folder = made.folder / "conf.d"
+    folder.mkdir()
+    (folder / "more.yaml").write_text(json.dumps({"access": {}}))
+    for path in (made.folder, folder):
+        path.chmod(0o755)
+    for path in (made.file, folder / "more.yaml"):
         path.chmod(0o644)
-    made.folder.chmod(0o755)
-    made.file.chmod(0o644)
     return made
 
 
-PRESET = {
-    "title": "A service of ours", "docs": "https://wiki.example.com", "read": "unverified", "credential": {"strategy": "none"},
-    "routes": {"api": {"upstream": "https://api.example.com"}},
-}  # fmt: skip
-CONTENT = {"conf.d/more.yaml": {"access": {}}, "presets/own.yaml": {"ours": PRESET}}
-PLACES = ["gateway.yaml", ".", "conf.d", "conf.d/more.yaml", "presets", "presets/own.yaml"]
+PLACES = ["gateway.yaml", ".", "conf.d", "conf.d/more.yaml"]
 
 
 def place(gateway, name):

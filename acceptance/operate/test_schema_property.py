@@ -45,6 +45,16 @@ LEFT_TO_THE_DECODER = [
         'missing key "(client_id|client_secret|key_id|private_key|assertion|tls)"$',
         "`box_jwt` takes them from `app_settings`, and OAuth strategies want what `client_auth` says",
     ),
+    (
+        r"credentials\.[\w.-]+|routes\.[\w.-]+\.auth",
+        'missing key "(key|claims|parent|token_url)"$',
+        "`oauth2_jwt_bearer` needs none of them beside `assertion`, nor `oauth2_token_exchange` a parent beside `subject_token`",
+    ),
+    (
+        r"(credentials\.[\w.-]+|routes\.[\w.-]+\.auth)\.initial",
+        "unknown key ",
+        "the steps of a recipe say what it keeps",
+    ),
 ]
 
 EXAMPLES = {path.stem + "@" + path.parent.name: examples.load(path) for path in examples.whole()}

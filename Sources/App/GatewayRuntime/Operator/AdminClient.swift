@@ -46,7 +46,7 @@ struct AdminClient: Sendable {
     func readiness() async throws(CommandFailure) -> Readiness {
         let (status, body) = try await look("/readyz?verbose")
         guard status == 200 || status == 503 else { throw refusal(body) }
-        return try decode(body)
+        return try own(body)
     }
 
     /// - Parameter verb: The last segment of the resource: `refresh`, `revoke`, …
@@ -164,15 +164,24 @@ struct AdminClient: Sendable {
 
     private func get<Value: Decodable>(_ path: String) async throws(CommandFailure) -> Value {
         let (status, body) = try await look(path)
-        guard status == 200 else { throw refusal(body) }
-        return try decode(body)
+        guard status == 200 else {
+            let refusal = refusal(body)
+            throw refusal.status == .failed && !StateDirectory.isHeld(stateDirectory) ? foreign(.unreachable) : refusal
+        }
+        return try own(body)
+    }
+
+    /// Each gateway has the same admin address unless its configuration names another. While no gateway holds the state
+    /// directory, the answer is that of another one.
+    private func own<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
+        let value: Value = try decode(body)
+        guard StateDirectory.isHeld(stateDirectory) else { throw foreign(.unreachable) }
+        return value
     }
 
     /// The token is sent only where it is asked for (`listeners.admin.require_token`).
     private func look(_ path: String) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         let answer = try await send("GET", path, token: nil)
-        // Each gateway has the same admin address unless its configuration names another.
-        guard StateDirectory.isHeld(stateDirectory) else { throw foreign(.unreachable) }
         return answer.status == 401 ? try await sendAuthorized("GET", path) : answer
     }
 
