@@ -681,7 +681,7 @@ def test_who_only_looks_makes_no_user_and_pushes_nobody_out(server, api, start_g
     for user in ("ada", "bob"):
         assert get(gateway, **{"X-Box-User": user}).status_code == 200
     shown = json.loads(gateway.run("token", "show", "app-user[eve]", "--json").stdout)
-    assert (shown["state"], shown["action"]) == ("locked", "authgateway token unlock app-user[eve]")
+    assert (shown["state"], shown["action"]) == ("locked", "authgateway token unlock 'app-user[eve]'")
     assert subjects() == ["ada", "bob"]
 
 
