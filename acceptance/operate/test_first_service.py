@@ -268,6 +268,11 @@ def test_a_running_gateway_picks_it_up(make_gateway, service, port):
     assert requests.get(gateway.url + "/acme/user", timeout=5).status_code == 200
     assert service.last().value("authorization") == f"Bearer {CANARY}"
 
+    # Of this shell, which lacks a variable of another credential, the running gateway needs nothing.
+    pasted = add(gateway.folder, "acme", "other", "--with", f"port={port}", "--secret", "-", input=CANARY)
+    assert pasted.returncode == 0 and pasted.stderr == "", pasted
+    assert pasted.stdout.endswith("The service was not asked: other secrets of the configuration are not set here.\n"), pasted
+
 
 # check --acquire
 

@@ -46,7 +46,7 @@ package struct AddOperation: Sendable {
         guard advice.missing.isEmpty else {
             return written.gateway == .serves ? text + "The service was not asked: its secret is not set here.\n" : text
         }
-        return text + (try await Self.whoami(path, of: entries))
+        return text + (try await Self.whoami(path, of: entries, isServed: written.gateway == .serves))
     }
 
     /// Before anything is asked.
@@ -67,11 +67,20 @@ package struct AddOperation: Sendable {
     }
 
     /// Empty where the preset asks nothing, and where the configuration cannot be read here, which is said.
-    private static func whoami(_ path: String, of entries: PresetEntries) async throws(CommandFailure) -> String {
+    ///
+    /// - Parameter isServed: A running gateway has all that the configuration needs.
+    private static func whoami(
+        _ path: String,
+        of entries: PresetEntries,
+        isServed: Bool
+    ) async throws(CommandFailure) -> String {
         let plan: Plan
         do throws(CommandFailure) {
             plan = try ConfigurationFile(path: path, consequence: "the service was not asked").plan
         } catch {
+            guard !isServed else {
+                return "The service was not asked: other secrets of the configuration are not set here.\n"
+            }
             // What was asked for is done.
             Console.writeError(error.description)
             return ""
