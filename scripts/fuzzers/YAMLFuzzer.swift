@@ -56,7 +56,12 @@ private func check(_ node: ConfigNode, _ document: YAMLDocument, _ limits: YAMLL
 /// The text as a configuration: there is a plan or a problem, and a terminal can show the report.
 private func checkPlan(_ bytes: [UInt8]) {
     let loader = ConfigLoader(files: OneFile(bytes: bytes), environment: NoSecrets().environment)
-    let outcome = loader.plan(at: "a.yaml", catalog: StrategyCatalog([]), secrets: NoSecrets())
+    let outcome = loader.plan(
+        at: "a.yaml",
+        catalog: StrategyCatalog([]),
+        presets: PresetLibrary(),
+        secrets: NoSecrets()
+    )
     precondition((outcome.plan == nil) == outcome.diagnostics.contains { $0.severity == .error })
     let report = outcome.report(consequence: "nothing was started")
     precondition(report.isEmpty == outcome.diagnostics.isEmpty)
