@@ -247,7 +247,8 @@ struct PresetTests {
 
     // MARK: What is written for it
 
-    /// A dollar sign of a person is one in the configuration as well, which replaces `${NAME}`.
+    /// A dollar sign of a person is one in the configuration as well, which replaces `${NAME}`. In a URL,
+    /// where no brace may stand, it is such a variable.
     @Test func whatIsWrittenIsReadAsItWasSaid() throws {
         let said = "a${HOME}b$$c"
         let preset = try #require(
@@ -257,7 +258,7 @@ struct PresetTests {
             preset,
             as: "okta",
             parameters: ["domain": said],
-            upstream: "https://x.example/\(said)"
+            upstream: "https://x.example/${HOME}/a$$c"
         )
         let url = try FirstConfiguration.Service(url: "https://x.example/$5").entries(as: "other", token: "{env: T}")
         let lines = entries.text + url.routes.flatMap(\.lines).map { "\($0)\n" }.joined()
@@ -266,7 +267,7 @@ struct PresetTests {
         #expect(loading.diagnostics == [])
         let texts = try #require(loading.document).root.texts
         #expect(texts.filter { $0 == said }.count == 2)
-        #expect(texts.contains("https://x.example/\(said)") && texts.contains("https://x.example/$5"), "\(texts)")
+        #expect(texts.contains("https://x.example/EXPANDED/a$$c") && texts.contains("https://x.example/$5"), "\(texts)")
     }
 
     @Test func entriesAreAsAPersonWritesThem() throws {

@@ -269,7 +269,7 @@ def test_a_running_gateway_picks_it_up(make_gateway, service, port):
     assert service.last().value("authorization") == f"Bearer {CANARY}"
 
     # Of this shell, which lacks a variable of another credential, the running gateway needs nothing.
-    pasted = add(gateway.folder, "acme", "other", "--with", f"port={port}", "--secret", "-", input=CANARY)
+    pasted = add(gateway.folder, "acme", "other", "--with", f"port={port}", "--secret", "-", input="pasted-here")
     assert pasted.returncode == 0 and pasted.stderr == "", pasted
     assert pasted.stdout.endswith("The service was not asked: other secrets of the configuration are not set here.\n"), pasted
 

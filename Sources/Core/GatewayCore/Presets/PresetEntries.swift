@@ -34,7 +34,8 @@ package struct PresetEntries: Equatable, Sendable {
             "\(key.name): \(sources[key.variable] ?? "{env: \(key.variable)}")"
         }
         credential = Entry(name: name, lines: ["preset: \(preset.name)"] + parameterLines + secrets)
-        let own = upstream.map { ["upstream: \(YAMLScalar.literal($0))"] } ?? []
+        // No URL has `${`: a variable there is meant for the gateway that reads it.
+        let own = upstream.map { ["upstream: \(YAMLScalar.text($0.replacing("$$", with: "$$$$")))"] } ?? []
         routes = preset.routes.prefix(upstream == nil ? preset.routes.count : 1).enumerated().map { index, route in
             let isFirst = index == 0
             let used = PresetTemplate.parameters(of: route.node)
