@@ -144,7 +144,7 @@ def test_control_c_ends_it_in_the_gateway_too(authority, gateway):
 def test_a_credential_without_the_address_says_so(authority, origin, start_gateway):
     gateway = start_gateway(config(authority, origin.url, device_authorization_url=None))
     result = gateway.run("login", "me", "--device")
-    assert result.returncode == 1 and "it has no device_authorization_url" in result.stderr
+    assert result.returncode == 1 and "me has no device_authorization_url" in result.stderr
 
 
 def test_two_ways_at_once_are_refused(gateway):

@@ -64,7 +64,7 @@ struct PresetSources: Sendable {
     /// - Parameters:
     ///   - name: Of the credential.
     ///   - files: Take what is pasted.
-    /// - Returns: Those that nobody names are read from their variable.
+    /// - Returns: A secret without a source is read from its variable.
     func secrets(isInteractive: Bool, as name: String, files: inout SecretFiles) throws(CommandFailure)
         -> [PresetSecret]
     {

@@ -112,7 +112,7 @@ actor LoginDesk: LoginControl {
         LoginInvitation, GatewayProblem
     > {
         guard let flow = keeper.grant.deviceLogin else {
-            let detail = "Nobody can log in for \(keeper.name) on another device: it has no device_authorization_url."
+            let detail = "\(keeper.name) has no device_authorization_url, which a login on another device needs."
             return .failure(GatewayProblem(.noRoute, detail))
         }
         await endOthers(of: keeper)
