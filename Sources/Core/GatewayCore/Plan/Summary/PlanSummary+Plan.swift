@@ -27,13 +27,14 @@ extension PlanSummary {
         limits = Self.limits(plan.limits)
         telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
         ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
+        let users = Dictionary(grouping: plan.routes, by: \.credential)
         credentials = plan.credentials.enumerated().map { index, credential in
-            Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
+            Credential(credential, in: plan, routes: users[index]?.map(\.name) ?? [])
         }
         let shared = SharedUpstream.all(of: plan.routes)
         routes = plan.routes.enumerated().map { index, route in
             var shown = Route(route, credential: route.credential.map { plan.credentials[$0].name })
-            shown.absoluteForm = shared[route.upstreamPlace]?.finds(index) ?? false
+            shown.absoluteForm = shared[route.upstreamPlace]?.finds(index, route) ?? false
             return shown
         }
     }
