@@ -2,8 +2,8 @@ import GatewayCore
 import Logging
 import Metrics
 
-/// What a keeper was given: its grant and its ports.
-struct KeeperContext: Sendable {
+/// What a keeper was given: its grant and its ports. Shared by all that works for the keeper, so it is small wherever it goes.
+final class KeeperContext: Sendable {
     let name: String
     let strategyKind: String
     let grant: any TokenGrant
@@ -23,6 +23,42 @@ struct KeeperContext: Sendable {
     let parent: (any ParentCredential)?
     /// What it shares with the other subjects of a credential whose requests name them.
     let callLimit: SubjectCallLimit?
+
+    init(
+        name: String,
+        strategyKind: String,
+        grant: any TokenGrant,
+        policy: RenewalPolicy,
+        key: CredentialKey,
+        store: any TokenStore,
+        endpoint: any TokenEndpoint,
+        programs: any ProgramRunner,
+        audit: any AuditLog,
+        onAuditFailure: AuditPlan.OnFailure,
+        clock: any GatewayClock,
+        logger: Logger,
+        metrics: KeeperMetrics,
+        nonce: @escaping @Sendable () -> String,
+        parent: (any ParentCredential)?,
+        callLimit: SubjectCallLimit?
+    ) {
+        self.name = name
+        self.strategyKind = strategyKind
+        self.grant = grant
+        self.policy = policy
+        self.key = key
+        self.store = store
+        self.endpoint = endpoint
+        self.programs = programs
+        self.audit = audit
+        self.onAuditFailure = onAuditFailure
+        self.clock = clock
+        self.logger = logger
+        self.metrics = metrics
+        self.nonce = nonce
+        self.parent = parent
+        self.callLimit = callLimit
+    }
 
     /// Whether the next token is had without a person.
     var isRenewable: Bool { grant.isRenewable && policy.isAutomatic }

@@ -54,7 +54,7 @@ struct Assembly: Sendable {
                 endpoint
             }
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
-        let keepers = KeeperSupervisor()
+        let keepers = KeeperSupervisor(clock: clock)
         let clocks = AuthorityClocks(
             measuring: AssertionEndpoint(endpoint: calls),
             clock: clock,
