@@ -101,7 +101,9 @@ final class KeeperContext: Sendable {
 
     /// Why a credential without any token gets none by itself; nil when it does.
     var missingLogin: GatewayProblem? {
-        guard case .impossible(let failure) = grant.firstStep(of: attempt(holding: nil)),
+        // Nothing is sent, and random bits cost a call of the system for each of many credentials.
+        let attempt = GrantAttempt(holding: nil, at: clock.now(), nonce: String(repeating: "0", count: 32))
+        guard case .impossible(let failure) = grant.firstStep(of: attempt),
             case .loginRequired = failure.class
         else { return nil }
         return advised(failure).problem
