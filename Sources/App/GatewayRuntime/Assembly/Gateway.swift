@@ -40,7 +40,7 @@ package final class Gateway: Sendable {
     }
 
     /// The addresses of the data plane, with real ports.
-    package var listeners: [ArrivalListener] { assembly.proxy.bound }
+    package var listeners: [ArrivalListener] { assembly.proxy.bound.filter { $0.engine == nil } }
     /// Where the admin listener answers, with its real port.
     package var admin: ArrivalListener { assembly.adminPlace }
     package var control: any GatewayControl { assembly.makeControl() }

@@ -51,6 +51,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     /// That of ``reader``.
     let request: RequestMessage
     var exchange: ExchangeDriver?
+    /// For requests of an engine.
+    var authorization: AuthorizationExchange?
     /// For routes with `connection_auth: true`.
     var privateConnection: PrivateConnection?
     /// Of the last request for a server that no route leads to, under ``configuration``.
@@ -148,6 +150,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         clock.end()
         timer.cancel()
         exchange?.clientLeft(isCut: wasCut && !isFinished)
+        authorization.take()?.cancel()
         closePrivateConnection()
         reader.dropAll()
         context.fireChannelInactive()
