@@ -200,6 +200,9 @@ package final class TokenKeeper: CredentialSource, Service {
         case .injected:
             guard notes.isFirstUse(of: generation, on: demand.route) else { return }
             remember(.injected, generation: generation, by: demand)
+        case .handedOut:
+            guard notes.isFirstUse(of: generation, on: demand.use) else { return }
+            remember(.handedOut, generation: generation, by: demand)
         case .replayed: remember(.replayed, generation: generation, by: demand)
         case .withheld:
             withheldRequests.add(1, ordering: .relaxed)
@@ -224,6 +227,7 @@ package final class TokenKeeper: CredentialSource, Service {
         var event = context.event(name, generation: generation)
         event.demand = demand
         event.detail = detail
+event.detail["engine"] = demand.engine
         guard notes.add(event) else { return context.metrics.noteDropped() }
         bell.ring(.notes)
     }

@@ -95,11 +95,13 @@ struct Assembly: Sendable {
         let readiness = ReadinessState()
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
+        let authenticate = storage.key.authenticator(for: .engineGeneration)
         let binding = Binding(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
             let proxy = try binding.makeProxy(
                 sources: sources,
                 observer: observer,
+                authenticate: authenticate,
                 authority: storage.authority
             )
             self.proxy = proxy
@@ -112,7 +114,9 @@ struct Assembly: Sendable {
                 audit: storage.audit,
                 authority: storage.authority,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
-                makeConfiguration: { Binding.configuration(of: $0, sources: $1, observer: observer) },
+                makeConfiguration: {
+                    Binding.configuration(of: $0, sources: $1, observer: observer, authenticate: authenticate)
+                },
                 clock: clock,
                 logger: options.logger("gateway")
             )
@@ -131,7 +135,7 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         startedAt: startedAt,
-                        listeners: { proxy.bound }
+                        listeners: { proxy.bound.filter { $0.engine == nil } }
                     ),
                     withdraw: { await proxy.withdraw($0) }
                 )

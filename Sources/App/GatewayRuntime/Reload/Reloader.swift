@@ -201,7 +201,7 @@ final class Reloader: Service {
         let prepared: PreparedReload
         do {
             let configuration = parts.makeConfiguration(plan, sources)
-            prepared = try await parts.proxy.prepare(configuration, listeners: plan.listeners)
+            prepared = try await parts.proxy.prepare(configuration, listeners: plan.listeners + plan.authz)
         } catch {
             report.outcome = .failed
             report.problems = "\(error)\n"

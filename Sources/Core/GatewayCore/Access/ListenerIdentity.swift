@@ -7,6 +7,8 @@ package struct ListenerIdentity: Sendable {
         case network
         /// A unix socket: the kernel says who calls.
         case unix
+        /// Another proxy asks about a request that it has got (`listeners.authz`).
+        case engine
     }
 
     package let reach: Reach
@@ -16,6 +18,8 @@ package struct ListenerIdentity: Sendable {
     package let intercepts: Bool
     /// Of a connection on which CONNECT was taken.
     package let intercepted: InterceptedOrigin?
+    /// The name of the engine that asks here; nil where clients send requests.
+    package let engine: String?
     /// Finds what the configuration says of it.
     let address: ListenerPlan.Address?
 
@@ -28,8 +32,10 @@ package struct ListenerIdentity: Sendable {
         intercepts: Bool = false,
         publicURL: GatewayURL? = nil,
         intercepted: InterceptedOrigin? = nil,
+        engine: String? = nil,
         address: ListenerPlan.Address? = nil
     ) {
+        self.engine = engine
         self.reach = reach
         self.port = port
         self.intercepts = intercepts
@@ -61,7 +67,8 @@ extension AccessPlan {
         switch requireClient {
         case .true: true
         case .false: reach == .network
-        case .auto: reach == .network || (reach == .loopback && !clients.isEmpty)
+        // An engine has proved itself; whether its clients have to is for `access.clients` to say.
+        case .auto: reach == .network || ((reach == .loopback || reach == .engine) && !clients.isEmpty)
         }
     }
 }

@@ -14,6 +14,7 @@ package struct TokenEvent: Hashable, Sendable {
         case loaded
         case imported
         case injected
+        case handedOut = "handed_out"
         case rejected
         case replayed
         case withheld

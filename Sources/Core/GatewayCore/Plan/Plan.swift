@@ -7,6 +7,8 @@ package struct Plan: Sendable {
     /// The field that names each request in its answer; nil sends none.
     package var requestIDHeader: String?
     package var listeners: [ListenerPlan]
+    /// Where other proxies ask.
+    package var authz: [ListenerPlan] = []
     package var admin: AdminPlan
     package var access: AccessPlan
     package var audit: AuditPlan
@@ -58,7 +60,7 @@ package struct Plan: Sendable {
 
     /// The files with certificates that listeners and routes name; the plan holds their paths alone.
     package var certificatePaths: [String] {
-        listeners.compactMap(\.tls).flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
+        (listeners + authz).compactMap(\.tls).flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
             + routes.flatMap { [$0.tls.caPath, $0.tls.certificatePath] }.compactMap(\.self)
     }
 }
@@ -95,6 +97,8 @@ package struct ListenerPlan: Hashable, Sendable {
     package var connect: ConnectPlan
     /// Answers in the place of the servers that TLS clients name, with certificates of the local authority. ``tls`` is nil.
     package var usesLocalAuthority = false
+    /// The proxy that asks here; nil where clients send requests.
+    package var engine: EnginePlan?
     package var span: SourceSpan
 
     package init(
