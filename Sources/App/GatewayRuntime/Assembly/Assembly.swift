@@ -1,3 +1,4 @@
+import Crypto
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
@@ -92,6 +93,7 @@ struct Assembly: Sendable {
             workers: plan.workers.count
         )
         self.observer = observer
+        let tokenUses = ClientTokenUses()
         let readiness = ReadinessState()
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
@@ -100,6 +102,7 @@ struct Assembly: Sendable {
             let proxy = try binding.makeProxy(
                 sources: sources,
                 observer: observer,
+                tokenUses: tokenUses,
                 authority: storage.authority
             )
             self.proxy = proxy
@@ -131,7 +134,8 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         startedAt: startedAt,
-                        listeners: { proxy.bound }
+                        listeners: { proxy.bound },
+                        clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),
                     withdraw: { await proxy.withdraw($0) }
                 )
@@ -148,7 +152,7 @@ struct Assembly: Sendable {
                 )
             )
             self.logins = logins
-            let vending = VendingDesk(live: live, observer: observer, clock: clock)
+            let vending = VendingDesk(live: live, observer: observer, tokenUses: tokenUses, clock: clock)
             let metrics = options.metrics
             refreshMetrics = {
                 let control = makeControl()
@@ -191,7 +195,7 @@ struct Assembly: Sendable {
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
             [
                 AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
-                AuditChainService(check: storage.chainCheck),
+                AuditChainService(check: storage.chainCheck), ClientTokenService(uses: tokenUses, clock: clock),
                 AuthorityService(
                     authority: storage.authority,
                     live: live,

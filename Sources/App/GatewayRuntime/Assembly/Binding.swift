@@ -19,6 +19,7 @@ struct Binding {
     func makeProxy(
         sources: CredentialSources,
         observer: TrafficObserver,
+        tokenUses: ClientTokenUses,
         authority: LocalAuthority
     ) throws(CommandFailure) -> ProxyServer {
         do throws(LeafError) {
@@ -35,6 +36,7 @@ struct Binding {
                 observer: observer,
                 logger: options.logger("proxy"),
                 passed: options.passedSockets,
+                tokenUses: tokenUses,
                 authority: authority
             )
         } catch {
