@@ -227,7 +227,7 @@ package final class TokenKeeper: CredentialSource, Service {
         var event = context.event(name, generation: generation)
         event.demand = demand
         event.detail = detail
-event.detail["engine"] = demand.engine
+        event.detail["engine"] = demand.engine
         guard notes.add(event) else { return context.metrics.noteDropped() }
         bell.ring(.notes)
     }

@@ -28,11 +28,14 @@ package struct PlanDefinitions: Sendable {
         for credential in plan.credentials { add("credentials.\(credential.name)", Self.bytes(of: credential)) }
         for route in plan.routes { add("routes.\(route.name)", Self.bytes(of: route)) }
         for client in plan.access.clients {
-            let proof: [UInt8] =
-                switch client.proof {
-                case .token(let token): token.withValue { Array($0.utf8) }
-                case .tokenSHA256(let digest): digest
+            var proof: [UInt8] = []
+            for token in client.tokens {
+                switch token {
+                case .token(let token): proof += token.withValue { Array($0.utf8) } + [0]
+                case .tokenSHA256(let digest): proof += digest
                 }
+            }
+            if let certificate = client.certificate { proof += Array("\n\(certificate.description)".utf8) }
             add("access.clients.\(client.name)", proof)
         }
         for (listener, shown) in zip(plan.listeners, summary.listeners) {
