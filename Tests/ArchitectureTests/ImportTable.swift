@@ -9,11 +9,13 @@ enum ImportTable {
         "GatewayFiles": ["FoundationEssentials"] + platform,
         "GatewaySQLite": ["GatewayCore", "GRDB", "GRDBSQLite", "Dispatch", "Synchronization"],
 
+        "GatewayPostgreSQL": ["GatewayCore", "CPostgreSQL", "Foundation", "Synchronization"] + platform,
+
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
         "GatewayYAML": ["GatewayCore", "CLibYAML", "Synchronization"],
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1"] + nio,
-        "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
+        "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GatewayPostgreSQL", "GRDB", "Crypto"],
         "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
         "GatewayLocalAuthority": ["GatewayCore", "GatewayFiles", "Crypto", "X509", "SwiftASN1", "Synchronization"]
             + foundation + platform,
