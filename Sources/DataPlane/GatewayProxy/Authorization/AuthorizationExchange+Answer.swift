@@ -32,7 +32,7 @@ extension AuthorizationExchange {
             answer.isNoted = true
             source.note(.handedOut, generation: credential.generation, by: credentialRequest(of: admitted))
         }
-        var record = record()
+        var record = record(rejection ?? .handedOut)
         record.route = shared.routes[admitted.match.route].number
         record.client = admitted.client
         record.status = 200
@@ -89,7 +89,7 @@ extension AuthorizationExchange {
 
     private func refuse(_ problem: GatewayProblem, route: CompiledRoute?, client: String?, disclosesNames: Bool) {
         let status = engine.plan.contract.status(of: problem.kind)
-        var record = record()
+        var record = record(EngineUse.Outcome(problem.kind))
         record.route = route?.number
         record.client = client
         record.status = status
@@ -101,7 +101,7 @@ extension AuthorizationExchange {
         stream.send(shared.answer(problem, to: subject, in: ProblemAnswer.Form(omitsBody: isHead, status: status)))
     }
 
-    private func record() -> ExchangeRecord {
+    private func record(_ outcome: EngineUse.Outcome) -> ExchangeRecord {
         let bytes = original.bytes
         var record = ExchangeRecord(
             requestID: id,
@@ -113,7 +113,7 @@ extension AuthorizationExchange {
             startedAt: startedAt,
             finishedAt: shared.clock.monotonic()
         )
-        record.engine = engine.plan.name
+        record.engine = EngineUse(name: engine.plan.name, outcome: outcome)
         record.isTLS = stream.isTLS
         return record
     }

@@ -24,10 +24,18 @@ extension AuthorizationExchange {
     }
 
     /// Tells the source, if the engine may cause a renewal and the path is not one that rejects every token.
-    func reject(_ generation: Int, of source: any CredentialSource, for admitted: RequestAuthorizer.Admitted) {
-        guard source.isRenewable, case .ready(let credential) = source.current(at: startedAt),
+    ///
+    /// - Returns: What the engine gets in its place.
+    func reject(
+        _ generation: Int,
+        of source: any CredentialSource,
+        for admitted: RequestAuthorizer.Admitted
+    ) -> EngineUse.Outcome {
+        guard source.isRenewable else { return .unchanged }
+        // Another request has reported it before.
+        guard case .ready(let credential) = source.current(at: startedAt),
             credential.generation == generation
-        else { return }
+        else { return .renewed }
         if let rejections = source.rejections {
             let number = shared.routes[admitted.match.route].number
             let bytes = original.bytes
@@ -38,17 +46,19 @@ extension AuthorizationExchange {
                 client: admitted.client,
                 at: startedAt
             )
-            guard decision == .counts else { return }
+            guard decision == .counts else { return .unchanged }
         }
         guard shared.state.maySpendRenewal(of: engine.plan.name, source.name, generation: generation, at: startedAt)
         else {
-            return shared.logger.warning(
+            shared.logger.warning(
                 "An engine reports more rejected tokens than its budget of renewals allows",
                 metadata: [
                     "gateway.engine": "\(engine.plan.name)", "gateway.credential": "\(source.name)",
                 ]
             )
+            return .overBudget
         }
         source.rejected(generation: generation, by: credentialRequest(of: admitted))
+        return .renewed
     }
 }

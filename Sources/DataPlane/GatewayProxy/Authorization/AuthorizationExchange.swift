@@ -14,6 +14,8 @@ final class AuthorizationExchange {
     var isRead = false
     var id: RequestID
     var startedAt: MonotonicTime
+    /// What became of a generation that the engine reports as rejected; nil where it reports none.
+    var rejection: EngineUse.Outcome?
     /// What waits for a credential.
     var wait: Wait?
     /// Tells the answer of a wait from that of an earlier one.
@@ -42,16 +44,22 @@ final class AuthorizationExchange {
 
     // MARK: Decision
 
+    /// The engine has proved itself. Nothing else is looked at before.
+    var isProven: Bool {
+        let request = stream.request
+        let bytes = request.bytes
+        return engine.proof.isGiven(by: request.decoder.head, bytes.readableBytesUInt8Span)
+    }
+
     /// Decides about the request that has come on the stream.
     func begin() {
         id = configuration.nextRequestID()
         startedAt = shared.clock.monotonic()
         isRead = false
+        rejection = nil
+        guard isProven else { return refuse(EngineProof.refusal) }
         let request = stream.request
         let bytes = request.bytes
-        guard engine.proof.isGiven(by: request.decoder.head, bytes.readableBytesUInt8Span) else {
-            return refuse(EngineProof.refusal)
-        }
         do throws(OriginalRequest.Fault) {
             try original.read(request.decoder.head, bytes.readableBytesUInt8Span)
         } catch {
@@ -101,7 +109,7 @@ final class AuthorizationExchange {
             return refuse(GatewayProblem(.credentialMisconfigured, detail), of: admitted)
         }
         if let generation = rejectedGeneration(from: source) {
-            reject(generation, of: source, for: admitted)
+            rejection = reject(generation, of: source, for: admitted)
         } else if admitted.chosen == nil, route.credential != nil, route.isOffered(at: startedAt) {
             return answer(admitted, by: route, from: source)
         }

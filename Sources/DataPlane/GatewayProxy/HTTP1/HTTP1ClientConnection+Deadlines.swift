@@ -24,7 +24,7 @@ extension HTTP1ClientConnection {
             }
         case .exchange, .tunnel:
             exchange?.deadlinePassed()
-            authorization?.deadlinePassed()
+            engineIsLate()
         // A slow client has as long for the rest of its answer as for any other part of it.
         case .finishing: if !clientTakes(within: timeouts.response) { reset() }
         case .cutting: resetWhenTaken()

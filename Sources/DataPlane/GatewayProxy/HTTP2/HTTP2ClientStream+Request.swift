@@ -32,6 +32,7 @@ extension HTTP2ClientStream {
     }
 
     func authorize() {
+        if let engine = connection.identity.engine { return answerEngine(engine) }
         guard request.decoder.head.form != .authority else {
             return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
         }
@@ -185,7 +186,7 @@ extension HTTP2ClientStream {
     // MARK: Reload
 
     func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
-        guard let exchange else { return }
+        guard let exchange else { return engineFollowsReload() }
         let isAdmitted = connection.configuration.worker.stillAdmits(exchange, request, on: connection.identity)
         guard exchange.followReload(withdrawal(exchange.shared), isAdmitted: isAdmitted) else { return }
         self.exchange = nil
