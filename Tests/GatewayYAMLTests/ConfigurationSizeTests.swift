@@ -1,14 +1,15 @@
-import GatewayCore
 import GatewayTesting
 import Testing
 
+@testable import GatewayCore
 @testable import GatewayYAML
 
 @Suite("The size of a configuration", .timeLimit(.minutes(5)))
 struct ConfigurationSizeTests {
     private func problems(clients: Int, limit: String?) -> [String] {
         let lines = (0..<clients).map { "    c\($0): {token_sha256: \(String(repeating: "0", count: 64))}\n" }.joined()
-        let text = "version: 1\naccess:\n  clients:\n\(lines)routes:\n  a: {upstream: \"http://127.0.0.1:1\", auth: none}\n"
+        let text =
+            "version: 1\naccess:\n  clients:\n\(lines)routes:\n  a: {upstream: \"http://127.0.0.1:1\", auth: none}\n"
         let files = MemoryFiles(["/gateway.yaml": text])
         let loader = ConfigLoader(files: files) { $0 == ConfigurationSize.variable ? limit : nil }
         let loading = loader.load("/gateway.yaml")

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayTesting
 import Testing
 
 @Suite("Which keeper works next", .timeLimit(.minutes(5)))

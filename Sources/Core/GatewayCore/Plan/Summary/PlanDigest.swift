@@ -48,7 +48,7 @@ package struct PlanDefinitions: Sendable {
             let secrets = engine.tokens + [listener.tls?.privateKey].compactMap(\.self)
             let files = [listener.tls?.certificatePath, listener.tls?.clientCAPath].map { $0 ?? "" }
             let bytes: [UInt8] = secrets.flatMap { secret in secret.withValue { Array($0.utf8) + [0] } }
-            marks["listeners.authz.\(engine.name)"] = mark(Array("\(files)".utf8) + bytes)
+            add("listeners.authz.\(engine.name)", Array("\(files)".utf8) + bytes)
         }
         if let headers = plan.telemetry?.headers {
             add("telemetry.headers", headers.flatMap { $0.line.withValue { $0 } })
