@@ -91,11 +91,11 @@ final class KeeperSupervisor: Service {
             await withDiscardingTaskGroup { tasks in
                 var timer: Task<Void, Never>?
                 for await _ in wakeUps.stream {
-                    let (turns, notes, due, isOver) = next()
-                    for keeper in turns { tasks.addTask { await self.work(keeper) } }
-                    for keeper in notes { tasks.addTask { await self.writeNotes(of: keeper) } }
-                    if isOver { break }
-                    guard let due else { continue }
+                    let round = nextRound()
+                    for keeper in round.turns { tasks.addTask { await self.work(keeper) } }
+                    for keeper in round.notes { tasks.addTask { await self.writeNotes(of: keeper) } }
+                    if round.isLast { break }
+                    guard let due = round.due else { continue }
                     timer?.cancel()
                     timer = Task { await self.wake(at: due) }
                 }
@@ -107,16 +107,24 @@ final class KeeperSupervisor: Service {
         }
     }
 
-    /// - Returns: What begins, and when the timer has to fire if not as it is set.
-    private func next() -> (turns: [TokenKeeper], notes: [TokenKeeper], due: MonotonicTime?, isOver: Bool) {
+    private struct Round {
+        var turns: [TokenKeeper] = []
+        var notes: [TokenKeeper] = []
+        /// When the timer has to fire; nil: as it is set.
+        var due: MonotonicTime?
+        var isLast = false
+    }
+
+    private func nextRound() -> Round {
         let now = clock.now().monotonic
-        return state.withLock { state -> (turns: [TokenKeeper], notes: [TokenKeeper], due: MonotonicTime?, isOver: Bool) in
-            let turns = state.schedule.begin(at: now).compactMap { state.runs[$0]?.keeper }
-            defer { state.notes = [] }
-            let due = state.schedule.nextDue
-            let isNew = due != nil && due != state.timerDue
-            if isNew { state.timerDue = due }
-            return (turns, state.notes, isNew ? due : nil, state.isStopping && state.runs.isEmpty)
+        return state.withLock { state in
+            var round = Round(notes: state.notes, isLast: state.isStopping && state.runs.isEmpty)
+            state.notes = []
+            round.turns = state.schedule.begin(at: now).compactMap { state.runs[$0]?.keeper }
+            if let due = state.schedule.nextDue, due != state.timerDue {
+                (round.due, state.timerDue) = (due, due)
+            }
+            return round
         }
     }
 
