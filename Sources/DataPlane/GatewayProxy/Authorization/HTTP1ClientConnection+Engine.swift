@@ -68,6 +68,9 @@ extension HTTP1ClientConnection: EngineStream {
         }
     }
 
+    /// gRPC needs HTTP/2.
+    var isCall: Bool { false }
+
     func send(_ write: (inout ByteBuffer) -> Void) {
         let closes = !keepsAlive || !engineRequestIsComplete
         let isHTTP10 = request.decoder.head.isHTTP10
