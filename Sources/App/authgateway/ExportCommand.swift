@@ -48,7 +48,10 @@ struct ExportCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        guard !script else { return Console.write(ExportOperation.script) }
+        if script {
+            Console.write(ExportOperation.script)
+            return
+        }
         let result = try ExportOperation(configuration: config.path())
             .run(proxy, routes: routes, engine: engine, listen: listen)
         Console.writeError(result.warnings)
