@@ -27,6 +27,13 @@ package struct PlanDigest: Hashable, Sendable, Codable {
             let files = [listener.tls?.certificatePath, listener.tls?.clientCAPath].map { $0 ?? "" }
             marks["listeners.proxy.\(shown.name)"] = mark(Array("\(files)".utf8) + key)
         }
+        for listener in plan.authz {
+            guard let engine = listener.engine else { continue }
+            let secrets = engine.tokens + [listener.tls?.privateKey].compactMap(\.self)
+            let files = [listener.tls?.certificatePath, listener.tls?.clientCAPath].map { $0 ?? "" }
+            let bytes: [UInt8] = secrets.flatMap { secret in secret.withValue { Array($0.utf8) + [0] } }
+            marks["listeners.authz.\(engine.name)"] = mark(Array("\(files)".utf8) + bytes)
+        }
         if let headers = plan.telemetry?.headers {
             marks["telemetry.headers"] = mark(headers.flatMap { $0.line.withValue { $0 } })
         }

@@ -5,6 +5,7 @@ extension PlanSummary {
         proxyStatus = plan.sendsProxyStatus
         requestIdHeader = plan.requestIDHeader ?? "off"
         listeners = plan.listeners.map(Listener.init)
+        authz = plan.authz.isEmpty ? nil : plan.authz.compactMap(Engine.init)
         admin = Listener(plan.admin.address).text + (plan.admin.requiresToken ? ", require_token" : "")
         clients = plan.access.clients.map(\.name)
         clientLimits = plan.access.clients.filter { !$0.limits.isEmpty }.map {
@@ -114,6 +115,18 @@ extension PlanSummary.Listener {
     }
 }
 
+extension PlanSummary.Engine {
+    /// nil for a listener that clients send requests to.
+    init?(_ plan: ListenerPlan) {
+        guard let engine = plan.engine else { return nil }
+        self.engine = engine.name
+        contract = engine.contract.rawValue
+        listener = PlanSummary.Listener(plan)
+        pathPrefix = engine.pathPrefix.isEmpty ? nil : engine.pathPrefix
+        cache = engine.cache.map { ConfigUnits.text($0) }
+    }
+}
+
 extension PlanSummary.Credential {
     init(_ plan: CredentialPlan, in whole: Plan, routes: [String]) {
         parent = plan.parent.map { whole.credentials[$0].name }
@@ -167,6 +180,7 @@ extension PlanSummary.Route {
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
+        authz = plan.authz.isEmpty ? nil : plan.authz
         allowOrigins = plan.allowedOrigins
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
         `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
