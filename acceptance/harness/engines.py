@@ -106,7 +106,6 @@ class Edge:
     def __init__(self, folder, make_gateway, certificates, kind, **more):
         self.kind = kind
         self.issuer = Issuer()
-        self.issuer.lifetime = 3600
         #: Tokens that the upstream takes no more.
         self.revoked = set()
         self.origin = RecordingOrigin(self.judge)

@@ -57,7 +57,7 @@ enum ExportSyntax {
             if characters.unicodeScalars.contains(character) || !(0x21...0x7E).contains(character.value) {
                 throw ExportProblem(
                     place,
-                    "has the character \(JSONString.quoted(String(character))), which \(proxy.title) cannot take here; use another name."
+                    "has the character \(JSONString.quoted(String(character))), which \(proxy.title) cannot take here; change it, or leave the route out."
                 )
             }
         }

@@ -51,7 +51,7 @@ struct TraefikExport {
         out.comment(
             "again, which helps where the credential has been renewed meanwhile. A revoked one stays in use until it ends,"
         )
-        out.comment("or until `authgateway token renew`.")
+        out.comment("or until `authgateway token refresh`.")
         out.comment("While the gateway is down, clients get 500 and nothing is forwarded.")
         out.comment("Traefik passes on the gateway's refusals with their explanation.")
         out.comment("Traefik removes dot segments and empty segments from paths before it asks.")
