@@ -95,6 +95,8 @@ class EngineProxy(debian.Server):
             script = gateway.run("export", "haproxy", "--script").stdout
             (home / "authgateway.lua").write_text(script, encoding="utf-8")
             more = ["-db"]
+        elif self.kind == "traefik":
+            more = ["--global.checkNewVersion=false"]
         elif self.kind == "envoy":
             more = ["--concurrency", "2", "--disable-hot-restart", "-l", "error"]
         return [program(self.kind), *words[1:], *more], {VARIABLE: token, "HOME": str(home), "XDG_DATA_HOME": str(home)}

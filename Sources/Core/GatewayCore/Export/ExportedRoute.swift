@@ -55,7 +55,7 @@ extension ExportedRoute {
                 "the field name \(name) cannot be exported; use letters, digits, \"-\" and \"_\"."
             )
         }
-        if let path = plan.tls.caPath, !FieldSyntax.isValue(path) || path.contains("$") {
+        if let path = plan.tls.caPath, !FieldSyntax.isValue(path) || path.contains(where: { "${`".contains($0) }) {
             throw ExportProblem(
                 "\(place).tls.ca",
                 "the path \(JSONString.quoted(path)) cannot be exported; use another one."

@@ -9,7 +9,7 @@ package struct HAProxyExport {
         var out = ExportText(indentation: "  ")
         writeHead(&out)
         out.block("global", nil) { out in
-            out.add("lua-load authgateway.lua")
+            out.add("lua-load-per-thread authgateway.lua")
         }
         out.block("defaults", nil) { out in
             out.add("mode http")
