@@ -48,7 +48,7 @@ struct ExportCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        guard !script else {
+        if script {
             Console.write(ExportOperation.script)
             return
         }

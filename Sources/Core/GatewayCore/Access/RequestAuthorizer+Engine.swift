@@ -8,10 +8,12 @@ extension RequestAuthorizer {
     /// - Parameters:
     ///   - head: Of ``OriginalRequest/bytes``.
     ///   - scheme: ``OriginalRequest/scheme``
+    ///   - route: ``OriginalRequest/route``. With it, requests find their route as on a listener for clients, and it must be that one.
     package func decide(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         scheme: Origin.Scheme?,
+        route: [UInt8],
         askedBy engine: String,
         on listener: ListenerIdentity,
         trace: inout AuthorizationTrace?
@@ -22,13 +24,15 @@ extension RequestAuthorizer {
             trace?.add(.hostRefused)
             return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: listener)
         }
-        let upstream = table.findUpstream(
-            bytes,
-            scheme: scheme ?? .https,
-            host: authority.host,
-            port: authority.port,
-            path: head.path
-        )
+        let upstream =
+            route.isEmpty
+            ? table.findUpstream(
+                bytes,
+                scheme: scheme ?? .https,
+                host: authority.host,
+                port: authority.port,
+                path: head.path
+            ) : .none
         var match: RouteTable.Match?
         switch upstream {
         case .none: match = table.find(bytes, host: authority.host, path: head.path)
@@ -38,7 +42,7 @@ extension RequestAuthorizer {
             match = shared.route(for: client.client).map { .upstream($0) }
             if match == nil { return refuse(shared, client, isProxyRequest: false, on: listener) }
         }
-        if let match, let problem = refusal(of: match, to: engine) {
+        if let match, let problem = refusal(of: match, to: engine) ?? mismatch(match, chosen: route) {
             trace?.add(.notAllowed)
             return refuse(problem, on: listener, route: match.route)
         }
@@ -62,6 +66,17 @@ extension RequestAuthorizer {
             .routeForbidden,
             "The route \(gate.name) hands no credential to the engine \(engine). To allow it, add \(engine) to"
                 + " routes.\(gate.name).authz."
+        )
+    }
+
+    /// Why the engine's choice is not the gateway's; nil where it is, or where the engine names none.
+    private func mismatch(_ match: RouteTable.Match, chosen route: [UInt8]) -> GatewayProblem? {
+        let name = gates[match.route].name
+        guard !route.isEmpty, !name.utf8.elementsEqual(route) else { return nil }
+        return GatewayProblem(
+            .routeForbidden,
+            "The engine sends this request to another route than \(name), which the gateway finds for it. Export the engine's"
+                + " configuration again (authgateway export)."
         )
     }
 }

@@ -34,13 +34,18 @@ struct CaddyExport {
             out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of Caddy's environment.")
         }
         out.comment("")
-        out.comment("A credential that the upstream rejects is renewed. GET, HEAD and OPTIONS without content are sent again;")
-        out.comment("of other requests the client gets the upstream's answer, because Caddy does not keep their content.")
+        out.comment(
+            "A credential that the upstream rejects is renewed. GET, HEAD and OPTIONS without content are sent again;"
+        )
+        out.comment(
+            "of other requests the client gets the upstream's answer, because Caddy does not keep their content."
+        )
         out.comment("While the gateway is down, clients get 502 and nothing is forwarded.")
         out.comment("Caddy passes on the gateway's refusals with their explanation.")
     }
 
-    private func writeEntry(_ entry: ExportedHost.Entry, of host: ExportedHost, _ out: inout ExportText) throws(ExportProblem)
+    private func writeEntry(_ entry: ExportedHost.Entry, of host: ExportedHost, _ out: inout ExportText)
+        throws(ExportProblem)
     {
         let route = entry.route
         let matcher = "@\(entry.identifier)"

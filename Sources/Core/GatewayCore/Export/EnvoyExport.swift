@@ -32,10 +32,14 @@ struct EnvoyExport {
             out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of Envoy's environment.")
         }
         out.comment("")
-        out.comment("A credential that the upstream rejects is renewed, and the request is sent again, with content of up to")
+        out.comment(
+            "A credential that the upstream rejects is renewed, and the request is sent again, with content of up to"
+        )
         out.comment("\(ConfigUnits.text(bytes: heldBytes)). The answer to a longer request is passed on.")
         out.comment("While the gateway is down, clients get 503 and nothing is forwarded (failure_mode_allow: false).")
-        out.comment("Envoy passes on 401 and 403 of the gateway with its explanation. Other refusals become 503 without it.")
+        out.comment(
+            "Envoy passes on 401 and 403 of the gateway with its explanation. Other refusals become 503 without it."
+        )
         out.comment("Upgrades (WebSocket) are not passed on.")
     }
 

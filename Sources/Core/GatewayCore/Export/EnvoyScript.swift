@@ -41,7 +41,8 @@ enum EnvoyScript {
     ///   - timeout: In seconds.
     static func renewal(fields: [String], pathPrefix: String, tokenVariable: String?, timeout: Int) -> [String] {
         let names = fields.map { JSONString.quoted($0.lowercased()) }.joined(separator: ", ")
-        let path = pathPrefix.isEmpty ? "" : "  asked[\":path\"] = \(JSONString.quoted(pathPrefix)) .. asked[\":path\"]\n"
+        let path =
+            pathPrefix.isEmpty ? "" : "  asked[\":path\"] = \(JSONString.quoted(pathPrefix)) .. asked[\":path\"]\n"
         let token = tokenVariable.map { "  asked[\"x-gw-engine-token\"] = os.getenv(\(JSONString.quoted($0)))\n" } ?? ""
         return lines(
             """

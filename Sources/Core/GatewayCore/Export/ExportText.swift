@@ -45,7 +45,9 @@ enum ExportSyntax {
     /// In seconds, rounded up.
     static func seconds(_ duration: Duration) -> Int { max(1, Int((duration.wholeMilliseconds + 999) / 1000)) }
 
-    static func address(_ host: String, _ port: Int) -> String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    static func address(_ host: String, _ port: Int) -> String {
+        host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    }
 
     /// Text of the configuration as part of a double-quoted string, in which nothing is replaced.
     static func checked(_ text: String, refusing characters: String, at place: String, for proxy: ExportedProxy)
@@ -55,7 +57,7 @@ enum ExportSyntax {
             if characters.unicodeScalars.contains(character) || !(0x21...0x7E).contains(character.value) {
                 throw ExportProblem(
                     place,
-                    "has the character \(JSONString.quoted(String(character))), which \(proxy.title) cannot take here; use another name."
+                    "has the character \(JSONString.quoted(String(character))), which \(proxy.title) cannot take here; change it, or leave the route out."
                 )
             }
         }

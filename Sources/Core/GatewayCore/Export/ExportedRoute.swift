@@ -50,13 +50,20 @@ extension ExportedRoute {
         let credential = whole.credentials[index]
         let injection = try CredentialFields(of: credential, at: "\(place).auth")
         for name in injection.names + plan.headers.set.map(\.name) + plan.headers.remove where !Self.isPlain(name) {
-            throw ExportProblem(place, "the field name \(name) cannot be exported; use letters, digits, \"-\" and \"_\".")
+            throw ExportProblem(
+                place,
+                "the field name \(name) cannot be exported; use letters, digits, \"-\" and \"_\"."
+            )
         }
-        if let path = plan.tls.caPath, !FieldSyntax.isValue(path) || path.contains("$") {
-            throw ExportProblem("\(place).tls.ca", "the path \(JSONString.quoted(path)) cannot be exported; use another one.")
+        if let path = plan.tls.caPath, !FieldSyntax.isValue(path) || path.contains(where: { "${`".contains($0) }) {
+            throw ExportProblem(
+                "\(place).tls.ca",
+                "the path \(JSONString.quoted(path)) cannot be exported; use another one."
+            )
         }
         name = plan.name
-        identifier = "\(number)_" + plan.name.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? String($0) : "_" }.joined()
+        identifier =
+            "\(number)_" + plan.name.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? String($0) : "_" }.joined()
         upstream = plan.upstream
         upstreamPath = plan.upstreamPath
         serverName = plan.tls.serverName ?? plan.upstream.host
@@ -72,7 +79,8 @@ extension ExportedRoute {
         // Some servers read `X_Api_Key` as `X-Api-Key`.
         let twins = fields.map { $0.replacing("-", with: "_") }
         let all =
-            RemovedFields.always + injection.alsoRemoved + plan.headers.remove + (dropsCookies ? ["Cookie"] : []) + twins
+            RemovedFields.always + injection.alsoRemoved + plan.headers.remove + (dropsCookies ? ["Cookie"] : [])
+            + twins
         var seen = taken
         removed = all.filter { seen.insert($0.lowercased()).inserted }
     }

@@ -9,7 +9,7 @@ package struct HAProxyExport {
         var out = ExportText(indentation: "  ")
         writeHead(&out)
         out.block("global", nil) { out in
-            out.add("lua-load authgateway.lua")
+            out.add("lua-load-per-thread authgateway.lua")
         }
         out.block("defaults", nil) { out in
             out.add("mode http")
@@ -25,7 +25,9 @@ package struct HAProxyExport {
     }
 
     private func writeHead(_ out: inout ExportText) {
-        out.comment("HAProxy asks AuthGateway (engine \(export.engine.name)) for the credential of each request, with a script:")
+        out.comment(
+            "HAProxy asks AuthGateway (engine \(export.engine.name)) for the credential of each request, with a script:"
+        )
         out.comment("  authgateway export haproxy --script > authgateway.lua")
         out.comment("Start it with:")
         out.comment("  haproxy -f authgateway-haproxy.cfg")
@@ -33,7 +35,9 @@ package struct HAProxyExport {
             out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of HAProxy's environment.")
         }
         out.comment("")
-        out.comment("HAProxy cannot send a request again with another credential. It tells the gateway which one the upstream")
+        out.comment(
+            "HAProxy cannot send a request again with another credential. It tells the gateway which one the upstream"
+        )
         out.comment("rejected: this client gets the upstream's refusal, and the next request has a renewed credential.")
         out.comment("While the gateway is down, or where the script fails, clients get 503 and nothing is forwarded.")
         out.comment("HAProxy passes on the gateway's refusals with their explanation.")
@@ -85,7 +89,9 @@ package struct HAProxyExport {
         return "if \(below) || \(common) { path -m str \(Self.quoted(entry.prefix)) }"
     }
 
-    private func isEntry(_ entry: ExportedHost.Entry) -> String { "if { var(txn.gw_entry) -m str \(entry.identifier) }" }
+    private func isEntry(_ entry: ExportedHost.Entry) -> String {
+        "if { var(txn.gw_entry) -m str \(entry.identifier) }"
+    }
     private func isRoute(_ route: ExportedRoute) -> String { "if { var(txn.gw_route) -m str \(route.name) }" }
 
     private func writeRewrite(_ entry: ExportedHost.Entry, _ out: inout ExportText) throws(ExportProblem) {

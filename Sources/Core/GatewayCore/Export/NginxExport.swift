@@ -39,11 +39,17 @@ struct NginxExport {
             )
         }
         out.comment("")
-        out.comment("A credential that the upstream rejects is renewed, and the request is sent again, with its content.")
+        out.comment(
+            "A credential that the upstream rejects is renewed, and the request is sent again, with its content."
+        )
         out.comment("nginx keeps content that exceeds client_body_buffer_size in files below client_body_temp_path.")
         out.comment("While the gateway is down, clients get 500 and nothing is forwarded.")
-        out.comment("nginx passes on 401 and 403 of the gateway, without its explanation. Any other refusal becomes 500.")
-        out.comment("Names of upstreams are resolved when nginx starts and when it reloads. Upgrades (WebSocket) are not passed on.")
+        out.comment(
+            "nginx passes on 401 and 403 of the gateway, without its explanation. Any other refusal becomes 500."
+        )
+        out.comment(
+            "Names of upstreams are resolved when nginx starts and when it reloads. Upgrades (WebSocket) are not passed on."
+        )
         out.add("")
     }
 

@@ -45,9 +45,13 @@ struct TraefikExport {
             out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of Traefik's environment.")
         }
         out.comment("")
-        out.comment("Traefik cannot tell the gateway that the upstream rejected a credential. It asks again and sends the request")
-        out.comment("again, which helps where the credential has been renewed meanwhile. A revoked one stays in use until it ends,")
-        out.comment("or until `authgateway token renew`.")
+        out.comment(
+            "Traefik cannot tell the gateway that the upstream rejected a credential. It asks again and sends the request"
+        )
+        out.comment(
+            "again, which helps where the credential has been renewed meanwhile. A revoked one stays in use until it ends,"
+        )
+        out.comment("or until `authgateway token refresh`.")
         out.comment("While the gateway is down, clients get 500 and nothing is forwarded.")
         out.comment("Traefik passes on the gateway's refusals with their explanation.")
         out.comment("Traefik removes dot segments and empty segments from paths before it asks.")
