@@ -97,6 +97,7 @@ extension TokenKeeper {
     private func storeWhatIsLeft(_ renewer: inout TokenRenewer) async {
         await storeRejection(&renewer)
         if renewer.saveIsDue != nil { await renewer.saveAgain() }
+        await renewer.endLease()
     }
 
     /// Writes the events of the request path that wait. Must not be called again before it has returned.
@@ -123,6 +124,7 @@ extension TokenKeeper {
             return .again
         }
         if await storeRejection(&renewer) { return .again }
+        if await takeUpNews(&renewer) { return .again }
         let now = context.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
@@ -180,6 +182,11 @@ extension TokenKeeper {
             use(fresh, obtainedBy: call)
         case .nothing:
             decide { $0.foundNothing(by: call) }
+        case .held(let time):
+            let until = context.clock.now().monotonic + RenewalLease.pause(held: time, jitter: jitter())
+            decide { $0.postpone(call, until: until) }
+        case .withdrawn:
+            forgetWithdrawn(&renewer)
         case .failed(let refusal):
             let failure = advised(refusal)
             context.callLimit?.failed(failure, hadToken: renewer.record != nil)
