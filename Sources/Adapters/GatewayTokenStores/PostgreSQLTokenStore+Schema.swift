@@ -4,7 +4,7 @@ import Synchronization
 
 extension PostgreSQLTokenStore {
     /// Counts the changes of the tables. A gateway refuses tables of a newer program.
-    static let schemaVersion: Int64 = 1
+    package static let schemaVersion: Int64 = 1
 
     /// Looks at the tables and the key, and makes the tables of an empty database. Call it while starting.
     ///

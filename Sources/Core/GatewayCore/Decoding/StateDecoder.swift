@@ -25,7 +25,11 @@ enum StateDecoder {
         return plan
     }
 
-    static func tokens(_ fields: ConfigFields?, stateDirectory: String) -> TokenPlan {
+    static func tokens(
+        _ fields: ConfigFields?,
+        stateDirectory: String,
+        readsDatabase: Bool = true
+    ) -> TokenPlan {
         var plan = TokenPlan(
             store: .sqlite,
             path: "\(stateDirectory)/tokens.sqlite",
@@ -38,7 +42,11 @@ enum StateDecoder {
         if let key = key("key", fields) { plan.key = key }
         encryptionKeys(fields, &plan)
         plan.program = program(fields, of: plan.store)
-        plan.database = database(fields, of: plan.store)
+        if readsDatabase {
+            plan.database = database(fields, of: plan.store)
+        } else {
+            for key in PostgreSQLDecoder.keys { fields.know(key) }
+        }
         fields.refuseUnknownKeys()
         return plan
     }
