@@ -117,7 +117,7 @@ let package = Package(
             in: "App",
             [
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
-                "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
+                "GatewayTokenClient", "GatewayTokenStores", "GatewayPostgreSQL", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
                 "GatewayLocalAuthority", "GatewaySandbox", "CPresets", "CBuildRecord",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
@@ -149,7 +149,10 @@ let package = Package(
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
         tests("GatewayLocalAuthorityTests", ["GatewayLocalAuthority", "GatewayTesting", crypto] + certificates),
-        tests("GatewayTokenStoresTests", ["GatewayFiles", "GatewayTokenStores", "GatewayTesting", grdb, crypto]),
+        tests(
+            "GatewayTokenStoresTests",
+            ["GatewayFiles", "GatewayPostgreSQL", "GatewayTokenStores", "GatewayTesting", grdb, crypto]
+        ),
         tests(
             "GatewayAuditTests",
             ["GatewayAudit", "GatewayFiles", "GatewaySQLite", "GatewayTesting", grdb, crypto, logging]

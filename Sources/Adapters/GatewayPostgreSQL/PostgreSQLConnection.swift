@@ -17,6 +17,7 @@ package final class PostgreSQLConnection: Sendable {
         /// Since when, and why, there is no connection.
         var trouble: (since: ContinuousClock.Instant, failure: PostgreSQLFailure)?
         var facts: PostgreSQLServer?
+        var connections = 0
         /// What the thread works on.
         var begunAt: ContinuousClock.Instant?
     }
@@ -48,6 +49,9 @@ package final class PostgreSQLConnection: Sendable {
 
     /// What is known of the server; nil before the first connection.
     package var server: PostgreSQLServer? { state.withLock { $0.facts } }
+
+    /// How often it has connected: what was found out in an earlier connection may be true no more.
+    package var connections: Int { state.withLock { $0.connections } }
 
     /// Why statements fail at the moment, as far as is known without asking; nil when they do not.
     package var failure: PostgreSQLFailure? {

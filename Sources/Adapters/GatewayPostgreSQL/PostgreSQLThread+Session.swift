@@ -29,10 +29,12 @@ extension PostgreSQLThread {
         let server = try Self.prepare(session, owner.options.channel)
         self.session = session
         failures = 0
+        answered = 0
         nextProbe = .now.advanced(by: Self.probeInterval)
         owner.state.withLock { state in
             state.trouble = nil
             state.facts = server
+            state.connections += 1
         }
         owner.onConnection(server)
     }
@@ -83,13 +85,22 @@ extension PostgreSQLThread {
             let rows = try perform(work.statement, until: work.deadline)
             work.end.keep(.success(rows))
         } catch {
+            let isAgain = isWorthAnotherConnection(error, for: work)
             if error.endsConnection { lose(error) }
-            guard error.kind == .notSent || work.statement.isRepeatable, error.state == nil, work.deadline > .now else {
+            guard isAgain else {
                 work.end.keep(.failure(error))
                 return
             }
             owner.state.withLock { $0.queue.insert(work, at: 0) }
         }
+    }
+
+    /// A statement that may have been carried out is sent again if it says that this does no harm.
+    private func isWorthAnotherConnection(_ error: PostgreSQLFailure, for work: PostgreSQLConnection.Work) -> Bool {
+        guard error.endsConnection, work.deadline > .now else { return false }
+        // A connection that has just begun was led to this server because there is no other one.
+        if error.state == "25006" { return answered > 0 }
+        return error.kind == .notSent || work.statement.isRepeatable
     }
 
     private mutating func perform(
@@ -100,6 +111,7 @@ extension PostgreSQLThread {
         do throws(PostgreSQLFailure) {
             let result = try current.run(statement, until: deadline)
             nextProbe = .now.advanced(by: Self.probeInterval)
+            answered += 1
             deliver(result.notifications)
             return result.rows
         } catch {

@@ -7,6 +7,8 @@ struct PostgreSQLThread: ~Copyable {
     let owner: PostgreSQLConnection
     var session: LibPQ?
     var failures = 0
+    /// Statements of this session.
+    var answered = 0
     var nextAttempt = ContinuousClock.now
     /// Until now without an answer while nothing was asked: time to see whether the server is still there.
     var nextProbe = ContinuousClock.now

@@ -11,7 +11,10 @@ import Synchronization
 
 /// A PostgreSQL server on a Unix socket in a temporary folder. It ends with the test process, at the latest.
 package final class PostgreSQLTestServer: Sendable {
-    package struct Failure: Error, CustomStringConvertible { package let description: String }
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+        package init(description: String) { self.description = description }
+    }
 
     package let folder: String
     private let process: Mutex<Process?>
