@@ -49,6 +49,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
             items(old, "listeners.proxy", \.listeners),
             items(new, "listeners.proxy", \.listeners)
         )
+        compare("listeners.admin.users.", users(old), users(new))
         compare("access.clients.", clients(old), clients(new))
         compare("credentials.", items(old, "credentials", \.credentials), items(new, "credentials", \.credentials))
         compare("routes.", items(old, "routes", \.routes), items(new, "routes", \.routes))
@@ -105,6 +106,13 @@ package struct PlanChange: Hashable, Sendable, Codable {
             items += values.sorted { $0.key < $1.key }.map { item("\(section).\($0.key)", $0.value) }
         }
         return items
+    }
+
+    private static func users(_ digest: PlanDigest) -> [Item] {
+        (digest.summary.adminUsers ?? [:]).sorted { $0.key < $1.key }.map { name, role in
+            let facts = [PlanSummary.Fact(key: "role", value: role)]
+            return Item(name: name, facts: facts, mark: digest.marks["listeners.admin.users.\(name)"])
+        }
     }
 
     private static func clients(_ digest: PlanDigest) -> [Item] {

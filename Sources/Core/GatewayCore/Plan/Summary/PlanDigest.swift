@@ -14,16 +14,9 @@ package struct PlanDigest: Hashable, Sendable, Codable {
             marks["credentials.\(credential.name)"] = mark(Self.bytes(of: credential))
         }
         for route in plan.routes { marks["routes.\(route.name)"] = mark(Self.bytes(of: route)) }
-        for client in plan.access.clients {
-            var proof: [UInt8] = []
-            for token in client.tokens {
-                switch token {
-                case .token(let token): proof += token.withValue { Array($0.utf8) } + [0]
-                case .tokenSHA256(let digest): proof += digest
-                }
-            }
-            if let certificate = client.certificate { proof += Array("\n\(certificate.description)".utf8) }
-            marks["access.clients.\(client.name)"] = mark(proof)
+        for client in plan.access.clients { marks["access.clients.\(client.name)"] = mark(Self.bytes(of: client)) }
+        for user in plan.admin.users {
+            marks["listeners.admin.users.\(user.proofs.name)"] = mark(Self.bytes(of: user.proofs))
         }
         for (listener, shown) in zip(plan.listeners, summary.listeners) {
             let key = listener.tls?.privateKey.withValue { Array($0.utf8) } ?? []
@@ -40,6 +33,18 @@ package struct PlanDigest: Hashable, Sendable, Codable {
         for case (let name, .value(let key)?) in keys {
             marks["tokens.\(name)"] = mark(key.withValue { Array($0.utf8) })
         }
+    }
+
+    /// What proves the client.
+    private static func bytes(of client: AccessPlan.Client) -> [UInt8] {
+        var proof: [UInt8] = []
+        for token in client.tokens {
+            switch token {
+            case .token(let token): proof += token.withValue { Array($0.utf8) } + [0]
+            case .tokenSHA256(let digest): proof += digest
+            }
+        }
+        return proof + Array((client.certificate.map { "\n\($0.description)" } ?? "").utf8)
     }
 
     private static func bytes(of credential: CredentialPlan) -> [UInt8] {

@@ -10,6 +10,9 @@ extension PlanSummary {
         page.indented { page in
             for listener in listeners { page.line("proxy", listener.text) }
             page.line("admin", admin)
+            for (name, role) in (adminUsers ?? [:]).sorted(by: { $0.key < $1.key }) {
+                page.line("admin.users.\(name)", role)
+            }
         }
         page.heading("access")
         page.indented { page in

@@ -102,6 +102,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package var requestIdHeader: String
     package var listeners: [Listener]
     package var admin: String
+    /// The role of each user, by name; nil where there are none.
+    package var adminUsers: [String: String]?
     package var clients: [String]
     package var clientLimits: [ClientLimits]
     package var requireClient: String
