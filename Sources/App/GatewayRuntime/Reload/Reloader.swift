@@ -14,6 +14,8 @@ final class Reloader: Service {
     struct Parts: Sendable {
         let live: LivePlan
         let proxy: ProxyServer
+        /// nil where the admin listener has no TLS.
+        var adminTLS: OperatorTLS?
         let keepers: KeeperSupervisor
         let locks: CredentialLocks
         let audit: SQLiteAuditLog
@@ -199,7 +201,9 @@ final class Reloader: Service {
         }
         let sources = parts.makeSources(plan, live.sources)
         let prepared: PreparedReload
+        let adminTLS: OperatorTLS.Prepared?
         do {
+            adminTLS = try plan.admin.tls.map { try OperatorTLS.prepare($0) }
             let configuration = parts.makeConfiguration(plan, sources)
             prepared = try await parts.proxy.prepare(configuration, listeners: plan.listeners + plan.authz)
         } catch {
@@ -215,6 +219,7 @@ final class Reloader: Service {
         for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
         parts.live.replace(with: plan, definitions, sources: sources, at: parts.clock.now().wall)
         served.withLock { $0 = next }
+        if let adminTLS { parts.adminTLS?.use(adminTLS) }
         // What operators have locked since the keepers were made.
         sources.follow(parts.locks, as: plan.credentials, newSince: live.sources)
         let late = await parts.proxy.apply(prepared)

@@ -60,7 +60,8 @@ package struct Plan: Sendable {
 
     /// The files with certificates that listeners and routes name; the plan holds their paths alone.
     package var certificatePaths: [String] {
-        (listeners + authz).compactMap(\.tls).flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
+        ((listeners + authz).map(\.tls) + [admin.tls]).compactMap(\.self)
+            .flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
             + routes.flatMap { [$0.tls.caPath, $0.tls.certificatePath] }.compactMap(\.self)
     }
 }
@@ -115,17 +116,6 @@ package struct ListenerPlan: Hashable, Sendable {
         self.publicURL = publicURL
         self.connect = connect
         self.span = span
-    }
-}
-
-package struct AdminPlan: Hashable, Sendable {
-    package var address: ListenerPlan.Address
-    /// Whether the admin token is needed to see something, and not only to change it.
-    package var requiresToken: Bool
-
-    package init(address: ListenerPlan.Address, requiresToken: Bool = false) {
-        self.address = address
-        self.requiresToken = requiresToken
     }
 }
 

@@ -27,16 +27,9 @@ package struct PlanDefinitions: Sendable {
         parts.reserveCapacity(plan.credentials.count + plan.routes.count)
         for credential in plan.credentials { add("credentials.\(credential.name)", Self.bytes(of: credential)) }
         for route in plan.routes { add("routes.\(route.name)", Self.bytes(of: route)) }
-        for client in plan.access.clients {
-            var proof: [UInt8] = []
-            for token in client.tokens {
-                switch token {
-                case .token(let token): proof += token.withValue { Array($0.utf8) } + [0]
-                case .tokenSHA256(let digest): proof += digest
-                }
-            }
-            if let certificate = client.certificate { proof += Array("\n\(certificate.description)".utf8) }
-            add("access.clients.\(client.name)", proof)
+        for client in plan.access.clients { add("access.clients.\(client.name)", Self.bytes(of: client)) }
+        for user in plan.admin.users {
+            add("listeners.admin.users.\(user.proofs.name)", Self.bytes(of: user.proofs))
         }
         for (listener, shown) in zip(plan.listeners, summary.listeners) {
             let key = listener.tls?.privateKey.withValue { Array($0.utf8) } ?? []
@@ -76,6 +69,18 @@ package struct PlanDefinitions: Sendable {
     }
 
     private mutating func add(_ path: String, _ bytes: [UInt8]) { parts.append((path, bytes)) }
+
+    /// What proves the client.
+    private static func bytes(of client: AccessPlan.Client) -> [UInt8] {
+        var proof: [UInt8] = []
+        for token in client.tokens {
+            switch token {
+            case .token(let token): proof += token.withValue { Array($0.utf8) } + [0]
+            case .tokenSHA256(let digest): proof += digest
+            }
+        }
+        return proof + Array((client.certificate.map { "\n\($0.description)" } ?? "").utf8)
+    }
 
     private static func bytes(of credential: CredentialPlan) -> [UInt8] {
         var bytes = Array("\(credential.strategyKind) \(credential.policy)".utf8)

@@ -6,7 +6,11 @@ extension PlanSummary {
         requestIdHeader = plan.requestIDHeader ?? "off"
         listeners = plan.listeners.map(Listener.init)
         authz = plan.authz.isEmpty ? nil : plan.authz.compactMap(Engine.init)
-        admin = Listener(plan.admin.address).text + (plan.admin.requiresToken ? ", require_token" : "")
+        admin =
+            Listener(plan.admin.address).text + (plan.admin.tls == nil ? "" : ", tls")
+            + (plan.admin.requiresToken ? ", require_token" : "")
+        let users = plan.admin.users.map { ($0.proofs.name, $0.role.rawValue) }
+        adminUsers = users.isEmpty ? nil : Dictionary(users) { first, _ in first }
         clients = plan.access.clients.map(\.name)
         clientLimits = plan.access.clients.filter { !$0.limits.isEmpty }.map {
             ClientLimits(name: $0.name, concurrent: $0.limits.concurrent, perSecond: $0.limits.perSecond)
