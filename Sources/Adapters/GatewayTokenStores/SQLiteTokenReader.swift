@@ -23,7 +23,8 @@ package final class SQLiteTokenReader: Sendable {
             configuration.busyMode = .timeout(2)
             database = try DatabaseQueue(path: path, configuration: configuration)
             let check = try database.read {
-                try String.fetchOne($0, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
+                try SQLiteSchema.require(atMost: SQLiteTokenStore.schemaVersion, in: $0)
+                return try String.fetchOne($0, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
             }
             guard let sealer = keys.map({ TokenSealer(key: $0) }).first(where: { $0.keyCheck == check }) else {
                 throw TokenStoreError.damaged(
@@ -50,6 +51,14 @@ package final class SQLiteTokenReader: Sendable {
                 row.version == TokenRecord.version, let token = sealer.open(row)
             else { throw TokenStoreError.damaged("its row of \(path) was changed, or a newer program wrote it") }
             return token
+        } catch {
+            throw Self.storeError(error, path: path)
+        }
+    }
+
+    func read<Value>(_ body: (Database) throws -> Value) throws(TokenStoreError) -> Value {
+        do {
+            return try database.read(body)
         } catch {
             throw Self.storeError(error, path: path)
         }

@@ -66,7 +66,7 @@ package final class SQLiteTokenStore: TokenStore {
         try await perform { [self] in try writer.write { try read(key, from: $0) } }
     }
 
-    private func read(_ key: CredentialKey, from database: Database) throws -> StoredToken? {
+    func read(_ key: CredentialKey, from database: Database) throws -> StoredToken? {
         let found = try Row.fetchOne(
             database,
             sql: "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?",
@@ -233,7 +233,9 @@ extension SQLiteTokenStore {
     private static func prepare(_ database: Database, path: String, keyChecks: [String]) throws -> Int {
         var found: String?
         try database.inTransaction(.immediate) {
+            try SQLiteSchema.require(atMost: schemaVersion, in: database)
             try database.execute(sql: schema)
+            try SQLiteSchema.set(schemaVersion, in: database)
             try database.execute(
                 sql: "INSERT OR IGNORE INTO token_store (name, value) VALUES ('key_check', ?)",
                 arguments: [keyChecks.first]
@@ -250,6 +252,10 @@ extension SQLiteTokenStore {
         }
         return index
     }
+
+    /// Of the tables below. Raise it, and add the step to ``prepare(_:path:keyChecks:)``, when they change so that an earlier
+    /// program would misread or break them.
+    package static let schemaVersion = 1
 
     private static let schema = """
         CREATE TABLE IF NOT EXISTS token_store (

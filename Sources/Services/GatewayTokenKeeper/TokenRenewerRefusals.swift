@@ -23,7 +23,7 @@ extension TokenRenewer {
         // Late rejections of what we held must not hit the adopted one.
         adopted.generation = max(found.generation, generation + 1)
         record = adopted
-        isUncertain = adopted.attempt != nil
+        isUncertain = context.isUncertain(adopted)
         var event = context.event(.adopted, generation: adopted.generation, trigger: call.trigger)
         event.expiresAt = adopted.token.expiresAt
         event.token = adopted.token.access
@@ -37,7 +37,12 @@ extension TokenRenewer {
 
     mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall) async -> End {
         var failure = failure
-        if isUncertain {
+        if record?.isRestored == true {
+            failure = failure.replacing(
+                detail: context.restoredAndRefused,
+                command: failure.problem.command
+            )
+        } else if isUncertain {
             let detail =
                 "The answer to the last renewal of \(context.name) was lost, and the authority no longer accepts"
                 + " the refresh token. A new login is needed."
