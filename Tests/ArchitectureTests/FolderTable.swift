@@ -27,6 +27,7 @@ enum FolderTable {
             "Traffic": ["Errors", "Time"],
         ],
         [
+            "Backup": ["Text", "Time"],
             "HTTP1": ["Addresses", "HTTP", "Text"],
             "HTTP2": ["HTTP", "Text", "Time"],
             "Presets": ["Addresses", "Config", "Secrets", "Text", "Time"],
@@ -116,9 +117,10 @@ enum FolderTable {
                 "Storage", "Time",
             ]
         ],
+        ["Backup": ["Assembly", "Console", "Operator", "Secrets", "State", "Storage", "Time"]],
         [
             "Commands": [
-                "Anchor", "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Programs",
+                "Anchor", "Assembly", "Backup", "Configuration", "Console", "Observability", "Operator", "Plan", "Programs",
                 "Secrets", "State", "Storage", "Time",
             ]
         ],

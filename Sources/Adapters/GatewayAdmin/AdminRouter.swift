@@ -29,6 +29,7 @@ struct AdminRouter: Sendable {
         AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { request, _ in await reload(request) }
         router.post("/api/key/rotate") { request, _ in await rotateKey(request) }
+        router.post("/api/state/backup") { request, _ in await noteBackup(request) }
         router.post("/api/ca/rotate") { request, _ in await rotateAuthority(request) }
         router.get("/api/plan") { request, _ in await servedPlan(request) }
         if let logins = options.logins { AdminLogins(control: logins, authorization: authorization).routes(on: router) }
@@ -60,6 +61,16 @@ struct AdminRouter: Sendable {
         if let refusal = authorization.refusal(of: request) { return refusal }
         switch await options.control.rotateKey() {
         case .success(let report): return AdminResponse.json(report)
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
+    }
+
+    private func noteBackup(_ request: Request) async -> Response {
+        if let refusal = authorization.refusal(of: request) { return refusal }
+        let body = try? await request.body.collect(upTo: 4096)
+        let includesKeys = body.flatMap { JSONValue(Array($0.readableBytesView)) }?["keys"] == .bool(true)
+        switch await options.control.noteBackup(includesKeys: includesKeys) {
+        case .success(let note): return AdminResponse.json(note)
         case .failure(let problem): return AdminResponse.problem(problem)
         }
     }

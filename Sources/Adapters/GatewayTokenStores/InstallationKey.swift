@@ -15,6 +15,7 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
         case instanceName = "instance-name"
         case configurationDigest = "configuration-digest"
         case localAuthority = "local-authority"
+        case backupManifest = "backup-manifest"
     }
 
     package static let byteCount = 32

@@ -20,7 +20,7 @@ extension TokenEvent.Name {
             .token
         case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .imported, .revoked, .revocationFailed,
             .cleared, .loginStarted, .loginCompleted, .loginFailed, .revealed, .locked, .unlocked, .keyRotating,
-            .keyRotated, .authorityRotated, .auditRecreated:
+            .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated:
             .operator
         }
     }

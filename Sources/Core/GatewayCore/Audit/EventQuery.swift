@@ -88,7 +88,7 @@ extension EventQuery.Group {
         case .configuration:
             [
                 .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .locked, .unlocked, .keyRotating,
-                .keyRotated, .authorityRotated, .auditRecreated,
+                .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated,
             ]
         }
     }
