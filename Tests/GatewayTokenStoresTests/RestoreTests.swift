@@ -37,42 +37,44 @@ struct RestoreTests {
 
     @Test func aCopyOfAnOpenStoreHoldsWhatWasCommitted() async throws {
         let store = try open()
-        try await store.save(token(refresh: "renewal"), for: renewable)
-        try await store.save(token(refresh: nil), for: plain)
+        try await store.replace(token(refresh: "renewal"), for: renewable)
+        try await store.replace(token(refresh: nil), for: plain)
         let copy = try copy()
         #expect((copy.tokens, copy.schema) == (2, SQLiteTokenStore.schemaVersion))
         #expect(try directory.mode(of: "copy.sqlite") == 0o600)
         #expect(try directory.content(of: "copy.sqlite").count == 1, "it has no write-ahead log")
-        try await store.save(token(refresh: "later"), for: renewable)
+        try await store.replace(token(refresh: "later"), for: renewable)
         await store.close()
         let copied = try open("copy.sqlite")
-        #expect(try await copied.load(renewable) == token(refresh: "renewal"))
+        #expect(try await copied.load(renewable).token == token(refresh: "renewal"))
         await copied.close()
         #expect(throws: TokenStoreError.self, "it replaces nothing") { try self.copy() }
     }
 
     @Test func aRefreshTokenIsMarkedAsRestoredAndThePreviousOneIsGone() async throws {
         let store = try open()
-        try await store.save(token(refresh: "renewal"), for: renewable)
-        try await store.save(token(refresh: nil), for: plain)
+        try await store.replace(token(refresh: "renewal"), for: renewable)
+        try await store.replace(token(refresh: nil), for: plain)
+        let before = try await store.load(renewable).revision
         #expect(try await store.markRestored(at: UnixTime(seconds: 1_772_357_500)) == 1)
+        #expect(try await store.load(renewable).revision > before)
         await store.close()
         let reopened = try open()
         var expected = token(refresh: "renewal")
         expected.isRestored = true
         expected.previousRefreshToken = nil
-        #expect(try await reopened.load(renewable) == expected)
-        #expect(try await reopened.load(plain) == token(refresh: nil))
+        #expect(try await reopened.load(renewable).token == expected)
+        #expect(try await reopened.load(plain).token == token(refresh: nil))
         await reopened.close()
     }
 
     @Test func aRowThatDoesNotOpenLeavesAllAsTheyWere() async throws {
         let store = try open()
-        try await store.save(token(refresh: "renewal"), for: renewable)
-        try await store.save(token(refresh: "other"), for: plain)
+        try await store.replace(token(refresh: "renewal"), for: renewable)
+        try await store.replace(token(refresh: "other"), for: plain)
         try await store.write { try $0.execute(sql: "UPDATE tokens SET generation = 9 WHERE key = 'renewable'") }
         await #expect(throws: TokenStoreError.self) { try await store.markRestored(at: UnixTime(seconds: 0)) }
-        #expect(try await store.load(plain)?.isRestored == false)
+        #expect(try await store.load(plain).token?.isRestored == false)
         await store.close()
     }
 
@@ -84,7 +86,7 @@ struct RestoreTests {
         try database.close()
         func expectRefusal(_ body: () throws -> Void) {
             let error = #expect(throws: TokenStoreError.self) { try body() }
-            #expect(error?.reason.contains("newer version of authgateway (schema \(newer);") == true, "\(error as Any)")
+            #expect(error?.reason.contains("newer authgateway (schema \(newer);") == true, "\(error as Any)")
         }
         expectRefusal { _ = try open() }
         expectRefusal {

@@ -9,8 +9,8 @@ package enum SQLiteSchema {
 
         /// - Parameter name: What the file is called in the message.
         package func words(for name: String) -> String {
-            "\(name) was written by a newer version of authgateway (schema \(found); this one knows \(known)); run that "
-                + "version, or restore a backup that this one made"
+            "\(name) was written by a newer authgateway (schema \(found); this one knows \(known)); run the newer program, or "
+                + "restore the file from a backup that this one has written"
         }
     }
 

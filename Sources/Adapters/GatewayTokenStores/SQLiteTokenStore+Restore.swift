@@ -47,7 +47,9 @@ extension SQLiteTokenStore {
                 try requireOwnKey(database)
                 for name in try String.fetchAll(database, sql: "SELECT key FROM tokens") {
                     let key = CredentialKey(digest: name)
-                    guard var token = try read(key, from: database), token.token.refreshToken != nil else { continue }
+                    guard var token = try read(key, from: database).token, token.token.refreshToken != nil else {
+                        continue
+                    }
                     token.isRestored = true
                     // It was spent long ago, and sending it again could end the login.
                     token.previousRefreshToken = nil
@@ -55,7 +57,11 @@ extension SQLiteTokenStore {
                         throw TokenStoreError.unavailable("a token could not be encrypted for \(path)")
                     }
                     try database.execute(
-                        sql: "UPDATE tokens SET updated_at = ?, version = ?, nonce = ?, ciphertext = ? WHERE key = ?",
+                        sql: """
+                            UPDATE tokens SET updated_at = ?, version = ?, nonce = ?, ciphertext = ?,
+                                revision = revision + 1, lease_until = NULL
+                            WHERE key = ?
+                            """,
                         arguments: [sealed.updatedAt, sealed.version, sealed.nonce, sealed.ciphertext, name]
                     )
                     count += 1
@@ -71,7 +77,7 @@ extension SQLiteTokenReader {
     package func summary() throws(TokenStoreError) -> SQLiteTokenStore.Copy {
         try read { database in
             SQLiteTokenStore.Copy(
-                tokens: try Int.fetchOne(database, sql: "SELECT count(*) FROM tokens") ?? 0,
+                tokens: try Int.fetchOne(database, sql: "SELECT count(*) FROM tokens WHERE version != \(SealedToken.removedVersion)") ?? 0,
                 schema: try SQLiteSchema.version(of: database)
             )
         }

@@ -53,7 +53,7 @@ extension KeeperContext {
             grant: grant,
             policy: policy,
             key: key,
-            store: NoStore(),
+            store: NoTokenStore(),
             endpoint: endpoint,
             programs: programs,
             audit: audit,
@@ -66,11 +66,4 @@ extension KeeperContext {
             callLimit: callLimit
         )
     }
-}
-
-/// Keeps nothing.
-private struct NoStore: TokenStore {
-    func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? { nil }
-    func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {}
-    func remove(_ key: CredentialKey) async throws(TokenStoreError) {}
 }

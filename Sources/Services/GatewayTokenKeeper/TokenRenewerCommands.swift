@@ -20,7 +20,7 @@ extension TokenRenewer {
         saveIsDue = nil
         hasOpened = false
         do throws(TokenStoreError) {
-            try await context.store.remove(context.key)
+            try await context.store.replace(nil, for: context.key)
             isForgotten = false
             return nil
         } catch {

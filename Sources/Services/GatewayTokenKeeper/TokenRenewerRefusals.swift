@@ -5,7 +5,7 @@ extension TokenRenewer {
     /// A sibling that shares the store may have rotated: its token is in the store then.
     mutating func adoptFromStore() async -> StoredToken? {
         do throws(TokenStoreError) {
-            guard let stored = try await context.store.load(context.key), stored.token != record?.token,
+            guard let stored = try await context.store.load(context.key).token, stored.token != record?.token,
                 stored.generation >= record?.generation ?? 0
             else { return nil }
             // What the store did not take is later than what it holds of the same generation.

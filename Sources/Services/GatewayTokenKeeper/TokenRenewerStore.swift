@@ -9,7 +9,7 @@ extension TokenRenewer {
     ///   to be obtained before it is needed.
     mutating func open(_ call: TokenCall, after generation: Int) async -> End? {
         do throws(TokenStoreError) {
-            record = isForgotten ? nil : try await context.store.load(context.key)
+            record = isForgotten ? nil : try await context.store.load(context.key).token
         } catch {
             await report(error, while: "load", generation: nil)
             // The store may hold a later refresh token than the configuration; spending the earlier one could cost both.
@@ -37,7 +37,7 @@ extension TokenRenewer {
     /// - Parameter highestGeneration: The highest there has been, which `clear` leaves as it is.
     mutating func loadRecord(highestGeneration: Int) async throws(TokenStoreError) {
         guard !hasOpened, record == nil, !isForgotten else { return }
-        record = try await context.store.load(context.key) ?? seedRecord(after: highestGeneration)
+        record = try await context.store.load(context.key).token ?? seedRecord(after: highestGeneration)
     }
 
     /// The token of the configuration; nil when it has none.
@@ -96,7 +96,7 @@ extension TokenRenewer {
     mutating func save() async {
         guard let record else { return }
         do throws(TokenStoreError) {
-            try await context.store.save(record, for: context.key)
+            try await context.store.replace(record, for: context.key)
             saveIsDue = nil
         } catch {
             saveIsDue = context.clock.now().monotonic + Self.saveInterval
@@ -123,7 +123,7 @@ extension TokenRenewer {
             startedAt: now.wall
         )
         do throws(TokenStoreError) {
-            try await context.store.save(journalled, for: context.key)
+            try await context.store.replace(journalled, for: context.key)
         } catch {
             await report(error, while: "journal", generation: journalled.generation)
             return unreadable(error)

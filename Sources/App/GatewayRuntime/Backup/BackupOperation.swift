@@ -111,11 +111,11 @@ struct BackupOperation: Sendable {
         return [.locks, .authorityKeys, .authorityCertificates] + (includesKeys ? secret : [])
     }
 
-    private func copyAudit(_ made: inout [String]) async throws -> (AuditCopy, isVerified: Bool) {
+    private func copyAudit(_ made: inout [String]) async throws -> (AuditSnapshot, isVerified: Bool) {
         let target = path(.auditLog)
         made += [target, path(.auditHead)]
         let keys = AuditKeys(key)
-        let copy = try AuditCopy.make(layout.places.audit.path, to: target, keys: keys)
+        let copy = try AuditSnapshot.make(layout.places.audit.path, to: target, keys: keys)
         let verification = try await AuditReader(path: target).verify(keys: keys)
         if let breach = verification.breach, breach.fault == .foreignKey {
             throw StateError("\(layout.places.audit.path): \(breach.explanation)")

@@ -137,7 +137,7 @@ struct RestoreOperation: Sendable {
             )
         }
         let keys = [own ?? key].map { $0.derived(for: .tokenStore) }
-        let store = try SQLiteTokenStore(path: staging.path(of: .tokenStore), keys: keys)
+        let store = try SQLiteTokenStore(path: staging.path(of: .tokenStore), keys: keys, ownsFile: true)
         let marked = try await store.markRestored(at: clock.now().wall)
         await store.close()
         return marked

@@ -21,7 +21,7 @@ struct StoredTokenReader: Sendable {
         self.program = program
         let subkey = key.derived(for: .tokenStore)
         let store = CommandTokenStore(program: program, runner: SystemProgramRunner(), key: subkey)
-        load = { (name) throws(TokenStoreError) in try await store.load(name) }
+        load = { (name) throws(TokenStoreError) in try await store.load(name).token }
     }
 
     func stored(_ grant: any TokenGrant) async -> CredentialRule.Stored {

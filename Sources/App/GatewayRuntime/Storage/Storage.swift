@@ -80,7 +80,7 @@ struct Storage: Sendable {
     func close() async {
         await anchor?.finish()
         await audit.close()
-        if let tokens = tokens as? SQLiteTokenStore { await tokens.close() }
+        await tokens.close()
     }
 
     /// A new key would open neither database, and would look like the one that is missing.
@@ -115,7 +115,7 @@ struct Storage: Sendable {
         health.auditLoss = audit.loss.map { StorageHealth.Loss(lostTo: $0.lostTo, at: $0.at) }
         health.auditBreach = chainCheck.result?.breach?.explanation
         health.missingKey = audit.isKeyMissing ? keyPath : nil
-        health.tokenFailure = (tokens as? SQLiteTokenStore)?.failure.map { Self.words(for: $0) }
+        health.tokenFailure = tokens.failure?.reason
         return health
     }
 
@@ -123,7 +123,7 @@ struct Storage: Sendable {
     func look() async {
         async let audited: Void = audit.look()
         async let locked: Void = locks.storeAgain()
-        await (tokens as? SQLiteTokenStore)?.look()
+        await tokens.look()
         _ = await (audited, locked)
     }
 
@@ -183,7 +183,7 @@ struct Storage: Sendable {
 
     private static func openTokens(_ plan: TokenPlan, _ keys: StoreKeys) throws(StateError) -> SQLiteTokenStore {
         do throws(TokenStoreError) {
-            return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key))
+            return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key), ownsFile: true)
         } catch {
             throw StateError(words(for: error))
         }

@@ -6,7 +6,7 @@ import Testing
 @testable import GatewayAudit
 
 @Suite("Copies of the audit log", .timeLimit(.minutes(5)))
-struct AuditCopyTests {
+struct AuditSnapshotTests {
     let fixture: AuditFixture
 
     init() throws { fixture = try AuditFixture() }
@@ -19,7 +19,7 @@ struct AuditCopyTests {
         let writer = Task {
             for _ in 0..<200 where !Task.isCancelled { try await log.record(fixture.event()) }
         }
-        let copy = try AuditCopy.make(fixture.path, to: target, keys: fixture.keys)
+        let copy = try AuditSnapshot.make(fixture.path, to: target, keys: fixture.keys)
         writer.cancel()
         _ = try? await writer.value
         await log.close()
@@ -37,7 +37,7 @@ struct AuditCopyTests {
         let log = try fixture.open()
         for _ in 0..<3 { try await log.record(fixture.event()) }
         await log.close()
-        _ = try AuditCopy.make(fixture.path, to: target, keys: fixture.keys)
+        _ = try AuditSnapshot.make(fixture.path, to: target, keys: fixture.keys)
         let database = try DatabaseQueue(path: target)
         try await database.write { database in
             try database.execute(sql: "DROP TRIGGER token_events_refuse_delete; DELETE FROM token_events WHERE id = 3")
@@ -53,8 +53,8 @@ struct AuditCopyTests {
         try await database.write { try $0.execute(sql: "PRAGMA user_version = \(newer)") }
         try database.close()
         let refusal = #expect(throws: AuditError.self) { try fixture.open() }
-        #expect(refusal?.reason.contains("newer version of authgateway (schema \(newer);") == true)
+        #expect(refusal?.reason.contains("newer authgateway (schema \(newer);") == true)
         await #expect(throws: AuditError.self) { try await fixture.reader.tail(last: 1) }
-        #expect(throws: AuditError.self) { try AuditCopy.make(fixture.path, to: target, keys: fixture.keys) }
+        #expect(throws: AuditError.self) { try AuditSnapshot.make(fixture.path, to: target, keys: fixture.keys) }
     }
 }

@@ -4,7 +4,7 @@ import GatewayFiles
 import GatewaySQLite
 
 /// A copy of the log with a head file of its own, for a backup.
-package struct AuditCopy: Sendable {
+package struct AuditSnapshot: Sendable {
     /// The newest row; 0 without one.
     package let lastRow: Int64
     /// The version of the tables.
@@ -13,7 +13,7 @@ package struct AuditCopy: Sendable {
     /// Copies the log to `target`, which must not exist, while a gateway may be writing. Blocks.
     ///
     /// The head file names the end of the copy, which may be later than the log's own head file says.
-    package static func make(_ source: String, to target: String, keys: AuditKeys) throws(AuditError) -> AuditCopy {
+    package static func make(_ source: String, to target: String, keys: AuditKeys) throws(AuditError) -> AuditSnapshot {
         let chain = AuditChain(key: keys.chain)
         do {
             try PrivateFile.createNew(target, content: [])
@@ -28,7 +28,7 @@ package struct AuditCopy: Sendable {
                 )
             }
             try head.write(for: target)
-            return AuditCopy(lastRow: head.id, schema: schema)
+            return AuditSnapshot(lastRow: head.id, schema: schema)
         } catch let failure as PrivateFile.Failure {
             throw AuditError("\(target) cannot be made: \(failure.reason)")
         } catch {
