@@ -117,10 +117,11 @@ enum FolderTable {
                 "Storage", "Time",
             ]
         ],
-        ["Backup": ["Assembly", "Console", "Operator", "Secrets", "State", "Storage", "Time"]],
+        ["Backup": ["Assembly", "Console", "State", "Storage"]],
         [
             "Commands": [
-                "Anchor", "Assembly", "Backup", "Configuration", "Console", "Observability", "Operator", "Plan", "Programs",
+                "Anchor", "Assembly", "Backup", "Configuration", "Console", "Observability", "Operator", "Plan",
+                "Programs",
                 "Secrets", "State", "Storage", "Time",
             ]
         ],

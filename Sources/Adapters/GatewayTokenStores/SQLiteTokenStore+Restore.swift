@@ -77,7 +77,10 @@ extension SQLiteTokenReader {
     package func summary() throws(TokenStoreError) -> SQLiteTokenStore.Copy {
         try read { database in
             SQLiteTokenStore.Copy(
-                tokens: try Int.fetchOne(database, sql: "SELECT count(*) FROM tokens WHERE version != \(SealedToken.removedVersion)") ?? 0,
+                tokens: try Int.fetchOne(
+                    database,
+                    sql: "SELECT count(*) FROM tokens WHERE version != \(SealedToken.removedVersion)"
+                ) ?? 0,
                 schema: try SQLiteSchema.version(of: database)
             )
         }

@@ -55,7 +55,9 @@ struct BackupManifestTests {
         #expect(throws: BackupManifest.Refusal.unreadable) { try BackupManifest(json: Array("{}".utf8), known: known) }
     }
 
-    @Test(arguments: ["../x", "secrets/../x", "secrets/a/b", "secrets/.x", "secrets/", "/etc/passwd", "audit.sqlite-wal"])
+    @Test(arguments: [
+        "../x", "secrets/../x", "secrets/a/b", "secrets/.x", "secrets/", "/etc/passwd", "audit.sqlite-wal",
+    ])
     func aFileOfAnotherPlaceIsRefused(_ name: String) {
         #expect(refusal { $0.files[3].name = name } == .unknownFile(name))
     }

@@ -6,7 +6,8 @@ import GatewayTokenStores
 /// Copies and digests the files of a backup.
 enum BackupCopy {
     /// Copies a file to `target`, which must not exist, with mode 0600. The copy is on the disk when this returns.
-    static func copy(_ source: String, to target: String, as file: BackupFile) throws(StateError) -> BackupManifest.File {
+    static func copy(_ source: String, to target: String, as file: BackupFile) throws(StateError) -> BackupManifest.File
+    {
         var (digest, size) = (SHA256(), 0)
         do {
             try CopiedFile.copy(source, to: target) { piece in

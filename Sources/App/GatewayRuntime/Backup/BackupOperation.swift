@@ -83,7 +83,8 @@ struct BackupOperation: Sendable {
             )
             manifest.schemas = BackupManifest.Schemas(audit: audit.schema, tokens: tokens?.schema)
             manifest.tokens = tokens?.tokens
-            manifest.hasStoreKey = tokens != nil && (layout.places.tokens.encryptionKey != nil || layout.isThere(.storeKey))
+            manifest.hasStoreKey =
+                tokens != nil && (layout.places.tokens.encryptionKey != nil || layout.isThere(.storeKey))
             let databases: [BackupFile] = [.auditLog, .auditHead] + (tokens == nil ? [] : [.tokenStore])
             for file in databases {
                 manifest.files.append(try BackupCopy.digest(of: path(file), as: file))

@@ -100,12 +100,14 @@ package struct StateCommands: Sendable {
             manifest.includesKeys
             ? "It has the keys: whoever reads it can use the tokens.\n"
             : "It has no keys: keep token.key\(manifest.hasStoreKey ? " and token.key.encryption" : "") elsewhere.\n"
-        return "Backed up to \(LogText.clean(folder)): the audit log up to row \(manifest.lastAuditRow), \(tokens).\n" + keys
+        return "Backed up to \(LogText.clean(folder)): the audit log up to row \(manifest.lastAuditRow), \(tokens).\n"
+            + keys
     }
 
     private func text(of outcome: RestoreOperation.Outcome) -> String {
         let manifest = outcome.manifest
-        var text = "Restored \(LogText.clean(plan.stateDirectory)) from the backup of \(LogText.clean(manifest.madeAt)): "
+        var text =
+            "Restored \(LogText.clean(plan.stateDirectory)) from the backup of \(LogText.clean(manifest.madeAt)): "
         text += "the audit log up to row \(manifest.lastAuditRow), \(manifest.tokens ?? 0) tokens.\n"
         if let replaced = outcome.replaced { text += "What was there before is in \(LogText.clean(replaced)).\n" }
         guard outcome.marked > 0 else { return text }
