@@ -94,6 +94,30 @@ final class KeeperContext: Sendable {
         return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: refreshCommand))
     }
 
+    /// Whether the refresh token of a record may be spent already.
+    func isUncertain(_ record: StoredToken?) -> Bool {
+        record?.isRefreshTokenUncertain(rotates: grant.rotatesRefreshToken) ?? false
+    }
+
+    /// Why the refresh token of a restored record is not sent by itself; nil when it may be sent.
+    ///
+    /// An authority that sees a spent refresh token again takes it for stolen, and ends the login for whoever holds its
+    /// successor (RFC 9700 section 4.14.2).
+    func manualRenewal(ofRestored record: StoredToken) -> TokenFailure? {
+        guard record.isRestored, isUncertain(record), !grant.canAcquireAnew else { return nil }
+        let detail =
+            "The refresh token of \(name) comes from a backup and may have been spent since, so the gateway does not send"
+            + " it. A new login is needed. If nothing has used the token since the backup, refresh it:"
+            + " \(refreshCommand)."
+        return TokenFailure(.loginRequired, problem: GatewayProblem(.reauthorizationRequired, detail))
+    }
+
+    /// What follows when a person had it sent all the same.
+    var restoredAndRefused: String {
+        "The refresh token of \(name) comes from a backup, and the authority no longer accepts it: it was spent after the"
+            + " backup, or has ended. A new login is needed."
+    }
+
     /// Names the command that a person types, and how the credential works again.
     func advised(_ failure: TokenFailure) -> TokenFailure {
         failure.advised(login: loginCommand, refresh: refreshCommand)

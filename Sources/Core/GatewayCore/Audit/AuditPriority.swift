@@ -21,7 +21,7 @@ extension TokenEvent.Name {
         case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .imported, .revoked,
             .revocationFailed,
             .cleared, .loginStarted, .loginCompleted, .loginFailed, .revealed, .locked, .unlocked, .keyRotating,
-            .keyRotated, .authorityRotated, .auditRecreated:
+            .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated:
             .operator
         }
     }

@@ -37,9 +37,9 @@ extension PlanSummary {
         limits = Self.limits(plan.limits)
         telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
         ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
-        let users = Dictionary(grouping: plan.routes, by: \.credential)
+        let byCredential = Dictionary(grouping: plan.routes, by: \.credential)
         credentials = plan.credentials.enumerated().map { index, credential in
-            Credential(credential, in: plan, routes: users[index]?.map(\.name) ?? [])
+            Credential(credential, in: plan, routes: byCredential[index]?.map(\.name) ?? [])
         }
         let shared = SharedUpstream.all(of: plan.routes)
         routes = plan.routes.enumerated().map { index, route in
