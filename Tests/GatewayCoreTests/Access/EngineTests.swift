@@ -98,7 +98,7 @@ struct EngineTests {
         let bytes = Array(("GET / HTTP/1.1\r\nHost: a\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n").utf8)
         guard case .head = decoder.decode(bytes.span) else { return false }
         let plan = EnginePlan(name: "edge", contract: .nginx, tokens: tokens.map { Secret($0) })
-        return EngineProof(plan).isGiven(by: decoder.head, bytes.span)
+        return EngineProof(plan).isGiven(by: decoder.head, bytes.span, peer: nil)
     }
 
     @Test func anEngineProvesItselfByOneOfTwoTokens() {

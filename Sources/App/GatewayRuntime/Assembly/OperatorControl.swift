@@ -22,6 +22,8 @@ struct OperatorControl: GatewayControl {
         var startedAt: UnixTime?
         /// Where clients find the gateway.
         var listeners: @Sendable () -> [ArrivalListener] = { [] }
+        /// Of these clients.
+        var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
 
     private let plan: Plan
@@ -183,6 +185,7 @@ struct OperatorControl: GatewayControl {
             listeners: seen.listeners().map(\.boundText),
             requiresClientToken: plan.access.asksForClients,
             clients: plan.access.clients.map(\.name),
+            clientTokens: seen.clientTokens(plan.access.clients, clock.now().wall),
             perSubjectCredentials: sources.perSubjectKeepers.keys.sorted().map { plan.credentials[$0].name },
             proxy: ProxyOffer(plan, bound: seen.listeners())
         )

@@ -50,7 +50,11 @@ final class AuthorizationExchange {
     var isProven: Bool {
         let request = stream.request
         let bytes = request.bytes
-        return engine.proof.isGiven(by: request.decoder.head, bytes.readableBytesUInt8Span)
+        return engine.proof.isGiven(
+            by: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            peer: stream.identity.peer
+        )
     }
 
     /// Decides about the request that has come on the stream.

@@ -11,6 +11,7 @@ final class ProxyState: Sendable {
     let viaName: String
     /// Tells the request ids of this run from those of another.
     let run: UInt32
+    let tokenUses: ClientTokenUses?
     /// nil where no listener intercepts.
     let interception: InterceptionTLS?
     /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
@@ -30,10 +31,12 @@ final class ProxyState: Sendable {
         logger: Logger,
         limits: Limits,
         workers: Int,
+        tokenUses: ClientTokenUses? = nil,
         authority: (any LeafAuthority)? = nil
     ) {
         interception = authority.map { InterceptionTLS(authority: $0, clock: clock) }
         headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
+        self.tokenUses = tokenUses
         self.clock = clock
         self.observer = observer
         self.logger = logger
