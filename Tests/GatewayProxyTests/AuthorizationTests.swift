@@ -1,5 +1,6 @@
 import GatewayCore
 import GatewayTesting
+import Synchronization
 import Testing
 
 /// Another proxy asks for the fields of a request, byte by byte.

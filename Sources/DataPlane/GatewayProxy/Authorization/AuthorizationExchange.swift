@@ -63,6 +63,10 @@ final class AuthorizationExchange {
         guard isProven else { return refuse(EngineProof.refusal) }
         let request = stream.request
         let bytes = request.bytes
+        // A 2xx would open a tunnel (RFC 9110 section 9.3.6).
+        guard request.decoder.head.form != .authority else {
+            return refuse(GatewayProblem(.methodRefused, "An engine asks by GET, HEAD or POST, and not by CONNECT."))
+        }
         do throws(OriginalRequest.Fault) {
             try original.read(request.decoder.head, bytes.readableBytesUInt8Span)
         } catch {
