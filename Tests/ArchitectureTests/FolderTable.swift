@@ -78,7 +78,11 @@ enum FolderTable {
             "Explain": [
                 "Access", "Addresses", "Audit", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time",
                 "Tokens",
-            ]
+            ],
+            "Export": [
+                "Access", "Addresses", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time",
+                "Tokens",
+            ],
         ],
         ["Import": ["Addresses", "Config", "Explain", "Secrets", "Text"]],
         ["Doctor": ["Addresses", "Clients", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],

@@ -29,7 +29,8 @@ struct AuthGateway: AsyncParsableCommand {
             LogoutCommand.self,
             TokenCommand.self, KeyCommand.self, AuthorityCommand.self, ExecCommand.self, EnvCommand.self,
             AuditCommand.self,
-            AddCommand.self, RemoveCommand.self, ImportCommand.self, FormatCommand.self, PresetsCommand.self,
+            AddCommand.self, RemoveCommand.self, ImportCommand.self, ExportCommand.self, FormatCommand.self,
+            PresetsCommand.self,
             ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
         ]
     )

@@ -16,7 +16,8 @@ struct EngineTests {
         _ request: String,
         _ routes: [RoutePlan] = [route()],
         clients: [String] = [],
-        engine: String = "edge"
+        engine: String = "edge",
+        chosen: String = ""
     ) -> (problem: GatewayProblem?, match: RouteTable.Match?) {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
@@ -27,6 +28,7 @@ struct EngineTests {
             decoder.head,
             bytes.span,
             scheme: nil,
+            route: Array(chosen.utf8),
             askedBy: engine,
             on: listener,
             trace: &trace
@@ -52,6 +54,29 @@ struct EngineTests {
 
     @Test func theHostOfTheUpstreamFindsItsRoute() {
         #expect(Self.decide(Self.request("/x", host: "up.example")).match == .upstream(0))
+    }
+
+    /// Its credential would go to the upstream of the other one.
+    @Test func theRouteMustBeTheOneThatTheEngineHasChosen() {
+        #expect(Self.decide(Self.request(), chosen: "box").match == .path(0))
+        let problem = Self.decide(Self.request(), chosen: "bo").problem
+        #expect(problem?.kind == .routeForbidden)
+        #expect(problem?.detail.contains("authgateway export") == true)
+        #expect(Self.decide(Self.request("/x", host: "up.example"), chosen: "box").problem?.kind == .noRoute)
+    }
+
+    /// A client could send the field to an engine that does not.
+    @Test func theChoiceNeverChangesWhatIsJudged() {
+        // The engine may remove the route's path, or may not.
+        let both = Self.decide(Self.request(host: "up.example"), chosen: "box").problem
+        #expect(both?.kind == .misdirected)
+        var other = Self.route("other")
+        other.upstream = Origin(scheme: .https, host: "other.example", port: 443)
+        let elsewhere = Self.decide(Self.request(host: "other.example"), [Self.route(), other], chosen: "box").problem
+        #expect(elsewhere?.kind == .misdirected)
+        var named = Self.route()
+        named.matchHosts = ["up.example"]
+        #expect(Self.decide(Self.request("/x", host: "up.example"), [named], chosen: "box").match == .host(0))
     }
 
     @Test func aRouteThatDoesNotNameTheEngineRefuses() {

@@ -132,4 +132,11 @@ struct OriginalRequestTests {
         for _ in 0..<2 { try original.read(decoder.head, bytes.span) }
         #expect(original.bytes == bytes)
     }
+
+    @Test func theRouteThatTheEngineHasChosenIsNoFieldOfTheClient() throws {
+        #expect(try Self.read(.nginx, Self.nginx + ["X-Gw-Route: box"]).text == Self.read(.nginx, Self.nginx).text)
+        #expect(throws: Fault.duplicate("X-Gw-Route")) {
+            try Self.read(.nginx, Self.nginx + ["X-Gw-Route: box", "x-gw-route: other"])
+        }
+    }
 }

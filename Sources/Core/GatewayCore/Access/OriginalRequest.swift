@@ -25,9 +25,12 @@ package struct OriginalRequest: Sendable {
     package private(set) var bytes: [UInt8] = []
     /// How the client reached the engine. nil where the contract does not say so.
     package private(set) var scheme: Origin.Scheme?
+    /// The name of the route that the engine has chosen (``EnginePlan/routeField``); empty where it does not say so.
+    package private(set) var route: [UInt8] = []
     private let contract: EnginePlan.Contract
     private let fields: ContractFields
     private let pathPrefix: [UInt8]
+    private static let routeField = ContractFields.Field(name: EnginePlan.routeField, lowercased: "x-gw-route")
 
     package init(_ plan: EnginePlan) {
         contract = plan.contract
@@ -39,6 +42,9 @@ package struct OriginalRequest: Sendable {
     /// Takes the request of which this engine's request tells. Keeps its memory for the next one.
     package mutating func read(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
         begin()
+        if let chosen = try optional(Self.routeField, head, source) {
+            for index in chosen { route.append(source[index]) }
+        }
         if case .envoy = contract {
             try writeOwn(head, source)
         } else {
@@ -55,6 +61,7 @@ package struct OriginalRequest: Sendable {
     mutating func begin() {
         bytes.removeAll(keepingCapacity: true)
         scheme = nil
+        route.removeAll(keepingCapacity: true)
     }
 
     mutating func end() { append("\r\n") }

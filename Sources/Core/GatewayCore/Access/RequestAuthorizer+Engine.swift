@@ -8,10 +8,12 @@ extension RequestAuthorizer {
     /// - Parameters:
     ///   - head: Of ``OriginalRequest/bytes``.
     ///   - scheme: ``OriginalRequest/scheme``
+    ///   - route: ``OriginalRequest/route``. With it, requests find their route as on a listener for clients, and it must be that one.
     package func decide(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         scheme: Origin.Scheme?,
+        route: [UInt8],
         askedBy engine: String,
         on listener: ListenerIdentity,
         trace: inout AuthorizationTrace?
@@ -29,16 +31,21 @@ extension RequestAuthorizer {
             port: authority.port,
             path: head.path
         )
-        var match: RouteTable.Match?
-        switch upstream {
-        case .none: match = table.find(bytes, host: authority.host, path: head.path)
-        case .one(let route): match = .upstream(route)
-        case .shared(let shared):
-            let client = client(of: head, bytes, on: listener, &cache, trace)
-            match = shared.route(for: client.client).map { .upstream($0) }
-            if match == nil { return refuse(shared, client, isProxyRequest: false, on: listener) }
+        var match = table.find(bytes, host: authority.host, path: head.path)
+        if route.isEmpty {
+            switch upstream {
+            case .none: break
+            case .one(let route): match = .upstream(route)
+            case .shared(let shared):
+                let client = client(of: head, bytes, on: listener, &cache, trace)
+                match = shared.route(for: client.client).map { .upstream($0) }
+                if match == nil { return refuse(shared, client, isProxyRequest: false, on: listener) }
+            }
+        } else if isAmbiguous(upstream, match, head) {
+            trace?.add(.hostRefused)
+            return refuse(Self.ambiguous, on: listener, route: match?.route)
         }
-        if let match, let problem = refusal(of: match, to: engine) {
+        if let match, let problem = refusal(of: match, to: engine) ?? mismatch(match, chosen: route) {
             trace?.add(.notAllowed)
             return refuse(problem, on: listener, route: match.route)
         }
@@ -62,6 +69,40 @@ extension RequestAuthorizer {
             .routeForbidden,
             "The route \(gate.name) hands no credential to the engine \(engine). To allow it, add \(engine) to"
                 + " routes.\(gate.name).authz."
+        )
+    }
+
+    /// Whether the host of an upstream finds another route, or another path on it, than the engine has chosen by ``EnginePlan/routeField``.
+    ///
+    /// A client could send that field to an engine that does not, and would choose which of both readings is judged.
+    private func isAmbiguous(
+        _ upstream: RouteTable.UpstreamMatch,
+        _ match: RouteTable.Match?,
+        _ head: borrowing RequestHead
+    ) -> Bool {
+        guard let match else { return false }
+        switch upstream {
+        case .none: return false
+        case .one(let route): return route != match.route || !gates[route].readsAlike(head, match)
+        case .shared(let shared):
+            return !shared.members.contains { $0.route == match.route } || !gates[match.route].readsAlike(head, match)
+        }
+    }
+
+    private static let ambiguous = GatewayProblem(
+        .misdirected,
+        "The host is that of an upstream, and the engine names a route that it finds in another way. Add the host to match.hosts of"
+            + " that route, or have the engine send no \(EnginePlan.routeField)."
+    )
+
+    /// Why the engine's choice is not the gateway's; nil where it is, or where the engine names none.
+    private func mismatch(_ match: RouteTable.Match, chosen route: [UInt8]) -> GatewayProblem? {
+        let name = gates[match.route].name
+        guard !route.isEmpty, !name.utf8.elementsEqual(route) else { return nil }
+        return GatewayProblem(
+            .routeForbidden,
+            "The engine sends this request to another route than \(name), which the gateway finds for it. Export the engine's"
+                + " configuration again (authgateway export)."
         )
     }
 }

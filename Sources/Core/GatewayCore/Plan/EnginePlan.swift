@@ -43,4 +43,7 @@ package struct EnginePlan: Hashable, Sendable {
     package static let tokenField = "X-Gw-Engine-Token"
     package static let generationField = "X-Gw-Generation"
     package static let rejectedGenerationField = "X-Gw-Rejected-Generation"
+    /// Names the route to whose upstream the engine will send the request. A credential of another route would leave for the wrong
+    /// server.
+    package static let routeField = "X-Gw-Route"
 }

@@ -116,6 +116,7 @@ final class AuthorizationExchange {
             decoder.head,
             bytes.span,
             scheme: original.scheme,
+            route: original.route,
             askedBy: engine.plan.name,
             on: stream.identity,
             trace: &trace
