@@ -62,8 +62,9 @@ def export(gateway, kind, *routes, listen, engine=None):
 class EngineProxy(debian.Server):
     """One of `KINDS`, started as the head of its configuration says."""
 
-    def __init__(self, parent, gateway, kind, token, *routes, engine=None):
+    def __init__(self, parent, gateway, kind, token, *routes, engine=None, first_route="box"):
         self.kind = kind
+        self.first_route = first_route
         home = parent / kind
         home.mkdir(parents=True)
         port = processes.free_port()
@@ -71,6 +72,12 @@ class EngineProxy(debian.Server):
         assert token not in self.configuration
         command, variables = self._prepare(home, gateway, token)
         super().__init__(home, command, port, **variables)
+        if kind == "traefik":
+            # It listens before it has read its routes.
+            processes.wait_until(self._has_routes, 20, "it has its routes")
+
+    def _has_routes(self):
+        return requests.get(f"{self.url}/{self.first_route}/", timeout=10).status_code != 404
 
     def _prepare(self, home, gateway, token):
         if KINDS[self.kind] == "nginx":

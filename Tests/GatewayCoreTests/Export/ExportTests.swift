@@ -73,7 +73,7 @@ struct ExportTests {
             route.headers.set = [Injection.Field(name: "X-Team", value: Secret("the-team's-key"))]
         }
         let text = try fixture.export(proxy)
-        #expect(text.contains("X-Team"), "the gateway's answer brings its value")
+        #expect(text.lowercased().contains("x-team"), "the gateway's answer brings its value")
         for value in ["the-engine's-own-token", "the-fixed-key", "the-team's-key"] { #expect(!text.contains(value)) }
     }
 
@@ -115,7 +115,9 @@ struct ExportTests {
         #expect(text.contains("proxy_cache authgateway;"))
         #expect(text.contains("$gw_route|$request_method|$http_host|$request_uri|$http_authorization"))
         #expect(text.contains("$http_x_http_method_override"), "all that a decision can depend on")
-        #expect(text.split(separator: "location = /_authgateway/renew")[1].contains("proxy_cache") == false)
+        let renewals = text.split(separator: "location = /_authgateway/renew").dropFirst()
+        #expect(renewals.count == 2)
+        for renewal in renewals { #expect(!renewal.prefix { $0 != "}" }.contains("proxy_cache")) }
     }
 
     @Test func socketsAreAskedWhereTheProxyCan() throws {
@@ -170,7 +172,7 @@ struct ExportTests {
         case .traefik: #expect(text.contains(#"`^/a[.]b[(]c[)][+]'d'&e,f=g:h@i~j!(/|$)`"#))
         case .haproxy: #expect(text.contains(#"path -m beg '/a.b(c)+'\''d'\''&e,f=g:h@i~j!/'"#))
         }
-        #expect(text.contains("a_b_c_d_1"))
+        #expect(proxy == .envoy || text.contains("a_b_c_d_1"))
     }
 
     @Test(arguments: [ExportedProxy.nginx, .caddy])

@@ -59,12 +59,12 @@ final class ProxyState: Sendable {
     }
 
     /// Whether an engine may have this generation of this credential renewed.
-    func maySpendRenewal(
+    func spendRenewal(
         of engine: String,
         _ credential: String,
         generation: Int,
         at now: MonotonicTime
-    ) -> Bool {
+    ) -> EngineRenewalBudget.Answer {
         renewals.withLock {
             $0[engine, default: EngineRenewalBudget()].spend(credential, generation: generation, at: now)
         }
