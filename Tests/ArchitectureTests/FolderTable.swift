@@ -43,12 +43,14 @@ enum FolderTable {
         [
             "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Time", "Tokens"],
             "Plan": [
-                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens",
+                "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Secrets", "Text", "Time",
+                "Tokens",
             ],
         ],
         [
             "Decoding": [
-                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Presets", "Secrets", "Text",
+                "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Plan", "Presets",
+                "Secrets", "Text",
                 "Time",
                 "Tokens",
             ],
@@ -62,8 +64,8 @@ enum FolderTable {
         ],
         [
             "Access": [
-                "Addresses", "Auth", "Credentials", "Errors", "Exchange", "HTTP", "Plan", "Routing", "Secrets", "Text",
-                "Time",
+                "Addresses", "Auth", "Connections", "Credentials", "Errors", "Exchange", "HTTP", "Plan", "Routing",
+                "Secrets", "Text", "Time",
             ],
             "Ports": [
                 "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text",

@@ -98,6 +98,7 @@ struct OriginalRequestTests {
         ["X-Original-Method: GET", "X-Original-URI: /a HTTP/1.1", "X-Original-Host: a"],
         ["X-Original-Method: GET", "X-Original-URI: http://evil.example/", "X-Original-Host: a"],
         ["X-Original-Method: GET", "X-Original-URI: /", "X-Original-Host: a", "X-Original-Proto: ftp"],
+        ["X-Original-Method: GET", "X-Original-URI: /", "X-Original-Host: a, b"],
     ])
     func aValueThatIsNotValidIsRefused(_ fields: [String]) {
         #expect {
@@ -113,7 +114,6 @@ struct OriginalRequestTests {
         ["X-Original-Method: GET", "X-Original-URI: /a#b", "X-Original-Host: a"],
         ["X-Original-Method: GET", "X-Original-URI: *", "X-Original-Host: a"],
         ["X-Original-Method: GET", "X-Original-URI: /", "X-Original-Host: a/b"],
-        ["X-Original-Method: GET", "X-Original-URI: /", "X-Original-Host: a, b"],
     ])
     func theDecoderRefusesWhatItRefusesElsewhere(_ fields: [String]) throws {
         let bytes = Array(try Self.read(.nginx, fields).text.utf8)

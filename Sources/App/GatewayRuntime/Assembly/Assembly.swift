@@ -1,3 +1,4 @@
+import Crypto
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
@@ -92,6 +93,7 @@ struct Assembly: Sendable {
             workers: plan.workers.count
         )
         self.observer = observer
+        let tokenUses = ClientTokenUses()
         let readiness = ReadinessState()
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
@@ -102,6 +104,7 @@ struct Assembly: Sendable {
                 sources: sources,
                 observer: observer,
                 authenticate: authenticate,
+                tokenUses: tokenUses,
                 authority: storage.authority
             )
             self.proxy = proxy
@@ -135,7 +138,8 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         startedAt: startedAt,
-                        listeners: { proxy.bound.filter { $0.engine == nil } }
+                        listeners: { proxy.bound.filter { $0.engine == nil } },
+                        clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),
                     withdraw: { await proxy.withdraw($0) }
                 )
@@ -152,7 +156,7 @@ struct Assembly: Sendable {
                 )
             )
             self.logins = logins
-            let vending = VendingDesk(live: live, observer: observer, clock: clock)
+            let vending = VendingDesk(live: live, observer: observer, tokenUses: tokenUses, clock: clock)
             let metrics = options.metrics
             refreshMetrics = {
                 let control = makeControl()
@@ -195,7 +199,7 @@ struct Assembly: Sendable {
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
             [
                 AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
-                AuditChainService(check: storage.chainCheck),
+                AuditChainService(check: storage.chainCheck), ClientTokenService(uses: tokenUses, clock: clock),
                 AuthorityService(
                     authority: storage.authority,
                     live: live,

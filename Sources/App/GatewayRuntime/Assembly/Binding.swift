@@ -20,6 +20,7 @@ struct Binding {
         sources: CredentialSources,
         observer: TrafficObserver,
         authenticate: @escaping @Sendable ([UInt8]) -> [UInt8],
+        tokenUses: ClientTokenUses,
         authority: LocalAuthority
     ) throws(CommandFailure) -> ProxyServer {
         do throws(LeafError) {
@@ -41,6 +42,7 @@ struct Binding {
                 observer: observer,
                 logger: options.logger("proxy"),
                 passed: options.passedSockets,
+                tokenUses: tokenUses,
                 authority: authority
             )
         } catch {

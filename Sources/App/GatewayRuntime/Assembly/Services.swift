@@ -77,6 +77,20 @@ struct StorageService: Service {
     }
 }
 
+/// Notes every few seconds which tokens of clients were used.
+struct ClientTokenService: Service {
+    static let interval: Duration = .seconds(5)
+
+    let uses: ClientTokenUses
+    let clock: any GatewayClock
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while (try? await clock.sleep(for: Self.interval)) != nil { uses.look(at: clock.now().wall) }
+        }
+    }
+}
+
 /// Runs the audit feed until all services that record events have stopped.
 struct AuditFeedService: Service {
     let feed: AuditFeed

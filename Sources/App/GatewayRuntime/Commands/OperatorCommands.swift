@@ -42,7 +42,8 @@ package struct OperatorCommands: Sendable {
             readiness: try await client.readiness(),
             tokens: try await client.tokens(),
             expirations: try await client.expirations(),
-            routes: try await client.routes()
+            routes: try await client.routes(),
+            clientTokens: try await client.overview().clientTokens
         )
         guard let name else { return report }
         guard let part = report.narrowed(to: name) else {

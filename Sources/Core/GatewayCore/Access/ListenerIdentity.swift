@@ -1,5 +1,7 @@
-/// What a listener is, as far as admission is concerned.
-package struct ListenerIdentity: Sendable {
+/// What a listener is, and a connection that came to it, as far as admission is concerned.
+///
+/// A class, so that a request passes one reference on.
+package final class ListenerIdentity: Sendable {
     package enum Reach: Sendable {
         /// A loopback address: every browser on the machine can be led to it.
         case loopback
@@ -20,6 +22,8 @@ package struct ListenerIdentity: Sendable {
     package let intercepted: InterceptedOrigin?
     /// The name of the engine that asks here; nil where clients send requests.
     package let engine: String?
+    /// Of a connection whose client has shown a certificate (`tls.client_ca`).
+    package let peer: PeerIdentity?
     /// Finds what the configuration says of it.
     let address: ListenerPlan.Address?
 
@@ -33,6 +37,7 @@ package struct ListenerIdentity: Sendable {
         publicURL: GatewayURL? = nil,
         intercepted: InterceptedOrigin? = nil,
         engine: String? = nil,
+        peer: PeerIdentity? = nil,
         address: ListenerPlan.Address? = nil
     ) {
         self.engine = engine
@@ -41,23 +46,30 @@ package struct ListenerIdentity: Sendable {
         self.intercepts = intercepts
         self.publicURL = publicURL
         self.intercepted = intercepted
+        self.peer = peer
         self.address = address
     }
 
+    /// ``peer``, where that is a client: an engine's certificate says nothing of the clients that it asks for.
+    var clientPeer: PeerIdentity? { engine == nil ? peer : nil }
+
     /// The same listener for a connection on which CONNECT was taken.
-    package func intercepting(_ origin: InterceptedOrigin) -> ListenerIdentity {
+    package func intercepting(_ origin: InterceptedOrigin) -> ListenerIdentity { with(origin, peer) }
+
+    /// The same listener for a connection whose client has shown a certificate.
+    package func identifying(_ peer: PeerIdentity) -> ListenerIdentity { with(intercepted, peer) }
+
+    private func with(_ intercepted: InterceptedOrigin?, _ peer: PeerIdentity?) -> ListenerIdentity {
         ListenerIdentity(
             reach: reach,
             port: port,
             intercepts: intercepts,
             publicURL: publicURL,
-            intercepted: origin,
+            intercepted: intercepted,
+            engine: engine,
+            peer: peer,
             address: address
         )
-    }
-
-    package init(_ plan: ListenerPlan, boundPort: Int?) {
-        self = ArrivalListener(plan, boundPort: boundPort).identity
     }
 }
 

@@ -41,9 +41,7 @@ package struct OriginalRequest: Sendable {
 
     /// Takes the request of which this engine's request tells. Keeps its memory for the next one.
     package mutating func read(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
-        bytes.removeAll(keepingCapacity: true)
-        scheme = nil
-        route.removeAll(keepingCapacity: true)
+        begin()
         if let chosen = try optional(Self.routeField, head, source) {
             for index in chosen { route.append(source[index]) }
         }
@@ -57,8 +55,16 @@ package struct OriginalRequest: Sendable {
             guard !isOfEngine(field, source) else { continue }
             append(source, field.line)
         }
-        append("\r\n")
+        end()
     }
+
+    mutating func begin() {
+        bytes.removeAll(keepingCapacity: true)
+        scheme = nil
+        route.removeAll(keepingCapacity: true)
+    }
+
+    mutating func end() { append("\r\n") }
 
     /// The engine's own request line and `Host`.
     private mutating func writeOwn(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
@@ -85,13 +91,25 @@ package struct OriginalRequest: Sendable {
         let method = try value(of: fields.method, head, source)
         let target = try value(of: fields.target, head, source)
         let host = try value(of: fields.host, head, source)
-        scheme = try readScheme(head, source)
-        // A space would end the method or the target.
-        for index in method where !source[index].isTokenByte { throw .malformed(fields.method.name) }
+        try takeScheme(try optional(fields.scheme, head, source), source, named: fields.scheme.name)
+        try writeLine(method, target, host, source, named: (fields.method.name, fields.target.name, fields.host.name))
+    }
+
+    /// - Parameter names: For a fault.
+    mutating func writeLine(
+        _ method: Range<Int>,
+        _ target: Range<Int>,
+        _ host: Range<Int>,
+        _ source: borrowing Span<UInt8>,
+        named names: (method: String, target: String, host: String)
+    ) throws(Fault) {
+        // A space would end the method or the target, a control byte the line.
+        for index in method where !source[index].isTokenByte { throw .malformed(names.method) }
         guard source[target.lowerBound] == 0x2F || target.count == 1 && source[target.lowerBound] == 0x2A else {
-            throw .malformed(fields.target.name)
+            throw .malformed(names.target)
         }
-        for index in target where source[index] <= 0x20 { throw .malformed(fields.target.name) }
+        for index in target where source[index] <= 0x20 { throw .malformed(names.target) }
+        for index in host where source[index] <= 0x20 { throw .malformed(names.host) }
         append(source, method)
         append(" ")
         append(source, target)
@@ -100,14 +118,23 @@ package struct OriginalRequest: Sendable {
         append("\r\n")
     }
 
-    private func readScheme(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault)
-        -> Origin.Scheme?
-    {
-        guard let value = try optional(fields.scheme, head, source) else { return nil }
+    /// - Parameters:
+    ///   - value: nil or empty where it is not said.
+    ///   - name: For a fault.
+    mutating func takeScheme(
+        _ value: Range<Int>?,
+        _ source: borrowing Span<UInt8>,
+        named name: String
+    ) throws(Fault) {
+        guard let value, !value.isEmpty else { return }
         // A WebSocket has a scheme of its own, which Traefik sends.
-        if source.equalsLowercased(value, "https") || source.equalsLowercased(value, "wss") { return .https }
-        if source.equalsLowercased(value, "http") || source.equalsLowercased(value, "ws") { return .http }
-        throw .malformed(fields.scheme.name)
+        if source.equalsLowercased(value, "https") || source.equalsLowercased(value, "wss") {
+            scheme = .https
+        } else if source.equalsLowercased(value, "http") || source.equalsLowercased(value, "ws") {
+            scheme = .http
+        } else {
+            throw .malformed(name)
+        }
     }
 
     private func value(
@@ -138,16 +165,34 @@ package struct OriginalRequest: Sendable {
 
     /// Whether the field belongs to the engine's own request, and not to the one that it asks about.
     private func isOfEngine(_ field: HeadField, _ source: borrowing Span<UInt8>) -> Bool {
-        switch field.kind {
+        isOfEngine(field.kind, field.name, source)
+    }
+
+    private func isOfEngine(_ kind: FieldKind, _ name: Range<Int>, _ source: borrowing Span<UInt8>) -> Bool {
+        switch kind {
         case .host, .connection, .contentLength, .transferEncoding, .expect, .upgrade, .te, .keepAlive,
             .proxyConnection, .http2Settings:
             return true
         case .other, .forwarded:
-            if field.name.count > 5, source.equalsLowercased(field.name.prefix(5), "x-gw-") { return true }
+            if name.count > 5, source.equalsLowercased(name.prefix(5), "x-gw-") { return true }
             if case .envoy = contract { return false }
-            return fields.names(source, field.name)
+            return fields.names(source, name)
         default: return false
         }
+    }
+
+    /// Adds a field that stands in no head.
+    ///
+    /// - Returns: Whether it can be one.
+    mutating func addField(_ name: Range<Int>, _ value: Range<Int>, _ source: borrowing Span<UInt8>) -> Bool {
+        for index in name where !source[index].isTokenByte { return false }
+        for index in value where source[index] < 0x20 && source[index] != 0x09 || source[index] == 0x7F { return false }
+        guard !isOfEngine(FieldKind.classify(source, name), name, source) else { return true }
+        append(source, name)
+        append(": ")
+        append(source, value)
+        append("\r\n")
+        return true
     }
 
     private mutating func append(_ source: borrowing Span<UInt8>, _ range: Range<Int>) {

@@ -59,7 +59,7 @@ package enum PlanDecoder {
         let requestIDHeader = RequestIDHeader.decode(fields)
         let access = AccessDecoder.decode(fields.fields("access"))
         let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
-        AccessDecoder.checkTokens(fields.fields("access"), of: access, listeners: listeners.proxy)
+        AccessDecoder.checkProofs(fields.fields("access"), of: access, listeners: listeners.proxy)
         let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
         let limits = LimitsDecoder.decode(fields.fields("limits"))

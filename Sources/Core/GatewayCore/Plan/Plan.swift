@@ -129,52 +129,6 @@ package struct AdminPlan: Hashable, Sendable {
     }
 }
 
-package struct AccessPlan: Hashable, Sendable {
-    package enum RequireClient: String, CaseIterable, Sendable {
-        case auto
-        case `true`
-        case `false`
-    }
-
-    package struct Client: Hashable, Sendable {
-        package enum Proof: Hashable, Sendable {
-            case token(Secret)
-            /// 32 bytes.
-            case tokenSHA256([UInt8])
-        }
-
-        package var name: String
-        package var proof: Proof
-        package var limits: ClientLimitsPlan
-
-        package init(name: String, proof: Proof, limits: ClientLimitsPlan = ClientLimitsPlan()) {
-            self.name = name
-            self.proof = proof
-            self.limits = limits
-        }
-    }
-
-    package var clients: [Client]
-    /// Browser origins that may call, as `Origin` spells them.
-    package var allowedOrigins: [String]
-    package var requireClient: RequireClient
-
-    package init(clients: [Client], allowedOrigins: [String], requireClient: RequireClient) {
-        self.clients = clients
-        self.allowedOrigins = allowedOrigins
-        self.requireClient = requireClient
-    }
-
-    /// Whether a request needs a client token where its route names no clients.
-    package var asksForClients: Bool {
-        switch requireClient {
-        case .true: true
-        case .false: false
-        case .auto: !clients.isEmpty
-        }
-    }
-}
-
 package struct AuditPlan: Hashable, Sendable {
     package enum Usage: String, CaseIterable, Sendable {
         case none

@@ -15,18 +15,10 @@ extension AuthorizationExchange {
                 "The credential \(source.name) is not in header fields alone, which is all that an engine can be handed."
             return refuse(GatewayProblem(.credentialMisconfigured, detail), of: admitted)
         }
-        let kept = secondsToKeep(credential)
-        let date = configuration.worker.dateLine(at: shared.clock.now().wall)
-        stream.send { out in
-            out.writeStaticString("HTTP/1.1 200 OK\r\n")
-            out.writeBytes(date)
-            answer.lines.withValue { _ = out.writeBytes($0) }
-            if kept > 0 {
-                out.writeString("X-Accel-Expires: \(kept)\r\nCache-Control: private, max-age=\(kept)\r\n")
-                out.writeStaticString("Vary: Authorization, Proxy-Authorization\r\n")
-            } else {
-                out.writeStaticString("Cache-Control: no-store\r\n")
-            }
+        if let check {
+            check.send(message: answer.message.withValue { ByteBuffer(bytes: $0) })
+        } else {
+            send(answer, keptFor: secondsToKeep(credential))
         }
         if !answer.isNoted {
             answer.isNoted = true
@@ -38,6 +30,22 @@ extension AuthorizationExchange {
         record.status = 200
         record.credential = credential
         shared.observer.finished(record)
+    }
+
+    /// - Parameter seconds: 0 keeps none.
+    private func send(_ answer: EngineAnswer, keptFor seconds: Int64) {
+        let date = configuration.worker.dateLine(at: shared.clock.now().wall)
+        stream.send { out in
+            out.writeStaticString("HTTP/1.1 200 OK\r\n")
+            out.writeBytes(date)
+            answer.lines.withValue { _ = out.writeBytes($0) }
+            if seconds > 0 {
+                out.writeString("X-Accel-Expires: \(seconds)\r\nCache-Control: private, max-age=\(seconds)\r\n")
+                out.writeStaticString("Vary: Authorization, Proxy-Authorization\r\n")
+            } else {
+                out.writeStaticString("Cache-Control: no-store\r\n")
+            }
+        }
     }
 
     /// No longer than the credential is valid, and no fraction of a second.
@@ -97,8 +105,15 @@ extension AuthorizationExchange {
         record.failure = RequestFailure(problem, credential: route?.credentialName, place: place)
         shared.observer.finished(record)
         let subject = ProblemSubject(requestID: id, route: route, disclosesNames: disclosesNames)
-        let isHead = stream.request.decoder.head.isHead
-        stream.send(shared.answer(problem, to: subject, in: ProblemAnswer.Form(omitsBody: isHead, status: status)))
+        var form = ProblemAnswer.Form(omitsBody: stream.request.decoder.head.isHead, status: status)
+        guard check == nil else {
+            let denied = CheckResponse.denied(shared.answer(problem, to: subject, in: form), problem.kind)
+            check?.send(message: ByteBuffer(bytes: denied))
+            return
+        }
+        // Without a message that can be answered, the call fails.
+        form.isGRPC = stream.isCall
+        stream.send(shared.answer(problem, to: subject, in: form))
     }
 
     private func record(_ outcome: EngineUse.Outcome) -> ExchangeRecord {

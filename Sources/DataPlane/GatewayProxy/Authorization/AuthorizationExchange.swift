@@ -8,6 +8,8 @@ final class AuthorizationExchange {
     let configuration: WorkerConfiguration
     let engine: AskingEngine
     unowned let stream: any EngineStream
+    /// The stream, where a message of gRPC asks.
+    private(set) weak var check: (any CheckStream)?
     var original: OriginalRequest
     var decoder: RequestHeadDecoder
     /// ``original`` is a request that the authorizer may judge.
@@ -48,24 +50,55 @@ final class AuthorizationExchange {
     var isProven: Bool {
         let request = stream.request
         let bytes = request.bytes
-        return engine.proof.isGiven(by: request.decoder.head, bytes.readableBytesUInt8Span)
+        return engine.proof.isGiven(
+            by: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            peer: stream.identity.peer
+        )
     }
 
     /// Decides about the request that has come on the stream.
     func begin() {
-        id = configuration.nextRequestID()
-        startedAt = shared.clock.monotonic()
-        isRead = false
-        rejection = nil
+        prepare()
         guard isProven else { return refuse(EngineProof.refusal) }
         let request = stream.request
         let bytes = request.bytes
+        // A 2xx would open a tunnel (RFC 9110 section 9.3.6).
+        guard request.decoder.head.form != .authority else {
+            return refuse(GatewayProblem(.methodRefused, "An engine asks by GET, HEAD or POST, and not by CONNECT."))
+        }
         do throws(OriginalRequest.Fault) {
             try original.read(request.decoder.head, bytes.readableBytesUInt8Span)
         } catch {
             return refuse(error.problem)
         }
         decide()
+    }
+
+    /// Decides about the request of which this message tells. The engine has proved itself.
+    ///
+    /// - Parameter content: Of the call.
+    func begin(_ content: borrowing Span<UInt8>, of call: any CheckStream) {
+        prepare()
+        guard let message = CheckResponse.message(in: content) else {
+            return refuse(
+                GatewayProblem(.requestRefused, "The content of the call is not one message without compression.")
+            )
+        }
+        check = call
+        do throws(OriginalRequest.Fault) {
+            try original.read(check: content, message)
+        } catch {
+            return refuse(error.problem)
+        }
+        decide()
+    }
+
+    private func prepare() {
+        id = configuration.nextRequestID()
+        startedAt = shared.clock.monotonic()
+        isRead = false
+        rejection = nil
     }
 
     private func decide() {

@@ -8,6 +8,8 @@ protocol EngineStream: AnyObject {
     var identity: ListenerIdentity { get }
     var peer: String { get }
     var isTLS: Bool { get }
+    /// The request is a call of gRPC.
+    var isCall: Bool { get }
 
     /// Sends a head without content.
     ///
@@ -18,4 +20,10 @@ protocol EngineStream: AnyObject {
     /// When it passes, ``AuthorizationExchange/deadlinePassed()`` is called.
     func setDeadline(_ amount: TimeAmount)
     func clearDeadline()
+}
+
+/// A call of gRPC, whose message says which request it is about.
+protocol CheckStream: EngineStream {
+    /// Sends a message, with its prefix, and the status that the call went well.
+    func send(message: ByteBuffer)
 }

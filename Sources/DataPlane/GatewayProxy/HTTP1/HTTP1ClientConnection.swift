@@ -34,7 +34,9 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     private(set) var configuration: WorkerConfiguration
-    let identity: ListenerIdentity
+    private(set) var identity: ListenerIdentity
+    /// Of a client that is asked for one. Read when the handshake is over.
+    var peerCertificate: PeerCertificate?
     /// Tells which listener accepted the connection.
     let listenerNumber: Int
     var context: ChannelHandlerContext?
@@ -170,10 +172,17 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
             isOpening = false
+            identifyPeer()
             agreed(onHTTP2: negotiated == ApplicationProtocol.http2)
         }
         if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
         context.fireUserInboundEventTriggered(event)
+    }
+
+    private func identifyPeer() {
+        let now = shared.clock.now().wall
+        guard let peer = peerCertificate.take()?.identity(at: now) else { return }
+        identity = identity.identifying(peer)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

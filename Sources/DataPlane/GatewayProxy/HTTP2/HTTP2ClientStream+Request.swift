@@ -93,7 +93,12 @@ extension HTTP2ClientStream {
         guard input.declared.take(data.readableBytes, isLast: isLast) else {
             return broke(.contentLengthMismatch, data)
         }
-        guard exchange != nil, !input.isDelivered || isWebSocket else { return drop(data.readableBytes) }
+        guard exchange != nil, !input.isDelivered || isWebSocket else {
+            let isQuestion = collect(data)
+            drop(data.readableBytes)
+            if isQuestion, isLast { ask() }
+            return
+        }
         if input.bytes.readableBytes == 0, exchange?.intake == .content {
             input.bytes = data
         } else {
@@ -112,7 +117,7 @@ extension HTTP2ClientStream {
         } catch {
             return broke(error, nil)
         }
-        if exchange != nil, !input.isDelivered { process() }
+        if exchange != nil, !input.isDelivered { process() } else { ask() }
     }
 
     /// Throws away content of a request that is over. The client may send as much again.

@@ -11,6 +11,8 @@ final class HTTP2ClientStream: DeadlineKeeper {
     var exchange: ExchangeDriver?
     /// For a request of an engine.
     var authorization: AuthorizationExchange?
+    /// Content of a call of an engine, as far as it has come; nil where none is awaited.
+    var question: ByteBuffer?
     let timer: DeadlineTimer
     var watch = TransferWatch()
     var isClosed = false
@@ -136,7 +138,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
 
     func deadlinePassed() {
         if let exchange { return exchange.deadlinePassed() }
-        if let authorization, authorization.isWaiting { return authorization.deadlinePassed() }
+        if engineIsLate() { return }
         // The rest of the response waits for the client.
         let now = TransferProgress(untakenByClient: untakenBytes, untakenByUpstream: 0, responseSent: nil)
         if watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) {

@@ -196,7 +196,7 @@ final class Listener: Sendable {
         _ settings: Settings,
         _ workers: WorkerRegistry
     ) -> EventLoopFuture<Void> {
-        let identity = ListenerIdentity(settings.plan, boundPort: self.channel.localAddress?.port)
+        let identity = ArrivalListener(settings.plan, boundPort: self.channel.localAddress?.port).identity
         return channel.eventLoop.makeCompletedFuture {
             guard let configuration = workers.configuration(of: channel.eventLoop) else {
                 throw ListenerError("the connection belongs to no event loop of the gateway")
@@ -204,15 +204,17 @@ final class Listener: Sendable {
             guard !settings.plan.usesLocalAuthority else {
                 return try TLSHello.add(to: channel, configuration, identity, listenerNumber: settings.number)
             }
-            if let tls = settings.tls {
-                try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
-            }
             let handler = HTTP1ClientConnection(
                 configuration: configuration,
                 listener: identity,
                 listenerNumber: settings.number,
                 hasDirectSocket: settings.tls == nil
             )
+            if let context = settings.tls {
+                let tls = NIOSSLServerHandler(context: context)
+                handler.peerCertificate = PeerCertificate(settings.plan.tls, tls)
+                try channel.pipeline.syncOperations.addHandler(tls)
+            }
             try channel.pipeline.syncOperations.addHandler(handler)
         }
     }

@@ -71,6 +71,7 @@ final class ProxyShared: Sendable {
             },
             access: configuration.access,
             connect: configuration.connect,
+            uses: state.tokenUses,
             viaName: viaName,
             sha256: configuration.sha256
         )
@@ -126,7 +127,7 @@ final class ProxyShared: Sendable {
             from: (routes.map(\.identity), configuration.access.clients),
             to: (new.routes.map(\.identity), new.configuration.access.clients),
             under: new.configuration.access,
-            digest: { $0.digest(configuration.sha256) }
+            proofs: { $0.proofs(configuration.sha256) }
         )
     }
 

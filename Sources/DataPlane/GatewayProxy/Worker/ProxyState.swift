@@ -11,6 +11,7 @@ final class ProxyState: Sendable {
     let viaName: String
     /// Tells the request ids of this run from those of another.
     let run: UInt32
+    let tokenUses: ClientTokenUses?
     /// nil where no listener intercepts.
     let interception: InterceptionTLS?
     /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
@@ -30,10 +31,12 @@ final class ProxyState: Sendable {
         logger: Logger,
         limits: Limits,
         workers: Int,
+        tokenUses: ClientTokenUses? = nil,
         authority: (any LeafAuthority)? = nil
     ) {
         interception = authority.map { InterceptionTLS(authority: $0, clock: clock) }
         headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
+        self.tokenUses = tokenUses
         self.clock = clock
         self.observer = observer
         self.logger = logger
@@ -56,12 +59,12 @@ final class ProxyState: Sendable {
     }
 
     /// Whether an engine may have this generation of this credential renewed.
-    func maySpendRenewal(
+    func spendRenewal(
         of engine: String,
         _ credential: String,
         generation: Int,
         at now: MonotonicTime
-    ) -> Bool {
+    ) -> EngineRenewalBudget.Answer {
         renewals.withLock {
             $0[engine, default: EngineRenewalBudget()].spend(credential, generation: generation, at: now)
         }

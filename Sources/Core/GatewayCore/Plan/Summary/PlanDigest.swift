@@ -15,11 +15,14 @@ package struct PlanDigest: Hashable, Sendable, Codable {
         }
         for route in plan.routes { marks["routes.\(route.name)"] = mark(Self.bytes(of: route)) }
         for client in plan.access.clients {
-            let proof: [UInt8] =
-                switch client.proof {
-                case .token(let token): token.withValue { Array($0.utf8) }
-                case .tokenSHA256(let digest): digest
+            var proof: [UInt8] = []
+            for token in client.tokens {
+                switch token {
+                case .token(let token): proof += token.withValue { Array($0.utf8) } + [0]
+                case .tokenSHA256(let digest): proof += digest
                 }
+            }
+            if let certificate = client.certificate { proof += Array("\n\(certificate.description)".utf8) }
             marks["access.clients.\(client.name)"] = mark(proof)
         }
         for (listener, shown) in zip(plan.listeners, summary.listeners) {
