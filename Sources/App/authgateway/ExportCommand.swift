@@ -13,13 +13,14 @@ struct ExportCommand: AsyncParsableCommand {
               authgateway export haproxy > authgateway-haproxy.cfg
               authgateway export haproxy --script > authgateway.lua
 
-            The proxy serves the routes that name its engine (authz: [ENGINE]), or those named
-            here. For each request it asks the listener of listeners.authz with that engine,
-            adds the fields of the answer, and forwards the request to the route's upstream.
+            The proxy serves the routes that name its engine (authz: [ENGINE]), or
+            those named here. For each request it asks the listener of listeners.authz
+            with that engine, adds the fields of the answer, and forwards the request
+            to the route's upstream.
 
-            Comments in the output say how to start the proxy, where it reads the engine's
-            token from, what it cannot do, and what happens while the gateway is down. No
-            secret is printed. Export again after routes have changed.
+            Comments in the output say how to start the proxy, where it reads the
+            engine's token from, what it cannot do, and what happens while the gateway
+            is down. No secret is printed. Export again after routes have changed.
             """
     )
 
