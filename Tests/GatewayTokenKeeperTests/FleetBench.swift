@@ -11,9 +11,13 @@ struct FleetBench: Sendable {
     let authority: StrictAuthority
     let store: RecordingTokenStore
     let grant: SampleGrant
+    private let fate: AuthorityLine.Fate
 
-    /// - Parameter stored: What the store holds at the beginning; its refresh token is the one that the authority accepts.
-    init(rotatesRefreshToken: Bool = true, stored: TokenSet? = nil) {
+    /// - Parameters:
+    ///   - stored: What the store holds at the beginning; its refresh token is the one that the authority accepts.
+    ///   - fate: Of each gateway's first call.
+    init(rotatesRefreshToken: Bool = true, stored: TokenSet? = nil, fate: AuthorityLine.Fate = .lives) {
+        self.fate = fate
         store = RecordingTokenStore(isShared: true, now: { [clock] in clock.now().wall })
         store[Self.key] = stored.map { StoredToken(generation: 1, token: $0) }
         authority = StrictAuthority(accepting: stored?.refreshToken)
@@ -28,7 +32,11 @@ struct FleetBench: Sendable {
         expiresAt: ManualClock().now().wall + .seconds(-400)
     )
 
-    func gateway(_ name: String) -> FleetGateway { FleetGateway(name, in: self) }
+    func gateway(_ name: String) -> FleetGateway {
+        let gateway = FleetGateway(name, in: self)
+        gateway.line.decree(fate)
+        return gateway
+    }
 }
 
 /// One gateway of a ``FleetBench``.
@@ -183,12 +191,19 @@ final class AuthorityLine: TokenEndpoint {
     init(to authority: StrictAuthority) { self.authority = authority }
 
     var isDead: Bool { state.value.isDead }
+    /// A call is under way that does not end.
+    var isStuck: Bool { state.value.isDead || state.value.isWaiting }
+    /// The next call will be the last one.
+    var isDoomed: Bool {
+        switch state.value.fate {
+        case .diesBeforeTheAuthorityIsAsked, .diesBeforeTheAnswerIsStored: true
+        case .lives, .waits: false
+        }
+    }
 
     /// What becomes of the next call.
     func decree(_ fate: Fate) { state.update { $0.fate = fate } }
     func release() { state.update { $0.fate = .lives } }
-    func untilDead() async throws { try await state.until { $0.isDead } }
-    func untilWaiting() async throws { try await state.until { $0.isWaiting } }
 
     func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure> {
         switch state.value.fate {
