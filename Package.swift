@@ -173,7 +173,10 @@ let package = Package(
         ),
         tests(
             "GatewayRuntimeTests",
-            ["GatewayRuntime", "GatewayTesting", "GatewayTokenKeeper", httpClient, nioHTTP1, logging] + nio
+            [
+                "GatewayRuntime", "GatewayTesting", "GatewayTokenKeeper", "GatewayTokenStores", httpClient, nioHTTP1,
+                logging,
+            ] + nio
         ),
         tests("ArchitectureTests", []),
     ]
