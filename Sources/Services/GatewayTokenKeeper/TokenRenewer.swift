@@ -31,7 +31,9 @@ struct TokenRenewer {
     let context: KeeperContext
     var record: StoredToken?
     /// What the store held when it was last asked.
-    var stored = StoredRecord()
+    var stored = StoredRecord() {
+        didSet { context.known.revision = stored.revision }
+    }
     /// What somebody else has written in the place of what was to be saved; taken up in the next turn.
     var overtakenBy: TokenEntry?
     /// What an operator has brought and the store did not take: it is written whatever the store holds.

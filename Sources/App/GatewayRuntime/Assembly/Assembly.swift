@@ -197,6 +197,7 @@ struct Assembly: Sendable {
             clock,
             refreshMetrics
         )
+        let fleet = Self.fleet(storage, live, proxy, clock, options.logger("tokens"))
         services = [
             // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],
@@ -212,6 +213,7 @@ struct Assembly: Sendable {
                 ),
                 AuditFeedService(feed: feed), observer, keepers,
             ],
+            fleet,
             [
                 ExpirationMonitor(
                     expirations: { [makeControl] in await makeControl().expirations() },
