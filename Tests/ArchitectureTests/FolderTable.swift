@@ -27,6 +27,7 @@ enum FolderTable {
             "Traffic": ["Errors", "Time"],
         ],
         [
+            "Backup": ["Text", "Time"],
             "HTTP1": ["Addresses", "HTTP", "Text"],
             "HTTP2": ["HTTP", "Text", "Time"],
             "Presets": ["Addresses", "Config", "Secrets", "Text", "Time"],
@@ -43,12 +44,14 @@ enum FolderTable {
         [
             "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Time", "Tokens"],
             "Plan": [
-                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens",
+                "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Secrets", "Text", "Time",
+                "Tokens",
             ],
         ],
         [
             "Decoding": [
-                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Presets", "Secrets", "Text",
+                "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Plan", "Presets",
+                "Secrets", "Text",
                 "Time",
                 "Tokens",
             ],
@@ -62,8 +65,8 @@ enum FolderTable {
         ],
         [
             "Access": [
-                "Addresses", "Auth", "Credentials", "Errors", "Exchange", "HTTP", "Plan", "Routing", "Secrets", "Text",
-                "Time",
+                "Addresses", "Auth", "Connections", "Credentials", "Errors", "Exchange", "HTTP", "Plan", "Routing",
+                "Secrets", "Text", "Time",
             ],
             "Ports": [
                 "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text",
@@ -76,7 +79,11 @@ enum FolderTable {
             "Explain": [
                 "Access", "Addresses", "Audit", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time",
                 "Tokens",
-            ]
+            ],
+            "Export": [
+                "Access", "Addresses", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time",
+                "Tokens",
+            ],
         ],
         ["Import": ["Addresses", "Config", "Explain", "Secrets", "Text"]],
         ["Doctor": ["Addresses", "Clients", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
@@ -116,9 +123,11 @@ enum FolderTable {
                 "Storage", "Time",
             ]
         ],
+        ["Backup": ["Assembly", "Console", "State", "Storage"]],
         [
             "Commands": [
-                "Anchor", "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Programs",
+                "Anchor", "Assembly", "Backup", "Configuration", "Console", "Observability", "Operator", "Plan",
+                "Programs",
                 "Secrets", "State", "Storage", "Time",
             ]
         ],

@@ -60,6 +60,14 @@ package final class SQLiteTokenReader: Sendable {
         }
     }
 
+    func read<Value>(_ body: (Database) throws -> Value) throws(TokenStoreError) -> Value {
+        do {
+            return try database.read(body)
+        } catch {
+            throw Self.storeError(error, path: path)
+        }
+    }
+
     private static func storeError(_ error: any Error, path: String) -> TokenStoreError {
         error as? TokenStoreError ?? .unavailable(SQLiteFile.words(for: error, file: path, path: path))
     }

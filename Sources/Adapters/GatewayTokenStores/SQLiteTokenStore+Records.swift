@@ -204,7 +204,7 @@ extension SQLiteTokenStore {
         )
     }
 
-    private func read(_ key: CredentialKey, from database: Database) throws -> TokenEntry {
+    func read(_ key: CredentialKey, from database: Database) throws -> TokenEntry {
         let found = try Row.fetchOne(
             database,
             sql: "SELECT generation, updated_at, version, nonce, ciphertext, revision FROM tokens WHERE key = ?",

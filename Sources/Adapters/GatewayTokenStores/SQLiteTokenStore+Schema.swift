@@ -3,7 +3,7 @@ import GatewayCore
 
 extension SQLiteTokenStore {
     /// Counts the changes of the tables. Version 0 had no revisions.
-    static let schemaVersion = 1
+    package static let schemaVersion = 1
 
     /// Creates the tables, or brings those of an earlier program up to date.
     ///

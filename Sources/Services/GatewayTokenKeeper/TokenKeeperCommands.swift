@@ -71,10 +71,10 @@ extension TokenKeeper {
         guard enqueue(command) else {
             // No turn comes for which requests could wait.
             if case .clear = command.kind { resume() }
-            wake()
+            wake(.command)
             return OperatorCommand.Completion(outcome: .failure(busyProblem))
         }
-        wake()
+        wake(.command)
         return await end(of: command)
     }
 
@@ -119,7 +119,7 @@ extension TokenKeeper {
             let failure = renewer.unreadable(error)
             return decide { _ = $0.clear(leaving: failure) }
         }
-        let isUncertain = renewer.record?.attempt != nil && !context.grant.canAcquireAnew
+        let isUncertain = context.isUncertain(renewer.record) && !context.grant.canAcquireAnew
         if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
             install(renewer.fresh(record))
             decide { $0.isRotationUncertain = isUncertain }

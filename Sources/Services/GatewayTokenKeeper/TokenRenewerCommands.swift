@@ -62,7 +62,7 @@ extension TokenRenewer {
 
     /// Puts back what there was before a token was taken that turned out to be no good.
     mutating func restore(_ earlier: StoredToken?) async {
-        isUncertain = earlier?.attempt != nil
+        isUncertain = context.isUncertain(earlier)
         guard let earlier else {
             _ = await forget(isOperators: true)
             hasOpened = true

@@ -38,7 +38,7 @@ extension TokenRenewer {
         adopted.generation = max(found.generation, generation + 1)
         record = adopted
         saveIsDue = nil
-        isUncertain = adopted.attempt != nil
+        isUncertain = context.isUncertain(adopted)
         var event = context.event(.adopted, generation: adopted.generation, trigger: trigger)
         event.expiresAt = adopted.token.expiresAt
         event.token = adopted.token.access
@@ -47,7 +47,12 @@ extension TokenRenewer {
 
     mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall) async -> End {
         var failure = failure
-        if isUncertain {
+        if record?.isRestored == true {
+            failure = failure.replacing(
+                detail: context.restoredAndRefused,
+                command: failure.problem.command
+            )
+        } else if isUncertain {
             let detail =
                 "The answer to the last renewal of \(context.name) was lost, and the authority no longer accepts"
                 + " the refresh token. A new login is needed."

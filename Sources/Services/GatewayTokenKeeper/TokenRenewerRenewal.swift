@@ -119,6 +119,7 @@ extension TokenRenewer {
         kept.token.refreshToken = next
         kept.token.refreshTokenExpiresAt = nil
         kept.token.refreshTokenObtainedAt = nil
+        kept.isRestored = false
         if !fate.isLost { kept.attempt = nil }
         record = kept
         isUncertain = fate.isLost

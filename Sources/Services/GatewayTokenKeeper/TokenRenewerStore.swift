@@ -63,8 +63,9 @@ extension TokenRenewer {
 
     /// Why the token that there is gets no successor without a person; nil when it does, or when there is none.
     var manualRenewal: TokenFailure? {
-        guard let record, !record.isRevoked, !record.token.access.isEmpty else { return nil }
-        return context.manualRenewal
+        guard let record, !record.isRevoked else { return nil }
+        if let restored = context.manualRenewal(ofRestored: record) { return restored }
+        return record.token.access.isEmpty ? nil : context.manualRenewal
     }
 
     private mutating func use(
@@ -79,6 +80,7 @@ extension TokenRenewer {
         event.token = found.token.access.isEmpty ? nil : found.token.access
         event.detail = ["from": origin]
         if found.attempt != nil { event.detail["renewal"] = "cut_off" }
+        if found.isRestored { event.detail["renewal"] = "restored" }
         if let failure = await context.commit(event) { return .failed(failure) }
         hasOpened = true
         context.logger.info(
@@ -88,7 +90,7 @@ extension TokenRenewer {
                 "gateway.from": "\(origin)",
             ]
         )
-        isUncertain = found.attempt != nil
+        isUncertain = context.isUncertain(found)
         guard call.trigger != .operator else { return nil }
         if found.isRejected, let obstacle { return await refused(obstacle, call) }
         var token = fresh(found)

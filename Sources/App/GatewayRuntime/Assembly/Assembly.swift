@@ -1,3 +1,4 @@
+import Crypto
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
@@ -16,7 +17,7 @@ struct Assembly: Sendable {
     let endpoint: AsyncHTTPTokenEndpoint
     let group: MultiThreadedEventLoopGroup
     let proxy: ProxyServer
-    let admin: AdminServer
+    let admin: AdminServers
     /// Where the admin listener answers, with its real port.
     let adminPlace: ArrivalListener
     /// For one question: it speaks of the plan that is served when it is made.
@@ -54,7 +55,7 @@ struct Assembly: Sendable {
                 endpoint
             }
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
-        let keepers = KeeperSupervisor()
+        let keepers = KeeperSupervisor(clock: clock)
         let clocks = AuthorityClocks(
             measuring: AssertionEndpoint(endpoint: calls),
             clock: clock,
@@ -92,27 +93,35 @@ struct Assembly: Sendable {
             workers: plan.workers.count
         )
         self.observer = observer
+        let tokenUses = ClientTokenUses()
         let readiness = ReadinessState()
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
+        let authenticate = storage.key.authenticator(for: .engineGeneration)
         let binding = Binding(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
             let proxy = try binding.makeProxy(
                 sources: sources,
                 observer: observer,
+                authenticate: authenticate,
+                tokenUses: tokenUses,
                 authority: storage.authority
             )
             self.proxy = proxy
             try await binding.bind(proxy)
+            let adminTLS = try binding.makeOperatorTLS()
             let reload = Reloader.Parts(
                 live: live,
                 proxy: proxy,
+                adminTLS: adminTLS,
                 keepers: keepers,
                 locks: storage.locks,
                 audit: storage.audit,
                 authority: storage.authority,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
-                makeConfiguration: { Binding.configuration(of: $0, sources: $1, observer: observer) },
+                makeConfiguration: {
+                    Binding.configuration(of: $0, sources: $1, observer: observer, authenticate: authenticate)
+                },
                 clock: clock,
                 logger: options.logger("gateway")
             )
@@ -131,7 +140,8 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         startedAt: startedAt,
-                        listeners: { proxy.bound }
+                        listeners: { proxy.bound.filter { $0.engine == nil } },
+                        clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),
                     withdraw: { await proxy.withdraw($0) }
                 )
@@ -148,7 +158,7 @@ struct Assembly: Sendable {
                 )
             )
             self.logins = logins
-            let vending = VendingDesk(live: live, observer: observer, clock: clock)
+            let vending = VendingDesk(live: live, observer: observer, tokenUses: tokenUses, clock: clock)
             let metrics = options.metrics
             refreshMetrics = {
                 let control = makeControl()
@@ -170,7 +180,9 @@ struct Assembly: Sendable {
                 storage: storage,
                 observer: observer,
                 broadcaster: broadcaster,
-                refreshMetrics: refreshMetrics
+                refreshMetrics: refreshMetrics,
+                users: { live.state.plan.admin.users },
+                tls: adminTLS
             )
             adminPlace = try await binding.bind(admin, closing: proxy)
         } catch {
@@ -198,7 +210,7 @@ struct Assembly: Sendable {
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
             [
                 AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
-                AuditChainService(check: storage.chainCheck),
+                AuditChainService(check: storage.chainCheck), ClientTokenService(uses: tokenUses, clock: clock),
                 AuthorityService(
                     authority: storage.authority,
                     live: live,
@@ -216,7 +228,7 @@ struct Assembly: Sendable {
                 )
             ],
             [
-                AdminService(server: admin, place: adminPlace, logins: logins),
+                AdminService(servers: admin, logins: logins),
                 ProxyService(
                     server: proxy,
                     readiness: readiness,

@@ -22,6 +22,8 @@ struct OperatorControl: GatewayControl {
         var startedAt: UnixTime?
         /// Where clients find the gateway.
         var listeners: @Sendable () -> [ArrivalListener] = { [] }
+        /// Of these clients.
+        var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
 
     private let plan: Plan
@@ -183,6 +185,7 @@ struct OperatorControl: GatewayControl {
             listeners: seen.listeners().map(\.boundText),
             requiresClientToken: plan.access.asksForClients,
             clients: plan.access.clients.map(\.name),
+            clientTokens: seen.clientTokens(plan.access.clients, clock.now().wall),
             perSubjectCredentials: sources.perSubjectKeepers.keys.sorted().map { plan.credentials[$0].name },
             proxy: ProxyOffer(plan, bound: seen.listeners())
         )
@@ -243,6 +246,10 @@ struct OperatorControl: GatewayControl {
     func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let rotation = storage.keyRotation else { return .failure(KeyRotation.noStore) }
         return await rotation.rotate()
+    }
+
+    func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem> {
+        await storage.noteBackup(includesKeys: includesKeys, onFailure: plan.audit.onFailure, at: clock.now().wall)
     }
 
     func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {

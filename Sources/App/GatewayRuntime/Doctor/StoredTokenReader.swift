@@ -32,14 +32,20 @@ struct StoredTokenReader: Sendable {
 
     func stored(_ grant: any TokenGrant) async -> CredentialRule.Stored {
         do throws(TokenStoreError) {
-            return try await load(key.credentialKey(for: grant.identity)).map(Self.facts) ?? .nothing
+            return try await load(key.credentialKey(for: grant.identity)).map { Self.facts(of: $0, grant) }
+                ?? .nothing
         } catch {
             return .unreadable(error.reason)
         }
     }
 
-    private static func facts(of stored: StoredToken) -> CredentialRule.Stored {
+    private static func facts(of stored: StoredToken, _ grant: any TokenGrant) -> CredentialRule.Stored {
         if stored.isRevoked { return .revoked }
+        if stored.isRestored, !grant.canAcquireAnew,
+            stored.isRefreshTokenUncertain(rotates: grant.rotatesRefreshToken)
+        {
+            return .restored
+        }
         if stored.attempt != nil { return .rotationUncertain }
         return .token(
             end: stored.isRejected ? stored.token.obtainedAt : stored.token.expiresAt,

@@ -282,7 +282,8 @@ struct CredentialSources: Sendable {
                     strategy: kind,
                     generation: 1,
                     demand: demand,
-                    outcome: use == .withheld ? .failed : .ok
+                    outcome: use == .withheld ? .failed : .ok,
+                    detail: demand.engine.map { ["engine": $0] } ?? [:]
                 )
             )
         }
@@ -293,6 +294,7 @@ extension TokenEvent.Name {
     fileprivate init(_ use: CredentialUseEvent) {
         switch use {
         case .injected: self = .injected
+        case .handedOut: self = .handedOut
         case .replayed: self = .replayed
         case .withheld: self = .withheld
         }

@@ -40,6 +40,7 @@ struct Storage: Sendable {
         observer: (@Sendable ([AuditRow]) -> Void)? = nil
     ) async throws(StateError) {
         directory = try StateDirectory(path: places.stateDirectory)
+        try RestoreMarker.requireNone(in: places.stateDirectory)
         var databases = try DatabaseLocks(existingOf: places)
         try Self.requireKeys(of: places)
         locks = try CredentialLocks(in: places.stateDirectory)

@@ -7,12 +7,14 @@ import Synchronization
 final class VendingDesk: VendingControl {
     private let live: LivePlan
     private let observer: TrafficObserver
+    private let tokenUses: ClientTokenUses
     private let clock: any GatewayClock
     private let limits = Mutex(VendingLimits())
 
-    init(live: LivePlan, observer: TrafficObserver, clock: any GatewayClock) {
+    init(live: LivePlan, observer: TrafficObserver, tokenUses: ClientTokenUses, clock: any GatewayClock) {
         self.live = live
         self.observer = observer
+        self.tokenUses = tokenUses
         self.clock = clock
     }
 
@@ -64,7 +66,7 @@ final class VendingDesk: VendingControl {
     ) -> Result<Admitted, GatewayProblem> {
         let state = live.state
         let plan = state.plan
-        let clients = ClientAuthenticator(plan.access.clients) { Array(SHA256.hash(data: $0)) }
+        let clients = ClientAuthenticator(plan.access.clients, uses: tokenUses) { Array(SHA256.hash(data: $0)) }
         let evidence = clients.evidence(of: tokens)
         guard let client = evidence.client else {
             let request = CredentialRequest(route: "tokens", client: nil, requestID: requestID)

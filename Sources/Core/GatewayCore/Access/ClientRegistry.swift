@@ -1,16 +1,35 @@
-/// The clients that may use the gateway, known by the digests of their tokens.
+/// The clients that may use the gateway, known by the digests of their tokens and by the names in their certificates.
 struct ClientRegistry: Sendable {
-    private let names: [String]
-    private let digests: [[UInt8]]
-    private let sha256: @Sendable ([UInt8]) -> [UInt8]
-
-    init(_ clients: [AccessPlan.Client], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
-        names = clients.map(\.name)
-        digests = clients.map { $0.digest(sha256) }
-        self.sha256 = sha256
+    private struct KnownToken: Sendable {
+        let client: String
+        let digest: [UInt8]
+        let mark: ClientTokenUses.Mark?
     }
 
-    var isEmpty: Bool { names.isEmpty }
+    private struct KnownCertificate: Sendable {
+        let client: String
+        let name: CertificateName
+    }
+
+    private let tokens: [KnownToken]
+    private let certificates: [KnownCertificate]
+    private let sha256: @Sendable ([UInt8]) -> [UInt8]
+    let isEmpty: Bool
+
+    init(_ clients: [AccessPlan.Client], uses: ClientTokenUses?, sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+        let digests = clients.map { client in (name: client.name, digests: client.tokens.map { $0.digest(sha256) }) }
+        let marks = uses?.marks(of: digests)
+        tokens = digests.enumerated().flatMap { number, client in
+            client.digests.enumerated().map { index, digest in
+                KnownToken(client: client.name, digest: digest, mark: marks?[number][index])
+            }
+        }
+        certificates = clients.compactMap { client in
+            client.certificate.map { KnownCertificate(client: client.name, name: $0) }
+        }
+        self.sha256 = sha256
+        isEmpty = clients.isEmpty
+    }
 
     /// The client whose token this field has.
     ///
@@ -19,29 +38,64 @@ struct ClientRegistry: Sendable {
         -> String?
     {
         if let name = last.name(proving: bytes, value) { return name }
-        guard let name = client(presenting: ClientTokenParser.read(bytes, value)) else { return nil }
-        last = ClientAuthenticationCache(name, proof: bytes.array(value))
-        return name
+        guard let known = token(presented: ClientTokenParser.read(bytes, value)) else { return nil }
+        known.mark?.note()
+        last.keep(known.client, proof: bytes.array(value), known.mark)
+        return known.client
     }
 
     /// The client whose token this is.
-    ///
-    /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
     func client(presenting token: [UInt8]) -> String? {
-        guard !token.isEmpty else { return nil }
+        guard let known = self.token(presented: token) else { return nil }
+        known.mark?.note()
+        return known.client
+    }
+
+    /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
+    private func token(presented token: [UInt8]) -> KnownToken? {
+        guard !token.isEmpty, !tokens.isEmpty else { return nil }
         let presented = sha256(token)
         var found = -1
-        for (index, digest) in digests.enumerated() where digest.span.isSame(as: presented.span) { found = index }
-        return found < 0 ? nil : names[found]
+        for (index, known) in tokens.enumerated() where known.digest.span.isSame(as: presented.span) { found = index }
+        return found < 0 ? nil : tokens[found]
+    }
+
+    /// The client whose certificate this is. Of several that a name matches, the most exact one counts.
+    func client(of peer: PeerIdentity) -> ClientOfCertificate {
+        var found: Set<String> = []
+        for name in peer.names {
+            let matching = certificates.filter { $0.name.matches(name) }
+            guard let best = matching.max(by: { $0.name.precedence < $1.name.precedence }) else { continue }
+            found.insert(best.client)
+        }
+        guard found.count <= 1 else { return .several }
+        return found.first.map { .one($0) } ?? .none
+    }
+}
+
+/// What a certificate says of the client.
+enum ClientOfCertificate: Sendable {
+    case none
+    case one(String)
+    /// Its names are those of different clients.
+    case several
+}
+
+extension AccessPlan.Client.Token {
+    /// The SHA-256 of the token.
+    package func digest(_ sha256: ([UInt8]) -> [UInt8]) -> [UInt8] {
+        switch self {
+        case .token(let token): token.withValue { sha256(Array($0.utf8)) }
+        case .tokenSHA256(let digest): digest
+        }
     }
 }
 
 extension AccessPlan.Client {
-    /// The SHA-256 of its token.
-    package func digest(_ sha256: ([UInt8]) -> [UInt8]) -> [UInt8] {
-        switch proof {
-        case .token(let token): token.withValue { sha256(Array($0.utf8)) }
-        case .tokenSHA256(let digest): digest
-        }
+    /// What proves the client, without secrets: equal for what proves it alike.
+    package func proofs(_ sha256: ([UInt8]) -> [UInt8]) -> Set<[UInt8]> {
+        var proofs = Set(tokens.map { $0.digest(sha256) })
+        if let certificate { proofs.insert(Array("certificate \(certificate.description)".utf8)) }
+        return proofs
     }
 }

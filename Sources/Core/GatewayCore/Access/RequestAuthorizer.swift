@@ -37,11 +37,13 @@ package final class RequestAuthorizer: Sendable {
 
     /// - Parameters:
     ///   - connect: By the listener's address; none of them takes a connection to a server without a route.
+    ///   - uses: Told of each token of a client that is used.
     ///   - viaName: How the gateway calls itself in `Via`.
     package init(
         routes: [Route],
         access: AccessPlan,
         connect: [ListenerPlan.Address: ConnectPlan] = [:],
+        uses: ClientTokenUses? = nil,
         viaName: String,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
@@ -51,7 +53,7 @@ package final class RequestAuthorizer: Sendable {
         names = plans.map(\.name)
         places = routes.map(\.places)
         subjects = routes.map(\.subject)
-        clients = ClientAuthenticator(access.clients, sha256: sha256)
+        clients = ClientAuthenticator(access.clients, uses: uses, sha256: sha256)
         self.access = access
         self.connect = connect
         hostRule = HostRule(table: table)

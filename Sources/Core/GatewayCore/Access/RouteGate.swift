@@ -4,6 +4,8 @@
 final class RouteGate: Sendable {
     let name: String
     let clients: [String]?
+    /// Those that are handed the credential.
+    let engines: [String]
     let allow: [RoutePlan.Allow]
     let strictness: CanonicalPath.Strictness
     /// Those of its credential that are reached through it.
@@ -17,6 +19,7 @@ final class RouteGate: Sendable {
     init(_ route: RoutePlan) {
         name = route.name
         clients = route.clients
+        engines = route.authz
         allow = route.allow
         endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled

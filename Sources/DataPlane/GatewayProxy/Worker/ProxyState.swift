@@ -11,10 +11,13 @@ final class ProxyState: Sendable {
     let viaName: String
     /// Tells the request ids of this run from those of another.
     let run: UInt32
+    let tokenUses: ClientTokenUses?
     /// nil where no listener intercepts.
     let interception: InterceptionTLS?
     /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
     private let usages = Mutex<[String: ClientUsage]>([:])
+    /// Of engines, by name.
+    private let renewals = Mutex<[String: EngineRenewalBudget]>([:])
     /// Of request heads that are not whole yet.
     let headMemory: HeadMemory
     let memoryTrim = MemoryTrim()
@@ -28,10 +31,12 @@ final class ProxyState: Sendable {
         logger: Logger,
         limits: Limits,
         workers: Int,
+        tokenUses: ClientTokenUses? = nil,
         authority: (any LeafAuthority)? = nil
     ) {
         interception = authority.map { InterceptionTLS(authority: $0, clock: clock) }
         headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
+        self.tokenUses = tokenUses
         self.clock = clock
         self.observer = observer
         self.logger = logger
@@ -50,6 +55,18 @@ final class ProxyState: Sendable {
             }
             usages = current
             return current
+        }
+    }
+
+    /// Whether an engine may have this generation of this credential renewed.
+    func maySpendRenewal(
+        of engine: String,
+        _ credential: String,
+        generation: Int,
+        at now: MonotonicTime
+    ) -> Bool {
+        renewals.withLock {
+            $0[engine, default: EngineRenewalBudget()].spend(credential, generation: generation, at: now)
         }
     }
 
