@@ -19,6 +19,7 @@ struct Binding {
         sources: CredentialSources,
         observer: TrafficObserver,
         tokenUses: ClientTokenUses,
+        jwts: ClientJWTParts,
         authority: LocalAuthority
     ) throws(CommandFailure) -> ProxyServer {
         do throws(LeafError) {
@@ -36,6 +37,7 @@ struct Binding {
                 logger: options.logger("proxy"),
                 passed: options.passedSockets,
                 tokenUses: tokenUses,
+                jwts: jwts,
                 authority: authority
             )
         } catch {

@@ -76,7 +76,7 @@ extension ListenerDecoder {
             own.explain(oneAdminUserMeanings)
             let role = own.choice("role", of: AdminRole.self)
             if !own.has("role") { own.missing("role") }
-            guard let proofs = AccessDecoder.client(name, own), let role else { continue }
+            guard let proofs = AccessDecoder.client(name, own, takesJWT: false), let role else { continue }
             AccessDecoder.refuseTwins(of: proofs, among: users.map(\.proofs), own, at: entry.keySpan)
             AccessDecoder.refuseShortTokens(of: proofs, own)
             if proofs.certificate != nil, tls?.clientCAPath == nil {
