@@ -1,5 +1,4 @@
 import GatewayCore
-import GatewayFiles
 import NIOSSL
 
 /// The admin listener of a gateway on another machine, and what proves who asks it.
