@@ -79,7 +79,8 @@ package struct PlanDefinitions: Sendable {
             case .tokenSHA256(let digest): proof += digest
             }
         }
-        return proof + Array((client.certificate.map { "\n\($0.description)" } ?? "").utf8)
+        let others = [client.certificate?.description, client.jwt?.description].compactMap(\.self)
+        return proof + others.flatMap { Array("\n\($0)".utf8) }
     }
 
     private static func bytes(of credential: CredentialPlan) -> [UInt8] {
