@@ -136,8 +136,9 @@ struct TokenStoreTests {
         "UPDATE tokens SET nonce = (SELECT nonce FROM tokens WHERE key = 'other'), "
             + "ciphertext = (SELECT ciphertext FROM tokens WHERE key = 'other')",
         """
-        DROP TABLE tokens; CREATE TABLE tokens (key, generation, updated_at, version, nonce, ciphertext);
-        INSERT INTO tokens VALUES ('00112233445566778899aabbccddeeff', NULL, 1, 'x', 2.5, NULL)
+        DROP TABLE tokens;
+        CREATE TABLE tokens (key, generation, updated_at, version, nonce, ciphertext, revision, lease_until);
+        INSERT INTO tokens VALUES ('00112233445566778899aabbccddeeff', NULL, 1, 'x', 2.5, NULL, 'y', 0.5)
         """,
     ])
     func anEditedRowIsReportedWithAWayOut(_ edit: String) async throws {

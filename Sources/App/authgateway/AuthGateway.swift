@@ -27,9 +27,8 @@ struct AuthGateway: AsyncParsableCommand {
             ReloadCommand.self,
             RoutesCommand.self, StatusCommand.self, ExplainCommand.self, ExplainErrorCommand.self, LoginCommand.self,
             LogoutCommand.self,
-            TokenCommand.self, KeyCommand.self, StateCommand.self, AuthorityCommand.self, ExecCommand.self,
-            EnvCommand.self,
-            AuditCommand.self,
+            TokenCommand.self, KeyCommand.self, StateCommand.self, StoreCommand.self, AuthorityCommand.self,
+            ExecCommand.self, EnvCommand.self, AuditCommand.self,
             AddCommand.self, RemoveCommand.self, ImportCommand.self, FormatCommand.self, PresetsCommand.self,
             ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
         ]

@@ -29,6 +29,8 @@ package final class TokenKeeper: CredentialSource, Service {
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
     let notes = KeeperNotes()
+    /// What somebody else has written to the store and the loop has yet to take up.
+    let news = Mutex<News?>(nil)
 
     /// No gateway runs, so nothing is tried again by itself.
     let isAlone = Atomic<Bool>(false)

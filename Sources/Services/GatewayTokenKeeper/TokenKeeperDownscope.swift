@@ -15,7 +15,8 @@ extension TokenKeeper {
         renewer.hasOpened = true
         switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.operatorProblem)
-        case .nothing: return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
+        case .nothing, .held, .withdrawn:
+            return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
         case .obtained(let fresh): return await handOut(fresh.token, terms)
         }
     }

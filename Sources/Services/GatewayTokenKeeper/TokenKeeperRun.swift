@@ -61,6 +61,7 @@ extension TokenKeeper {
     private func storeWhatIsLeft(_ renewer: inout TokenRenewer) async {
         await storeRejection(&renewer)
         if renewer.saveIsDue != nil { await renewer.saveAgain() }
+        await renewer.endLease()
     }
 
     /// Beside the loop, so that a note does not wait for the authority.
@@ -82,6 +83,7 @@ extension TokenKeeper {
     private func turn(_ renewer: inout TokenRenewer) async {
         if let command = nextCommand() { return await carryOut(command, &renewer) }
         if await storeRejection(&renewer) { return }
+        if await takeUpNews(&renewer) { return }
         let now = context.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
@@ -138,6 +140,11 @@ extension TokenKeeper {
             use(fresh, obtainedBy: call)
         case .nothing:
             decide { $0.foundNothing(by: call) }
+        case .held(let time):
+            let until = context.clock.now().monotonic + RenewalLease.pause(held: time, jitter: jitter())
+            decide { $0.postpone(call, until: until) }
+        case .withdrawn:
+            forgetWithdrawn(&renewer)
         case .failed(let refusal):
             let failure = advised(refusal)
             context.callLimit?.failed(failure, hadToken: renewer.record != nil)

@@ -185,6 +185,13 @@ struct Assembly: Sendable {
             clock,
             refreshMetrics
         )
+        let watcher = TokenStoreWatcher(
+            of: storage.tokens,
+            keepers: { live.sources.allKeepers },
+            ended: { [proxy] in await Self.end($0, at: proxy, options.logger("tokens")) },
+            clock: clock,
+            logger: options.logger("tokens")
+        )
         services = [
             // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],
@@ -198,7 +205,7 @@ struct Assembly: Sendable {
                     clock: clock,
                     logger: options.logger("gateway")
                 ),
-                AuditFeedService(feed: feed), observer, keepers,
+                AuditFeedService(feed: feed), observer, keepers, watcher,
             ],
             [
                 ExpirationMonitor(
@@ -221,6 +228,16 @@ struct Assembly: Sendable {
             // Starts last and stops first, so that nothing changes during a drain.
             reloader.map { [$0] } ?? [],
         ].flatMap { $0 as [any Service] }
+    }
+
+    /// Ends what is under way with tokens that another gateway has taken away.
+    private static func end(_ keepers: [TokenKeeper], at proxy: ProxyServer, _ logger: Logger) async {
+        let silent = await proxy.withdraw(keepers)
+        guard let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") else { return }
+        logger.warning(
+            "\(warning)",
+            metadata: ["gateway.credential": "\(keepers.map(\.name).sorted().joined(separator: " "))"]
+        )
     }
 
     /// nil where nothing is exported.

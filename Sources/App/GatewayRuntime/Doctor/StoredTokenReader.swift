@@ -14,6 +14,12 @@ struct StoredTokenReader: Sendable {
         load = { (name) throws(TokenStoreError) in try reader.load(name) }
     }
 
+    init(_ store: PostgreSQLTokenStore, key: InstallationKey) {
+        self.key = key
+        program = nil
+        load = { (name) throws(TokenStoreError) in try await store.load(name).token }
+    }
+
     /// - Returns: nil without a program.
     init?(program: TokenProgram?, key: InstallationKey) {
         guard let program else { return nil }

@@ -69,6 +69,9 @@ struct Storage: Sendable {
                 clock: clock,
                 logger: logger
             )
+        } else if let database = places.tokens.database {
+            tokens = try await Self.openDatabase(database, try Self.storeKeys(places.tokens, key), logger)
+            keyRotation = nil
         } else {
             tokens = Self.otherTokens(places.tokens, key)
             keyRotation = nil

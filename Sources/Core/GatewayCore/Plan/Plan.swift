@@ -216,6 +216,8 @@ package struct TokenPlan: Hashable, Sendable {
         case sqlite
         /// A program that speaks the protocol of docker's credential helpers.
         case command
+        /// A database that many gateways share.
+        case postgres
     }
 
     /// Where a key comes from.
@@ -230,12 +232,14 @@ package struct TokenPlan: Hashable, Sendable {
     /// The installation's key: it keys the audit chain and all digests, and encrypts the store as long as that has no
     /// key of its own.
     package var key: Key
-    /// The key of the SQLite store, where the configuration names one.
+    /// The key of the SQLite or PostgreSQL store, where the configuration names one.
     package var encryptionKey: Key?
     /// What the store may still be encrypted with.
     package var previousEncryptionKey: Key?
     /// Set for ``Store/command``.
     package var program: TokenProgram?
+    /// Set for ``Store/postgres``.
+    package var database: PostgreSQLPlan?
 
     package init(store: Store, path: String, key: Key, program: TokenProgram? = nil) {
         self.store = store

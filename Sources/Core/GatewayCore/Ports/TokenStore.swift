@@ -59,10 +59,12 @@ package protocol TokenStore: Sendable {
 
     /// Records that somebody has changed, as soon as the store learns of it; nil when it cannot tell.
     ///
-    /// This is a hint: some may be missing, and own changes are among them. ``changes(since:)`` misses none.
+    /// This is a hint: some may be missing, and own changes may be among them. A lease or a journal need not be told of.
+    /// ``changes(since:)`` misses none.
     func changes() -> AsyncStream<CredentialKey>?
 
-    /// Every record that has changed since `mark`. The answer may also name records that have not.
+    /// Every record whose token has changed since `mark`. The answer may also name records that have not, with the revision
+    /// that they have. What a removed record leaves must be there for as long as a gateway may be cut off from the store.
     ///
     /// - Parameter mark: nil asks for the present mark alone.
     func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges

@@ -30,6 +30,13 @@ package struct PlanDigest: Hashable, Sendable, Codable {
         if let headers = plan.telemetry?.headers {
             marks["telemetry.headers"] = mark(headers.flatMap { $0.line.withValue { $0 } })
         }
+        if let database = plan.tokens.database {
+            let urls = [database.url, database.listenURL].map { url in
+                let parameters = url?.parameters.sorted { $0.key < $1.key } ?? []
+                return "\(url?.description ?? "") \(url?.user ?? "") \(parameters) \(url?.password?.withValue { $0 } ?? "")"
+            }
+            marks["tokens.database"] = mark(Array("\(urls) \(database.password?.withValue { $0 } ?? "")".utf8))
+        }
         let keys = [
             ("key", plan.tokens.key), ("encryption_key", plan.tokens.encryptionKey),
             ("previous_encryption_key", plan.tokens.previousEncryptionKey),

@@ -20,6 +20,11 @@ extension PlanSummary {
         audit["anchor"] = plan.audit.anchor?.summary
         tokens = ["store": plan.tokens.store.rawValue]
         if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
+        if let database = plan.tokens.database {
+            tokens["url"] = database.url.description
+            tokens["listen_url"] = database.listenURL?.description
+            tokens["ca"] = database.authorities
+        }
         if let program = plan.tokens.program { tokens["command"] = program.command.joined(separator: " ") }
         tokens["key"] = Self.shown(plan.tokens.key)
         tokens["encryption_key"] = plan.tokens.encryptionKey.map(Self.shown)
