@@ -217,6 +217,9 @@ class Machine:
         assert self.gateways[instance].poll() is None, self.log(instance)
         return command("status", "--ready", "--config", self.etc / f"{instance}.yaml", cwd="/").returncode == 0
 
+    def wait_for(self, instance):
+        processes.wait_until(lambda: self.is_ready(instance), 30, lambda: self.log(instance), pause=0.2)
+
     def log(self, instance):
         return (self.folder / f"{instance}.log").read_text(encoding="utf-8")
 
@@ -255,13 +258,15 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path, origin, sandbox):
     machine = Machine(tmp_path, origin, sandbox)
-    for instance in "ab":
-        machine.start(instance)
-    for instance in "ab":
-        processes.wait_until(lambda name=instance: machine.is_ready(name), 30, lambda name=instance: machine.log(name), pause=0.2)
-    machine.start_nginx()
-    yield machine
-    machine.end()
+    try:
+        for instance in "ab":
+            machine.start(instance)
+        for instance in "ab":
+            machine.wait_for(instance)
+        machine.start_nginx()
+        yield machine
+    finally:
+        machine.end()
 
 
 class Load:
@@ -304,7 +309,7 @@ def test_requests_pass_while_either_gateway_is_away(machine, origin):
             machine.stop(instance)
             load.goes_on()
             machine.start(instance)
-            processes.wait_until(lambda name=instance: machine.is_ready(name), 30, lambda: machine.log(instance), pause=0.2)
+            machine.wait_for(instance)
             machine.reload(instance)
             # Until nginx asks it again: fail_timeout is 2 s.
             processes.wait_until(lambda: requests.get(f"{machine.url}/api/x", timeout=20).ok, 10, "an answer")
