@@ -180,7 +180,10 @@ let package = Package(
         ),
         tests(
             "GatewayRuntimeTests",
-            ["GatewayRuntime", "GatewayTesting", "GatewayTokenKeeper", httpClient, nioHTTP1, logging] + nio
+            [
+                "GatewayRuntime", "GatewayTesting", "GatewayTokenKeeper", "GatewayTokenStores", httpClient, nioHTTP1,
+                logging,
+            ] + nio
         ),
         tests("ArchitectureTests", []),
     ]

@@ -11,9 +11,13 @@ struct FleetBench: Sendable {
     let authority: StrictAuthority
     let store: RecordingTokenStore
     let grant: SampleGrant
+    private let fate: AuthorityLine.Fate
 
-    /// - Parameter stored: What the store holds at the beginning; its refresh token is the one that the authority accepts.
-    init(rotatesRefreshToken: Bool = true, stored: TokenSet? = nil) {
+    /// - Parameters:
+    ///   - stored: What the store holds at the beginning; its refresh token is the one that the authority accepts.
+    ///   - fate: Of each gateway's first call.
+    init(rotatesRefreshToken: Bool = true, stored: TokenSet? = nil, fate: AuthorityLine.Fate = .lives) {
+        self.fate = fate
         store = RecordingTokenStore(isShared: true, now: { [clock] in clock.now().wall })
         store[Self.key] = stored.map { StoredToken(generation: 1, token: $0) }
         authority = StrictAuthority(accepting: stored?.refreshToken)
@@ -28,7 +32,11 @@ struct FleetBench: Sendable {
         expiresAt: ManualClock().now().wall + .seconds(-400)
     )
 
-    func gateway(_ name: String) -> FleetGateway { FleetGateway(name, in: self) }
+    func gateway(_ name: String) -> FleetGateway {
+        let gateway = FleetGateway(name, in: self)
+        gateway.line.decree(fate)
+        return gateway
+    }
 }
 
 /// One gateway of a ``FleetBench``.
@@ -114,53 +122,6 @@ extension Result where Success == Credential, Failure == GatewayProblem {
     var access: String? { try? get().access }
 }
 
-/// An authority whose refresh tokens are valid once. It counts those that come again.
-final class StrictAuthority: Sendable {
-    private struct State: Sendable {
-        var accepted: String?
-        /// The one before, whose answer was lost: it is accepted once more.
-        var forgiven: String?
-        var issued = 0
-        var calls = 0
-        var refusals = 0
-    }
-
-    private let state: Watched<State>
-
-    init(accepting refreshToken: Secret?) {
-        state = Watched(State(accepted: refreshToken?.withValue { $0 }))
-    }
-
-    var calls: Int { state.value.calls }
-    var issued: Int { state.value.issued }
-    var refusals: Int { state.value.refusals }
-
-    /// - Parameter forgets: The answer will be lost, so the same refresh token is accepted again.
-    func answer(_ request: TokenRequest, losingAnswer forgets: Bool = false) -> TokenReply {
-        var sent: String?
-        if case .form(let parameters) = request.body {
-            sent = parameters.first { $0.name == "refresh_token" }?.value.withValue { $0 }
-        }
-        let issued: Int? = state.update { state in
-            state.calls += 1
-            guard sent == nil || sent == state.accepted || sent == state.forgiven else {
-                state.refusals += 1
-                return nil
-            }
-            state.issued += 1
-            state.accepted = "refresh-\(state.issued)"
-            state.forgiven = forgets ? sent : nil
-            return state.issued
-        }
-        guard let issued else {
-            return TokenReply(status: 400, body: Array(#"{"error":"invalid_grant"}"#.utf8))
-        }
-        let refresh = sent == nil ? "" : #","refresh_token":"refresh-\#(issued)""#
-        let body = #"{"access_token":"access-\#(issued)","expires_in":3600\#(refresh)}"#
-        return TokenReply(status: 200, body: Array(body.utf8))
-    }
-}
-
 /// The way of one gateway to the authority. The gateway can die on it.
 final class AuthorityLine: TokenEndpoint {
     enum Fate: Sendable {
@@ -183,12 +144,19 @@ final class AuthorityLine: TokenEndpoint {
     init(to authority: StrictAuthority) { self.authority = authority }
 
     var isDead: Bool { state.value.isDead }
+    /// A call is under way that does not end.
+    var isStuck: Bool { state.value.isDead || state.value.isWaiting }
+    /// The next call will be the last one.
+    var isDoomed: Bool {
+        switch state.value.fate {
+        case .diesBeforeTheAuthorityIsAsked, .diesBeforeTheAnswerIsStored: true
+        case .lives, .waits: false
+        }
+    }
 
     /// What becomes of the next call.
     func decree(_ fate: Fate) { state.update { $0.fate = fate } }
     func release() { state.update { $0.fate = .lives } }
-    func untilDead() async throws { try await state.until { $0.isDead } }
-    func untilWaiting() async throws { try await state.until { $0.isWaiting } }
 
     func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure> {
         switch state.value.fate {

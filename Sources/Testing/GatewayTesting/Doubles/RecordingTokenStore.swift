@@ -127,7 +127,9 @@ package final class RecordingTokenStore: TokenStore {
     }
 
     package func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
-        state.value.records.changes(since: mark)
+        let state = state.value
+        if let failure = state.failing?(.load) { throw failure }
+        return state.records.changes(since: mark)
     }
 
     private func attempt<Value: Sendable>(
