@@ -1,6 +1,7 @@
 import Foundation
 
-// The renewal load of a fleet, for docs/fleet.md. `GatewayRenewalLoad [TOKENS]`; 1,000,000 unless given.
+// The renewal load of a fleet, for docs/fleet.md. `GatewayRenewalLoad [TOKENS] [steady|cold|outage]`; 1,000,000 tokens and all
+// of these unless given.
 
 let count = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 1_000_000
 let hour = 3600
@@ -72,8 +73,13 @@ func outage(_ name: String, capacity: Int = .max) {
     )
 }
 
-steady()
-coldStart("Cold start of all", hours: 21)
-coldStart("Cold start, the authority answers \(count / 500) a second", capacity: count / 500, hours: 2)
-outage("Outage of an hour")
-outage("Outage of an hour, the authority answers \(count / 500) a second", capacity: count / 500)
+let part = CommandLine.arguments.dropFirst(2).first
+if part == nil || part == "steady" { steady() }
+if part == nil || part == "cold" {
+    coldStart("Cold start of all", hours: 21)
+    coldStart("Cold start, the authority answers \(count / 500) a second", capacity: count / 500, hours: 2)
+}
+if part == nil || part == "outage" {
+    outage("Outage of an hour")
+    outage("Outage of an hour, the authority answers \(count / 500) a second", capacity: count / 500)
+}
