@@ -199,5 +199,12 @@ if Context.environment["AUTHGATEWAY_BENCHMARKS"] != nil {
             path: "Benchmarks/Micro/GatewayBenchmarks",
             swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
         ),
+        // How often a fleet calls its authorities: docs/fleet.md.
+        .executableTarget(
+            name: "GatewayRenewalLoad",
+            dependencies: ["GatewayCore"],
+            path: "Benchmarks/Micro/GatewayRenewalLoad",
+            swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
+        ),
     ]
 }
