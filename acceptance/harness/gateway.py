@@ -52,7 +52,7 @@ class SocketConnection(http.client.HTTPConnection):
 class Gateway:
     """A gateway in a folder of its own. `config` lacks the listeners and the state: they are added here.
 
-    `admin` is the admin listener where it is not a port.
+    `admin` is the admin listener where it is not a port. `authz` of `config` goes to the listeners.
     """
 
     def __init__(self, folder, config, listeners=None, environment=None, admin=None):
@@ -72,12 +72,15 @@ class Gateway:
         self.configure(config, listeners)
 
     def configure(self, config, listeners=None):
+        config = dict(config)
+        engines = config.pop("authz", None)
         whole = {
             "version": 1,
             "state_directory": "./state",
             "listeners": {
                 "proxy": [{"address": f"127.0.0.1:{self.port}"}, *(listeners or [])],
                 "admin": self.admin,
+                **({"authz": engines} if engines else {}),
             },
             **config,
         }

@@ -34,7 +34,8 @@ struct AdminPage: Sendable {
         if options.requiresToken, !context.evidence.isPerson {
             return AdminResponse.page(PageShell.locked(wasRefused: false), status: .unauthorized)
         }
-        return await page(query: (try? AdminEvents.query(request)) ?? EventQuery(), asking: question)
+        let query = (try? AdminEvents.query(request)) ?? EventQuery()
+        return await page(query: query, lists: ListQuery(request), asking: question)
     }
 
     /// Without the script, the token comes in a form.
@@ -81,6 +82,7 @@ struct AdminPage: Sendable {
 
     private func page(
         query: EventQuery,
+        lists: ListQuery = ListQuery(),
         asking question: Question? = nil,
         status: HTTPResponse.Status = .ok
     ) async -> Response {
@@ -97,6 +99,7 @@ struct AdminPage: Sendable {
             timeline: timeline,
             recent: recent,
             query: query,
+            lists: lists,
             events: await options.events(query, since: nil, limit: LiveSection.limit).events,
             question: question,
             now: options.now()

@@ -29,6 +29,7 @@ struct AdminRouter: Sendable {
         AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { _, _ in await reload() }
         router.post("/api/key/rotate") { _, _ in await rotateKey() }
+        router.post("/api/state/backup") { request, _ in await noteBackup(request) }
         router.post("/api/ca/rotate") { _, _ in await rotateAuthority() }
         router.get("/api/plan") { _, _ in await servedPlan() }
         if let logins = options.logins { AdminLogins(control: logins, options: options).routes(on: router) }
@@ -56,6 +57,15 @@ struct AdminRouter: Sendable {
     private func rotateKey() async -> Response {
         switch await options.control.rotateKey() {
         case .success(let report): return AdminResponse.json(report)
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
+    }
+
+    private func noteBackup(_ request: Request) async -> Response {
+        let body = try? await request.body.collect(upTo: 4096)
+        let includesKeys = body.flatMap { JSONValue(Array($0.readableBytesView)) }?["keys"] == .bool(true)
+        switch await options.control.noteBackup(includesKeys: includesKeys) {
+        case .success(let note): return AdminResponse.json(note)
         case .failure(let problem): return AdminResponse.problem(problem)
         }
     }

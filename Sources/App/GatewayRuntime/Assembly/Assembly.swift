@@ -56,7 +56,7 @@ struct Assembly: Sendable {
                 endpoint
             }
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
-        let keepers = KeeperSupervisor()
+        let keepers = KeeperSupervisor(clock: clock)
         let clocks = AuthorityClocks(
             measuring: AssertionEndpoint(endpoint: calls),
             clock: clock,
@@ -103,11 +103,13 @@ struct Assembly: Sendable {
         let readiness = ReadinessState()
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
+        let authenticate = storage.key.authenticator(for: .engineGeneration)
         let binding = Binding(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
             let proxy = try binding.makeProxy(
                 sources: sources,
                 observer: observer,
+                authenticate: authenticate,
                 tokenUses: tokenUses,
                 jwts: jwts,
                 authority: storage.authority
@@ -124,7 +126,9 @@ struct Assembly: Sendable {
                 audit: storage.audit,
                 authority: storage.authority,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
-                makeConfiguration: { Binding.configuration(of: $0, sources: $1, observer: observer) },
+                makeConfiguration: {
+                    Binding.configuration(of: $0, sources: $1, observer: observer, authenticate: authenticate)
+                },
                 clock: clock,
                 logger: options.logger("gateway")
             )
@@ -143,7 +147,7 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         startedAt: startedAt,
-                        listeners: { proxy.bound },
+                        listeners: { proxy.bound.filter { $0.engine == nil } },
                         clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),
                     withdraw: { await proxy.withdraw($0) }
@@ -200,6 +204,7 @@ struct Assembly: Sendable {
             clock,
             refreshMetrics
         )
+        let fleet = Self.fleet(storage, live, proxy, clock, options.logger("tokens"))
         services = [
             // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],
@@ -216,6 +221,7 @@ struct Assembly: Sendable {
                 ),
                 AuditFeedService(feed: feed), observer, keepers,
             ],
+            fleet,
             [
                 ExpirationMonitor(
                     expirations: { [makeControl] in await makeControl().expirations() },

@@ -18,6 +18,7 @@ struct Binding {
     func makeProxy(
         sources: CredentialSources,
         observer: TrafficObserver,
+        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8],
         tokenUses: ClientTokenUses,
         jwts: ClientJWTParts,
         authority: LocalAuthority
@@ -27,7 +28,12 @@ struct Binding {
         } catch {
             throw CommandFailure(.failed, error.description)
         }
-        let configuration = Self.configuration(of: plan, sources: sources, observer: observer)
+        let configuration = Self.configuration(
+            of: plan,
+            sources: sources,
+            observer: observer,
+            authenticate: authenticate
+        )
         do {
             return try ProxyServer(
                 group: group,
@@ -49,13 +55,15 @@ struct Binding {
     static func configuration(
         of plan: Plan,
         sources: CredentialSources,
-        observer: TrafficObserver
+        observer: TrafficObserver,
+        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) -> ProxyConfiguration {
         configuration(
             of: plan,
             sources: sources,
             tracing: observer.telemetry?.sampling,
-            unroutedNumber: observer.number(of: TrafficObserver.unrouted)
+            unroutedNumber: observer.number(of: TrafficObserver.unrouted),
+            authenticate: authenticate
         ) { route in
             let number = observer.number(of: route.name)
             observer.telemetry?.name(number, route)
@@ -66,12 +74,14 @@ struct Binding {
     /// - Parameters:
     ///   - tracing: As it was at the start: there is what exports the spans.
     ///   - unroutedNumber: The observer's number for requests without a route.
+    ///   - authenticate: What engines are handed; nothing that only explains hands them anything.
     ///   - number: The observer's number for a route.
     static func configuration(
         of plan: Plan,
         sources: CredentialSources,
         tracing: TraceSampling? = nil,
         unroutedNumber: Int? = nil,
+        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] },
         number: (RoutePlan) -> Int
     ) -> ProxyConfiguration {
         let routes = plan.routes.map { route in
@@ -86,19 +96,21 @@ struct Binding {
         return ProxyConfiguration(
             routes: routes,
             access: plan.access,
+            engines: plan.authz.compactMap(\.engine),
             connect: plan.connect,
             unroutedNumber: unroutedNumber,
             limits: plan.limits,
             sendsProxyStatus: plan.sendsProxyStatus,
             requestIDHeader: plan.requestIDHeader,
             tracing: tracing,
-            sha256: { Array(SHA256.hash(data: $0)) }
+            sha256: { Array(SHA256.hash(data: $0)) },
+            authenticate: authenticate
         )
     }
 
     func bind(_ proxy: ProxyServer) async throws(CommandFailure) {
         do {
-            _ = try await proxy.bind(plan.listeners)
+            _ = try await proxy.bind(plan.listeners + plan.authz)
         } catch {
             throw CommandFailure(.failed, Self.words(for: error))
         }

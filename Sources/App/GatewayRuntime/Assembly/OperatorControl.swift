@@ -164,7 +164,8 @@ struct OperatorControl: GatewayControl {
                 credential: credential?.name,
                 strategy: credential?.strategyKind ?? "none",
                 needs: route.credential.flatMap(need),
-                health: health[route.name]
+                health: health[route.name],
+                authz: route.authz.isEmpty ? nil : route.authz
             )
         }
     }
@@ -246,6 +247,10 @@ struct OperatorControl: GatewayControl {
     func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let rotation = storage.keyRotation else { return .failure(KeyRotation.noStore) }
         return await rotation.rotate()
+    }
+
+    func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem> {
+        await storage.noteBackup(includesKeys: includesKeys, onFailure: plan.audit.onFailure, at: clock.now().wall)
     }
 
     func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {

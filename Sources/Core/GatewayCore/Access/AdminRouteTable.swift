@@ -71,7 +71,7 @@ package enum AdminRouteTable {
         Row("POST", "/api/tokens/:name/import", .role(.operator)),
         Row("POST", "/api/tokens/:name/reveal", .role(.operator)),
         Row("POST", "/api/tokens/:name/downscope", .role(.operator)),
-        Row("POST", "/api/reload", .role(.operator)), Row("POST", "/api/key/rotate", .role(.operator)),
+        Row("POST", "/api/state/backup", .role(.operator)), Row("POST", "/api/reload", .role(.operator)), Row("POST", "/api/key/rotate", .role(.operator)),
         Row("POST", "/api/ca/rotate", .role(.operator)), Row("GET", "/api/plan", .role(.operator)),
         Row("POST", "/api/explain", .role(.operator)), Row("POST", "/api/logins", .role(.operator)),
         Row("GET", "/api/logins/:id", .role(.operator)), Row("DELETE", "/api/logins/:id", .role(.operator)),

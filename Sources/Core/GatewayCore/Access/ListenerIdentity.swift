@@ -9,6 +9,8 @@ package final class ListenerIdentity: Sendable {
         case network
         /// A unix socket: the kernel says who calls.
         case unix
+        /// Another proxy asks about a request that it has got (`listeners.authz`).
+        case engine
     }
 
     package let reach: Reach
@@ -18,6 +20,8 @@ package final class ListenerIdentity: Sendable {
     package let intercepts: Bool
     /// Of a connection on which CONNECT was taken.
     package let intercepted: InterceptedOrigin?
+    /// The name of the engine that asks here; nil where clients send requests.
+    package let engine: String?
     /// Of a connection whose client has shown a certificate (`tls.client_ca`).
     package let peer: PeerIdentity?
     /// Finds what the configuration says of it.
@@ -32,9 +36,11 @@ package final class ListenerIdentity: Sendable {
         intercepts: Bool = false,
         publicURL: GatewayURL? = nil,
         intercepted: InterceptedOrigin? = nil,
+        engine: String? = nil,
         peer: PeerIdentity? = nil,
         address: ListenerPlan.Address? = nil
     ) {
+        self.engine = engine
         self.reach = reach
         self.port = port
         self.intercepts = intercepts
@@ -43,6 +49,9 @@ package final class ListenerIdentity: Sendable {
         self.peer = peer
         self.address = address
     }
+
+    /// ``peer``, where that is a client: an engine's certificate says nothing of the clients that it asks for.
+    var clientPeer: PeerIdentity? { engine == nil ? peer : nil }
 
     /// The same listener for a connection on which CONNECT was taken.
     package func intercepting(_ origin: InterceptedOrigin) -> ListenerIdentity { with(origin, peer) }
@@ -57,6 +66,7 @@ package final class ListenerIdentity: Sendable {
             intercepts: intercepts,
             publicURL: publicURL,
             intercepted: intercepted,
+            engine: engine,
             peer: peer,
             address: address
         )
@@ -69,7 +79,8 @@ extension AccessPlan {
         switch requireClient {
         case .true: true
         case .false: reach == .network
-        case .auto: reach == .network || (reach == .loopback && !clients.isEmpty)
+        // An engine has proved itself; whether its clients have to is for `access.clients` to say.
+        case .auto: reach == .network || ((reach == .loopback || reach == .engine) && !clients.isEmpty)
         }
     }
 }

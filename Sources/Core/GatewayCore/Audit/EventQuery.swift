@@ -88,8 +88,7 @@ extension EventQuery.Group {
         case .configuration:
             [
                 .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .locked, .unlocked,
-                .keyRotating,
-                .keyRotated, .authorityRotated, .auditRecreated,
+                .keyRotating, .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated,
             ]
         }
     }

@@ -16,6 +16,7 @@ package struct TokenEvent: Hashable, Sendable {
         case loaded
         case imported
         case injected
+        case handedOut = "handed_out"
         case rejected
         case replayed
         case withheld
@@ -40,6 +41,9 @@ package struct TokenEvent: Hashable, Sendable {
         case keyRotating = "key_rotating"
         case keyRotated = "key_rotated"
         case authorityRotated = "authority_rotated"
+        /// Recorded before the copy is made, so that it is in it.
+        case stateBackedUp = "state_backed_up"
+        case stateRestored = "state_restored"
         /// The first row of a log that was begun because its database was gone.
         case auditRecreated = "audit_recreated"
     }

@@ -2,6 +2,7 @@
 enum ListenerDecoder {
     struct Listeners {
         var proxy: [ListenerPlan]
+        var authz: [ListenerPlan]
         var admin: AdminPlan
     }
 
@@ -9,7 +10,7 @@ enum ListenerDecoder {
     static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
         var proxy = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)]
         var admin = AdminPlan(address: adminAddress)
-        guard let fields else { return Listeners(proxy: proxy, admin: admin) }
+        guard let fields else { return Listeners(proxy: proxy, authz: [], admin: admin) }
         fields.explain(meanings)
         if let elements = fields.elements("proxy") {
             proxy = elements.compactMap { node, path in
@@ -18,13 +19,14 @@ enum ListenerDecoder {
             }
             if elements.isEmpty { fields.error("proxy", "names no listener") }
         }
+        let authz = EngineDecoder.decode(fields)
         if let own = fields.fields("admin") {
             if let plan = self.admin(own) { admin = plan }
             own.refuseUnknownKeys()
         }
-        refuseDuplicates(proxy, admin, fields)
+        refuseDuplicates(proxy, authz, admin, fields)
         fields.refuseUnknownKeys()
-        return Listeners(proxy: proxy, admin: admin)
+        return Listeners(proxy: proxy, authz: authz, admin: admin)
     }
 
     static let adminAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
@@ -165,23 +167,31 @@ enum ListenerDecoder {
     static func isLoopback(_ host: String) -> Bool { Origin(scheme: .http, host: host, port: 80).isLoopback }
 
     /// Port 0 asks for any free port, so it may stand more than once.
-    private static func refuseDuplicates(_ proxy: [ListenerPlan], _ admin: AdminPlan, _ fields: ConfigFields) {
-        for (index, listener) in proxy.enumerated() {
+    private static func refuseDuplicates(
+        _ proxy: [ListenerPlan],
+        _ authz: [ListenerPlan],
+        _ admin: AdminPlan,
+        _ fields: ConfigFields
+    ) {
+        let all = proxy + authz
+        for (index, listener) in all.enumerated() {
             if case .tcp(_, 0) = listener.address { continue }
-            guard let first = proxy[..<index].first(where: { $0.address.isPlace(of: listener.address) }) else {
+            guard let first = all[..<index].first(where: { $0.address.isPlace(of: listener.address) }) else {
                 continue
             }
             let related = ConfigDiagnostic.Related("first used here", at: first.span)
             fields.context.error(
                 "two listeners have this address",
                 at: listener.span,
-                path: fields.path.appending("proxy").appending(index),
+                path: index < proxy.count
+                    ? fields.path.appending("proxy").appending(index)
+                    : fields.path.appending("authz").appending(index - proxy.count),
                 related: related
             )
         }
         if case .tcp(_, 0) = admin.address { return }
-        guard let twin = proxy.first(where: { $0.address.isPlace(of: admin.address) }) else { return }
-        let path = fields.path.appending("proxy")
+        guard let twin = all.first(where: { $0.address.isPlace(of: admin.address) }) else { return }
+        let path = fields.path.appending(twin.engine == nil ? "proxy" : "authz")
         fields.context.error("the admin listener has this address too", at: twin.span, path: path)
     }
 }

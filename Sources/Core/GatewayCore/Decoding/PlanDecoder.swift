@@ -69,7 +69,9 @@ package enum PlanDecoder {
         let clients = access.clients.map(\.name)
         var credentials = CredentialDecoder(catalog: catalog, context: fields.context, clients: clients)
         credentials.decodeNamed(fields.fields("credentials"))
-        let routes = RouteDecoder.decode(fields, clients: clients, credentials: &credentials)
+        let engines = listeners.authz.compactMap(\.engine?.name)
+        let routes = RouteDecoder.decode(fields, clients: clients, engines: engines, credentials: &credentials)
+        EngineDecoder.warnAboutUnused(listeners.authz, routes, fields)
         credentials.warnAboutUnused()
         var plan = Plan(
             stateDirectory: stateDirectory,
@@ -85,6 +87,7 @@ package enum PlanDecoder {
             credentials: credentials.plans,
             routes: routes
         )
+        plan.authz = listeners.authz
         plan.telemetry = telemetry
         plan.localAuthority = localAuthority
         ListenerDecoder.warnAboutNothingToIntercept(plan, fields)

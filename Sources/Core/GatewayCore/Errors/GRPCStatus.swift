@@ -15,7 +15,7 @@ package enum GRPCStatus: Int, Sendable {
     package init(_ kind: ProblemKind) {
         self =
             switch kind {
-            case .clientAuthRequired, .proxyAuthRequired: .unauthenticated
+            case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired: .unauthenticated
             case .routeForbidden, .originRefused: .permissionDenied
             case .contentTooLarge, .fieldsTooLarge, .targetTooLong, .clientLimitReached: .resourceExhausted
             case .noRoute, .misdirected, .methodRefused: .unimplemented
@@ -23,6 +23,7 @@ package enum GRPCStatus: Int, Sendable {
                 .internalError:
                 .internal
             case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
+                .storeUnavailable,
                 .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .staticTokenExpired,
                 .auditUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy,
                 .destinationProhibited, .locked, .draining, .overloaded:

@@ -21,15 +21,17 @@ extension ProblemKind {
     fileprivate var detailForStrangers: String? {
         switch self {
         // About the request alone, and the keys of `access` and `limits`.
-        case .clientAuthRequired, .proxyAuthRequired, .misdirected, .originRefused, .requestRefused, .methodRefused,
-            .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported, .loop,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .misdirected, .originRefused,
+            .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
+            .loop,
             .clientLimitReached:
             nil
         case .routeForbidden: "This request is not allowed."
         case .subjectRequired: "The request does not say for whom it is made."
         case .noRoute: "No route matches."
         case .requestTimeout: "The request took too long, or its memory was needed for newer requests."
-        case .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable, .auditUnavailable,
+        case .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable, .storeUnavailable,
+            .auditUnavailable,
             .locked:
             "There is no credential for this request at the moment."
         case .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .loginFailed, .staticTokenExpired:

@@ -3,6 +3,7 @@
 package enum ProblemKind: String, CaseIterable, Sendable {
     case clientAuthRequired = "client-auth-required"
     case proxyAuthRequired = "proxy-auth-required"
+    case engineAuthRequired = "engine-auth-required"
     case routeForbidden = "route-forbidden"
     case subjectRequired = "subject-required"
     case misdirected
@@ -19,6 +20,7 @@ package enum ProblemKind: String, CaseIterable, Sendable {
     case tokenEndpointUnreachable = "token-endpoint-unreachable"
     case tokenEndpointTimeout = "token-endpoint-timeout"
     case tokenTemporarilyUnavailable = "token-temporarily-unavailable"
+    case storeUnavailable = "store-unavailable"
     case reauthorizationRequired = "reauthorization-required"
     case credentialMisconfigured = "credential-misconfigured"
     case loginRequired = "login-required"
@@ -48,7 +50,12 @@ package enum ProblemRecovery: String, Sendable {
 
 extension ProblemKind {
     /// A client was not let in: the audit log records it.
-    package var isDenial: Bool { self == .clientAuthRequired || self == .proxyAuthRequired || self == .routeForbidden }
+    package var isDenial: Bool {
+        switch self {
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden: true
+        default: false
+        }
+    }
 
     /// A request that no route was meant for: the access log counts it.
     package var isStray: Bool { self == .noRoute || self == .methodRefused || self == .misdirected }
@@ -65,7 +72,7 @@ extension ProblemKind {
     package var status: Int {
         switch self {
         case .requestRefused, .subjectRequired, .loginFailed: 400
-        case .clientAuthRequired: 401
+        case .clientAuthRequired, .engineAuthRequired: 401
         case .routeForbidden, .originRefused: 403
         case .noRoute: 404
         case .methodRefused: 405
@@ -80,8 +87,8 @@ extension ProblemKind {
         case .tokenEndpointUnreachable, .upstreamUnreachable, .upstreamInvalidResponse, .destinationProhibited, .loop,
             .upgradeFailed:
             502
-        case .tokenTemporarilyUnavailable, .reauthorizationRequired, .loginRequired, .staticTokenExpired,
-            .auditUnavailable, .upstreamBusy, .locked, .draining, .overloaded:
+        case .tokenTemporarilyUnavailable, .storeUnavailable, .reauthorizationRequired, .loginRequired,
+            .staticTokenExpired, .auditUnavailable, .upstreamBusy, .locked, .draining, .overloaded:
             503
         case .tokenEndpointTimeout, .upstreamTimeout: 504
         case .versionNotSupported: 505
@@ -92,6 +99,7 @@ extension ProblemKind {
     package var title: String {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired: "The gateway needs a client token"
+        case .engineAuthRequired: "The gateway needs the token of the engine"
         case .routeForbidden: "This client may not do this"
         case .subjectRequired: "The request must name a subject"
         case .misdirected: "Not a host of this gateway"
@@ -108,6 +116,7 @@ extension ProblemKind {
         case .tokenEndpointUnreachable: "The token endpoint cannot be reached"
         case .tokenEndpointTimeout: "The token endpoint did not answer in time"
         case .tokenTemporarilyUnavailable: "No token at the moment"
+        case .storeUnavailable: "The token store does not work"
         case .reauthorizationRequired: "The grant is no longer valid"
         case .credentialMisconfigured: "The credential is misconfigured"
         case .loginRequired: "A login is required"
@@ -131,14 +140,15 @@ extension ProblemKind {
     /// The `error` parameter of `Proxy-Status` (RFC 9209 §2.3).
     package var proxyStatusError: String {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .requestRefused,
-            .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
-            .subjectRequired, .loginFailed, .locked, .draining, .overloaded, .clientLimitReached:
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden, .misdirected,
+            .originRefused, .requestRefused, .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong,
+            .fieldsTooLarge, .versionNotSupported, .subjectRequired, .loginFailed, .locked, .draining, .overloaded,
+            .clientLimitReached:
             "http_request_denied"
         case .noRoute: "destination_not_found"
         case .tokenEndpointUnreachable, .upstreamUnreachable: "connection_refused"
         case .tokenEndpointTimeout, .upstreamTimeout: "http_response_timeout"
-        case .tokenTemporarilyUnavailable, .auditUnavailable: "destination_unavailable"
+        case .tokenTemporarilyUnavailable, .storeUnavailable, .auditUnavailable: "destination_unavailable"
         case .upstreamBusy: "connection_limit_reached"
         case .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .staticTokenExpired:
             "proxy_configuration_error"
@@ -165,14 +175,16 @@ extension ProblemKind {
 
     package var recovery: ProblemRecovery {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .noRoute,
-            .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden, .misdirected,
+            .originRefused, .noRoute, .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong,
+            .fieldsTooLarge, .versionNotSupported,
             .upgradeFailed, .subjectRequired:
             .fixRequest
         case .reauthorizationRequired, .loginRequired, .loginFailed, .staticTokenExpired: .reauthorize
         case .credentialMisconfigured, .destinationProhibited, .loop, .auditUnavailable: .fixConfiguration
         case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
-            .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .locked, .draining,
+            .storeUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .locked,
+            .draining,
             .overloaded, .internalError, .clientLimitReached:
             .retryLater
         }

@@ -7,6 +7,8 @@ package struct Plan: Sendable {
     /// The field that names each request in its answer; nil sends none.
     package var requestIDHeader: String?
     package var listeners: [ListenerPlan]
+    /// Where other proxies ask.
+    package var authz: [ListenerPlan] = []
     package var admin: AdminPlan
     package var access: AccessPlan
     package var audit: AuditPlan
@@ -58,8 +60,8 @@ package struct Plan: Sendable {
 
     /// The files with certificates that listeners and routes name; the plan holds their paths alone.
     package var certificatePaths: [String] {
-        (listeners.map(\.tls) + [admin.tls]).compactMap(\.self).flatMap { [$0.certificatePath, $0.clientCAPath] }
-            .compactMap(\.self)
+        ((listeners + authz).map(\.tls) + [admin.tls]).compactMap(\.self)
+            .flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
             + routes.flatMap { [$0.tls.caPath, $0.tls.certificatePath] }.compactMap(\.self)
     }
 }
@@ -96,6 +98,8 @@ package struct ListenerPlan: Hashable, Sendable {
     package var connect: ConnectPlan
     /// Answers in the place of the servers that TLS clients name, with certificates of the local authority. ``tls`` is nil.
     package var usesLocalAuthority = false
+    /// The proxy that asks here; nil where clients send requests.
+    package var engine: EnginePlan?
     package var span: SourceSpan
 
     package init(
@@ -160,6 +164,8 @@ package struct TokenPlan: Hashable, Sendable {
         case sqlite
         /// A program that speaks the protocol of docker's credential helpers.
         case command
+        /// A database that many gateways share.
+        case postgres
     }
 
     /// Where a key comes from.
@@ -174,12 +180,14 @@ package struct TokenPlan: Hashable, Sendable {
     /// The installation's key: it keys the audit chain and all digests, and encrypts the store as long as that has no
     /// key of its own.
     package var key: Key
-    /// The key of the SQLite store, where the configuration names one.
+    /// The key of the SQLite or PostgreSQL store, where the configuration names one.
     package var encryptionKey: Key?
     /// What the store may still be encrypted with.
     package var previousEncryptionKey: Key?
     /// Set for ``Store/command``.
     package var program: TokenProgram?
+    /// Set for ``Store/postgres``.
+    package var database: PostgreSQLPlan?
 
     package init(store: Store, path: String, key: Key, program: TokenProgram? = nil) {
         self.store = store

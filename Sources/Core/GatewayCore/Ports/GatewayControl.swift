@@ -27,6 +27,11 @@ package protocol GatewayControl: Sendable {
     /// Makes a new local authority in the place of the present one. Audited.
     func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem>
 
+    /// Records that the state is about to be copied.
+    ///
+    /// - Parameter includesKeys: Whether the copy has the keys, too.
+    func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem>
+
     /// Reads the configuration again; returns when the new one is served, or refused.
     func reload() async -> ReloadReport
 
@@ -45,6 +50,14 @@ package struct KeyRotationReport: Hashable, Sendable, Codable {
         self.tokens = tokens
         self.file = file
     }
+}
+
+/// What the gateway says to a copy of its state.
+package struct BackupNote: Hashable, Sendable, Codable {
+    /// Which gateway it is, as the audit log names it.
+    package var instance: String
+
+    package init(instance: String) { self.instance = instance }
 }
 
 /// What came of a rotation of the local authority.
@@ -72,6 +85,8 @@ package struct RouteStatus: Hashable, Sendable, Codable {
     package var needs: String?
     /// How its upstream has answered lately; nil before the first request.
     package var health: UpstreamHealth?
+    /// The engines that are handed its credential; nil where none is.
+    package var authz: [String]?
 
     package init(
         name: String,
@@ -81,8 +96,10 @@ package struct RouteStatus: Hashable, Sendable, Codable {
         credential: String?,
         strategy: String,
         needs: String? = nil,
-        health: UpstreamHealth? = nil
+        health: UpstreamHealth? = nil,
+        authz: [String]? = nil
     ) {
+        self.authz = authz
         self.name = name
         self.upstream = upstream
         self.path = path

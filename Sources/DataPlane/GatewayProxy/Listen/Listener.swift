@@ -45,7 +45,9 @@ final class Listener: Sendable {
                 self.clientCAs = clientCAs
                 tls = try plan.tls.map { (tls) throws(TLSFiles.Problem) in try TLSFiles.serverContext(tls, clientCAs) }
             } catch {
-                throw ListenerError("listeners.proxy: the TLS settings cannot be used: \(error)")
+                throw ListenerError(
+                    "\(plan.engine == nil ? "listeners.proxy" : "listeners.authz"): the TLS settings cannot be used: \(error)"
+                )
             }
             number = Self.lastNumber.add(1, ordering: .relaxed).newValue
         }
@@ -224,7 +226,7 @@ final class Listener: Sendable {
         guard let error = error as? IOError else { return "cannot listen on \(address): \(error)" }
         switch error.errnoCode {
         case EADDRINUSE:
-            return "cannot listen on \(address): the port is in use. Stop the other program or change listeners.proxy."
+            return "cannot listen on \(address): the port is in use. Stop the other program or change listeners."
         case EACCES:
             return "cannot listen on \(address): permission denied. Ports below 1024 need CAP_NET_BIND_SERVICE."
         case EADDRNOTAVAIL:

@@ -8,6 +8,8 @@ final class ProxyShared: Sendable {
     let routes: [CompiledRoute]
     let authorizer: RequestAuthorizer
     let links: LinkTable
+    /// By name.
+    let engines: [String: AskingEngine]
     /// Of clients with limits, by name.
     private let usages: [String: ClientUsage]
     /// Clients are told apart.
@@ -75,6 +77,11 @@ final class ProxyShared: Sendable {
             sha256: configuration.sha256
         )
         links = LinkTable(served.map(\.plan), table: authorizer.table)
+        engines = Dictionary(
+            configuration.engines.enumerated().map {
+                ($1.name, AskingEngine(number: $0, $1, authenticate: configuration.authenticate))
+            }
+        ) { first, _ in first }
         usages = state.usages(of: configuration.access.clients)
         hasClients = !configuration.access.clients.isEmpty
         self.configuration = configuration
@@ -147,7 +154,7 @@ final class ProxyShared: Sendable {
         return answer.with(named)
     }
 
-    private func answer(
+    func answer(
         _ problem: GatewayProblem,
         to subject: ProblemSubject,
         in form: ProblemAnswer.Form

@@ -17,6 +17,8 @@ final class ProxyState: Sendable {
     let interception: InterceptionTLS?
     /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
     private let usages = Mutex<[String: ClientUsage]>([:])
+    /// Of engines, by name.
+    private let renewals = Mutex<[String: EngineRenewalBudget]>([:])
     /// Of request heads that are not whole yet.
     let headMemory: HeadMemory
     let memoryTrim = MemoryTrim()
@@ -56,6 +58,18 @@ final class ProxyState: Sendable {
             }
             usages = current
             return current
+        }
+    }
+
+    /// Whether an engine may have this generation of this credential renewed.
+    func spendRenewal(
+        of engine: String,
+        _ credential: String,
+        generation: Int,
+        at now: MonotonicTime
+    ) -> EngineRenewalBudget.Answer {
+        renewals.withLock {
+            $0[engine, default: EngineRenewalBudget()].spend(credential, generation: generation, at: now)
         }
     }
 
