@@ -334,7 +334,10 @@ run_pytest() { "$(python_environment)/bin/python" -m pytest -o cache_dir="$PWD/.
 side_by_side=(-n "${AUTHGATEWAY_WORKERS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}" --dist worksteal)
 
 # Prints where the Python environment of the acceptance tests is.
-python_environment() { printf '%s/venv-%s\n' "$cache" "$( (python3 --version && cat acceptance/requirements*.txt) | digest)"; }
+python_environment() { printf '%s/venv-%s\n' "$cache" "$( (python3 --version && cat acceptance/requirements{-alone,-clients,}.txt) | digest)"; }
+
+# Prints where the proxies are that ask the gateway in acceptance tests.
+engines_folder() { printf '%s/engines-%s\n' "$cache" "$( (python3 --version && cat acceptance/requirements-engines.txt) | digest)"; }
 
 # Exclusive access is checked while it runs by the debug build, which all tests use; docs/adr/0040.
 release_build() {

@@ -44,12 +44,14 @@ enum FolderTable {
         [
             "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Time", "Tokens"],
             "Plan": [
-                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens",
+                "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Secrets", "Text", "Time",
+                "Tokens",
             ],
         ],
         [
             "Decoding": [
-                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Presets", "Secrets", "Text",
+                "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Plan", "Presets",
+                "Secrets", "Text",
                 "Time",
                 "Tokens",
             ],
@@ -63,8 +65,8 @@ enum FolderTable {
         ],
         [
             "Access": [
-                "Addresses", "Auth", "Credentials", "Errors", "Exchange", "HTTP", "Plan", "Routing", "Secrets", "Text",
-                "Time",
+                "Addresses", "Auth", "Connections", "Credentials", "Errors", "Exchange", "HTTP", "Plan", "Routing",
+                "Secrets", "Text", "Time", "Tokens",
             ],
             "Ports": [
                 "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text",
@@ -77,7 +79,11 @@ enum FolderTable {
             "Explain": [
                 "Access", "Addresses", "Audit", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time",
                 "Tokens",
-            ]
+            ],
+            "Export": [
+                "Access", "Addresses", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time",
+                "Tokens",
+            ],
         ],
         ["Import": ["Addresses", "Config", "Explain", "Secrets", "Text"]],
         ["Doctor": ["Addresses", "Clients", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],

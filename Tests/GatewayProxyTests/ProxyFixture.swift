@@ -130,6 +130,7 @@ final class ProxyFixture: Sendable {
         selection: (any SubjectCredentialResolver)? = nil,
         access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
         limits: Limits = Limits(),
+        engine: EnginePlan? = nil,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
         route configure: (inout RoutePlan) -> Void = { _ in }
     ) async throws {
@@ -149,15 +150,19 @@ final class ProxyFixture: Sendable {
             configuration: ProxyConfiguration(
                 routes: [ProxyRoute(plan: plan, source: source, selection: selection, number: 0)],
                 access: access,
+                engines: engine.map { [$0] } ?? [],
                 limits: limits,
                 requestIDHeader: "Gateway-Request-Id",
-                sha256: sha256
+                sha256: sha256,
+                // No real code; it depends on every byte.
+                authenticate: { bytes in Array(repeating: bytes.reduce(0) { $0 &* 31 &+ $1 }, count: 32) }
             ),
             clock: TestClock(),
             observer: observer,
             logger: Logger(label: "test")
         )
-        let listener = ListenerPlan(address: .tcp(host: "127.0.0.1", port: 0), span: span)
+        var listener = ListenerPlan(address: .tcp(host: "127.0.0.1", port: 0), span: span)
+        listener.engine = engine
         port = try await server.bind([listener])[0].port ?? 0
         server.start()
     }
@@ -186,6 +191,7 @@ func withProxy(
     selection: (any SubjectCredentialResolver)? = nil,
     access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
     limits: Limits = Limits(),
+    engine: EnginePlan? = nil,
     route: (inout RoutePlan) -> Void = { _ in },
     sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
     _ body: @escaping @Sendable (ProxyFixture) throws -> Void
@@ -196,6 +202,7 @@ func withProxy(
         selection: selection,
         access: access,
         limits: limits,
+        engine: engine,
         sha256: sha256,
         route: route
     )

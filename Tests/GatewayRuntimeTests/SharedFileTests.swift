@@ -36,7 +36,7 @@ final class SharedFileTests {
         )
     }
 
-    private func credential(_ keeper: TokenKeeper) async -> Credential? {
+    private static func credential(_ keeper: TokenKeeper, at clock: ManualClock) async -> Credential? {
         if case .ready(let credential) = keeper.current(at: clock.now().monotonic) { return credential }
         let demand = CredentialRequest(route: "box", client: nil, requestID: "r1")
         return await withCheckedContinuation { continuation in
@@ -56,17 +56,17 @@ final class SharedFileTests {
         )
         try await one.replace(StoredToken(generation: 1, token: ended), for: name)
         let authority = StrictAuthority(accepting: ended.refreshToken)
-        let keepers = [keeper(one, authority), keeper(other, authority)]
+        let (keepers, clock) = ([keeper(one, authority), keeper(other, authority)], clock)
         await withThrowingTaskGroup(of: Void.self) { group in
             for keeper in keepers { group.addTask { try await keeper.run() } }
             defer { group.cancelAll() }
             for _ in 1...1000 {
-                let pump = Task { [clock] in
+                let pump = Task {
                     // Whoever finds the record leased asks again after a second.
                     while (try? await Task.sleep(for: .milliseconds(1))) != nil { clock.advance(by: .seconds(1)) }
                 }
-                async let first = credential(keepers[0])
-                async let second = credential(keepers[1])
+                async let first = Self.credential(keepers[0], at: clock)
+                async let second = Self.credential(keepers[1], at: clock)
                 let tokens = await (first, second)
                 pump.cancel()
                 #expect(tokens.0 != nil && tokens.0?.injection == tokens.1?.injection)

@@ -112,7 +112,7 @@ struct PlanTests {
         #expect(plan.listeners[0].tls?.clientCAPath == "/work/ca.pem")
         #expect(plan.admin == AdminPlan(address: .tcp(host: "localhost", port: 9000), requiresToken: true))
         #expect(plan.access.clients.map(\.name) == ["laptop", "ci"])
-        #expect(plan.access.clients[0].proof == .token(Secret("l-secret-of-sixteen")))
+        #expect(plan.access.clients[0].tokens == [.token(Secret("l-secret-of-sixteen"))])
         #expect(plan.access.allowedOrigins == ["https://app.example.com"])
         #expect(plan.access.requireClient == .true)
         #expect(plan.audit.usage == .none)

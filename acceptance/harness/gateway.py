@@ -52,7 +52,7 @@ class SocketConnection(http.client.HTTPConnection):
 class Gateway:
     """A gateway in a folder of its own. `config` lacks the listeners and the state: they are added here.
 
-    `admin` is the admin listener where it is not a port.
+    `admin` is the admin listener where it is not a port. `authz` of `config` goes to the listeners.
     """
 
     def __init__(self, folder, config, listeners=None, environment=None, admin=None):
@@ -72,12 +72,15 @@ class Gateway:
         self.configure(config, listeners)
 
     def configure(self, config, listeners=None):
+        config = dict(config)
+        engines = config.pop("authz", None)
         whole = {
             "version": 1,
             "state_directory": "./state",
             "listeners": {
                 "proxy": [{"address": f"127.0.0.1:{self.port}"}, *(listeners or [])],
                 "admin": self.admin,
+                **({"authz": engines} if engines else {}),
             },
             **config,
         }
@@ -126,13 +129,14 @@ class Gateway:
             return False
 
     def _readiness(self):
-        if "unix" not in self.admin:
+        if "unix" not in self.admin and "tls" not in self.admin:
             return requests.get(f"{self.admin_url}/readyz", timeout=5).status_code
         return self.admin_socket("GET", "/readyz")[0]
 
     def admin_socket(self, method, path, **fields):
-        """A request to the admin listener on its socket: the status and the text."""
-        connection = SocketConnection(self.admin["unix"], 5)
+        """A request to the admin listener on its socket, or on the one beside a listener with TLS: the status and the text."""
+        place = self.admin.get("unix") or str(self.folder / "state" / "admin.sock")
+        connection = SocketConnection(place, 5)
         try:
             connection.request(method, path, headers=fields)
             answer = connection.getresponse()

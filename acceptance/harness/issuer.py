@@ -3,11 +3,16 @@
 import http.server
 import json
 import threading
+import time
 
 
 class Issuer:
     def __init__(self):
         self.count = 0
+        #: In seconds.
+        self.lifetime = 3600
+        #: When it has issued each token.
+        self.issued = {}
         #: From now on it has no tokens to give.
         self.fails = False
         self.lock = threading.Lock()
@@ -20,7 +25,9 @@ class Issuer:
                     return self.send_error(503)
                 with issuer.lock:
                     issuer.count += 1
-                    token = {"access_token": f"token-{issuer.count}", "token_type": "Bearer", "expires_in": 3600}
+                    name = f"token-{issuer.count}"
+                    issuer.issued[name] = time.monotonic()
+                    token = {"access_token": name, "token_type": "Bearer", "expires_in": issuer.lifetime}
                 body = json.dumps(token).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")

@@ -63,8 +63,8 @@ def test_it_is_one_client_among_others(start_gateway, origin):
 REFUSED = {
     "too short": ({"token_sha256": DIGEST[:-2]}, "expected 64 hexadecimal digits"),
     "not hexadecimal": ({"token_sha256": "g" * 64}, "expected 64 hexadecimal digits"),
-    "both": ({"token_sha256": DIGEST, "token": TOKEN}, "exactly one of token and token_sha256"),
-    "neither": ({}, "exactly one of token and token_sha256"),
+    "both": ({"token_sha256": DIGEST, "token": TOKEN}, "token or token_sha256, not both"),
+    "neither": ({}, "nothing proves this client"),
     # A token is compared by its digest, whichever way it was given.
     "the same twice": ({"token_sha256": DIGEST}, "has the same token as the client"),
 }

@@ -15,6 +15,7 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
         case instanceName = "instance-name"
         case configurationDigest = "configuration-digest"
         case localAuthority = "local-authority"
+        case engineGeneration = "engine-generation"
         case backupManifest = "backup-manifest"
     }
 
@@ -49,6 +50,12 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
             info: Array("authgateway \(purpose.rawValue)".utf8),
             outputByteCount: 32
         )
+    }
+
+    /// HMAC-SHA256 with the key that is derived for `purpose`.
+    package func authenticator(for purpose: Purpose) -> @Sendable ([UInt8]) -> [UInt8] {
+        let key = derived(for: purpose)
+        return { Array(HMAC<SHA256>.authenticationCode(for: $0, using: key)) }
     }
 
     /// What names the token of `identity` in the store: reveals no input of the grant, not even to a guesser.

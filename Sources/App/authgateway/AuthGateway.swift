@@ -27,9 +27,10 @@ struct AuthGateway: AsyncParsableCommand {
             ReloadCommand.self,
             RoutesCommand.self, StatusCommand.self, ExplainCommand.self, ExplainErrorCommand.self, LoginCommand.self,
             LogoutCommand.self,
-            TokenCommand.self, KeyCommand.self, StateCommand.self, StoreCommand.self, AuthorityCommand.self,
+            TokenCommand.self, KeyCommand.self, StoreCommand.self, StateCommand.self, AuthorityCommand.self,
             ExecCommand.self, EnvCommand.self, AuditCommand.self,
-            AddCommand.self, RemoveCommand.self, ImportCommand.self, FormatCommand.self, PresetsCommand.self,
+            AddCommand.self, RemoveCommand.self, ImportCommand.self, ExportCommand.self, FormatCommand.self,
+            PresetsCommand.self,
             ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
         ]
     )

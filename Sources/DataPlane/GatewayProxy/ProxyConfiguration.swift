@@ -30,6 +30,8 @@ package struct ProxyRoute: Sendable {
 package struct ProxyConfiguration: Sendable {
     package var routes: [ProxyRoute]
     package var access: AccessPlan
+    /// Other proxies that ask for credentials.
+    package var engines: [EnginePlan]
     /// By the listener's address.
     package var connect: [ListenerPlan.Address: ConnectPlan]
     /// What the observer is told that a request without a route took; nil: nothing.
@@ -42,18 +44,24 @@ package struct ProxyConfiguration: Sendable {
     package var tracing: TraceSampling?
     /// SHA-256, for clients whose token is configured as a digest.
     package var sha256: @Sendable ([UInt8]) -> [UInt8]
+    /// A keyed code of what engines are handed (``GenerationMark``).
+    package var authenticate: @Sendable ([UInt8]) -> [UInt8]
 
     package init(
         routes: [ProxyRoute],
         access: AccessPlan,
+        engines: [EnginePlan] = [],
         connect: [ListenerPlan.Address: ConnectPlan] = [:],
         unroutedNumber: Int? = nil,
         limits: Limits,
         sendsProxyStatus: Bool = true,
         requestIDHeader: String? = nil,
         tracing: TraceSampling? = nil,
-        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8],
+        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] }
     ) {
+        self.engines = engines
+        self.authenticate = authenticate
         self.routes = routes
         self.access = access
         self.connect = connect

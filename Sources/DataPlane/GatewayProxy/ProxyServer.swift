@@ -23,6 +23,8 @@ package final class ProxyServer: Sendable {
 
     /// - Parameters:
     ///   - passed: Sockets that listeners with their addresses accept from.
+    ///   - tokenUses: Told of each token of a client that is used.
+    ///   - jwts: nil where no signed token proves a client.
     ///   - authority: Signs certificates for the hosts whose connections are intercepted; nil where none are.
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
     package init(
@@ -32,6 +34,8 @@ package final class ProxyServer: Sendable {
         observer: any ExchangeObserver,
         logger: Logger,
         passed: PassedSockets = .none,
+        tokenUses: ClientTokenUses? = nil,
+        jwts: ClientJWTParts? = nil,
         authority: (any LeafAuthority)? = nil
     ) throws {
         self.group = group
@@ -43,6 +47,8 @@ package final class ProxyServer: Sendable {
             logger: logger,
             limits: configuration.limits,
             workers: loops.count,
+            tokenUses: tokenUses,
+            jwts: jwts,
             authority: authority
         )
         let shared = try ProxyShared(configuration: configuration, workers: loops.count, state: state)
@@ -53,7 +59,8 @@ package final class ProxyServer: Sendable {
     ///
     /// - Throws: ``ListenerError`` for the first that cannot be used.
     package static func readTLS(of plan: Plan) throws(ListenerError) {
-        for listener in plan.listeners { _ = try Listener.Settings(listener) }
+        for listener in plan.listeners + plan.authz { _ = try Listener.Settings(listener) }
+        if let tls = plan.admin.tls { _ = try OperatorTLS.prepare(tls) }
         for route in plan.routes { _ = try UpstreamTarget.tlsContext(route) }
     }
 

@@ -13,8 +13,8 @@ final class KnownRevision: Sendable {
     }
 }
 
-/// What a keeper was given: its grant and its ports.
-struct KeeperContext: Sendable {
+/// What a keeper was given: its grant and its ports. Shared by all that works for the keeper, so it is small wherever it goes.
+final class KeeperContext: Sendable {
     let name: String
     let strategyKind: String
     let grant: any TokenGrant
@@ -35,6 +35,42 @@ struct KeeperContext: Sendable {
     /// What it shares with the other subjects of a credential whose requests name them.
     let callLimit: SubjectCallLimit?
     let known = KnownRevision()
+
+    init(
+        name: String,
+        strategyKind: String,
+        grant: any TokenGrant,
+        policy: RenewalPolicy,
+        key: CredentialKey,
+        store: any TokenStore,
+        endpoint: any TokenEndpoint,
+        programs: any ProgramRunner,
+        audit: any AuditLog,
+        onAuditFailure: AuditPlan.OnFailure,
+        clock: any GatewayClock,
+        logger: Logger,
+        metrics: KeeperMetrics,
+        nonce: @escaping @Sendable () -> String,
+        parent: (any ParentCredential)?,
+        callLimit: SubjectCallLimit?
+    ) {
+        self.name = name
+        self.strategyKind = strategyKind
+        self.grant = grant
+        self.policy = policy
+        self.key = key
+        self.store = store
+        self.endpoint = endpoint
+        self.programs = programs
+        self.audit = audit
+        self.onAuditFailure = onAuditFailure
+        self.clock = clock
+        self.logger = logger
+        self.metrics = metrics
+        self.nonce = nonce
+        self.parent = parent
+        self.callLimit = callLimit
+    }
 
     /// Whether the next token is had without a person.
     var isRenewable: Bool { grant.isRenewable && policy.isAutomatic }
@@ -101,7 +137,9 @@ struct KeeperContext: Sendable {
 
     /// Why a credential without any token gets none by itself; nil when it does.
     var missingLogin: GatewayProblem? {
-        guard case .impossible(let failure) = grant.firstStep(of: attempt(holding: nil)),
+        // Nothing is sent, and random bits cost a call of the system for each of many credentials.
+        let attempt = GrantAttempt(holding: nil, at: clock.now(), nonce: String(repeating: "0", count: 32))
+        guard case .impossible(let failure) = grant.firstStep(of: attempt),
             case .loginRequired = failure.class
         else { return nil }
         return advised(failure).problem

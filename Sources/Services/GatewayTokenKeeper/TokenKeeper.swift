@@ -5,8 +5,9 @@ import Synchronization
 
 /// Keeps one token alive: runs what ``TokenLifecycle`` decides.
 ///
-/// Locks are held while deciding and never while calling out. ``run()`` does everything that waits (store, authority,
-/// audit log), one thing after the other. A token is therefore never requested twice at a time.
+/// Locks are held while deciding and never while calling out. ``work()`` does everything that waits (store, authority,
+/// audit log), one thing after the other. A token is therefore never requested twice at a time. Between its turns a keeper
+/// has no task: ``run()`` or a supervisor of many calls ``work()`` when it is due or asks for it.
 package final class TokenKeeper: CredentialSource, Service {
     typealias Done = @Sendable (Result<Credential, GatewayProblem>) -> Void
     typealias Machine = TokenLifecycle<Done>
@@ -18,9 +19,11 @@ package final class TokenKeeper: CredentialSource, Service {
 
     let context: KeeperContext
     let jitter: @Sendable () -> Double
-    /// Wakes the loop of ``run()``. Several wake-ups that come before it waits again are one.
-    let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    /// The loop ends, and takes no more commands.
+    /// Tells who runs it that it has something to do.
+    let bell = KeeperBell()
+    /// Between two turns. Whoever runs it takes one turn at a time.
+    let renewer: Mutex<TokenRenewer>
+    /// It takes no more commands, and ends with the turn under way.
     let isStopping = Atomic(false)
     let children = Mutex<[Child]>([])
     /// Of the command that is carried out: see ``OperatorCommand/Completion/drops``.
@@ -91,6 +94,7 @@ package final class TokenKeeper: CredentialSource, Service {
             parent: parent,
             callLimit: callLimit
         )
+        renewer = Mutex(TokenRenewer(context: context))
         self.jitter = jitter
         machine = Mutex(Machine(context.rules(begunBy: trigger)))
     }
@@ -107,6 +111,8 @@ package final class TokenKeeper: CredentialSource, Service {
     /// Which token it keeps.
     package var key: CredentialKey { context.key }
     package var grantKey: CredentialKey? { context.key }
+    /// The first server that it asks for tokens; nil where none is named.
+    package var authority: Origin? { context.grant.authorityEndpoints.first?.origin }
     package var isRenewable: Bool { context.isRenewable }
     /// Whether a renewal needs the store, because it spends what the next one needs.
     package var rotatesRefreshToken: Bool { context.grant.rotatesRefreshToken }
@@ -167,7 +173,7 @@ package final class TokenKeeper: CredentialSource, Service {
         switch decide({ need(&$0, ticket, now) }) {
         case .use(let credential): done(.success(credential))
         case .refuse(let problem): done(.failure(problem.kind == .draining ? stopProblem(problem) : problem))
-        case .waitAndCall: wake()
+        case .waitAndCall: wake(.request)
         case .wait: break
         }
         return ticket
@@ -196,6 +202,9 @@ package final class TokenKeeper: CredentialSource, Service {
         case .injected:
             guard notes.isFirstUse(of: generation, on: demand.route) else { return }
             remember(.injected, generation: generation, by: demand)
+        case .handedOut:
+            guard notes.isFirstUse(of: generation, on: demand.use) else { return }
+            remember(.handedOut, generation: generation, by: demand)
         case .replayed: remember(.replayed, generation: generation, by: demand)
         case .withheld:
             withheldRequests.add(1, ordering: .relaxed)
@@ -220,6 +229,8 @@ package final class TokenKeeper: CredentialSource, Service {
         var event = context.event(name, generation: generation)
         event.demand = demand
         event.detail = detail
-        if !notes.add(event) { context.metrics.noteDropped() }
+        event.detail["engine"] = demand.engine
+        guard notes.add(event) else { return context.metrics.noteDropped() }
+        bell.ring(.notes)
     }
 }

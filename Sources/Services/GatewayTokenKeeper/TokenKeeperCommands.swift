@@ -71,10 +71,10 @@ extension TokenKeeper {
         guard enqueue(command) else {
             // No turn comes for which requests could wait.
             if case .clear = command.kind { resume() }
-            wake()
+            wake(.command)
             return OperatorCommand.Completion(outcome: .failure(busyProblem))
         }
-        wake()
+        wake(.command)
         return await end(of: command)
     }
 

@@ -35,6 +35,15 @@ extension TokenKeeper {
         return takesAway
     }
 
+    /// Locks or unlocks as an operator of another gateway has done. Does not record it: the other gateway did.
+    ///
+    /// - Returns: Whether this locked it.
+    package func follow(isLocked: Bool) -> Bool {
+        guard look({ $0.isLocked }) != isLocked else { return false }
+        if isLocked { lock() } else { unlock() }
+        return isLocked
+    }
+
     /// The store works again: a call that failed for its sake is made now.
     package func storeReturned() {
         if decide({ $0.storeReturned() }) { wake() }

@@ -4,15 +4,20 @@ import GatewayCore
 struct AuthorizerFixture {
     let authorizer: RequestAuthorizer
 
-    /// - Parameter clients: Names; the token of a client is `NAME-token`.
+    /// - Parameters:
+    ///   - clients: Names; the token of a client is `NAME-token`.
+    ///   - certificates: More clients.
     init(
         _ routes: [RoutePlan],
         clients: [String] = [],
         origins: [String] = [],
         requireClient: AccessPlan.RequireClient = .auto,
-        connect: [ListenerPlan.Address: ConnectPlan] = [:]
+        connect: [ListenerPlan.Address: ConnectPlan] = [:],
+        certificates: [AccessPlan.Client] = [],
+        uses: ClientTokenUses? = nil
     ) {
-        let known = clients.map { AccessPlan.Client(name: $0, proof: .token(Secret("\($0)-token"))) }
+        let named = clients.map { AccessPlan.Client(name: $0, proof: .token(Secret("\($0)-token"))) }
+        let known = named + certificates
         authorizer = RequestAuthorizer(
             routes: routes.map { plan in
                 RequestAuthorizer.Route(
@@ -23,6 +28,7 @@ struct AuthorizerFixture {
             },
             access: AccessPlan(clients: known, allowedOrigins: origins, requireClient: requireClient),
             connect: connect,
+            uses: uses,
             viaName: "authgateway",
             sha256: { $0 }
         )
@@ -110,6 +116,17 @@ struct AuthorizerFixture {
         var cache = ClientAuthenticationCache()
         var trace: AuthorizationTrace?
         let listener = ListenerIdentity(reach: .loopback, port: 8080, intercepts: true).intercepting(origin)
+        return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
+    }
+
+    /// Decides about a request on a connection whose client has shown a certificate; nil where the head cannot be read.
+    func decide(_ request: String, from peer: PeerIdentity) -> RequestAuthorizer.Decision? {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(request.utf8)
+        guard case .head = decoder.decode(bytes.span) else { return nil }
+        var cache = ClientAuthenticationCache()
+        var trace: AuthorizationTrace?
+        let listener = ListenerIdentity(reach: .network, port: 8080).identifying(peer)
         return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }
 

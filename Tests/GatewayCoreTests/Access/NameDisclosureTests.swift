@@ -79,7 +79,8 @@ struct NameDisclosureTests {
     /// What is said about the request alone, with keys of `access` and `limits` at the most.
     private static let unchanged: Set<ProblemKind> = [
         .clientLimitReached,
-        .clientAuthRequired, .proxyAuthRequired, .misdirected, .originRefused, .requestRefused, .methodRefused,
+        .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .misdirected, .originRefused, .requestRefused,
+        .methodRefused,
         .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported, .loop,
     ]
 

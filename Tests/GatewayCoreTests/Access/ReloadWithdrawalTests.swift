@@ -9,7 +9,7 @@ struct ReloadWithdrawalTests {
 
     /// Stands for SHA-256: what it makes of two tokens differs.
     private static func digest(_ text: String) -> [UInt8] { Array(text.utf8.reversed()) }
-    private static func digest(_ client: Client) -> [UInt8] { client.digest { $0.reversed() } }
+    private static func proofs(_ client: Client) -> Set<[UInt8]> { client.proofs { $0.reversed() } }
 
     private static func withdrawal(
         routes: [Route] = [],
@@ -20,7 +20,7 @@ struct ReloadWithdrawalTests {
         ReloadWithdrawal(
             from: (routes, clients),
             to: (toRoutes ?? routes, toClients ?? clients),
-            digest: digest
+            proofs: proofs
         )
     }
 
@@ -181,6 +181,43 @@ struct ReloadWithdrawalTests {
         }
     }
 
+    struct Rotation: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let new: AccessPlan.Client
+        /// Where the request would be admitted by the new configuration, and where it would not.
+        let taken: (admitted: Bool, refused: Bool)
+    }
+
+    /// From two tokens and a certificate.
+    @Test(arguments: [
+        Rotation(testDescription: "the other token first", new: proven(["two", "one"]), taken: (false, false)),
+        Rotation(testDescription: "a token less", new: proven(["two"]), taken: (false, true)),
+        Rotation(testDescription: "no certificate", new: proven(["one", "two"], nil), taken: (false, true)),
+        Rotation(testDescription: "only the certificate", new: proven([]), taken: (false, true)),
+        Rotation(testDescription: "a new token for an old one", new: proven(["two", "three"]), taken: (false, true)),
+        Rotation(testDescription: "nothing that was", new: proven(["three"], nil), taken: (true, true)),
+    ])
+    func aClientThatHasLostAProofLosesWhatItWouldNotGetAnyMore(_ rotation: Rotation) {
+        let old = Self.proven(["one", "two"])
+        let withdrawal = Self.withdrawal(routes: [Self.open], clients: [old], toClients: [rotation.new])
+        for (isAdmitted, expected) in [(true, rotation.taken.admitted), (false, rotation.taken.refused)] {
+            let event = withdrawal.event(of: "a", route: 0, on: .network, isAdmitted: isAdmitted)
+            guard case .reloaded(let takesRight, _) = event else {
+                Issue.record("it is not the event of a reload")
+                return
+            }
+            #expect(takesRight == expected)
+        }
+    }
+
+    private static func proven(_ tokens: [String], _ host: String? = "ci") -> Client {
+        Client(
+            name: "a",
+            tokens: tokens.map { .token(Secret($0)) },
+            certificate: host.map { .exactly(.dns($0)) }
+        )
+    }
+
     struct Nameless: Sendable {
         let requires: AccessPlan.RequireClient
         var hasClients = true
@@ -199,7 +236,7 @@ struct ReloadWithdrawalTests {
             from: ([Self.open], []),
             to: ([Self.open], clients),
             under: AccessPlan(clients: clients, allowedOrigins: [], requireClient: nameless.requires),
-            digest: Self.digest
+            proofs: Self.proofs
         )
         let reaches: [ListenerIdentity.Reach] = [.loopback, .network, .unix]
         #expect(reaches.map { withdrawal.covers(client: nil, route: 0, on: $0) } == nameless.taken)

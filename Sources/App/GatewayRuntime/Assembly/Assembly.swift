@@ -1,7 +1,9 @@
+import Crypto
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
 import GatewayProxy
+import GatewayStrategies
 import GatewayTokenClient
 import GatewayTokenKeeper
 import GatewayTokenStores
@@ -16,7 +18,7 @@ struct Assembly: Sendable {
     let endpoint: AsyncHTTPTokenEndpoint
     let group: MultiThreadedEventLoopGroup
     let proxy: ProxyServer
-    let admin: AdminServer
+    let admin: AdminServers
     /// Where the admin listener answers, with its real port.
     let adminPlace: ArrivalListener
     /// For one question: it speaks of the plan that is served when it is made.
@@ -54,7 +56,7 @@ struct Assembly: Sendable {
                 endpoint
             }
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
-        let keepers = KeeperSupervisor()
+        let keepers = KeeperSupervisor(clock: clock)
         let clocks = AuthorityClocks(
             measuring: AssertionEndpoint(endpoint: calls),
             clock: clock,
@@ -92,27 +94,41 @@ struct Assembly: Sendable {
             workers: plan.workers.count
         )
         self.observer = observer
+        let tokenUses = ClientTokenUses()
+        let jwts = ClientJWTParts(
+            keySets: ClientKeySets(),
+            verify: { JWTSignature.isValid($0, over: $1, as: $2, by: $3) },
+            now: { clock.now().wall }
+        )
         let readiness = ReadinessState()
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
+        let authenticate = storage.key.authenticator(for: .engineGeneration)
         let binding = Binding(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
             let proxy = try binding.makeProxy(
                 sources: sources,
                 observer: observer,
+                authenticate: authenticate,
+                tokenUses: tokenUses,
+                jwts: jwts,
                 authority: storage.authority
             )
             self.proxy = proxy
             try await binding.bind(proxy)
+            let adminTLS = try binding.makeOperatorTLS()
             let reload = Reloader.Parts(
                 live: live,
                 proxy: proxy,
+                adminTLS: adminTLS,
                 keepers: keepers,
                 locks: storage.locks,
                 audit: storage.audit,
                 authority: storage.authority,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
-                makeConfiguration: { Binding.configuration(of: $0, sources: $1, observer: observer) },
+                makeConfiguration: {
+                    Binding.configuration(of: $0, sources: $1, observer: observer, authenticate: authenticate)
+                },
                 clock: clock,
                 logger: options.logger("gateway")
             )
@@ -131,7 +147,8 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         startedAt: startedAt,
-                        listeners: { proxy.bound }
+                        listeners: { proxy.bound.filter { $0.engine == nil } },
+                        clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),
                     withdraw: { await proxy.withdraw($0) }
                 )
@@ -148,7 +165,7 @@ struct Assembly: Sendable {
                 )
             )
             self.logins = logins
-            let vending = VendingDesk(live: live, observer: observer, clock: clock)
+            let vending = VendingDesk(live: live, observer: observer, tokenUses: tokenUses, jwts: jwts, clock: clock)
             let metrics = options.metrics
             refreshMetrics = {
                 let control = makeControl()
@@ -170,7 +187,9 @@ struct Assembly: Sendable {
                 storage: storage,
                 observer: observer,
                 broadcaster: broadcaster,
-                refreshMetrics: refreshMetrics
+                refreshMetrics: refreshMetrics,
+                users: { live.state.plan.admin.users },
+                tls: adminTLS
             )
             adminPlace = try await binding.bind(admin, closing: proxy)
         } catch {
@@ -185,28 +204,24 @@ struct Assembly: Sendable {
             clock,
             refreshMetrics
         )
-        let watcher = TokenStoreWatcher(
-            of: storage.tokens,
-            keepers: { live.sources.allKeepers },
-            ended: { [proxy] in await Self.end($0, at: proxy, options.logger("tokens")) },
-            clock: clock,
-            logger: options.logger("tokens")
-        )
+        let fleet = Self.fleet(storage, live, proxy, clock, options.logger("tokens"))
         services = [
             // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
             [
                 AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
-                AuditChainService(check: storage.chainCheck),
+                AuditChainService(check: storage.chainCheck), ClientTokenService(uses: tokenUses, clock: clock),
+                ClientKeyService(sets: jwts.keySets, live: live, clock: clock, logger: options.logger("proxy")),
                 AuthorityService(
                     authority: storage.authority,
                     live: live,
                     clock: clock,
                     logger: options.logger("gateway")
                 ),
-                AuditFeedService(feed: feed), observer, keepers, watcher,
+                AuditFeedService(feed: feed), observer, keepers,
             ],
+            fleet,
             [
                 ExpirationMonitor(
                     expirations: { [makeControl] in await makeControl().expirations() },
@@ -216,7 +231,7 @@ struct Assembly: Sendable {
                 )
             ],
             [
-                AdminService(server: admin, place: adminPlace, logins: logins),
+                AdminService(servers: admin, logins: logins),
                 ProxyService(
                     server: proxy,
                     readiness: readiness,
@@ -228,16 +243,6 @@ struct Assembly: Sendable {
             // Starts last and stops first, so that nothing changes during a drain.
             reloader.map { [$0] } ?? [],
         ].flatMap { $0 as [any Service] }
-    }
-
-    /// Ends what is under way with tokens that another gateway has taken away.
-    private static func end(_ keepers: [TokenKeeper], at proxy: ProxyServer, _ logger: Logger) async {
-        let silent = await proxy.withdraw(keepers)
-        guard let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") else { return }
-        logger.warning(
-            "\(warning)",
-            metadata: ["gateway.credential": "\(keepers.map(\.name).sorted().joined(separator: " "))"]
-        )
     }
 
     /// nil where nothing is exported.

@@ -1,6 +1,5 @@
 import Crypto
 import GatewayAdmin
-import GatewayAudit
 import GatewayCore
 import GatewayFiles
 import GatewayLocalAuthority
@@ -19,6 +18,9 @@ struct Binding {
     func makeProxy(
         sources: CredentialSources,
         observer: TrafficObserver,
+        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8],
+        tokenUses: ClientTokenUses,
+        jwts: ClientJWTParts,
         authority: LocalAuthority
     ) throws(CommandFailure) -> ProxyServer {
         do throws(LeafError) {
@@ -26,7 +28,12 @@ struct Binding {
         } catch {
             throw CommandFailure(.failed, error.description)
         }
-        let configuration = Self.configuration(of: plan, sources: sources, observer: observer)
+        let configuration = Self.configuration(
+            of: plan,
+            sources: sources,
+            observer: observer,
+            authenticate: authenticate
+        )
         do {
             return try ProxyServer(
                 group: group,
@@ -35,6 +42,8 @@ struct Binding {
                 observer: observer,
                 logger: options.logger("proxy"),
                 passed: options.passedSockets,
+                tokenUses: tokenUses,
+                jwts: jwts,
                 authority: authority
             )
         } catch {
@@ -46,13 +55,15 @@ struct Binding {
     static func configuration(
         of plan: Plan,
         sources: CredentialSources,
-        observer: TrafficObserver
+        observer: TrafficObserver,
+        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) -> ProxyConfiguration {
         configuration(
             of: plan,
             sources: sources,
             tracing: observer.telemetry?.sampling,
-            unroutedNumber: observer.number(of: TrafficObserver.unrouted)
+            unroutedNumber: observer.number(of: TrafficObserver.unrouted),
+            authenticate: authenticate
         ) { route in
             let number = observer.number(of: route.name)
             observer.telemetry?.name(number, route)
@@ -63,12 +74,14 @@ struct Binding {
     /// - Parameters:
     ///   - tracing: As it was at the start: there is what exports the spans.
     ///   - unroutedNumber: The observer's number for requests without a route.
+    ///   - authenticate: What engines are handed; nothing that only explains hands them anything.
     ///   - number: The observer's number for a route.
     static func configuration(
         of plan: Plan,
         sources: CredentialSources,
         tracing: TraceSampling? = nil,
         unroutedNumber: Int? = nil,
+        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] },
         number: (RoutePlan) -> Int
     ) -> ProxyConfiguration {
         let routes = plan.routes.map { route in
@@ -83,85 +96,27 @@ struct Binding {
         return ProxyConfiguration(
             routes: routes,
             access: plan.access,
+            engines: plan.authz.compactMap(\.engine),
             connect: plan.connect,
             unroutedNumber: unroutedNumber,
             limits: plan.limits,
             sendsProxyStatus: plan.sendsProxyStatus,
             requestIDHeader: plan.requestIDHeader,
             tracing: tracing,
-            sha256: { Array(SHA256.hash(data: $0)) }
+            sha256: { Array(SHA256.hash(data: $0)) },
+            authenticate: authenticate
         )
     }
 
     func bind(_ proxy: ProxyServer) async throws(CommandFailure) {
         do {
-            _ = try await proxy.bind(plan.listeners)
+            _ = try await proxy.bind(plan.listeners + plan.authz)
         } catch {
             throw CommandFailure(.failed, Self.words(for: error))
         }
     }
 
-    func makeAdmin(
-        control: @escaping @Sendable () -> any GatewayControl,
-        logins: LoginDesk,
-        vending: VendingDesk,
-        explainer: Explainer,
-        storage: Storage,
-        observer: TrafficObserver,
-        broadcaster: EventBroadcaster,
-        refreshMetrics: @escaping @Sendable () async -> Void
-    ) -> AdminServer {
-        let metrics = options.metrics
-        var admin = AdminOptions(
-            control: control(),
-            logins: logins,
-            vending: vending,
-            explanations: explainer,
-            token: storage.adminToken,
-            metrics: {
-                await refreshMetrics()
-                return metrics.text()
-            },
-            now: { [clock] in clock.now().wall }
-        )
-        admin.explain = { question in
-            await explainer.explain(ExplanationQuestion(input: question)).map { $0.explanation?.text() ?? "" }
-        }
-        admin.requiresToken = plan.admin.requiresToken
-        admin.broadcaster = broadcaster
-        let events = StoredEvents(reader: AuditReader(path: plan.audit.path))
-        admin.past = { [clock] in await events.beforeStart(at: clock.now().wall) }
-        admin.requests = { cursor in
-            let batch = observer.recentRequests(after: cursor.flatMap(RecentRequests.Cursor.init))
-            return (batch.requests.map(AuditEntry.init), batch.cursor.description)
-        }
-        admin.olderEvents = { await events.page($0, since: $1, limit: $2) }
-        let logger = options.logger("admin")
-        return AdminServer(group: MultiThreadedEventLoopGroup.singleton, options: admin, logger: logger) {
-            AcceptPause.add(to: $0, logger: logger)
-        }
-    }
-
-    /// - Parameter proxy: Gives its addresses back when the admin listener's cannot be had.
-    func bind(_ admin: AdminServer, closing proxy: ProxyServer) async throws(CommandFailure) -> ArrivalListener {
-        let place = plan.admin.address
-        do {
-            switch place {
-            case .tcp(let host, let port):
-                return ArrivalListener(address: place, port: try await admin.bind(host: host, port: port), isTLS: false)
-            case .unix(let path, let users):
-                try await UnixSocket.bind(path, isShared: !users.isEmpty, backlog: AdminServer.backlog) {
-                    try await admin.serve($0) { UnixSocket.admits($0, users: users) }
-                }
-                return ArrivalListener(address: place, port: nil, isTLS: false)
-            }
-        } catch {
-            await proxy.drain(within: .zero)
-            throw CommandFailure(.failed, Self.refusal(of: place, error))
-        }
-    }
-
-    private static func refusal(of place: ListenerPlan.Address, _ error: any Error) -> String {
+    static func refusal(of place: ListenerPlan.Address, _ error: any Error) -> String {
         switch place {
         case .unix(let path, _):
             let reason = error is ListenerError ? words(for: error) : "unix:\(path): \(words(for: error))"
@@ -177,7 +132,7 @@ struct Binding {
         }
     }
 
-    private static func words(for error: any Error) -> String {
+    static func words(for error: any Error) -> String {
         switch error {
         case let error as ListenerError: error.description
         case let error as IOError: SystemError.text(error.errnoCode)

@@ -39,8 +39,10 @@ package final class Gateway: Sendable {
         signals = options.handlesSignals ? await UnixSignalsSequence(trapping: trapped) : nil
     }
 
-    /// The addresses of the data plane, with real ports.
-    package var listeners: [ArrivalListener] { assembly.proxy.bound }
+    /// Where other proxies ask, with the real ports.
+    package var engineListeners: [ArrivalListener] { assembly.proxy.bound.filter { $0.engine != nil } }
+    /// Where clients send requests, with the real ports.
+    package var listeners: [ArrivalListener] { assembly.proxy.bound.filter { $0.engine == nil } }
     /// Where the admin listener answers, with its real port.
     package var admin: ArrivalListener { assembly.adminPlace }
     package var control: any GatewayControl { assembly.makeControl() }

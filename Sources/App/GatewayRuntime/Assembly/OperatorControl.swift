@@ -22,6 +22,8 @@ struct OperatorControl: GatewayControl {
         var startedAt: UnixTime?
         /// Where clients find the gateway.
         var listeners: @Sendable () -> [ArrivalListener] = { [] }
+        /// Of these clients.
+        var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
 
     private let plan: Plan
@@ -162,7 +164,8 @@ struct OperatorControl: GatewayControl {
                 credential: credential?.name,
                 strategy: credential?.strategyKind ?? "none",
                 needs: route.credential.flatMap(need),
-                health: health[route.name]
+                health: health[route.name],
+                authz: route.authz.isEmpty ? nil : route.authz
             )
         }
     }
@@ -183,6 +186,7 @@ struct OperatorControl: GatewayControl {
             listeners: seen.listeners().map(\.boundText),
             requiresClientToken: plan.access.asksForClients,
             clients: plan.access.clients.map(\.name),
+            clientTokens: seen.clientTokens(plan.access.clients, clock.now().wall),
             perSubjectCredentials: sources.perSubjectKeepers.keys.sorted().map { plan.credentials[$0].name },
             proxy: ProxyOffer(plan, bound: seen.listeners())
         )

@@ -77,6 +77,20 @@ struct StorageService: Service {
     }
 }
 
+/// Notes every few seconds which tokens of clients were used.
+struct ClientTokenService: Service {
+    static let interval: Duration = .seconds(5)
+
+    let uses: ClientTokenUses
+    let clock: any GatewayClock
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while (try? await clock.sleep(for: Self.interval)) != nil { uses.look(at: clock.now().wall) }
+        }
+    }
+}
+
 /// Runs the audit feed until all services that record events have stopped.
 struct AuditFeedService: Service {
     let feed: AuditFeed
@@ -92,18 +106,16 @@ struct AuditFeedService: Service {
 
 /// Serves the admin listener; stops after the data plane, so that `/readyz` can tell of the drain.
 struct AdminService: Service {
-    let server: AdminServer
-    let place: ArrivalListener
+    let servers: AdminServers
     let logins: LoginDesk
 
     func run() async throws {
         await withTaskGroup { tasks in
-            tasks.addTask { await server.run() }
+            tasks.addTask { await servers.run() }
             // Ends on graceful shutdown and on cancellation alike.
             try? await gracefulShutdown()
             await logins.close()
-            await server.close()
-            if case .unix(let path, _) = place.address { UnixSocket.remove(path) }
+            await servers.close()
         }
     }
 }

@@ -4,6 +4,8 @@ import GatewaySandbox
 /// What `run` prints when it is ready: where it listens, the routes, what each needs, and lines to paste.
 struct Banner {
     private let addresses: [String]
+    /// Of engines, each with its name.
+    private let engines: [String]
     private let admin: String
     private let pageNote: String
     private let plan: Plan
@@ -12,6 +14,9 @@ struct Banner {
 
     init(gateway: Gateway, routes: [RouteStatus], sandbox: Sandbox.Addresses?) {
         addresses = gateway.listeners.map(\.boundText)
+        engines = gateway.engineListeners.compactMap { listener in
+            listener.engine.map { "\($0) at \(listener.boundText)" }
+        }
         admin = gateway.admin.boundText
         pageNote = if case .tcp = gateway.admin.address { "  (status page)" } else { "" }
         plan = gateway.plan
@@ -39,7 +44,7 @@ struct Banner {
         return """
             AuthGateway \(GatewayVersion.current)
               proxy  \(addresses.joined(separator: ", "))
-              admin  \(admin)\(pageNote)
+              admin  \(admin)\(pageNote)\(engineLine)
               state  \(plan.stateDirectory)
 
             \(table.text(.current))
@@ -49,6 +54,8 @@ struct Banner {
 
             """
     }
+
+    private var engineLine: String { engines.isEmpty ? "" : "\n  authz  \(engines.joined(separator: ", "))" }
 
     private func need(of route: RouteStatus) -> String {
         let isOpen = plan.routes.first { $0.name == route.name }?.clients == nil && !plan.access.asksForClients

@@ -137,7 +137,7 @@ struct EphemeralGateway: Sendable {
             throw ClientTokenSource.unknown(client, among: names)
         }
         let token = Self.newToken()
-        plan.access.clients[index].proof = .token(token)
+        plan.access.clients[index].tokens = [.token(token)]
         return ClientEnvironment.Proof(client: client, token: token)
     }
 

@@ -17,6 +17,12 @@ package struct OperatorCommands: Sendable {
         self.asJSON = asJSON
     }
 
+    package init(_ remote: RemoteAdmin, asJSON: Bool, style: TextStyle = .current) {
+        self.style = style
+        client = AdminClient(remote)
+        self.asJSON = asJSON
+    }
+
     static func client(configuration: String) throws(CommandFailure) -> AdminClient {
         let plan = try OperatorSettings(configuration: configuration).plan
         return AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
@@ -49,7 +55,8 @@ package struct OperatorCommands: Sendable {
             readiness: try await client.readiness(),
             tokens: try await client.tokens(),
             expirations: try await client.expirations(),
-            routes: try await client.routes()
+            routes: try await client.routes(),
+            clientTokens: try await client.overview().clientTokens
         )
         guard let name else { return report }
         guard let part = report.narrowed(to: name) else {

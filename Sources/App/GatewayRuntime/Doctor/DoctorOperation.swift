@@ -86,7 +86,7 @@ package struct DoctorOperation: Sendable {
         let now = SystemClock().now().wall
         return StorageProbe(plan: plan).fileFindings()
             + GatewayRule.findings(of: running.observation, stateDirectory: plan.stateDirectory)
-            + plan.listeners.map(listeners.finding) + [listeners.finding(of: plan.admin)]
+            + (plan.listeners + plan.authz).map(listeners.finding) + [listeners.finding(of: plan.admin)]
             + ExpirationRule.findings(of: PlanExpirations(plan).expirations(at: now)) + authority(of: plan, at: now)
     }
 

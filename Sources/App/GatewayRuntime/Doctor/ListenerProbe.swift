@@ -11,7 +11,11 @@ struct ListenerProbe: Sendable {
 
     func finding(of listener: ListenerPlan) -> DoctorFinding {
         let name = PlanSummary.Listener(listener).name
-        return finding(of: listener.address, "listeners.proxy", isOwn: running.listeners?.contains(name))
+        return finding(
+            of: listener.address,
+            listener.engine == nil ? "listeners.proxy" : "listeners.authz",
+            isOwn: running.listeners?.contains(name)
+        )
     }
 
     func finding(of admin: AdminPlan) -> DoctorFinding {

@@ -30,7 +30,9 @@ struct RunningGatewayProbe: Sendable {
             // Needs the admin token, which another user than the gateway's does not have.
             let served = try? await client.servedPlan()
             let differences = served?.changes(to: plan).filter { $0.kind != .kept }.map(\.path)
-            let listeners = served.map { Set($0.digest.summary.listeners.map(\.name)) }
+            let listeners = served.map {
+                Set(($0.digest.summary.listeners + ($0.digest.summary.authz ?? []).map(\.listener)).map(\.name))
+            }
             return Answer(
                 observation: .running(readiness, differences: differences),
                 tokens: tokens,

@@ -23,6 +23,10 @@ struct AccessLog: Sendable {
         }
         if record.wasReplayed { data["replayed"] = "true" }
         if let failure = record.failure { data["reason"] = "\(failure.reason)" }
-        logger.info("Request", metadata: data)
+        if let engine = record.engine {
+            data["engine"] = "\(engine.name)"
+            data["outcome"] = "\(engine.outcome.rawValue)"
+        }
+        logger.info(record.engine == nil ? "Request" : "Engine answered", metadata: data)
     }
 }

@@ -7,6 +7,7 @@ enum MetricHelp {
         "gateway_audit_requests_lost_total":
             "Requests without a row in the audit log, because more came than it could write (audit.usage: request).",
         "gateway_clients_denied_total": "Requests that were refused before a credential was used, by reason.",
+        "gateway_engine_answers_total": "Answers to engines of listeners.authz, by engine and outcome.",
         "gateway_expires_in_seconds": "Seconds until something ends that only a person can replace: kind and name.",
         "gateway_expires_soon": "1 when it is time to replace it, else 0.",
         "gateway_log_lines_lost_total": "Log lines that were dropped because standard error was not read in time.",

@@ -104,6 +104,7 @@ extension RequestHistory.Request {
         problem = row.member("problem") ?? row.errorCode.flatMap { ProblemKind(rawValue: $0)?.rawValue }
         explanation = row.member("explanation")
         command = row.member("command")
+        engine = row.member("engine")
         countedWith = row.member("count").flatMap { Int($0) }
         // What follows is of the first of those that a row counts.
         guard owner == row.requestID else { return }

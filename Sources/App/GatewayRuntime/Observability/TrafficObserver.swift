@@ -13,6 +13,7 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     private let routes = RouteNumbers()
     private let counts: TrafficCounts
+    private let engines: EngineCounts
     private let clock: any GatewayClock
     /// nil unless every request has a line.
     private let accessLog: AccessLog?
@@ -57,6 +58,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         )
         let workers = max(1, workers)
         counts = TrafficCounts(routes: routes, audit: audit, usage: usage, metrics: metrics, workers: workers)
+        engines = EngineCounts(metrics: metrics)
         recent = RecentRequests(workers: workers)
         ledger =
             usage == .request
@@ -78,10 +80,15 @@ final class TrafficObserver: ExchangeObserver, Service {
     func finished(_ record: borrowing ExchangeRecord) {
         let offset = wallOffset.load(ordering: .relaxed)
         let wall = record.finishedAt.nanoseconds &+ offset
-        counts.add(record, second: wall / 1_000_000_000)
         recent.add(record)
-        if let ledger { ledger.add(record) }
-        if let telemetry { telemetry.finished(record) }
+        if let use = record.engine {
+            // The engine forwards the request, and not the gateway.
+            engines.add(use)
+        } else {
+            counts.add(record, second: wall / 1_000_000_000)
+            if let ledger { ledger.add(record) }
+            if let telemetry { telemetry.finished(record) }
+        }
         if let failure = record.failure { report(record, failure, offset) }
         if let accessLog { accessLog.write(record, name: name) }
     }

@@ -30,6 +30,10 @@ struct PlanExpirations: Sendable {
             guard let path = listener.tls?.certificatePath else { continue }
             add(CertificateValidity.ofFile(path), "listeners.proxy.\(PlanSummary.Listener(listener).name).tls", path)
         }
+        for listener in plan.authz {
+            guard let path = listener.tls?.certificatePath, let engine = listener.engine else { continue }
+            add(CertificateValidity.ofFile(path), "listeners.authz.\(engine.name).tls", path)
+        }
         for route in plan.routes {
             guard let path = route.tls.certificatePath else { continue }
             add(CertificateValidity.ofFile(path), "routes.\(route.name).tls", path)

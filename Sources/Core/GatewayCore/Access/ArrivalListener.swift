@@ -6,14 +6,18 @@ package struct ArrivalListener: Hashable, Sendable {
     package let isTLS: Bool
     package let intercepts: Bool
     package let publicURL: GatewayURL?
+    /// ``ListenerIdentity/engine``
+    package let engine: String?
 
     package init(
         address: ListenerPlan.Address,
         port: Int?,
         isTLS: Bool,
         intercepts: Bool = false,
-        publicURL: GatewayURL? = nil
+        publicURL: GatewayURL? = nil,
+        engine: String? = nil
     ) {
+        self.engine = engine
         self.address = address
         self.port = port
         self.isTLS = isTLS
@@ -34,15 +38,24 @@ package struct ArrivalListener: Hashable, Sendable {
             port: boundPort,
             isTLS: plan.speaksTLS,
             intercepts: plan.intercepts,
-            publicURL: plan.publicURL
+            publicURL: plan.publicURL,
+            engine: plan.engine?.name
         )
     }
 
     package var identity: ListenerIdentity {
-        ListenerIdentity(reach: reach, port: port, intercepts: intercepts, publicURL: publicURL, address: address)
+        ListenerIdentity(
+            reach: reach,
+            port: port,
+            intercepts: intercepts,
+            publicURL: publicURL,
+            engine: engine,
+            address: address
+        )
     }
 
     private var reach: ListenerIdentity.Reach {
+        if engine != nil { return .engine }
         guard case .tcp(let host, _) = address else { return .unix }
         return Origin(scheme: .http, host: host, port: 80).isLoopback ? .loopback : .network
     }

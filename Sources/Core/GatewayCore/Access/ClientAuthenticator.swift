@@ -1,20 +1,45 @@
-/// Finds out which client sent a request, by the token that the request presents.
+/// Finds out which client sent a request, by the token that the request presents and the certificate of its connection.
 ///
 /// Used by the proxy, which reads tokens from the head, and by vending, which is given them.
 package struct ClientAuthenticator: Sendable {
     /// What a request says of its client.
     package struct Evidence: Hashable, Sendable {
-        /// The name of the client; nil when no token was presented or none is known.
-        package var client: String?
-        package var hasPresentedToken = false
+        /// The name of the client; nil where nothing proves one, and where proofs name different clients.
+        package private(set) var client: String?
+        package fileprivate(set) var hasPresentedToken = false
+        /// Proofs name different clients. The request is refused, whatever the listener and the route ask for.
+        package private(set) var isContradictory = false
         /// The token stood in `Authorization`, which must not reach the upstream.
-        package var usesAuthorization = false
+        package fileprivate(set) var usesAuthorization = false
 
         package init() {}
 
-        /// Takes the request for one of this client, whatever token it presents.
+        /// Something proves this client.
+        fileprivate mutating func prove(_ name: String) {
+            guard !isContradictory, client.map({ $0 != name }) ?? false else {
+                if !isContradictory { client = name }
+                return
+            }
+            contradict()
+        }
+
+        private mutating func contradict() {
+            isContradictory = true
+            client = nil
+        }
+
+        fileprivate mutating func prove(_ proof: ClientOfProof) {
+            switch proof {
+            case .none: break
+            case .one(let name): prove(name)
+            case .several: contradict()
+            }
+        }
+
+        /// Takes the request for one of this client, whatever proof it has.
         mutating func assume(_ client: String) {
             self.client = client
+            isContradictory = false
             hasPresentedToken = true
             usesAuthorization = false
         }
@@ -36,44 +61,60 @@ package struct ClientAuthenticator: Sendable {
 
     private let registry: ClientRegistry
 
-    package init(_ clients: [AccessPlan.Client], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
-        registry = ClientRegistry(clients, sha256: sha256)
+    /// - Parameters:
+    ///   - uses: Told of each token that is used.
+    ///   - jwts: nil where no signed token proves a client.
+    package init(
+        _ clients: [AccessPlan.Client],
+        uses: ClientTokenUses? = nil,
+        jwts: ClientJWTParts? = nil,
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) {
+        registry = ClientRegistry(clients, uses: uses, jwts: jwts, sha256: sha256)
     }
 
-    /// No client is configured: no token can prove anything.
+    /// No client is configured: nothing can prove one.
     package var isEmpty: Bool { registry.isEmpty }
 
     /// - Parameters:
     ///   - places: Of the route that was found.
+    ///   - peer: Of the connection.
     ///   - cache: Of the connection; asked first, and told of the client that was found.
     func evidence(
         in head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         places: Places?,
+        peer: PeerIdentity?,
         cache: inout ClientAuthenticationCache
     ) -> Evidence {
         var evidence = Evidence()
+        if let peer { evidence.prove(cache.client(of: peer, in: registry)) }
+        var hasKnownToken = false
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             guard Self.canPresentToken(field, bytes, places) else { continue }
             evidence.hasPresentedToken = true
-            guard let name = registry.client(presenting: bytes, field.value, last: &cache) else { continue }
-            evidence.client = name
+            let proven = registry.client(presenting: bytes, field.value, last: &cache)
+            guard proven != .none else { continue }
+            evidence.prove(proven)
+            hasKnownToken = true
             if field.kind == .authorization { evidence.usesAuthorization = true }
         }
-        if evidence.client == nil, let name = places?.query,
+        if !hasKnownToken, let name = places?.query,
             let token = ClientTokenParser.read(bytes, query: head.query, parameter: name)
         {
             evidence.hasPresentedToken = true
-            evidence.client = registry.client(presenting: token)
+            evidence.prove(registry.client(presenting: token))
         }
         return evidence
     }
 
-    /// - Parameter proof: The value of a field with a token.
-    func evidence(proof: [UInt8]) -> Evidence {
+    /// - Parameters:
+    ///   - proof: The value of a field with a token; nil where there is none.
+    ///   - peer: Of the connection.
+    func evidence(proof: [UInt8]?, peer: PeerIdentity?) -> Evidence {
         var cache = ClientAuthenticationCache()
-        return evidence(proof: proof, cache: &cache)
+        return evidence(proof: proof, peer: peer, cache: &cache)
     }
 
     /// Of a request on a connection whose CONNECT was taken: the proof is that of the CONNECT. A client's token inside proves nothing,
@@ -82,13 +123,14 @@ package struct ClientAuthenticator: Sendable {
         of origin: InterceptedOrigin,
         in head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
+        peer: PeerIdentity?,
         cache: inout ClientAuthenticationCache
     ) -> Evidence {
-        var evidence = origin.proof.map { self.evidence(proof: $0, cache: &cache) } ?? Evidence()
+        var evidence = self.evidence(proof: origin.proof, peer: peer, cache: &cache)
         guard head.present.contains(.authorization) else { return evidence }
         for index in head.section.fields.indices where head.section.fields[index].kind == .authorization {
             let value = head.section.fields[index].value
-            if registry.client(presenting: ClientTokenParser.read(bytes, value)) != nil {
+            if registry.client(presenting: ClientTokenParser.read(bytes, value)) != .none {
                 evidence.usesAuthorization = true
             }
         }
@@ -96,17 +138,24 @@ package struct ClientAuthenticator: Sendable {
     }
 
     /// - Parameter cache: Of the connection, to which the proof belongs.
-    private func evidence(proof: [UInt8], cache: inout ClientAuthenticationCache) -> Evidence {
+    private func evidence(
+        proof: [UInt8]?,
+        peer: PeerIdentity?,
+        cache: inout ClientAuthenticationCache
+    ) -> Evidence {
         var evidence = Evidence()
+        if let peer { evidence.prove(cache.client(of: peer, in: registry)) }
+        guard let proof else { return evidence }
         evidence.hasPresentedToken = true
-        evidence.client = registry.client(presenting: proof.span, proof.indices, last: &cache)
+        evidence.prove(registry.client(presenting: proof.span, proof.indices, last: &cache))
         return evidence
     }
 
-    package func evidence(of tokens: [[UInt8]]) -> Evidence {
+    package func evidence(of tokens: [[UInt8]], peer: PeerIdentity? = nil) -> Evidence {
         var evidence = Evidence()
+        if let peer { evidence.prove(registry.client(of: peer)) }
         evidence.hasPresentedToken = !tokens.isEmpty
-        evidence.client = tokens.lazy.compactMap { registry.client(presenting: $0) }.first
+        for token in tokens { evidence.prove(registry.client(presenting: token)) }
         return evidence
     }
 
@@ -128,6 +177,10 @@ extension ClientAuthenticator.Evidence {
     /// - Parameter isProxyRequest: The request has an absolute target, so the gateway is its proxy.
     package func refusal(isProxyRequest: Bool = false) -> GatewayProblem {
         let kind: ProblemKind = isProxyRequest ? .proxyAuthRequired : .clientAuthRequired
+        guard !isContradictory else {
+            let detail = "The proofs of this request name different clients; send those of one client."
+            return GatewayProblem(kind, detail, cause: GatewayProblem.Cause(code: "invalid_token"))
+        }
         guard hasPresentedToken else {
             let fields = isProxyRequest ? "Proxy-Authorization" : "Authorization or Proxy-Authorization"
             return GatewayProblem(kind, "Send a client token in \(fields) (access.clients).")

@@ -1,5 +1,7 @@
-/// What a listener is, as far as admission is concerned.
-package struct ListenerIdentity: Sendable {
+/// What a listener is, and a connection that came to it, as far as admission is concerned.
+///
+/// A class, so that a request passes one reference on.
+package final class ListenerIdentity: Sendable {
     package enum Reach: Sendable {
         /// A loopback address: every browser on the machine can be led to it.
         case loopback
@@ -7,6 +9,8 @@ package struct ListenerIdentity: Sendable {
         case network
         /// A unix socket: the kernel says who calls.
         case unix
+        /// Another proxy asks about a request that it has got (`listeners.authz`).
+        case engine
     }
 
     package let reach: Reach
@@ -16,6 +20,10 @@ package struct ListenerIdentity: Sendable {
     package let intercepts: Bool
     /// Of a connection on which CONNECT was taken.
     package let intercepted: InterceptedOrigin?
+    /// The name of the engine that asks here; nil where clients send requests.
+    package let engine: String?
+    /// Of a connection whose client has shown a certificate (`tls.client_ca`).
+    package let peer: PeerIdentity?
     /// Finds what the configuration says of it.
     let address: ListenerPlan.Address?
 
@@ -28,30 +36,40 @@ package struct ListenerIdentity: Sendable {
         intercepts: Bool = false,
         publicURL: GatewayURL? = nil,
         intercepted: InterceptedOrigin? = nil,
+        engine: String? = nil,
+        peer: PeerIdentity? = nil,
         address: ListenerPlan.Address? = nil
     ) {
+        self.engine = engine
         self.reach = reach
         self.port = port
         self.intercepts = intercepts
         self.publicURL = publicURL
         self.intercepted = intercepted
+        self.peer = peer
         self.address = address
     }
 
+    /// ``peer``, where that is a client: an engine's certificate says nothing of the clients that it asks for.
+    var clientPeer: PeerIdentity? { engine == nil ? peer : nil }
+
     /// The same listener for a connection on which CONNECT was taken.
-    package func intercepting(_ origin: InterceptedOrigin) -> ListenerIdentity {
+    package func intercepting(_ origin: InterceptedOrigin) -> ListenerIdentity { with(origin, peer) }
+
+    /// The same listener for a connection whose client has shown a certificate.
+    package func identifying(_ peer: PeerIdentity) -> ListenerIdentity { with(intercepted, peer) }
+
+    private func with(_ intercepted: InterceptedOrigin?, _ peer: PeerIdentity?) -> ListenerIdentity {
         ListenerIdentity(
             reach: reach,
             port: port,
             intercepts: intercepts,
             publicURL: publicURL,
-            intercepted: origin,
+            intercepted: intercepted,
+            engine: engine,
+            peer: peer,
             address: address
         )
-    }
-
-    package init(_ plan: ListenerPlan, boundPort: Int?) {
-        self = ArrivalListener(plan, boundPort: boundPort).identity
     }
 }
 
@@ -61,7 +79,8 @@ extension AccessPlan {
         switch requireClient {
         case .true: true
         case .false: reach == .network
-        case .auto: reach == .network || (reach == .loopback && !clients.isEmpty)
+        // An engine has proved itself; whether its clients have to is for `access.clients` to say.
+        case .auto: reach == .network || ((reach == .loopback || reach == .engine) && !clients.isEmpty)
         }
     }
 }

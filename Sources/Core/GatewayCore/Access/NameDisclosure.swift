@@ -3,7 +3,7 @@ package enum NameDisclosure {
     /// Names are for known clients.
     ///
     /// If no client is configured, they are for everyone who can reach a local listener: loopback, or a unix socket, whose
-    /// peer the kernel has let in.
+    /// peer the kernel has let in. An engine may pass an answer on to anybody.
     ///
     /// - Parameters:
     ///   - client: The one that sent the request; nil where it is not known.
@@ -13,6 +13,6 @@ package enum NameDisclosure {
         on reach: ListenerIdentity.Reach,
         hasClients: Bool
     ) -> Bool {
-        client != nil || (!hasClients && reach != .network)
+        client != nil || (!hasClients && reach != .network && reach != .engine)
     }
 }

@@ -1,6 +1,7 @@
 /// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others.
 ///
-/// A client is the same while its name and the digest of its token are the same. For a route, its name and its credential count. For a
+/// A client is the same while its name and what proves it are the same. One that has lost a proof and kept another loses what would not
+/// be admitted any more. For a route, its name and its credential count. For a
 /// credential, its name, its strategy and its grant count, and not how it is renewed. A client without a name loses what needs one from
 /// now on. A client also loses a route whose `clients` do not name it any more.
 package struct ReloadWithdrawal: Sendable {
@@ -46,25 +47,32 @@ package struct ReloadWithdrawal: Sendable {
     /// By index into the old configuration's routes.
     private let routes: [Fate]
     private let clients: Set<String>
+    /// Those that have lost a proof and kept another.
+    private let reduced: Set<String>
     /// Where it is known.
     private let newAccess: AccessPlan?
 
     /// - Parameters:
     ///   - access: Of the new configuration; nil takes nothing from those without a name.
-    ///   - digest: Of a client's token.
+    ///   - proofs: Of a client.
     package init(
         from old: (routes: [Route], clients: [AccessPlan.Client]),
         to new: (routes: [Route], clients: [AccessPlan.Client]),
         under access: AccessPlan? = nil,
-        digest: (AccessPlan.Client) -> [UInt8]
+        proofs: (AccessPlan.Client) -> Set<[UInt8]>
     ) {
         let kept = Dictionary(new.routes.map { ($0.identity, $0.clients) }) { first, _ in first }
         routes = old.routes.map { route in
             guard let clients = kept[route.identity] else { return .taken }
             return .kept(clients.map(Set.init))
         }
-        let known = Dictionary(new.clients.map { ($0.name, digest($0)) }) { first, _ in first }
-        clients = Set(old.clients.filter { known[$0.name] != digest($0) }.map(\.name))
+        let known = Dictionary(new.clients.map { ($0.name, proofs($0)) }) { first, _ in first }
+        let fates = old.clients.map { client in
+            let (old, new) = (proofs(client), known[client.name] ?? [])
+            return (name: client.name, isTaken: old.isDisjoint(with: new), isReduced: !old.isSubset(of: new))
+        }
+        clients = Set(fates.filter(\.isTaken).map(\.name))
+        reduced = Set(fates.filter { $0.isReduced && !$0.isTaken }.map(\.name))
         newAccess = access
     }
 
@@ -92,6 +100,8 @@ package struct ReloadWithdrawal: Sendable {
     ) -> ExchangeEvent {
         // Without a route, being admitted is the only right. Another connection would be judged by what was replaced.
         guard route != nil else { return .reloaded(takesRight: !isAdmitted, isAdmitted: false) }
-        return .reloaded(takesRight: covers(client: client, route: route, on: reach), isAdmitted: isAdmitted)
+        let hasLostProof = !isAdmitted && client.map(reduced.contains) ?? false
+        let takesRight = hasLostProof || covers(client: client, route: route, on: reach)
+        return .reloaded(takesRight: takesRight, isAdmitted: isAdmitted)
     }
 }

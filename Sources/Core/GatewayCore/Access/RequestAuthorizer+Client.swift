@@ -34,6 +34,7 @@ extension RequestAuthorizer {
     }
 
     /// Why a client that has not proved itself is refused; nil where the listener asks for no proof (`access.require_client`).
+    /// Proofs of different clients are refused everywhere.
     @inline(__always)
     func refusal(
         of evidence: ClientAuthenticator.Evidence,
@@ -41,7 +42,9 @@ extension RequestAuthorizer {
         on listener: ListenerIdentity,
         route: Int? = nil
     ) -> Refusal? {
-        guard evidence.client == nil, access.requiresClient(on: listener.reach) else { return nil }
+        guard evidence.client == nil, evidence.isContradictory || access.requiresClient(on: listener.reach) else {
+            return nil
+        }
         return refusal(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: route)
     }
 
@@ -55,9 +58,15 @@ extension RequestAuthorizer {
     ) -> ClientAuthenticator.Evidence {
         if clients.isEmpty { return ClientAuthenticator.Evidence() }
         if let origin = listener.intercepted, origin.listenerPort == nil {
-            return clients.evidence(of: origin, in: head, bytes, cache: &cache)
+            return clients.evidence(of: origin, in: head, bytes, peer: listener.clientPeer, cache: &cache)
         }
-        return clients.evidence(in: head, bytes, places: match.map { places[$0.route] }, cache: &cache)
+        return clients.evidence(
+            in: head,
+            bytes,
+            places: match.map { places[$0.route] },
+            peer: listener.clientPeer,
+            cache: &cache
+        )
     }
 
     /// Who sends a request before its route is known.

@@ -56,7 +56,7 @@ extension RequestAuthorizer {
         proof: [UInt8]?,
         on listener: ListenerIdentity
     ) -> ConnectDecision {
-        let evidence = proof.map { clients.evidence(proof: $0) } ?? ClientAuthenticator.Evidence()
+        let evidence = clients.evidence(proof: proof, peer: listener.peer)
         if let refusal = refusal(of: evidence, isProxyRequest: true, on: listener) { return .refused(refusal) }
         let proof = evidence.client == nil ? nil : proof
         guard listener.intercepted == nil else {

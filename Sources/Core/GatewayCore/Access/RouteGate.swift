@@ -4,6 +4,8 @@
 final class RouteGate: Sendable {
     let name: String
     let clients: [String]?
+    /// Those that are handed the credential.
+    let engines: [String]
     let allow: [RoutePlan.Allow]
     let strictness: CanonicalPath.Strictness
     /// Those of its credential that are reached through it.
@@ -17,6 +19,7 @@ final class RouteGate: Sendable {
     init(_ route: RoutePlan) {
         name = route.name
         clients = route.clients
+        engines = route.authz
         allow = route.allow
         endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
@@ -32,6 +35,11 @@ final class RouteGate: Sendable {
             "NTLM, Negotiate and Kerberos authenticate a connection, and other clients use it too."
                 + " To allow them here, set routes.\(name).connection_auth: true."
         )
+    }
+
+    /// Whether the path is judged as it is where the host of the upstream finds the route.
+    func readsAlike(_ head: borrowing RequestHead, _ match: RouteTable.Match) -> Bool {
+        head.forwardedPath(match, without: prefix) == head.forwardedPath(.upstream(match.route), without: prefix)
     }
 
     /// Why the route does not take this method and path; nil where it does.

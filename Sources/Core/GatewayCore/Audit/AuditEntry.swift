@@ -92,6 +92,7 @@ extension AuditEntry {
         detail["path"] = request.failure?.place.path
         detail["client_request_id"] = request.clientRequestID
         if request.wasReplayed { detail["replayed"] = "true" }
+        detail["engine"] = request.engine
     }
 
     /// What else there is to say about the event, in a few words. The rest is explained where it is asked for.

@@ -50,6 +50,7 @@ extension RequestReports<RequestUse>.Row {
             }
             if failure.isCut { detail["cut"] = "true" }
         }
+        detail["engine"] = use.engine
         if use.wasReplayed { detail["replayed"] = "true" }
         let timings = [
             ("credential_ms", use.timings.credential), ("connection_ms", use.timings.connection),

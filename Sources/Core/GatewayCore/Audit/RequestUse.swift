@@ -23,6 +23,8 @@ package struct RequestUse: Hashable, Sendable {
     package var bytesSent: Int
     package var duration: Duration
     package var timings: RequestTimings
+    /// The engine that asked about it; nil where the gateway itself forwarded it.
+    package var engine: String?
 
     package init(
         at: UnixTime,
@@ -40,8 +42,10 @@ package struct RequestUse: Hashable, Sendable {
         bytesReceived: Int,
         bytesSent: Int,
         duration: Duration,
-        timings: RequestTimings = RequestTimings()
+        timings: RequestTimings = RequestTimings(),
+        engine: String? = nil
     ) {
+        self.engine = engine
         self.at = at
         self.requestID = requestID
         self.clientRequestID = clientRequestID

@@ -5,6 +5,8 @@ package struct TokenEvent: Hashable, Sendable {
         case gatewayStopped = "gateway_stopped"
         case configLoaded = "config_loaded"
         case configRefused = "config_refused"
+        /// A user of the admin listener asks for something that only operators may.
+        case operatorRequest = "operator_request"
         case acquiring
         case acquired
         case acquisitionFailed = "acquisition_failed"
@@ -14,6 +16,7 @@ package struct TokenEvent: Hashable, Sendable {
         case loaded
         case imported
         case injected
+        case handedOut = "handed_out"
         case rejected
         case replayed
         case withheld

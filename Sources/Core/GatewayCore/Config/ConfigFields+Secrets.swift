@@ -21,11 +21,34 @@ extension ConfigFields {
     /// A scalar, `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}`, on one line.
     package func secret(_ key: String) -> Secret? {
         guard let secret = anySecret(key) else { return nil }
-        guard secret.withValue({ $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }) else {
-            error(key, "the secret contains a control character, such as a line break in the middle")
+        guard let problem = Self.problem(of: secret) else { return secret }
+        error(key, problem)
+        return nil
+    }
+
+    /// One secret, or a list of them: a new one, and those that it replaces.
+    package func secrets(_ key: String, upTo maximum: Int) -> [Secret] {
+        context.recorder?.note(.secrets(maximum), for: key, of: path)
+        guard case .sequence(let nodes)? = node(key)?.content else { return secret(key).map { [$0] } ?? [] }
+        hidesUnknownValues = true
+        for node in nodes { context.hide(node) }
+        guard (1...maximum).contains(nodes.count) else {
+            error(key, "expected 1 to \(maximum) secrets, found \(nodes.count)")
+            return []
+        }
+        return nodes.enumerated().compactMap { number, node in
+            let path = path.appending(key).appending(number)
+            let secret = SecretReference.read(node, path: path, context: context)
+            guard let problem = secret.flatMap(Self.problem) else { return secret }
+            context.error(problem, at: node.span, path: path)
             return nil
         }
-        return secret
+    }
+
+    private static func problem(of secret: Secret) -> String? {
+        if secret.isEmpty { return "the secret is empty" }
+        let isOneLine = secret.withValue { $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
+        return isOneLine ? nil : "the secret contains a control character, such as a line break in the middle"
     }
 
     package func requiredSecret(_ key: String) -> Secret? {

@@ -13,6 +13,8 @@ package final class KeyRecorder {
         case percent(ClosedRange<Int>)
         case url
         case secret
+        /// One, or a list of at most so many.
+        case secrets(Int)
         /// A text that may come from where secrets come from.
         case readText
         case mapping

@@ -65,13 +65,27 @@ package struct CredentialRequest: Hashable, Sendable {
     package let requestID: String
     /// The client's own id of the request, where it sent one.
     package let clientRequestID: String?
+    /// The engine that asked on behalf of the client; nil where the gateway sends the request itself.
+    package let engine: String?
 
-    package init(route: String, client: String?, requestID: String, clientRequestID: String? = nil) {
+    package init(
+        route: String,
+        client: String?,
+        requestID: String,
+        clientRequestID: String? = nil,
+        engine: String? = nil
+    ) {
+        self.engine = engine
         self.route = route
         self.client = client
         self.requestID = requestID
         self.clientRequestID = clientRequestID
     }
+}
+
+extension CredentialRequest {
+    /// What a first use is counted by: each engine is one for all routes.
+    package var use: String { engine.map { "authz/\($0)" } ?? route }
 }
 
 package struct CredentialTicket: Hashable, Sendable {
@@ -81,6 +95,8 @@ package struct CredentialTicket: Hashable, Sendable {
 
 package enum CredentialUseEvent: String, Sendable {
     case injected
+    /// An engine was given it, which injects it itself.
+    case handedOut = "handed_out"
     case replayed
     case withheld
 }

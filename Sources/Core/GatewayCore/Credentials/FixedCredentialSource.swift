@@ -39,7 +39,10 @@ package final class FixedCredentialSource: CredentialSource {
     package func rejected(generation: Int, by demand: CredentialRequest) {}
 
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
-        if event == .injected, !firstUses.isFirst(generation: generation, route: demand.route) { return }
-        noted(event, demand)
+        switch event {
+        case .injected, .handedOut:
+            if firstUses.isFirst(generation: generation, route: demand.use) { noted(event, demand) }
+        case .replayed, .withheld: noted(event, demand)
+        }
     }
 }

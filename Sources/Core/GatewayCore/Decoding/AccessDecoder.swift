@@ -22,34 +22,12 @@ enum AccessDecoder {
             guard let own = fields.named(entry, path: path) else { continue }
             own.explain(oneClientMeanings)
             let limits = limits(own.fields("limits"))
-            guard let proof = proof(own) ?? unreadProof(of: name, own.context) else { continue }
-            if let twin = clients.first(where: { $0.proof == proof }) {
-                own.error("has the same token as the client \"\(twin.name)\"", at: entry.keySpan)
-            }
-            clients.append(AccessPlan.Client(name: name, proof: proof, limits: limits))
+            guard var client = client(name, own) else { continue }
+            client.limits = limits
+            refuseTwins(of: client, among: clients, own, at: entry.keySpan)
+            clients.append(client)
         }
         return clients
-    }
-
-    /// A client whose digest was not read is a client: routes may name it.
-    private static func unreadProof(of name: String, _ context: ConfigContext) -> AccessPlan.Client.Proof? {
-        context.isIncomplete ? .token(Secret("unread token of \(name)")) : nil
-    }
-
-    /// Once it is known who can reach the gateway.
-    static func checkTokens(_ fields: ConfigFields?, of access: AccessPlan, listeners: [ListenerPlan]) {
-        guard case .mapping(let entries)? = fields?.node("clients")?.content, let fields else { return }
-        let isReachable = listeners.contains { $0.address.isReachable }
-        for client in access.clients {
-            guard case .token(let token) = client.proof,
-                let finding = ClientTokenRule.finding(bytes: token.byteCount, isReachable: isReachable),
-                case .mapping(let keys)? = entries.first(where: { $0.key == client.name })?.value.content,
-                let span = keys.first(where: { $0.key == "token" })?.value.span,
-                !fields.context.isUnread(at: span)
-            else { continue }
-            let path = fields.path.appending("clients").appending(client.name).appending("token")
-            fields.context.report(ConfigDiagnostic(finding.severity, finding.message, at: span, path: path))
-        }
     }
 
     private static func limits(_ fields: ConfigFields?) -> ClientLimitsPlan {
@@ -65,25 +43,6 @@ enum AccessDecoder {
         fields.refuseNothing(behind: "per_second", hint: "to allow any number of requests in a second")
         fields.refuseUnknownKeys()
         return limits
-    }
-
-    private static func proof(_ fields: ConfigFields) -> AccessPlan.Client.Proof? {
-        fields.hidesUnknownValues = true
-        defer { fields.refuseUnknownKeys() }
-        switch (fields.has("token"), fields.has("token_sha256")) {
-        case (true, false): return fields.secret("token").map { .token($0) }
-        case (false, true):
-            guard let text = fields.string("token_sha256") else { return nil }
-            guard let digest = Hexadecimal.bytes(of: text), digest.count == 32 else {
-                fields.error("token_sha256", "expected 64 hexadecimal digits, the SHA-256 of the token")
-                return nil
-            }
-            return .tokenSHA256(digest)
-        case (false, false) where !fields.unknownKeys.isEmpty: return nil
-        default:
-            fields.error("a client has exactly one of token and token_sha256")
-            return nil
-        }
     }
 
     /// Of `access`, or of a route.

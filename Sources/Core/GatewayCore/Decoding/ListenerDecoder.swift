@@ -2,6 +2,7 @@
 enum ListenerDecoder {
     struct Listeners {
         var proxy: [ListenerPlan]
+        var authz: [ListenerPlan]
         var admin: AdminPlan
     }
 
@@ -9,7 +10,7 @@ enum ListenerDecoder {
     static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
         var proxy = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)]
         var admin = AdminPlan(address: adminAddress)
-        guard let fields else { return Listeners(proxy: proxy, admin: admin) }
+        guard let fields else { return Listeners(proxy: proxy, authz: [], admin: admin) }
         fields.explain(meanings)
         if let elements = fields.elements("proxy") {
             proxy = elements.compactMap { node, path in
@@ -18,16 +19,17 @@ enum ListenerDecoder {
             }
             if elements.isEmpty { fields.error("proxy", "names no listener") }
         }
+        let authz = EngineDecoder.decode(fields)
         if let own = fields.fields("admin") {
             if let plan = self.admin(own) { admin = plan }
             own.refuseUnknownKeys()
         }
-        refuseDuplicates(proxy, admin, fields)
+        refuseDuplicates(proxy, authz, admin, fields)
         fields.refuseUnknownKeys()
-        return Listeners(proxy: proxy, admin: admin)
+        return Listeners(proxy: proxy, authz: authz, admin: admin)
     }
 
-    private static let adminAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
+    static let adminAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
 
     private static func listener(_ fields: ConfigFields, _ access: AccessPlan) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
@@ -101,7 +103,7 @@ enum ListenerDecoder {
         }
     }
 
-    private static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
+    static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
         fields.explain(tlsMeanings)
         let usesLocalAuthority = fields.word("ca", of: ["local"]) != nil || fields.has("ca")
         let certificate = fields.filePath("certificate")
@@ -121,36 +123,7 @@ enum ListenerDecoder {
         return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: clientCA)
     }
 
-    static func admin(_ fields: ConfigFields) -> AdminPlan? {
-        fields.explain(addressMeanings)
-        fields.explain(adminMeanings)
-        let requiresToken = fields.bool("require_token") ?? false
-        return adminAddress(fields).map { AdminPlan(address: $0, requiresToken: requiresToken) }
-    }
-
-    private static func adminAddress(_ fields: ConfigFields) -> ListenerPlan.Address? {
-        if fields.has("unix") {
-            guard fields.has("address") else { return unix(fields) }
-            fields.know("allow_users")
-            fields.error("a listener has exactly one of address and unix")
-            return nil
-        }
-        if fields.has("allow_users") { fields.error("allow_users", "is for unix sockets only") }
-        guard fields.has("address") || fields.has("require_token") else {
-            // A misspelt key is one mistake, not two.
-            if fields.unknownKeys.isEmpty { fields.error("a listener has exactly one of address and unix") }
-            return nil
-        }
-        guard fields.has("address") else { return adminAddress }
-        guard let (host, port) = address(fields) else { return nil }
-        guard isLoopback(host) else {
-            fields.error("address", "the admin listener is for this machine only; use 127.0.0.1")
-            return nil
-        }
-        return .tcp(host: host, port: port)
-    }
-
-    private static func unix(_ fields: ConfigFields) -> ListenerPlan.Address? {
+    static func unix(_ fields: ConfigFields) -> ListenerPlan.Address? {
         let users = users(fields)
         guard let path = fields.filePath("unix") else { return nil }
         let maximum = ListenerPlan.Address.maximumSocketPath
@@ -161,7 +134,7 @@ enum ListenerDecoder {
         return .unix(path: path, allowedUsers: users)
     }
 
-    private static func users(_ fields: ConfigFields) -> [UInt32] {
+    static func users(_ fields: ConfigFields) -> [UInt32] {
         var users: [UInt32] = []
         for (node, path) in fields.elements("allow_users") ?? [] {
             guard case .scalar(let scalar) = node.content, !scalar.isNull else {
@@ -179,7 +152,7 @@ enum ListenerDecoder {
 
     // MARK: Addresses
 
-    private static func address(_ fields: ConfigFields) -> (host: String, port: Int)? {
+    static func address(_ fields: ConfigFields) -> (host: String, port: Int)? {
         guard let scalar = fields.scalar("address")?.scalar else { return nil }
         let text = scalar.text
         guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
@@ -191,26 +164,34 @@ enum ListenerDecoder {
         return (origin.host, port)
     }
 
-    private static func isLoopback(_ host: String) -> Bool { Origin(scheme: .http, host: host, port: 80).isLoopback }
+    static func isLoopback(_ host: String) -> Bool { Origin(scheme: .http, host: host, port: 80).isLoopback }
 
     /// Port 0 asks for any free port, so it may stand more than once.
-    private static func refuseDuplicates(_ proxy: [ListenerPlan], _ admin: AdminPlan, _ fields: ConfigFields) {
-        for (index, listener) in proxy.enumerated() {
+    private static func refuseDuplicates(
+        _ proxy: [ListenerPlan],
+        _ authz: [ListenerPlan],
+        _ admin: AdminPlan,
+        _ fields: ConfigFields
+    ) {
+        let all = proxy + authz
+        for (index, listener) in all.enumerated() {
             if case .tcp(_, 0) = listener.address { continue }
-            guard let first = proxy[..<index].first(where: { $0.address.isPlace(of: listener.address) }) else {
+            guard let first = all[..<index].first(where: { $0.address.isPlace(of: listener.address) }) else {
                 continue
             }
             let related = ConfigDiagnostic.Related("first used here", at: first.span)
             fields.context.error(
                 "two listeners have this address",
                 at: listener.span,
-                path: fields.path.appending("proxy").appending(index),
+                path: index < proxy.count
+                    ? fields.path.appending("proxy").appending(index)
+                    : fields.path.appending("authz").appending(index - proxy.count),
                 related: related
             )
         }
         if case .tcp(_, 0) = admin.address { return }
-        guard let twin = proxy.first(where: { $0.address.isPlace(of: admin.address) }) else { return }
-        let path = fields.path.appending("proxy")
+        guard let twin = all.first(where: { $0.address.isPlace(of: admin.address) }) else { return }
+        let path = fields.path.appending(twin.engine == nil ? "proxy" : "authz")
         fields.context.error("the admin listener has this address too", at: twin.span, path: path)
     }
 }

@@ -16,8 +16,11 @@ package struct OperatorPlan: Sendable {
         fields.explain(PlanDecoder.meanings)
         stateDirectory = PlanDecoder.stateDirectory(fields)
         let access = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)
-        let admin = fields.fields("listeners")?.fields("admin").flatMap(ListenerDecoder.admin)
-        self.admin = admin ?? ListenerDecoder.decode(nil, at: fields.span, access: access).admin
+        let admin = fields.fields("listeners")?.fields("admin")
+        var place = admin.flatMap(ListenerDecoder.adminPlace)
+        // Commands of this machine need no certificate.
+        if admin?.has("tls") ?? false { place?.address = AdminPlan.localSocket(in: stateDirectory) }
+        self.admin = place ?? ListenerDecoder.decode(nil, at: fields.span, access: access).admin
         audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         names = ConfiguredNames(document.root)
         tokens = StateDecoder.tokens(
@@ -42,6 +45,8 @@ package enum ConfiguredClientToken: Sendable {
             self = .none
             return
         }
-        self = own.has("token_sha256") ? .digest : own.secret("token").map { .token($0) } ?? .none
+        self =
+            own.has("token_sha256")
+            ? .digest : own.secrets("token", upTo: AccessPlan.Client.maximumTokens).first.map { .token($0) } ?? .none
     }
 }

@@ -59,7 +59,8 @@ package enum PlanDecoder {
         let requestIDHeader = RequestIDHeader.decode(fields)
         let access = AccessDecoder.decode(fields.fields("access"))
         let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
-        AccessDecoder.checkTokens(fields.fields("access"), of: access, listeners: listeners.proxy)
+        AccessDecoder.checkProofs(fields.fields("access"), of: access, listeners: listeners.proxy)
+        ListenerDecoder.checkLocalSocket(of: listeners.admin, in: stateDirectory, fields)
         let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
         let limits = LimitsDecoder.decode(fields.fields("limits"))
@@ -68,7 +69,9 @@ package enum PlanDecoder {
         let clients = access.clients.map(\.name)
         var credentials = CredentialDecoder(catalog: catalog, context: fields.context, clients: clients)
         credentials.decodeNamed(fields.fields("credentials"))
-        let routes = RouteDecoder.decode(fields, clients: clients, credentials: &credentials)
+        let engines = listeners.authz.compactMap(\.engine?.name)
+        let routes = RouteDecoder.decode(fields, clients: clients, engines: engines, credentials: &credentials)
+        EngineDecoder.warnAboutUnused(listeners.authz, routes, fields)
         credentials.warnAboutUnused()
         var plan = Plan(
             stateDirectory: stateDirectory,
@@ -84,6 +87,7 @@ package enum PlanDecoder {
             credentials: credentials.plans,
             routes: routes
         )
+        plan.authz = listeners.authz
         plan.telemetry = telemetry
         plan.localAuthority = localAuthority
         ListenerDecoder.warnAboutNothingToIntercept(plan, fields)

@@ -37,6 +37,12 @@ extension RouteDecoder {
             default: "all",
             example: "[laptop, ci]"
         ),
+        "authz": KeyMeaning(
+            "The engines of listeners.authz that are handed the credential of the route.",
+            default: "[]",
+            type: "list of engines",
+            example: "[edge]"
+        ),
         "allow_origins": KeyMeaning(
             "The origins of web pages that may call the route from a browser (CORS).",
             default: "those of access.allow_origins",

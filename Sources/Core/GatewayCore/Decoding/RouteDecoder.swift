@@ -3,6 +3,7 @@ enum RouteDecoder {
     static func decode(
         _ root: ConfigFields,
         clients: [String],
+        engines: [String],
         credentials: inout CredentialDecoder
     ) -> [RoutePlan] {
         guard root.has("routes") else {
@@ -21,7 +22,9 @@ enum RouteDecoder {
             let match = RouteMatch.decode(own, name: name, at: entry.keySpan)
             matches[name] = match
             conflicts.add(match, path: own.path)
-            let route = route(own, name: name, at: entry.keySpan, match, clients, &credentials)
+            var route = route(own, name: name, at: entry.keySpan, match, clients, &credentials)
+            let authz = EngineDecoder.route(own, known: engines, of: route?.credential.map { credentials.plans[$0] })
+            route?.authz = authz
             own.refuseUnknownKeys()
             if let route { routes.append(route) }
         }

@@ -21,8 +21,9 @@ extension ProblemKind {
     fileprivate var detailForStrangers: String? {
         switch self {
         // About the request alone, and the keys of `access` and `limits`.
-        case .clientAuthRequired, .proxyAuthRequired, .misdirected, .originRefused, .requestRefused, .methodRefused,
-            .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported, .loop,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .misdirected, .originRefused,
+            .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
+            .loop,
             .clientLimitReached:
             nil
         case .routeForbidden: "This request is not allowed."

@@ -34,13 +34,17 @@ package struct ProblemAnswer: Hashable, Sendable {
         package var explainsInReasonPhrase: Bool
         /// The request is a call of gRPC (``GRPCStatus/isCall(_:_:)``): what happened is a status of gRPC.
         package var isGRPC: Bool
+        /// In the place of the status of the problem: an engine passes few on. nil for that.
+        package var status: Int?
 
         package init(
             prefersText: Bool = false,
             omitsBody: Bool = false,
             explainsInReasonPhrase: Bool = false,
-            isGRPC: Bool = false
+            isGRPC: Bool = false,
+            status: Int? = nil
         ) {
+            self.status = status
             self.prefersText = prefersText
             self.omitsBody = omitsBody
             self.explainsInReasonPhrase = explainsInReasonPhrase
@@ -80,7 +84,7 @@ package struct ProblemAnswer: Hashable, Sendable {
         let names = disclosesNames ? names : Names()
         let problem = disclosesNames ? problem : problem.withoutNames
         let body =
-            form.isGRPC ? "" : Self.document(problem, requestID: requestID, names, prefersText: form.prefersText)
+            form.isGRPC ? "" : Self.document(problem, requestID: requestID, names, in: form)
         var fields = form.isGRPC ? GRPCStatus.fields(of: problem) : Self.fields(of: body, isText: form.prefersText)
         if let requestIDHeader { fields.append(Field(name: requestIDHeader, value: requestID)) }
         if sendsProxyStatus {
@@ -92,7 +96,7 @@ package struct ProblemAnswer: Hashable, Sendable {
         if let retryAfter = problem.retryAfter {
             fields.append(Field(name: "Retry-After", value: String(retryAfter.secondsRoundedUp)))
         }
-        status = form.isGRPC ? 200 : problem.kind.status
+        status = form.isGRPC ? 200 : form.status ?? problem.kind.status
         reasonPhrase = form.explainsInReasonPhrase ? Self.phrase(problem.detail) : nil
         self.fields = fields
         self.body = form.omitsBody ? [] : Array(body.utf8)
@@ -137,11 +141,12 @@ package struct ProblemAnswer: Hashable, Sendable {
         _ problem: GatewayProblem,
         requestID: String,
         _ names: Names,
-        prefersText: Bool
+        in form: Form
     ) -> String {
-        guard !prefersText else { return ProblemDocument.text(problem, requestID: requestID) }
+        guard !form.prefersText else { return ProblemDocument.text(problem, requestID: requestID) }
         return ProblemDocument.json(
             problem,
+            status: form.status,
             requestID: requestID,
             route: names.route,
             credential: names.credential,
@@ -158,6 +163,8 @@ extension GatewayProblem {
             // RFC 6750 §3.1: no error code for a request that brought no token.
             let error = cause?.code.map { ", error=\"\($0)\"" } ?? ""
             return .init(name: "WWW-Authenticate", value: "Bearer realm=\"\(ProxyStatus.gateway)\"\(error)")
+        case .engineAuthRequired:
+            return .init(name: "WWW-Authenticate", value: "Engine realm=\"\(ProxyStatus.gateway)\"")
         case .proxyAuthRequired:
             return .init(name: "Proxy-Authenticate", value: "Basic realm=\"\(ProxyStatus.gateway)\"")
         case .methodRefused: return .init(name: "Allow", value: "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")

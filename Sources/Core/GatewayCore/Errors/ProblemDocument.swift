@@ -11,11 +11,13 @@ package enum ProblemDocument {
     }
 
     /// - Parameters:
+    ///   - status: Of the answer, where it is not that of the problem.
     ///   - route: The route's name, when one was found.
     ///   - credential: The name of the route's credential.
     ///   - strategy: The kind of that credential.
     package static func json(
         _ problem: GatewayProblem,
+        status: Int? = nil,
         requestID: String,
         route: String? = nil,
         credential: String? = nil,
@@ -24,7 +26,7 @@ package enum ProblemDocument {
         var members: [(name: String, value: String)] = [
             ("type", JSONString.quoted("urn:authgateway:problem:\(problem.kind.rawValue)")),
             ("title", JSONString.quoted(problem.kind.title)),
-            ("status", String(problem.kind.status)),
+            ("status", String(status ?? problem.kind.status)),
             ("detail", JSONString.quoted(problem.detail)),
             ("code", JSONString.quoted(problem.kind.rawValue)),
             ("recovery", JSONString.quoted(problem.kind.recovery.rawValue)),

@@ -2,7 +2,8 @@ extension ProblemKind {
     /// The text of `authgateway explain-error` and of docs/errors.md.
     package var advice: ErrorAdvice {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .subjectRequired, .misdirected, .originRefused,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden, .subjectRequired,
+            .misdirected, .originRefused,
             .noRoute, .clientLimitReached:
             accessAdvice
         case .requestRefused, .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge,
@@ -76,6 +77,13 @@ extension ProblemKind {
                 .client,
                 "Use one of the gateway's own names, or add the host to match.hosts of a route.",
                 "authgateway routes"
+            )
+        case .engineAuthRequired:
+            ErrorAdvice(
+                "A proxy asked a listener of listeners.authz without the token of its engine, or with a wrong one.",
+                .operator,
+                "Have the proxy send the token of its listener in X-Gw-Engine-Token.",
+                "authgateway config explain listeners.authz"
             )
         case .originRefused:
             ErrorAdvice(

@@ -3,6 +3,7 @@
 package enum ProblemKind: String, CaseIterable, Sendable {
     case clientAuthRequired = "client-auth-required"
     case proxyAuthRequired = "proxy-auth-required"
+    case engineAuthRequired = "engine-auth-required"
     case routeForbidden = "route-forbidden"
     case subjectRequired = "subject-required"
     case misdirected
@@ -49,7 +50,12 @@ package enum ProblemRecovery: String, Sendable {
 
 extension ProblemKind {
     /// A client was not let in: the audit log records it.
-    package var isDenial: Bool { self == .clientAuthRequired || self == .proxyAuthRequired || self == .routeForbidden }
+    package var isDenial: Bool {
+        switch self {
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden: true
+        default: false
+        }
+    }
 
     /// A request that no route was meant for: the access log counts it.
     package var isStray: Bool { self == .noRoute || self == .methodRefused || self == .misdirected }
@@ -66,7 +72,7 @@ extension ProblemKind {
     package var status: Int {
         switch self {
         case .requestRefused, .subjectRequired, .loginFailed: 400
-        case .clientAuthRequired: 401
+        case .clientAuthRequired, .engineAuthRequired: 401
         case .routeForbidden, .originRefused: 403
         case .noRoute: 404
         case .methodRefused: 405
@@ -93,6 +99,7 @@ extension ProblemKind {
     package var title: String {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired: "The gateway needs a client token"
+        case .engineAuthRequired: "The gateway needs the token of the engine"
         case .routeForbidden: "This client may not do this"
         case .subjectRequired: "The request must name a subject"
         case .misdirected: "Not a host of this gateway"
@@ -133,9 +140,10 @@ extension ProblemKind {
     /// The `error` parameter of `Proxy-Status` (RFC 9209 §2.3).
     package var proxyStatusError: String {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .requestRefused,
-            .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
-            .subjectRequired, .loginFailed, .locked, .draining, .overloaded, .clientLimitReached:
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden, .misdirected,
+            .originRefused, .requestRefused, .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong,
+            .fieldsTooLarge, .versionNotSupported, .subjectRequired, .loginFailed, .locked, .draining, .overloaded,
+            .clientLimitReached:
             "http_request_denied"
         case .noRoute: "destination_not_found"
         case .tokenEndpointUnreachable, .upstreamUnreachable: "connection_refused"
@@ -167,8 +175,9 @@ extension ProblemKind {
 
     package var recovery: ProblemRecovery {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .noRoute,
-            .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden, .misdirected,
+            .originRefused, .noRoute, .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong,
+            .fieldsTooLarge, .versionNotSupported,
             .upgradeFailed, .subjectRequired:
             .fixRequest
         case .reauthorizationRequired, .loginRequired, .loginFailed, .staticTokenExpired: .reauthorize

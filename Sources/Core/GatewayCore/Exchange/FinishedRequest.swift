@@ -16,6 +16,7 @@ package struct FinishedRequest: Sendable {
     package let startedAt: MonotonicTime
     package let finishedAt: MonotonicTime
     package let timings: RequestTimings
+    package let engine: String?
 
     package init(_ record: borrowing ExchangeRecord) {
         requestID = record.requestID
@@ -34,6 +35,7 @@ package struct FinishedRequest: Sendable {
         startedAt = record.startedAt
         finishedAt = record.finishedAt
         timings = record.timings
+        engine = record.engine?.name
     }
 }
 
@@ -58,7 +60,8 @@ extension RequestUse {
             bytesReceived: request.bytesReceived,
             bytesSent: request.bytesSent,
             duration: request.finishedAt - request.startedAt,
-            timings: request.timings
+            timings: request.timings,
+            engine: request.engine
         )
     }
 }

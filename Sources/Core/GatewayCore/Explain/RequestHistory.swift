@@ -23,6 +23,8 @@ package struct RequestHistory: Hashable, Sendable, Codable {
         package var credential: String?
         package var generation: Int?
         package var wasReplayed = false
+        /// The engine that asked about it; nil where the gateway itself forwarded it.
+        package var engine: String?
         package var bytesReceived: Int?
         package var bytesSent: Int?
         package var times: Times?
@@ -120,6 +122,7 @@ extension RequestHistory.Request {
         credential = use.credential ?? use.failure?.credential
         generation = use.generation
         wasReplayed = use.wasReplayed
+        engine = use.engine
         bytesReceived = use.bytesReceived
         bytesSent = use.bytesSent
         func milliseconds(_ time: Duration?) -> Int? { time.map { Int(clamping: $0.wholeMilliseconds) } }
@@ -147,6 +150,7 @@ extension RequestHistory.Request {
         command = command ?? other.command
         credential = credential ?? other.credential
         generation = generation ?? other.generation
+        engine = engine ?? other.engine
         bytesReceived = bytesReceived ?? other.bytesReceived
         bytesSent = bytesSent ?? other.bytesSent
         times = times ?? other.times

@@ -7,6 +7,8 @@ package struct Plan: Sendable {
     /// The field that names each request in its answer; nil sends none.
     package var requestIDHeader: String?
     package var listeners: [ListenerPlan]
+    /// Where other proxies ask.
+    package var authz: [ListenerPlan] = []
     package var admin: AdminPlan
     package var access: AccessPlan
     package var audit: AuditPlan
@@ -58,7 +60,8 @@ package struct Plan: Sendable {
 
     /// The files with certificates that listeners and routes name; the plan holds their paths alone.
     package var certificatePaths: [String] {
-        listeners.compactMap(\.tls).flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
+        ((listeners + authz).map(\.tls) + [admin.tls]).compactMap(\.self)
+            .flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
             + routes.flatMap { [$0.tls.caPath, $0.tls.certificatePath] }.compactMap(\.self)
     }
 }
@@ -95,6 +98,8 @@ package struct ListenerPlan: Hashable, Sendable {
     package var connect: ConnectPlan
     /// Answers in the place of the servers that TLS clients name, with certificates of the local authority. ``tls`` is nil.
     package var usesLocalAuthority = false
+    /// The proxy that asks here; nil where clients send requests.
+    package var engine: EnginePlan?
     package var span: SourceSpan
 
     package init(
@@ -111,63 +116,6 @@ package struct ListenerPlan: Hashable, Sendable {
         self.publicURL = publicURL
         self.connect = connect
         self.span = span
-    }
-}
-
-package struct AdminPlan: Hashable, Sendable {
-    package var address: ListenerPlan.Address
-    /// Whether the admin token is needed to see something, and not only to change it.
-    package var requiresToken: Bool
-
-    package init(address: ListenerPlan.Address, requiresToken: Bool = false) {
-        self.address = address
-        self.requiresToken = requiresToken
-    }
-}
-
-package struct AccessPlan: Hashable, Sendable {
-    package enum RequireClient: String, CaseIterable, Sendable {
-        case auto
-        case `true`
-        case `false`
-    }
-
-    package struct Client: Hashable, Sendable {
-        package enum Proof: Hashable, Sendable {
-            case token(Secret)
-            /// 32 bytes.
-            case tokenSHA256([UInt8])
-        }
-
-        package var name: String
-        package var proof: Proof
-        package var limits: ClientLimitsPlan
-
-        package init(name: String, proof: Proof, limits: ClientLimitsPlan = ClientLimitsPlan()) {
-            self.name = name
-            self.proof = proof
-            self.limits = limits
-        }
-    }
-
-    package var clients: [Client]
-    /// Browser origins that may call, as `Origin` spells them.
-    package var allowedOrigins: [String]
-    package var requireClient: RequireClient
-
-    package init(clients: [Client], allowedOrigins: [String], requireClient: RequireClient) {
-        self.clients = clients
-        self.allowedOrigins = allowedOrigins
-        self.requireClient = requireClient
-    }
-
-    /// Whether a request needs a client token where its route names no clients.
-    package var asksForClients: Bool {
-        switch requireClient {
-        case .true: true
-        case .false: false
-        case .auto: !clients.isEmpty
-        }
     }
 }
 

@@ -96,6 +96,8 @@ package struct RoutePlan: Hashable, Sendable {
     package var endpoints: [AuthorityEndpoint]
     /// nil lets in every client that the listener lets in.
     package var clients: [String]?
+    /// The engines that are handed the credential of the route.
+    package var authz: [String] = []
     /// Browser origins that may call, as `Origin` spells them; nil takes those of ``AccessPlan``.
     package var allowedOrigins: [String]?
     package var tls: TLS

@@ -24,6 +24,8 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
     package var requiresClientToken: Bool
     /// The names of `access.clients`.
     package var clients: [String]
+    /// When the tokens of the clients were last used.
+    package var clientTokens: [ClientTokenStatus]
     /// The credentials with a token for each subject or scope, whether or not there is one now.
     package var perSubjectCredentials: [String]
     /// What clients can use as their proxy.
@@ -39,6 +41,7 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
         listeners: [String] = [],
         requiresClientToken: Bool = false,
         clients: [String] = [],
+        clientTokens: [ClientTokenStatus] = [],
         perSubjectCredentials: [String] = [],
         proxy: ProxyOffer = ProxyOffer()
     ) {
@@ -51,6 +54,7 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
         self.listeners = listeners
         self.requiresClientToken = requiresClientToken
         self.clients = clients
+        self.clientTokens = clientTokens
         self.perSubjectCredentials = perSubjectCredentials
         self.proxy = proxy
     }

@@ -4,17 +4,20 @@ package struct StatusReport: Hashable, Sendable, Encodable {
     package var tokens: [TokenStatus]
     package var expirations: [Expiration]
     package var routes: [RouteStatus]
+    package var clientTokens: [ClientTokenStatus]
 
     package init(
         readiness: Readiness,
         tokens: [TokenStatus],
         expirations: [Expiration],
-        routes: [RouteStatus]
+        routes: [RouteStatus],
+        clientTokens: [ClientTokenStatus] = []
     ) {
         self.readiness = readiness
         self.tokens = tokens
         self.expirations = expirations
         self.routes = routes
+        self.clientTokens = clientTokens
     }
 
     /// The credentials that do not work until a person does something, then what ends soon.
@@ -40,6 +43,7 @@ package struct StatusReport: Hashable, Sendable, Encodable {
         var report = self
         report.tokens = own
         report.routes = ownRoutes
+        report.clientTokens = []
         report.expirations = expirations.filter { isMeant($0.of) }
         return report
     }

@@ -69,6 +69,9 @@ package protocol TokenStore: Sendable {
     /// - Parameter mark: nil asks for the present mark alone.
     func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges
 
+    /// The locks that gateways share; nil where each gateway has its own.
+    var sharedLocks: (any SharedLocks)? { get }
+
     // MARK: Health
 
     /// Why tokens cannot be saved at the moment, as far as is known without asking the store; nil when they can.
@@ -83,6 +86,7 @@ package protocol TokenStore: Sendable {
 
 extension TokenStore {
     package func changes() -> AsyncStream<CredentialKey>? { nil }
+    package var sharedLocks: (any SharedLocks)? { nil }
     package var failure: TokenStoreError? { nil }
     package func look() async {}
     package func close() async {}

@@ -1,6 +1,7 @@
 /// The kind of a value in words, from what the decoders asked for.
 enum KeyType {
     static func text(_ node: KeyRecorder.Node) -> String {
+        for case .secrets(let maximum) in node.kinds { return "a secret, or a list of at most \(maximum)" }
         if node.kinds.contains(.secret) {
             return "a secret: {env: NAME}, {file: PATH}, {exec: [PROGRAM]}, {systemd_credential: NAME} or a text"
         }
@@ -52,6 +53,7 @@ enum KeyType {
         case .percent(let range): "a share from \(range.lowerBound)% to \(range.upperBound)%"
         case .url: "an https URL"
         case .secret: "a secret"
+        case .secrets(let maximum): "a secret, or a list of at most \(maximum)"
         case .readText: "a text"
         case .strings: "a list of texts"
         case .scalarOrStrings: "a text, or a list of texts"

@@ -94,7 +94,7 @@ struct SchemaProbe {
         for kind in node.kinds {
             switch kind {
             case .scalar, .mapping, .readText: continue
-            case .string, .secret, .scalarOrStrings: return scalar(name)
+            case .string, .secret, .secrets, .scalarOrStrings: return scalar(name)
             case .bool: return scalar("true")
             case .integer(let range), .size(let range): return scalar(String(range.lowerBound))
             case .choice(let words): return scalar(words.first ?? "")

@@ -40,6 +40,7 @@ struct SchemaWriter {
 
     private func value(_ node: KeyRecorder.Node, at path: String) -> SchemaValue {
         if let substitute = substitutes[path] { return substitute }
+        for case .secrets(let maximum) in node.kinds { return Self.secrets(upTo: maximum) }
         if node.kinds.contains(.secret) { return Self.reference("secret") }
         if node.isReadText { return Self.reference("text") }
         if let values = node.values { return names(node, values, at: path) }
@@ -74,6 +75,7 @@ struct SchemaWriter {
         switch kind {
         case .scalar, .string, .url: Self.reference("string")
         case .secret: Self.reference("secret")
+        case .secrets(let maximum): Self.secrets(upTo: maximum)
         case .readText: Self.reference("text")
         case .bool: Self.orVariable([("type", .string("boolean"))])
         case .integer(let range):
@@ -110,6 +112,14 @@ struct SchemaWriter {
     private static let strings = SchemaValue.object([("type", .string("array")), ("items", reference("string"))])
 
     static let stringOrStrings = SchemaValue.object([("anyOf", .array([reference("string"), strings]))])
+
+    private static func secrets(upTo maximum: Int) -> SchemaValue {
+        let list = SchemaValue.object([
+            ("type", .string("array")), ("items", reference("secret")), ("minItems", .number(1)),
+            ("maxItems", .number(maximum)),
+        ])
+        return .object([("anyOf", .array([reference("secret"), list]))])
+    }
 
     private static func orVariable(_ members: [(String, SchemaValue)]) -> SchemaValue {
         .object([("anyOf", .array([.object(members), reference("variable")]))])

@@ -192,7 +192,7 @@ extension ProxyServer {
         as client: String?,
         listeners: [ArrivalListener]? = nil
     ) async -> RequestJudgement? {
-        let listeners = listeners ?? bound
+        let listeners = listeners ?? bound.filter { $0.engine == nil }
         // A reload may come in between.
         for _ in 0..<3 {
             guard let shared = await workers.ask({ $0.shared }) else { return nil }

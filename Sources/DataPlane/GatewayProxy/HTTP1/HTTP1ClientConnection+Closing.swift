@@ -59,7 +59,10 @@ extension HTTP1ClientConnection {
 
     // MARK: Withdrawal, drain and stop
 
-    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) { exchange?.endIfWithdrawn(withdrawn) }
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) {
+        exchange?.endIfWithdrawn(withdrawn)
+        engineLosesWithdrawn()
+    }
 
     func drain() {
         isEnding = true

@@ -22,7 +22,9 @@ extension HTTP1ClientConnection {
             } else if !clientTakes(within: timeouts.idle) {
                 closeNow()
             }
-        case .exchange, .tunnel: exchange?.deadlinePassed()
+        case .exchange, .tunnel:
+            exchange?.deadlinePassed()
+            engineIsLate()
         // A slow client has as long for the rest of its answer as for any other part of it.
         case .finishing: if !clientTakes(within: timeouts.response) { reset() }
         case .cutting: resetWhenTaken()

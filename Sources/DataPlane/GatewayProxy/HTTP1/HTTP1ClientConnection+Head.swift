@@ -54,6 +54,7 @@ extension HTTP1ClientConnection {
 
     func authorize() {
         isFirst = false
+        if let engine = identity.engine { return answerEngine(engine) }
         if request.decoder.head.form == .authority { return connect() }
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let bytes = request.bytes

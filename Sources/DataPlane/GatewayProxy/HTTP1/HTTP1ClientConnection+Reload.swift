@@ -7,6 +7,7 @@ extension HTTP1ClientConnection {
     /// - Parameter withdrawal: What the reload takes from requests of a configuration.
     func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
         guard let exchange else {
+            if engineFollowsReload() { return }
             if phase == .head, !reader.isWithinHead { takeConfiguration() }
             return
         }

@@ -114,7 +114,7 @@ extension HTTP1ClientConnection: ClientStream {
         closeAfterWrites(lingering: sendsMore)
     }
 
-    private func becomeReady() {
+    func becomeReady() {
         phase = .head
         reader.nextRequest()
         setDeadline(timeouts.idle)
@@ -169,7 +169,7 @@ extension HTTP1ClientConnection: ClientStream {
         send(answer, closes: !keepsAlive || framing != .none || request.decoder.head.isHTTP10)
     }
 
-    private func send(_ answer: ProblemAnswer, closes: Bool) {
+    func send(_ answer: ProblemAnswer, closes: Bool) {
         let response = ProblemResponse(answer: answer, closes: closes)
         stage.append { response.write(at: shared.clock.now().wall, into: &$0) }
         flush()

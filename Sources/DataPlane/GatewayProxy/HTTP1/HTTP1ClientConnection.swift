@@ -34,7 +34,9 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     private(set) var configuration: WorkerConfiguration
-    let identity: ListenerIdentity
+    private(set) var identity: ListenerIdentity
+    /// Of a client that is asked for one. Read when the handshake is over.
+    var peerCertificate: PeerCertificate?
     /// Tells which listener accepted the connection.
     let listenerNumber: Int
     var context: ChannelHandlerContext?
@@ -51,6 +53,11 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     /// That of ``reader``.
     let request: RequestMessage
     var exchange: ExchangeDriver?
+    /// For requests of an engine.
+    var authorization: AuthorizationExchange?
+    /// Content of an engine's request that was thrown away so far; nil unless it is awaited.
+    var engineContent: Int?
+    var engineRequestIsComplete = true
     /// For routes with `connection_auth: true`.
     var privateConnection: PrivateConnection?
     /// Of the last request for a server that no route leads to, under ``configuration``.
@@ -148,6 +155,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         clock.end()
         timer.cancel()
         exchange?.clientLeft(isCut: wasCut && !isFinished)
+        authorization.take()?.cancel()
         closePrivateConnection()
         reader.dropAll()
         context.fireChannelInactive()
@@ -164,10 +172,17 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
             isOpening = false
+            identifyPeer()
             agreed(onHTTP2: negotiated == ApplicationProtocol.http2)
         }
         if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
         context.fireUserInboundEventTriggered(event)
+    }
+
+    private func identifyPeer() {
+        let now = shared.clock.now().wall
+        guard let peer = peerCertificate.take()?.identity(at: now) else { return }
+        identity = identity.identifying(peer)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -204,7 +219,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         case .finishing, .lingering, .cutting, .closed: true
         case .opening, .dialling: false
         case .tunnel: reader.isEmpty && exchange?.intake == .content
-        case .exchange: mayReadAhead || wantsInputOfExchange
+        case .exchange: mayReadAhead || wantsInputOfExchange || engineContent != nil && reader.isEmpty
         }
     }
 
@@ -235,7 +250,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         while goesOn, !reader.isEmpty {
             switch phase {
             case .head: goesOn = isWritable && readHead()
-            case .exchange: goesOn = readContent()
+            case .exchange: goesOn = engineContent == nil ? readContent() : dropEngineContent()
             case .tunnel: goesOn = readTunnel()
             case .opening, .dialling: goesOn = false
             case .finishing, .cutting, .closed: reader.dropAll()

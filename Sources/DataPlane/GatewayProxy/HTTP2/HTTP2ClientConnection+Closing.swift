@@ -9,6 +9,15 @@ extension HTTP2ClientConnection {
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) {
         for stream in Array(streams.values) { stream.exchange?.endIfWithdrawn(withdrawn) }
         flush()
+        // An answer that the engine has not taken yet may hold what was withdrawn.
+        if identity.engine != nil, writer.untakenBytes() > 0 { closeAtOnce() }
+    }
+
+    /// What the client has not taken is lost.
+    private func closeAtOnce() {
+        endStreams()
+        phase = .closed
+        writer.reset()
     }
 
     func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {

@@ -32,6 +32,7 @@ extension HTTP2ClientStream {
     }
 
     func authorize() {
+        if let engine = connection.identity.engine { return answerEngine(engine) }
         guard request.decoder.head.form != .authority else {
             return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
         }
@@ -92,7 +93,12 @@ extension HTTP2ClientStream {
         guard input.declared.take(data.readableBytes, isLast: isLast) else {
             return broke(.contentLengthMismatch, data)
         }
-        guard exchange != nil, !input.isDelivered || isWebSocket else { return drop(data.readableBytes) }
+        guard exchange != nil, !input.isDelivered || isWebSocket else {
+            let isQuestion = collect(data)
+            drop(data.readableBytes)
+            if isQuestion, isLast { ask() }
+            return
+        }
         if input.bytes.readableBytes == 0, exchange?.intake == .content {
             input.bytes = data
         } else {
@@ -111,7 +117,7 @@ extension HTTP2ClientStream {
         } catch {
             return broke(error, nil)
         }
-        if exchange != nil, !input.isDelivered { process() }
+        if exchange != nil, !input.isDelivered { process() } else { ask() }
     }
 
     /// Throws away content of a request that is over. The client may send as much again.
@@ -185,7 +191,7 @@ extension HTTP2ClientStream {
     // MARK: Reload
 
     func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
-        guard let exchange else { return }
+        guard let exchange else { return engineFollowsReload() }
         let isAdmitted = connection.configuration.worker.stillAdmits(exchange, request, on: connection.identity)
         guard exchange.followReload(withdrawal(exchange.shared), isAdmitted: isAdmitted) else { return }
         self.exchange = nil

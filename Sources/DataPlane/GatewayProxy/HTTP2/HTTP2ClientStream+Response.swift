@@ -123,7 +123,7 @@ extension HTTP2ClientStream: ClientStream {
     }
 
     /// The exchange is over, and what waits to be sent is the rest of the response.
-    private func end() {
+    func end() {
         let wasTunnel = isTunnel
         output.isComplete = true
         leaveExchange()

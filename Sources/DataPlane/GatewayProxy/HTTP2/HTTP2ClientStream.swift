@@ -9,6 +9,10 @@ final class HTTP2ClientStream: DeadlineKeeper {
     let connection: HTTP2ClientConnection
     let request: RequestMessage
     var exchange: ExchangeDriver?
+    /// For a request of an engine.
+    var authorization: AuthorizationExchange?
+    /// Content of a call of an engine, as far as it has come; nil where none is awaited.
+    var question: ByteBuffer?
     let timer: DeadlineTimer
     var watch = TransferWatch()
     var isClosed = false
@@ -108,6 +112,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         isClosed = true
         timer.cancel()
         let exchange = exchange.take()
+        authorization.take()?.cancel()
         // What the client of a tunnel sent last may not have left yet.
         let isFinished = isTunnel && !isCut && exchange?.finishTunnel(input.bytes) ?? false
         dropIncoming()
@@ -133,6 +138,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
 
     func deadlinePassed() {
         if let exchange { return exchange.deadlinePassed() }
+        if engineIsLate() { return }
         // The rest of the response waits for the client.
         let now = TransferProgress(untakenByClient: untakenBytes, untakenByUpstream: 0, responseSent: nil)
         if watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) {

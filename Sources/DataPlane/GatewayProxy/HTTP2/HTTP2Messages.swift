@@ -39,15 +39,16 @@ enum HTTP2Messages {
 
     /// - Parameters:
     ///   - head: Of a response of HTTP/1, whole and valid.
+    ///   - isSecret: No value may stay in the table of the connection.
     ///   - opensWebSocket: A 101, which HTTP/2 does not have (RFC 8441 section 5).
     /// - Returns: nil where it is too long for a frame.
-    static func response(_ head: ByteBuffer, opensWebSocket: Bool = false) -> HPACKHeaders? {
+    static func response(_ head: ByteBuffer, isSecret: Bool = false, opensWebSocket: Bool = false) -> HPACKHeaders? {
         let bytes = head.readableBytesUInt8Span
         var fields = HPACKHeaders()
         fields.reserveCapacity(16)
         let status = "HTTP/1.1 ".utf8.count
         fields.add(name: ":status", value: opensWebSocket ? "200" : bytes.string(status..<status + 3))
-        guard add(bytes, from: HTTP2Fields.start(bytes), to: &fields) else { return nil }
+        guard add(bytes, from: HTTP2Fields.start(bytes), to: &fields, isSecret: isSecret) else { return nil }
         if opensWebSocket { fields.remove(name: "sec-websocket-accept") }
         return fields
     }
@@ -62,11 +63,16 @@ enum HTTP2Messages {
     }
 
     /// - Returns: Whether all of it fits in a frame.
-    private static func add(_ bytes: borrowing Span<UInt8>, from start: Int, to fields: inout HPACKHeaders) -> Bool {
+    private static func add(
+        _ bytes: borrowing Span<UInt8>,
+        from start: Int,
+        to fields: inout HPACKHeaders,
+        isSecret: Bool = false
+    ) -> Bool {
         var size = HTTP2BlockSize()
         HTTP2Fields.read(bytes, from: start) { name, value, isUnique in
             // Its value must not stay in the table of the connection (RFC 7541 section 7.1.3).
-            let isSecret = name == "set-cookie"
+            let isSecret = isSecret || name == "set-cookie"
             fields.add(
                 name: name,
                 value: value,

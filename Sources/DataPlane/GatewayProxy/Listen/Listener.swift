@@ -41,10 +41,13 @@ final class Listener: Sendable {
         init(_ plan: ListenerPlan) throws(ListenerError) {
             self.plan = plan
             do throws(TLSFiles.Problem) {
-                clientCAs = try plan.tls?.clientCAPath.map(TLSFiles.certificates)
-                tls = try Listener.serverContext(plan.tls, clientCAs)
+                let clientCAs = try plan.tls?.clientCAPath.map(TLSFiles.certificates)
+                self.clientCAs = clientCAs
+                tls = try plan.tls.map { (tls) throws(TLSFiles.Problem) in try TLSFiles.serverContext(tls, clientCAs) }
             } catch {
-                throw ListenerError("listeners.proxy: the TLS settings cannot be used: \(error)")
+                throw ListenerError(
+                    "\(plan.engine == nil ? "listeners.proxy" : "listeners.authz"): the TLS settings cannot be used: \(error)"
+                )
             }
             number = Self.lastNumber.add(1, ordering: .relaxed).newValue
         }
@@ -194,7 +197,7 @@ final class Listener: Sendable {
         _ settings: Settings,
         _ workers: WorkerRegistry
     ) -> EventLoopFuture<Void> {
-        let identity = ListenerIdentity(settings.plan, boundPort: self.channel.localAddress?.port)
+        let identity = ArrivalListener(settings.plan, boundPort: self.channel.localAddress?.port).identity
         return channel.eventLoop.makeCompletedFuture {
             guard let configuration = workers.configuration(of: channel.eventLoop) else {
                 throw ListenerError("the connection belongs to no event loop of the gateway")
@@ -202,38 +205,19 @@ final class Listener: Sendable {
             guard !settings.plan.usesLocalAuthority else {
                 return try TLSHello.add(to: channel, configuration, identity, listenerNumber: settings.number)
             }
-            if let tls = settings.tls {
-                try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
-            }
             let handler = HTTP1ClientConnection(
                 configuration: configuration,
                 listener: identity,
                 listenerNumber: settings.number,
                 hasDirectSocket: settings.tls == nil
             )
+            if let context = settings.tls {
+                let tls = NIOSSLServerHandler(context: context)
+                handler.peerCertificate = PeerCertificate(settings.plan.tls, tls)
+                try channel.pipeline.syncOperations.addHandler(tls)
+            }
             try channel.pipeline.syncOperations.addHandler(handler)
         }
-    }
-
-    // MARK: TLS
-
-    private static func serverContext(
-        _ plan: ListenerPlan.TLS?,
-        _ clientCAs: [NIOSSLCertificate]?
-    ) throws(TLSFiles.Problem) -> NIOSSLContext? {
-        guard let plan else { return nil }
-        var configuration = TLSConfiguration.makeServerConfiguration(
-            certificateChain: try TLSFiles.certificates(plan.certificatePath).map { .certificate($0) },
-            privateKey: .privateKey(try TLSFiles.privateKey(plan.privateKey))
-        )
-        configuration.minimumTLSVersion = .tlsv12
-        configuration.shutdownTimeout = Timeouts.tlsShutdown
-        configuration.applicationProtocols = ApplicationProtocol.served
-        if let clientCAs {
-            configuration.trustRoots = .certificates(clientCAs)
-            configuration.certificateVerification = .noHostnameVerification
-        }
-        return try TLSFiles.context(configuration)
     }
 
     // MARK: Messages
@@ -242,7 +226,7 @@ final class Listener: Sendable {
         guard let error = error as? IOError else { return "cannot listen on \(address): \(error)" }
         switch error.errnoCode {
         case EADDRINUSE:
-            return "cannot listen on \(address): the port is in use. Stop the other program or change listeners.proxy."
+            return "cannot listen on \(address): the port is in use. Stop the other program or change listeners."
         case EACCES:
             return "cannot listen on \(address): permission denied. Ports below 1024 need CAP_NET_BIND_SERVICE."
         case EADDRNOTAVAIL:

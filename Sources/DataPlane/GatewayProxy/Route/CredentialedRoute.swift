@@ -29,6 +29,8 @@ final class CredentialedRoute {
     let usesPrivateConnection: Bool
     /// The gateway says where the request came from: ``CompiledRoute/forwarded``.
     let addsForwarded: Bool
+    /// What engines are handed, for those that have asked.
+    var engineAnswers: [EngineAnswer] = []
     /// The audit log knows that this generation is used here.
     var isUseNoted = false
     let query: InjectedQuery?

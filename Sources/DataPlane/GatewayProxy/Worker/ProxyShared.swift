@@ -8,6 +8,8 @@ final class ProxyShared: Sendable {
     let routes: [CompiledRoute]
     let authorizer: RequestAuthorizer
     let links: LinkTable
+    /// By name.
+    let engines: [String: AskingEngine]
     /// Of clients with limits, by name.
     private let usages: [String: ClientUsage]
     /// Clients are told apart.
@@ -69,10 +71,17 @@ final class ProxyShared: Sendable {
             },
             access: configuration.access,
             connect: configuration.connect,
+            uses: state.tokenUses,
+            jwts: state.jwts,
             viaName: viaName,
             sha256: configuration.sha256
         )
         links = LinkTable(served.map(\.plan), table: authorizer.table)
+        engines = Dictionary(
+            configuration.engines.enumerated().map {
+                ($1.name, AskingEngine(number: $0, $1, authenticate: configuration.authenticate))
+            }
+        ) { first, _ in first }
         usages = state.usages(of: configuration.access.clients)
         hasClients = !configuration.access.clients.isEmpty
         self.configuration = configuration
@@ -119,7 +128,7 @@ final class ProxyShared: Sendable {
             from: (routes.map(\.identity), configuration.access.clients),
             to: (new.routes.map(\.identity), new.configuration.access.clients),
             under: new.configuration.access,
-            digest: { $0.digest(configuration.sha256) }
+            proofs: { $0.proofs(configuration.sha256) }
         )
     }
 
@@ -145,7 +154,7 @@ final class ProxyShared: Sendable {
         return answer.with(named)
     }
 
-    private func answer(
+    func answer(
         _ problem: GatewayProblem,
         to subject: ProblemSubject,
         in form: ProblemAnswer.Form

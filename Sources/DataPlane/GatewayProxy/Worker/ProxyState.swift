@@ -11,10 +11,14 @@ final class ProxyState: Sendable {
     let viaName: String
     /// Tells the request ids of this run from those of another.
     let run: UInt32
+    let tokenUses: ClientTokenUses?
+    let jwts: ClientJWTParts?
     /// nil where no listener intercepts.
     let interception: InterceptionTLS?
     /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
     private let usages = Mutex<[String: ClientUsage]>([:])
+    /// Of engines, by name.
+    private let renewals = Mutex<[String: EngineRenewalBudget]>([:])
     /// Of request heads that are not whole yet.
     let headMemory: HeadMemory
     let memoryTrim = MemoryTrim()
@@ -28,10 +32,14 @@ final class ProxyState: Sendable {
         logger: Logger,
         limits: Limits,
         workers: Int,
+        tokenUses: ClientTokenUses? = nil,
+        jwts: ClientJWTParts? = nil,
         authority: (any LeafAuthority)? = nil
     ) {
         interception = authority.map { InterceptionTLS(authority: $0, clock: clock) }
         headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
+        self.tokenUses = tokenUses
+        self.jwts = jwts
         self.clock = clock
         self.observer = observer
         self.logger = logger
@@ -50,6 +58,18 @@ final class ProxyState: Sendable {
             }
             usages = current
             return current
+        }
+    }
+
+    /// Whether an engine may have this generation of this credential renewed.
+    func spendRenewal(
+        of engine: String,
+        _ credential: String,
+        generation: Int,
+        at now: MonotonicTime
+    ) -> EngineRenewalBudget.Answer {
+        renewals.withLock {
+            $0[engine, default: EngineRenewalBudget()].spend(credential, generation: generation, at: now)
         }
     }
 

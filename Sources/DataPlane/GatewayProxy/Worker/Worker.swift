@@ -20,6 +20,7 @@ final class Worker {
     var tunnels: [ObjectIdentifier: BlindTunnel] = [:]
     /// Connections whose host is not known yet.
     var hellos: [ObjectIdentifier: TLSHello] = [:]
+    private var date = (second: Int64.min, line: [UInt8]())
     private var endingTunnels: [ObjectIdentifier: EndingTunnel] = [:]
 
     init(number: Int, loop: any EventLoop, shared: ProxyShared) {
@@ -68,6 +69,13 @@ final class Worker {
         case .admitted(let admitted):
             return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client)
         }
+    }
+
+    /// `Date` with its CRLF, made once a second.
+    func dateLine(at time: UnixTime) -> [UInt8] {
+        let second = time.milliseconds / 1000
+        if date.second != second { date = (second, Array("Date: \(time.httpDate)\r\n".utf8)) }
+        return date.line
     }
 
     // MARK: Tunnels whose client has left

@@ -49,6 +49,8 @@ package struct PlanChange: Hashable, Sendable, Codable {
             items(old, "listeners.proxy", \.listeners),
             items(new, "listeners.proxy", \.listeners)
         )
+        compare("listeners.authz.", engines(old), engines(new))
+        compare("listeners.admin.users.", users(old), users(new))
         compare("access.clients.", clients(old), clients(new))
         compare("credentials.", items(old, "credentials", \.credentials), items(new, "credentials", \.credentials))
         compare("routes.", items(old, "routes", \.routes), items(new, "routes", \.routes))
@@ -105,6 +107,19 @@ package struct PlanChange: Hashable, Sendable, Codable {
             items += values.sorted { $0.key < $1.key }.map { item("\(section).\($0.key)", $0.value) }
         }
         return items
+    }
+
+    private static func engines(_ digest: PlanDigest) -> [Item] {
+        (digest.summary.authz ?? []).map {
+            Item(name: $0.engine, facts: $0.facts, mark: digest.marks["listeners.authz.\($0.engine)"])
+        }
+    }
+
+    private static func users(_ digest: PlanDigest) -> [Item] {
+        (digest.summary.adminUsers ?? [:]).sorted { $0.key < $1.key }.map { name, role in
+            let facts = [PlanSummary.Fact(key: "role", value: role)]
+            return Item(name: name, facts: facts, mark: digest.marks["listeners.admin.users.\(name)"])
+        }
     }
 
     private static func clients(_ digest: PlanDigest) -> [Item] {

@@ -5,7 +5,12 @@ extension PlanSummary {
         proxyStatus = plan.sendsProxyStatus
         requestIdHeader = plan.requestIDHeader ?? "off"
         listeners = plan.listeners.map(Listener.init)
-        admin = Listener(plan.admin.address).text + (plan.admin.requiresToken ? ", require_token" : "")
+        authz = plan.authz.isEmpty ? nil : plan.authz.compactMap(Engine.init)
+        admin =
+            Listener(plan.admin.address).text + (plan.admin.tls == nil ? "" : ", tls")
+            + (plan.admin.requiresToken ? ", require_token" : "")
+        let users = plan.admin.users.map { ($0.proofs.name, $0.role.rawValue) }
+        adminUsers = users.isEmpty ? nil : Dictionary(users) { first, _ in first }
         clients = plan.access.clients.map(\.name)
         clientLimits = plan.access.clients.filter { !$0.limits.isEmpty }.map {
             ClientLimits(name: $0.name, concurrent: $0.limits.concurrent, perSecond: $0.limits.perSecond)
@@ -32,13 +37,14 @@ extension PlanSummary {
         limits = Self.limits(plan.limits)
         telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
         ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
+        let byCredential = Dictionary(grouping: plan.routes, by: \.credential)
         credentials = plan.credentials.enumerated().map { index, credential in
-            Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
+            Credential(credential, in: plan, routes: byCredential[index]?.map(\.name) ?? [])
         }
         let shared = SharedUpstream.all(of: plan.routes)
         routes = plan.routes.enumerated().map { index, route in
             var shown = Route(route, credential: route.credential.map { plan.credentials[$0].name })
-            shown.absoluteForm = shared[route.upstreamPlace]?.finds(index) ?? false
+            shown.absoluteForm = shared[route.upstreamPlace]?.finds(index, route) ?? false
             return shown
         }
     }
@@ -119,6 +125,19 @@ extension PlanSummary.Listener {
     }
 }
 
+extension PlanSummary.Engine {
+    /// nil for a listener that clients send requests to.
+    init?(_ plan: ListenerPlan) {
+        guard let engine = plan.engine else { return nil }
+        self.engine = engine.name
+        contract = engine.contract.rawValue
+        listener = PlanSummary.Listener(plan)
+        certificates = engine.certificates.isEmpty ? nil : engine.certificates.map(\.description)
+        pathPrefix = engine.pathPrefix.isEmpty ? nil : engine.pathPrefix
+        cache = engine.cache.map { ConfigUnits.text($0) }
+    }
+}
+
 extension PlanSummary.Credential {
     init(_ plan: CredentialPlan, in whole: Plan, routes: [String]) {
         parent = plan.parent.map { whole.credentials[$0].name }
@@ -172,6 +191,7 @@ extension PlanSummary.Route {
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
+        authz = plan.authz.isEmpty ? nil : plan.authz
         allowOrigins = plan.allowedOrigins
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
         `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue

@@ -9,7 +9,11 @@ extension PlanSummary {
         page.heading("listeners")
         page.indented { page in
             for listener in listeners { page.line("proxy", listener.text) }
+            for engine in authz ?? [] { page.line("authz", engine.text) }
             page.line("admin", admin)
+            for (name, role) in (adminUsers ?? [:]).sorted(by: { $0.key < $1.key }) {
+                page.line("admin.users.\(name)", role)
+            }
         }
         page.heading("access")
         page.indented { page in
@@ -79,6 +83,18 @@ extension PlanSummary.Listener: PlanSummaryItem {
     }
 }
 
+extension PlanSummary.Engine: PlanSummaryItem {
+    var name: String { engine }
+    var facts: [PlanSummary.Fact] { [PlanSummary.Fact(key: "", value: text)] }
+
+    var text: String {
+        "\(listener.text), engine \(engine), contract \(contract)"
+            + (certificates.map { ", certificates \(PlanSummary.list($0))" } ?? "")
+            + (pathPrefix.map { ", path_prefix \($0)" } ?? "")
+            + (cache.map { ", cache \($0)" } ?? "")
+    }
+}
+
 extension PlanSummary.Connect {
     fileprivate var text: String {
         let servers = allow.isEmpty ? "every public server" : PlanSummary.list(allow)
@@ -141,6 +157,7 @@ extension PlanSummary.Route: PlanSummaryItem {
         }
         add("tls.pin", pins.map(PlanSummary.list))
         add("clients", clients.map(PlanSummary.list))
+        add("authz", authz.map(PlanSummary.list))
         add("allow_origins", allowOrigins.map(PlanSummary.list))
         return facts
     }

@@ -17,6 +17,19 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var connect: Connect?
     }
 
+    /// Another proxy that is handed credentials.
+    package struct Engine: Hashable, Sendable, Codable {
+        package var engine: String
+        package var contract: String
+        package var listener: Listener
+        /// nil where none is asked for.
+        package var certificates: [String]?
+        /// nil where the path begins at once.
+        package var pathPrefix: String?
+        /// nil where no answer is kept.
+        package var cache: String?
+    }
+
     package struct Connect: Hashable, Sendable, Codable {
         package var unrouted: String
         package var allow: [String]
@@ -89,6 +102,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var connectionAuth: Bool
         package var allow: [Allow]?
         package var clients: [String]?
+        /// nil for a route that hands its credential to no engine.
+        package var authz: [String]?
         package var allowOrigins: [String]?
         package var pins: [String]?
         /// nil for HTTP/1.1.
@@ -101,7 +116,11 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package var proxyStatus: Bool
     package var requestIdHeader: String
     package var listeners: [Listener]
+    /// nil where no other proxy asks.
+    package var authz: [Engine]?
     package var admin: String
+    /// The role of each user, by name; nil where there are none.
+    package var adminUsers: [String: String]?
     package var clients: [String]
     package var clientLimits: [ClientLimits]
     package var requireClient: String

@@ -1,0 +1,114 @@
+/// What Envoy asks by gRPC: `CheckRequest` of `envoy.service.auth.v3` (api/envoy/service/auth/v3).
+///
+///     CheckRequest.attributes (1) > AttributeContext.request (4) > Request.http (2) > HttpRequest
+///
+/// Of `HttpRequest` these count: method (2), headers (3), path (4), host (5), scheme (6) and header_map (13).
+extension OriginalRequest {
+    /// Takes the request of which this message tells. Keeps its memory for the next one.
+    ///
+    /// - Parameter range: Of the message within the bytes.
+    package mutating func read(check bytes: borrowing Span<UInt8>, _ range: Range<Int>) throws(Fault) {
+        begin()
+        do throws(CheckFault) {
+            let context = try Self.only(1, of: range, bytes, "attributes")
+            let request = try Self.only(4, of: context, bytes, "attributes.request")
+            try write(try Self.only(2, of: request, bytes, "attributes.request.http"), bytes)
+        } catch {
+            throw error.fault
+        }
+        end()
+    }
+
+    /// The message is not one, or has a fault of the contract.
+    private enum CheckFault: Error {
+        case encoding
+        case contract(Fault)
+
+        var fault: Fault {
+            switch self {
+            case .encoding: .malformed("the CheckRequest")
+            case .contract(let fault): fault
+            }
+        }
+    }
+
+    private mutating func write(_ http: Range<Int>, _ bytes: borrowing Span<UInt8>) throws(CheckFault) {
+        let method = try Self.only(2, of: http, bytes, "method")
+        let path = try Self.only(4, of: http, bytes, "path")
+        let host = try Self.only(5, of: http, bytes, "host")
+        let scheme = try Self.optional(6, of: http, bytes, "scheme")
+        do throws(Fault) {
+            try takeScheme(scheme, bytes, named: "scheme")
+            try writeLine(method, path, host, bytes, named: ("method", "path", "host"))
+        } catch {
+            throw .contract(error)
+        }
+        var reader = ProtobufReader(http)
+        while let field = try Self.next(&reader, bytes) {
+            switch (field.number, field.value) {
+            // An entry of a map, and the list of HeaderMap: each with a name (1) and a value (2), or raw bytes (3).
+            case (3, .bytes(let entry)): try add(entry, bytes)
+            case (13, .bytes(let list)):
+                var entries = ProtobufReader(list)
+                while let entry = try Self.next(&entries, bytes) {
+                    if case (1, .bytes(let range)) = (entry.number, entry.value) { try add(range, bytes) }
+                }
+            default: break
+            }
+        }
+    }
+
+    private mutating func add(_ entry: Range<Int>, _ bytes: borrowing Span<UInt8>) throws(CheckFault) {
+        let name = try Self.only(1, of: entry, bytes, "headers")
+        let text = try Self.optional(2, of: entry, bytes, "headers")
+        let raw = try Self.optional(3, of: entry, bytes, "headers")
+        let value = text.flatMap { $0.isEmpty ? nil : $0 } ?? raw ?? name.upperBound..<name.upperBound
+        // What the pseudo-fields say stands in fields of the message.
+        guard bytes[name.lowerBound] != 0x3A else { return }
+        guard addField(name, value, bytes) else { throw .contract(.malformed("headers")) }
+    }
+
+    // MARK: Messages
+
+    private static func next(
+        _ reader: inout ProtobufReader,
+        _ bytes: borrowing Span<UInt8>
+    ) throws(CheckFault) -> ProtobufReader.Field? {
+        do throws(ProtobufReader.Malformed) {
+            return try reader.next(in: bytes)
+        } catch {
+            throw .encoding
+        }
+    }
+
+    /// The field of this number, which must be there once and not be empty.
+    private static func only(
+        _ number: Int,
+        of message: Range<Int>,
+        _ bytes: borrowing Span<UInt8>,
+        _ name: String
+    ) throws(CheckFault) -> Range<Int> {
+        guard let value = try optional(number, of: message, bytes, name), !value.isEmpty else {
+            throw .contract(.missing(name))
+        }
+        return value
+    }
+
+    private static func optional(
+        _ number: Int,
+        of message: Range<Int>,
+        _ bytes: borrowing Span<UInt8>,
+        _ name: String
+    ) throws(CheckFault) -> Range<Int>? {
+        var found: Range<Int>?
+        var reader = ProtobufReader(message)
+        while let field = try next(&reader, bytes) {
+            guard field.number == number else { continue }
+            guard case .bytes(let range) = field.value else { throw .encoding }
+            // Readers may disagree about which one counts.
+            guard found == nil else { throw .contract(.duplicate(name)) }
+            found = range
+        }
+        return found
+    }
+}

@@ -1,0 +1,239 @@
+/// Which request an engine asks about, written as a head of HTTP/1.1.
+///
+/// ``RequestHeadDecoder`` reads that head. So a request that it refuses is refused here too, and the authorizer judges it by the rules of
+/// any other request.
+package struct OriginalRequest: Sendable {
+    /// Why the engine's request does not say which request it asks about.
+    package enum Fault: Error, Hashable, Sendable {
+        case missing(String)
+        case duplicate(String)
+        case malformed(String)
+
+        package var problem: GatewayProblem {
+            switch self {
+            case .missing(let field):
+                GatewayProblem(.requestRefused, "The engine did not send \(field), which its contract asks for.")
+            case .duplicate(let field):
+                GatewayProblem(.requestRefused, "The engine sent \(field) more than once.")
+            case .malformed(let field):
+                GatewayProblem(.requestRefused, "The engine sent a value of \(field) that is not valid.")
+            }
+        }
+    }
+
+    /// The whole head, with the empty line that ends it.
+    package private(set) var bytes: [UInt8] = []
+    /// How the client reached the engine. nil where the contract does not say so.
+    package private(set) var scheme: Origin.Scheme?
+    /// The name of the route that the engine has chosen (``EnginePlan/routeField``); empty where it does not say so.
+    package private(set) var route: [UInt8] = []
+    private let contract: EnginePlan.Contract
+    private let fields: ContractFields
+    private let pathPrefix: [UInt8]
+    private static let routeField = ContractFields.Field(name: EnginePlan.routeField, lowercased: "x-gw-route")
+
+    package init(_ plan: EnginePlan) {
+        contract = plan.contract
+        fields = ContractFields(plan.contract)
+        pathPrefix = Array(plan.pathPrefix.utf8)
+        bytes.reserveCapacity(1024)
+    }
+
+    /// Takes the request of which this engine's request tells. Keeps its memory for the next one.
+    package mutating func read(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
+        begin()
+        if let chosen = try optional(Self.routeField, head, source) {
+            for index in chosen { route.append(source[index]) }
+        }
+        if case .envoy = contract {
+            try writeOwn(head, source)
+        } else {
+            try writeNamed(head, source)
+        }
+        for index in head.section.fields.indices {
+            let field = head.section.fields[index]
+            guard !isOfEngine(field, source) else { continue }
+            append(source, field.line)
+        }
+        end()
+    }
+
+    mutating func begin() {
+        bytes.removeAll(keepingCapacity: true)
+        scheme = nil
+        route.removeAll(keepingCapacity: true)
+    }
+
+    mutating func end() { append("\r\n") }
+
+    /// The engine's own request line and `Host`.
+    private mutating func writeOwn(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
+        guard head.form == .origin || head.form == .asterisk else { throw .malformed("the request target") }
+        var path = head.path
+        if !pathPrefix.isEmpty {
+            let rest = path.lowerBound + pathPrefix.count
+            guard rest < path.upperBound, source.array(path.lowerBound..<rest) == pathPrefix, source[rest] == 0x2F
+            else {
+                throw .malformed("the request target (path_prefix)")
+            }
+            path = rest..<path.upperBound
+        }
+        append(source, head.method)
+        append(" ")
+        append(source, path.lowerBound..<head.query.upperBound)
+        append(" HTTP/1.1\r\nHost: ")
+        append(source, head.host)
+        append("\r\n")
+    }
+
+    /// What the fields of the contract name.
+    private mutating func writeNamed(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
+        let method = try value(of: fields.method, head, source)
+        let target = try value(of: fields.target, head, source)
+        let host = try value(of: fields.host, head, source)
+        try takeScheme(try optional(fields.scheme, head, source), source, named: fields.scheme.name)
+        try writeLine(method, target, host, source, named: (fields.method.name, fields.target.name, fields.host.name))
+    }
+
+    /// - Parameter names: For a fault.
+    mutating func writeLine(
+        _ method: Range<Int>,
+        _ target: Range<Int>,
+        _ host: Range<Int>,
+        _ source: borrowing Span<UInt8>,
+        named names: (method: String, target: String, host: String)
+    ) throws(Fault) {
+        // A space would end the method or the target, a control byte the line.
+        for index in method where !source[index].isTokenByte { throw .malformed(names.method) }
+        guard source[target.lowerBound] == 0x2F || target.count == 1 && source[target.lowerBound] == 0x2A else {
+            throw .malformed(names.target)
+        }
+        for index in target where source[index] <= 0x20 { throw .malformed(names.target) }
+        for index in host where source[index] <= 0x20 { throw .malformed(names.host) }
+        append(source, method)
+        append(" ")
+        append(source, target)
+        append(" HTTP/1.1\r\nHost: ")
+        append(source, host)
+        append("\r\n")
+    }
+
+    /// - Parameters:
+    ///   - value: nil or empty where it is not said.
+    ///   - name: For a fault.
+    mutating func takeScheme(
+        _ value: Range<Int>?,
+        _ source: borrowing Span<UInt8>,
+        named name: String
+    ) throws(Fault) {
+        guard let value, !value.isEmpty else { return }
+        // A WebSocket has a scheme of its own, which Traefik sends.
+        if source.equalsLowercased(value, "https") || source.equalsLowercased(value, "wss") {
+            scheme = .https
+        } else if source.equalsLowercased(value, "http") || source.equalsLowercased(value, "ws") {
+            scheme = .http
+        } else {
+            throw .malformed(name)
+        }
+    }
+
+    private func value(
+        of field: ContractFields.Field,
+        _ head: borrowing RequestHead,
+        _ source: borrowing Span<UInt8>
+    ) throws(Fault) -> Range<Int> {
+        guard let value = try optional(field, head, source), !value.isEmpty else { throw .missing(field.name) }
+        return value
+    }
+
+    private func optional(
+        _ field: ContractFields.Field,
+        _ head: borrowing RequestHead,
+        _ source: borrowing Span<UInt8>
+    ) throws(Fault) -> Range<Int>? {
+        var found: Range<Int>?
+        for index in head.section.fields.indices {
+            let line = head.section.fields[index]
+            guard source.equalsLowercased(line.name, field.lowercased) else { continue }
+            guard found == nil else { throw .duplicate(field.name) }
+            found = line.value
+        }
+        return found
+    }
+
+    // MARK: Fields
+
+    /// Whether the field belongs to the engine's own request, and not to the one that it asks about.
+    private func isOfEngine(_ field: HeadField, _ source: borrowing Span<UInt8>) -> Bool {
+        isOfEngine(field.kind, field.name, source)
+    }
+
+    private func isOfEngine(_ kind: FieldKind, _ name: Range<Int>, _ source: borrowing Span<UInt8>) -> Bool {
+        switch kind {
+        case .host, .connection, .contentLength, .transferEncoding, .expect, .upgrade, .te, .keepAlive,
+            .proxyConnection, .http2Settings:
+            return true
+        case .other, .forwarded:
+            if name.count > 5, source.equalsLowercased(name.prefix(5), "x-gw-") { return true }
+            if case .envoy = contract { return false }
+            return fields.names(source, name)
+        default: return false
+        }
+    }
+
+    /// Adds a field that stands in no head.
+    ///
+    /// - Returns: Whether it can be one.
+    mutating func addField(_ name: Range<Int>, _ value: Range<Int>, _ source: borrowing Span<UInt8>) -> Bool {
+        for index in name where !source[index].isTokenByte { return false }
+        for index in value where source[index] < 0x20 && source[index] != 0x09 || source[index] == 0x7F { return false }
+        guard !isOfEngine(FieldKind.classify(source, name), name, source) else { return true }
+        append(source, name)
+        append(": ")
+        append(source, value)
+        append("\r\n")
+        return true
+    }
+
+    private mutating func append(_ source: borrowing Span<UInt8>, _ range: Range<Int>) {
+        unsafe source.extracting(range).withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
+    }
+
+    private mutating func append(_ text: StaticString) {
+        text.withUTF8Buffer { unsafe bytes.append(contentsOf: $0) }
+    }
+}
+
+/// The fields in which an engine names the request that it asks about.
+struct ContractFields: Sendable {
+    struct Field: Sendable {
+        let name: String
+        let lowercased: StaticString
+    }
+
+    let method: Field
+    let target: Field
+    let host: Field
+    let scheme: Field
+
+    init(_ contract: EnginePlan.Contract) {
+        switch contract {
+        // Without fields of its own: those of the others are nothing to it.
+        case .nginx, .envoy:
+            method = Field(name: "X-Original-Method", lowercased: "x-original-method")
+            target = Field(name: "X-Original-URI", lowercased: "x-original-uri")
+            host = Field(name: "X-Original-Host", lowercased: "x-original-host")
+            scheme = Field(name: "X-Original-Proto", lowercased: "x-original-proto")
+        case .forwardAuth:
+            method = Field(name: "X-Forwarded-Method", lowercased: "x-forwarded-method")
+            target = Field(name: "X-Forwarded-Uri", lowercased: "x-forwarded-uri")
+            host = Field(name: "X-Forwarded-Host", lowercased: "x-forwarded-host")
+            scheme = Field(name: "X-Forwarded-Proto", lowercased: "x-forwarded-proto")
+        }
+    }
+
+    func names(_ bytes: borrowing Span<UInt8>, _ name: Range<Int>) -> Bool {
+        bytes.equalsLowercased(name, method.lowercased) || bytes.equalsLowercased(name, target.lowercased)
+            || bytes.equalsLowercased(name, host.lowercased) || bytes.equalsLowercased(name, scheme.lowercased)
+    }
+}

@@ -1,0 +1,151 @@
+/// What a proxy needs so that it asks the gateway which fields its requests need: the input of the text for each proxy.
+package struct EngineExport: Sendable {
+    /// Where the proxy asks.
+    enum Gateway: Hashable, Sendable {
+        case tcp(host: String, port: Int)
+        case unix(path: String)
+    }
+
+    let proxy: ExportedProxy
+    let engine: EnginePlan
+    let gateway: Gateway
+    /// Where clients reach the proxy.
+    let listen: (host: String, port: Int)
+    let hosts: [ExportedHost]
+    /// Each once, in the order of the configuration.
+    let routes: [ExportedRoute]
+    let limits: Limits
+
+    /// Where the proxy finds the engine's token, which no configuration holds.
+    static let tokenVariable = "AUTHGATEWAY_ENGINE_TOKEN"
+
+    var sendsToken: Bool { !engine.tokens.isEmpty }
+    /// How long an answer of the gateway may take: it waits for a token itself.
+    var askTimeout: Int { ExportSyntax.seconds(limits.credentialTimeout) + 2 }
+    var connectTimeout: Int { ExportSyntax.seconds(limits.connectTimeout) }
+    var responseTimeout: Int { ExportSyntax.seconds(limits.responseTimeout) }
+
+    /// - Parameters:
+    ///   - names: Of the routes; empty takes those that have opted in.
+    ///   - engine: The engine's name; nil where one listener of ``Plan/authz`` fits.
+    ///   - listen: Where clients shall reach the proxy, as `host:port`.
+    package init(
+        _ plan: Plan,
+        for proxy: ExportedProxy,
+        routes names: [String],
+        engine name: String?,
+        listen: String
+    ) throws(ExportProblem) {
+        let (engine, listener) = try Self.engine(of: plan, named: name, for: proxy)
+        self.proxy = proxy
+        self.engine = engine
+        gateway = try Self.gateway(listener, engine)
+        self.listen = try Self.address(listen)
+        limits = plan.limits
+        let chosen = try Self.choose(names, of: plan, for: engine)
+        var pairs: [(plan: RoutePlan, route: ExportedRoute)] = []
+        for (index, route) in chosen.enumerated() {
+            pairs.append((route, try ExportedRoute(route, number: index + 1, of: plan)))
+        }
+        routes = pairs.map(\.route)
+        hosts = ExportedHost.all(pairs, of: plan)
+    }
+
+    /// The whole configuration.
+    package func text() throws(ExportProblem) -> String {
+        switch proxy {
+        case .envoy: try EnvoyExport(self).text()
+        case .nginx: try NginxExport(self).text()
+        case .traefik: try TraefikExport(self).text()
+        case .caddy: try CaddyExport(self).text()
+        case .haproxy: try HAProxyExport(self).text()
+        }
+    }
+
+    // MARK: Choices
+
+    private static func engine(of plan: Plan, named name: String?, for proxy: ExportedProxy)
+        throws(ExportProblem) -> (EnginePlan, ListenerPlan)
+    {
+        let all = plan.authz.compactMap { listener in listener.engine.map { ($0, listener) } }
+        let contract = proxy.contract.rawValue
+        guard let name else {
+            let fitting = all.filter { $0.0.contract == proxy.contract }
+            if fitting.count == 1, let only = fitting.first { return only }
+            if fitting.isEmpty {
+                throw ExportProblem(
+                    "listeners.authz",
+                    "\(proxy.title) needs a listener with `contract: \(contract)`, and there is none; add one."
+                )
+            }
+            let names = fitting.map(\.0.name).joined(separator: ", ")
+            throw ExportProblem(
+                "listeners.authz",
+                "several engines have `contract: \(contract)`: \(names). Choose one with --engine."
+            )
+        }
+        guard let found = all.first(where: { $0.0.name == name }) else {
+            let hint = Suggestion.hint(for: name, in: all.map(\.0.name))
+            throw ExportProblem("listeners.authz", "no engine is named \(name.singleLine(limit: 64))\(hint).")
+        }
+        guard found.0.contract == proxy.contract else {
+            throw ExportProblem(
+                "listeners.authz",
+                "the engine \(name) has `contract: \(found.0.contract.rawValue)`; \(proxy.title) needs `\(contract)`."
+            )
+        }
+        return found
+    }
+
+    private static func gateway(_ listener: ListenerPlan, _ engine: EnginePlan) throws(ExportProblem) -> Gateway {
+        guard listener.tls == nil else {
+            throw ExportProblem(
+                "listeners.authz.tls",
+                "the listener of \(engine.name) speaks TLS, which is not exported. Run a gateway beside the proxy,"
+                    + " with a listener on 127.0.0.1 or a unix socket."
+            )
+        }
+        switch listener.address {
+        case .unix(let path, _): return .unix(path: path)
+        case .tcp(let host, let port):
+            guard port != 0 else {
+                throw ExportProblem("listeners.authz.address", "the port 0 is any free port; name a port.")
+            }
+            return .tcp(host: host, port: port)
+        }
+    }
+
+    private static func address(_ text: String) throws(ExportProblem) -> (host: String, port: Int) {
+        guard text.last(where: { $0 == ":" || $0 == "]" }) == ":", let origin = Origin(scheme: .http, authority: text)
+        else {
+            throw ExportProblem("--listen", "expected an address and a port, for example 127.0.0.1:8000.")
+        }
+        return (origin.host, origin.port)
+    }
+
+    private static func choose(_ names: [String], of plan: Plan, for engine: EnginePlan) throws(ExportProblem)
+        -> [RoutePlan]
+    {
+        let open = plan.routes.filter { $0.authz.contains(engine.name) }
+        guard !names.isEmpty else {
+            guard !open.isEmpty else {
+                throw ExportProblem(
+                    "routes",
+                    "no route hands its credential to \(engine.name); add `authz: [\(engine.name)]` to a route."
+                )
+            }
+            return open
+        }
+        for name in names where !open.contains(where: { $0.name == name }) {
+            guard plan.routes.contains(where: { $0.name == name }) else {
+                let hint = Suggestion.hint(for: name, in: plan.routes.map(\.name))
+                throw ExportProblem("routes", "no route is named \(name.singleLine(limit: 64))\(hint).")
+            }
+            throw ExportProblem(
+                "routes.\(name).authz",
+                "does not name the engine \(engine.name); add `authz: [\(engine.name)]` to the route."
+            )
+        }
+        return open.filter { names.contains($0.name) }
+    }
+}

@@ -1,0 +1,134 @@
+/// What another proxy has to know of a route.
+struct ExportedRoute: Hashable, Sendable {
+    let name: String
+    let upstream: Origin
+    /// Stands before the path of each request; empty, or without a slash at its end.
+    let upstreamPath: String
+    /// Sent as SNI and verified.
+    let serverName: String
+    /// PEM of the authorities that the upstream's certificate must come from; nil trusts the system's.
+    let caPath: String?
+    /// The fields that the gateway's answer brings, as they are written.
+    let fields: [String]
+    /// Fields in which a request names its subject to the gateway.
+    let subjects: [String]
+    /// What the client sends under these names goes no further; none of ``fields``.
+    let removed: [String]
+    /// Statuses after which the gateway is asked once more; empty where its credential has no generations.
+    let replayed: [Int]
+    let dropsCookies: Bool
+
+    /// `api.example.com`, or with a port that is not the scheme's own.
+    var authority: String {
+        let host = upstream.host.contains(":") ? "[\(upstream.host)]" : upstream.host
+        return upstream.port == upstream.scheme.defaultPort ? host : "\(host):\(upstream.port)"
+    }
+
+    /// With the port.
+    var address: String {
+        let host = upstream.host.contains(":") ? "[\(upstream.host)]" : upstream.host
+        return "\(host):\(upstream.port)"
+    }
+
+    /// What is asked of the upstream where the client names the route's own path alone.
+    var rootPath: String { upstreamPath.isEmpty ? "/" : upstreamPath }
+
+    /// A word for names in the proxy's configuration. No other route has it, also where case does not count.
+    let identifier: String
+
+    var isTLS: Bool { upstream.scheme == .https }
+}
+
+extension ExportedRoute {
+    /// - Throws: Where the route does more than a proxy with the gateway's fields can do.
+    init(_ plan: RoutePlan, number: Int, of whole: Plan) throws(ExportProblem) {
+        let place = "routes.\(plan.name)"
+        try Self.refuseWhatIsNotExported(plan, place)
+        guard let index = plan.credential else {
+            throw ExportProblem("\(place).auth", "there is no credential to hand out; add one, or leave the route out.")
+        }
+        let credential = whole.credentials[index]
+        let injection = try CredentialFields(of: credential, at: "\(place).auth")
+        for name in injection.names + plan.headers.set.map(\.name) + plan.headers.remove where !Self.isPlain(name) {
+            throw ExportProblem(
+                place,
+                "the field name \(name) cannot be exported; use letters, digits, \"-\" and \"_\"."
+            )
+        }
+        if let path = plan.tls.caPath, !FieldSyntax.isValue(path) || path.contains(where: { "${`".contains($0) }) {
+            throw ExportProblem(
+                "\(place).tls.ca",
+                "the path \(JSONString.quoted(path)) cannot be exported; use another one."
+            )
+        }
+        name = plan.name
+        identifier =
+            "\(number)_" + plan.name.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? String($0) : "_" }.joined()
+        upstream = plan.upstream
+        upstreamPath = plan.upstreamPath
+        serverName = plan.tls.serverName ?? plan.upstream.host
+        caPath = plan.tls.caPath
+        let set = plan.headers.set.map(\.name).filter { name in
+            !injection.names.contains { $0.lowercased() == name.lowercased() }
+        }
+        fields = injection.names + (plan.asUser == nil ? [] : ["As-User"]) + set
+        subjects = injection.alsoRemoved
+        replayed = injection.hasGenerations ? credential.policy.retryOn.sorted() : []
+        dropsCookies = plan.cookies == .drop
+        let taken = Set(fields.map { $0.lowercased() })
+        // Some servers read `X_Api_Key` as `X-Api-Key`.
+        let twins = fields.map { $0.replacing("-", with: "_") }
+        let all =
+            RemovedFields.always + injection.alsoRemoved + plan.headers.remove + (dropsCookies ? ["Cookie"] : [])
+            + twins
+        var seen = taken
+        removed = all.filter { seen.insert($0.lowercased()).inserted }
+    }
+
+    /// Other characters mean something to one proxy or another.
+    private static func isPlain(_ name: String) -> Bool {
+        name.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: true
+            default: false
+            }
+        }
+    }
+
+    private static func refuseWhatIsNotExported(_ plan: RoutePlan, _ place: String) throws(ExportProblem) {
+        if !plan.tls.pins.isEmpty {
+            throw ExportProblem("\(place).tls.pins", "cannot be exported; leave the route out of the export.")
+        }
+        if plan.tls.certificatePath != nil {
+            throw ExportProblem(
+                "\(place).tls.certificate",
+                "the gateway's own certificate is not exported; leave the route out of the export."
+            )
+        }
+        if plan.upstreamProtocol == .http2 {
+            throw ExportProblem("\(place).protocol", "http2 cannot be exported; use auto or http1.")
+        }
+        if plan.allowsConnectionAuth {
+            throw ExportProblem(
+                "\(place).connection_auth",
+                "a proxy shares upstream connections among clients; leave the route out of the export."
+            )
+        }
+    }
+}
+
+/// What clients may not say to an upstream, whatever the route.
+enum RemovedFields {
+    /// The gateway's own fields, of its contracts with engines.
+    static let own = ["X-Gw-Engine-Token", "X-Gw-Generation", "X-Gw-Rejected-Generation", "X-Gw-Route"]
+    static let original = ["X-Original-Method", "X-Original-URI", "X-Original-Host", "X-Original-Proto"]
+
+    static let always =
+        own + original + ["Authorization", "Proxy-Authorization", "X-Forwarded-Method", "X-Forwarded-Uri"]
+        + ForwardedPolicy.names.map(spelled)
+
+    /// `X-Forwarded-For` of `x-forwarded-for`.
+    private static func spelled(_ name: String) -> String {
+        name.split(separator: "-").map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined(separator: "-")
+    }
+}

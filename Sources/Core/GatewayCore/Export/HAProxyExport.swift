@@ -1,0 +1,141 @@
+/// Writes a configuration of HAProxy, 2.6 and later, and the Lua script that it loads: HAProxy has no directive that asks another
+/// server about a request.
+package struct HAProxyExport {
+    private let export: EngineExport
+
+    init(_ export: EngineExport) { self.export = export }
+
+    func text() throws(ExportProblem) -> String {
+        var out = ExportText(indentation: "  ")
+        writeHead(&out)
+        out.block("global", nil) { out in
+            out.add("lua-load-per-thread authgateway.lua")
+        }
+        out.block("defaults", nil) { out in
+            out.add("mode http")
+            out.add("timeout connect \(export.connectTimeout)s")
+            out.add("timeout client \(max(60, export.responseTimeout))s")
+            out.add("timeout server \(export.responseTimeout)s")
+            out.add("timeout http-request \(ExportSyntax.seconds(export.limits.headerTimeout))s")
+            out.add("option http-keep-alive")
+        }
+        try writeFrontend(&out)
+        for route in export.routes { try writeBackend(route, &out) }
+        return out.text
+    }
+
+    private func writeHead(_ out: inout ExportText) {
+        out.comment(
+            "HAProxy asks AuthGateway (engine \(export.engine.name)) for the credential of each request, with a script:"
+        )
+        out.comment("  authgateway export haproxy --script > authgateway.lua")
+        out.comment("Start it with:")
+        out.comment("  haproxy -f authgateway-haproxy.cfg")
+        if export.sendsToken {
+            out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of HAProxy's environment.")
+        }
+        out.comment("")
+        out.comment(
+            "HAProxy cannot send a request again with another credential. It tells the gateway which one the upstream"
+        )
+        out.comment("rejected: this client gets the upstream's refusal, and the next request has a renewed credential.")
+        out.comment("While the gateway is down, or where the script fails, clients get 503 and nothing is forwarded.")
+        out.comment("HAProxy passes on the gateway's refusals with their explanation.")
+        out.comment("Names of upstreams are resolved when HAProxy starts.")
+    }
+
+    // MARK: Frontend
+
+    private func writeFrontend(_ out: inout ExportText) throws(ExportProblem) {
+        try out.block("frontend authgateway_clients", nil) { (out) throws(ExportProblem) in
+            out.add("bind \(ExportSyntax.address(export.listen.host, export.listen.port))")
+            out.add("http-request set-var(txn.gw_host) req.hdr(host),host_only,lower")
+            for host in export.hosts {
+                for entry in host.entries {
+                    out.add("http-request set-var(txn.gw_entry) str(\(entry.identifier)) \(condition(entry, host))")
+                }
+            }
+            out.add("http-request return status 404 unless { var(txn.gw_entry) -m found }")
+            for entry in export.hosts.flatMap(\.entries) {
+                out.add("http-request set-var(txn.gw_route) str(\(entry.route.name)) \(isEntry(entry))")
+            }
+            for route in export.routes {
+                let fields = route.fields.joined(separator: ",")
+                out.add("http-request lua.authgateway_ask \(gateway) \(askTimeout) \(fields) \(isRoute(route))")
+            }
+            out.add("http-request return status 503 unless { var(txn.gw_granted) -m bool }")
+            for entry in export.hosts.flatMap(\.entries) { try writeRewrite(entry, &out) }
+            for route in export.routes where !route.replayed.isEmpty {
+                let statuses = route.replayed.map(String.init).joined(separator: " ")
+                out.add(
+                    "http-response lua.authgateway_rejected \(gateway) \(askTimeout) if { status \(statuses) }"
+                        + " { var(txn.gw_route) -m str \(route.name) }"
+                )
+            }
+            for route in export.routes { out.add("use_backend \(Self.backend(of: route)) \(isRoute(route))") }
+        }
+    }
+
+    private func condition(_ entry: ExportedHost.Entry, _ host: ExportedHost) -> String {
+        var tests = ["!{ var(txn.gw_entry) -m found }"]
+        if let suffix = host.wildcardSuffix {
+            tests.append("{ var(txn.gw_host) -m end \(Self.quoted(suffix)) }")
+        } else if let name = host.name {
+            tests.append("{ var(txn.gw_host) -m str \(Self.quoted(name)) }")
+        }
+        guard !entry.prefix.isEmpty else { return "if \(tests.joined(separator: " "))" }
+        let common = tests.joined(separator: " ")
+        let below = "\(common) { path -m beg \(Self.quoted(entry.prefix + "/")) }"
+        return "if \(below) || \(common) { path -m str \(Self.quoted(entry.prefix)) }"
+    }
+
+    private func isEntry(_ entry: ExportedHost.Entry) -> String {
+        "if { var(txn.gw_entry) -m str \(entry.identifier) }"
+    }
+    private func isRoute(_ route: ExportedRoute) -> String { "if { var(txn.gw_route) -m str \(route.name) }" }
+
+    private func writeRewrite(_ entry: ExportedHost.Entry, _ out: inout ExportText) throws(ExportProblem) {
+        let place = "routes.\(entry.route.name).upstream"
+        let base = try ExportSyntax.checked(entry.route.upstreamPath, refusing: "%\\", at: place, for: .haproxy)
+        let prefix = entry.isStripped ? ExportSyntax.pattern(entry.prefix) : ""
+        guard !prefix.isEmpty || !base.isEmpty else { return }
+        let (pattern, replacement) = base.isEmpty ? ("^\(prefix)/?(.*)$", "/\\1") : ("^\(prefix)(.*)$", "\(base)\\1")
+        out.add("http-request replace-path \(Self.quoted(pattern)) \(Self.quoted(replacement)) \(isEntry(entry))")
+    }
+
+    // MARK: Backends
+
+    private func writeBackend(_ route: ExportedRoute, _ out: inout ExportText) throws(ExportProblem) {
+        out.block("backend \(Self.backend(of: route))", nil) { out in
+            for name in route.removed { out.add("http-request del-header \(name)") }
+            for (index, field) in route.fields.enumerated() {
+                out.add("http-request set-header \(field) %[var(txn.gw_field_\(index + 1))]")
+            }
+            out.add("http-request set-header Host \(route.authority)")
+            if route.dropsCookies { out.add("http-response del-header Set-Cookie") }
+            out.add("http-reuse safe")
+            var server = "server upstream \(route.address)"
+            if route.isTLS {
+                server += " ssl verify required ca-file \(route.caPath.map(Self.quoted) ?? "@system-ca")"
+                server += " sni str(\(route.serverName)) verifyhost \(route.serverName)"
+            }
+            out.add(server)
+        }
+    }
+
+    // MARK: Syntax
+
+    private var gateway: String {
+        switch export.gateway {
+        case .tcp(let host, let port): "http://\(ExportSyntax.address(host, port))/ -"
+        case .unix(let path): "http://authgateway/ \(Self.quoted("unix@" + path))"
+        }
+    }
+
+    private var askTimeout: String { "\(export.askTimeout * 1000)" }
+
+    private static func backend(of route: ExportedRoute) -> String { "authgateway_route_\(route.name)" }
+
+    /// Within single quotes, nothing has a meaning.
+    private static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: #"'\''"#))'" }
+}

@@ -1,0 +1,69 @@
+import GatewayCore
+import Logging
+import NIOCore
+
+/// A second call: the upstream has rejected what the engine was handed.
+extension AuthorizationExchange {
+    /// What the engine says was rejected; nil for a first call, and for a value that the gateway did not hand out.
+    func rejectedGeneration(from source: any CredentialSource) -> Int? {
+        let request = stream.request
+        let bytes = request.bytes
+        let span = bytes.readableBytesUInt8Span
+        var value: Range<Int>?
+        for index in request.decoder.head.section.fields.indices {
+            let field = request.decoder.head.section.fields[index]
+            guard case .other = field.kind, span.equalsLowercased(field.name, "x-gw-rejected-generation") else {
+                continue
+            }
+            // A client's own value may stand beside the engine's.
+            guard value == nil else { return nil }
+            value = field.value
+        }
+        guard let value, !value.isEmpty else { return nil }
+        return engine.mark.generation(in: span, value, from: source)
+    }
+
+    /// Tells the source, if the engine may cause a renewal and the path is not one that rejects every token.
+    ///
+    /// - Returns: What the engine gets in its place.
+    func reject(
+        _ generation: Int,
+        of source: any CredentialSource,
+        for admitted: RequestAuthorizer.Admitted
+    ) -> EngineUse.Outcome {
+        // Another request has reported it before.
+        guard case .ready(let credential) = source.current(at: startedAt),
+            credential.generation == generation
+        else { return .renewed }
+        guard counts(generation, of: source, for: admitted) else { return .unchanged }
+        let (state, engine) = (shared.state, engine.plan.name)
+        switch state.spendRenewal(of: engine, source.name, generation: generation, at: startedAt) {
+        case .granted: break
+        case .refused(let isNews):
+            if isNews {
+                shared.logger.warning(
+                    "An engine reports more rejected tokens than its budget of renewals allows",
+                    metadata: ["gateway.engine": "\(engine)", "gateway.credential": "\(source.name)"]
+                )
+            }
+            return .overBudget
+        }
+        source.rejected(generation: generation, by: credentialRequest(of: admitted))
+        return .renewed
+    }
+
+    /// A path that rejects every token must not cause a renewal with each request.
+    private func counts(
+        _ generation: Int,
+        of source: any CredentialSource,
+        for admitted: RequestAuthorizer.Admitted
+    ) -> Bool {
+        guard let rejections = source.rejections else { return source.isRenewable }
+        let bytes = original.bytes
+        let key = rejections.key(shared.routes[admitted.match.route].number, decoder.head, bytes.span)
+        // Of a token that only a person can replace, the next request is told that it has ended.
+        guard source.isRenewable else { return rejections.endsToken(key, generation: generation) }
+        let client = admitted.client
+        return rejections.decision(for: key, generation: generation, client: client, at: startedAt) == .counts
+    }
+}

@@ -1,0 +1,215 @@
+import GatewayCore
+import Testing
+
+@Suite("Engines", .timeLimit(.minutes(5)))
+struct EngineTests {
+    // MARK: Decision
+
+    private static func route(_ name: String = "box", clients: [String]? = nil, authz: [String] = ["edge"]) -> RoutePlan
+    {
+        var plan = AuthorizerFixture.route(name, credential: 0, clients: clients)
+        plan.authz = authz
+        return plan
+    }
+
+    private static func decide(
+        _ request: String,
+        _ routes: [RoutePlan] = [route()],
+        clients: [String] = [],
+        engine: String = "edge",
+        chosen: String = ""
+    ) -> (problem: GatewayProblem?, match: RouteTable.Match?) {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(request.utf8)
+        guard case .head = decoder.decode(bytes.span) else { return (nil, nil) }
+        let listener = ListenerIdentity(reach: .engine, port: 8191, engine: engine)
+        var trace: AuthorizationTrace?
+        let decision = AuthorizerFixture(routes, clients: clients).authorizer.decide(
+            decoder.head,
+            bytes.span,
+            scheme: nil,
+            route: Array(chosen.utf8),
+            askedBy: engine,
+            on: listener,
+            trace: &trace
+        )
+        switch consume decision {
+        case .admitted(let admitted): return (nil, admitted.match)
+        case .refused(let refusal): return (refusal.problem, nil)
+        case .preflight: return (nil, nil)
+        case .unrouted: return (nil, nil)
+        }
+    }
+
+    private static func request(_ target: String = "/box/x", host: String = "shop.example", _ fields: String...)
+        -> String
+    {
+        "GET \(target) HTTP/1.1\r\nHost: \(host)\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n"
+    }
+
+    @Test func anyHostOfTheEngineFindsARouteByItsPath() {
+        #expect(Self.decide(Self.request()).match == .path(0))
+        #expect(Self.decide(Self.request("/x", host: "box.localhost")).match == .host(0))
+    }
+
+    @Test func theHostOfTheUpstreamFindsItsRoute() {
+        #expect(Self.decide(Self.request("/x", host: "up.example")).match == .upstream(0))
+    }
+
+    /// Its credential would go to the upstream of the other one.
+    @Test func theRouteMustBeTheOneThatTheEngineHasChosen() {
+        #expect(Self.decide(Self.request(), chosen: "box").match == .path(0))
+        let problem = Self.decide(Self.request(), chosen: "bo").problem
+        #expect(problem?.kind == .routeForbidden)
+        #expect(problem?.detail.contains("authgateway export") == true)
+        #expect(Self.decide(Self.request("/x", host: "up.example"), chosen: "box").problem?.kind == .noRoute)
+    }
+
+    /// A client could send the field to an engine that does not.
+    @Test func theChoiceNeverChangesWhatIsJudged() {
+        // The engine may remove the route's path, or may not.
+        let both = Self.decide(Self.request(host: "up.example"), chosen: "box").problem
+        #expect(both?.kind == .misdirected)
+        var other = Self.route("other")
+        other.upstream = Origin(scheme: .https, host: "other.example", port: 443)
+        let elsewhere = Self.decide(Self.request(host: "other.example"), [Self.route(), other], chosen: "box").problem
+        #expect(elsewhere?.kind == .misdirected)
+        var named = Self.route()
+        named.matchHosts = ["up.example"]
+        #expect(Self.decide(Self.request("/x", host: "up.example"), [named], chosen: "box").match == .host(0))
+    }
+
+    @Test func aRouteThatDoesNotNameTheEngineRefuses() {
+        let problem = Self.decide(Self.request(), [Self.route(authz: ["other"])]).problem
+        #expect(problem?.kind == .routeForbidden)
+        #expect(problem?.detail.contains("routes.box.authz") ?? false)
+        #expect(Self.decide(Self.request("/none")).problem?.kind == .noRoute)
+    }
+
+    @Test func clientsProveThemselvesAsElsewhere() {
+        let laptop = "Authorization: Bearer laptop-token"
+        #expect(Self.decide(Self.request(), clients: ["laptop"]).problem?.kind == .clientAuthRequired)
+        #expect(Self.decide(Self.request("/box/x", host: "a", laptop), clients: ["laptop"]).match == .path(0))
+        let closed = [Self.route(clients: ["other"])]
+        let problem = Self.decide(Self.request("/box/x", host: "a", laptop), closed, clients: ["laptop", "other"])
+            .problem
+        #expect(problem?.kind == .routeForbidden)
+        #expect(
+            Self.decide(Self.request()).match == .path(0),
+            "no client is configured, and the engine has proved itself"
+        )
+    }
+
+    @Test func aPreflightIsForTheEngineToAnswer() {
+        var plan = Self.route()
+        plan.allowedOrigins = ["https://app.example"]
+        let preflight =
+            "OPTIONS /box/x HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\nAccess-Control-Request-Method: PUT\r\n\r\n"
+        #expect(Self.decide(preflight, [plan]).problem?.kind == .originRefused)
+    }
+
+    @Test func rulesOfTheRouteCount() {
+        var plan = Self.route()
+        plan.allow = [RoutePlan.Allow(methods: ["GET"], path: PathPattern("/files/**") ?? PathPattern.all)]
+        #expect(Self.decide(Self.request("/box/files/1"), [plan]).match == .path(0))
+        #expect(Self.decide(Self.request("/box/users"), [plan]).problem?.kind == .routeForbidden)
+        #expect(Self.decide(Self.request("/box/files/../users"), [plan]).problem?.kind == .requestRefused)
+    }
+
+    // MARK: Proof
+
+    private static func isProven(_ tokens: [String], by fields: String...) -> Bool {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(("GET / HTTP/1.1\r\nHost: a\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n").utf8)
+        guard case .head = decoder.decode(bytes.span) else { return false }
+        let plan = EnginePlan(name: "edge", contract: .nginx, tokens: tokens.map { Secret($0) })
+        return EngineProof(plan).isGiven(by: decoder.head, bytes.span, peer: nil)
+    }
+
+    @Test func anEngineProvesItselfByOneOfTwoTokens() {
+        #expect(Self.isProven(["new", "old"], by: "X-Gw-Engine-Token: new"))
+        #expect(Self.isProven(["new", "old"], by: "x-gw-engine-token: old"))
+        #expect(!Self.isProven(["new", "old"], by: "X-Gw-Engine-Token: ne"))
+        #expect(!Self.isProven(["new", "old"]))
+        #expect(!Self.isProven(["new"], by: "X-Gw-Engine-Token: new", "X-Gw-Engine-Token: other"))
+        #expect(Self.isProven([]), "the listener has let in nobody else")
+    }
+
+    // MARK: Generations
+
+    private static let source = FixedCredentialSource(name: "box", strategy: "bearer", injection: Injection())
+
+    private static func mark(_ engine: String = "edge", key: UInt8 = 1) -> GenerationMark {
+        GenerationMark(engine: engine) { bytes in
+            // Not a real code; it depends on all bytes and on the key.
+            var sum = UInt64(key)
+            for byte in bytes { sum = sum &* 0x100_0000_01B3 ^ UInt64(byte) }
+            return (0..<32).map { UInt8(truncatingIfNeeded: sum >> ($0 % 8 * 8)) }
+        }
+    }
+
+    @Test func aGenerationIsKnownByItsMark() {
+        let value = Array(Self.mark().value(of: 17, from: Self.source).utf8)
+        #expect(Self.mark().generation(in: value.span, value.indices, from: Self.source) == 17)
+        #expect(Self.mark("other").generation(in: value.span, value.indices, from: Self.source) == nil)
+        #expect(Self.mark(key: 2).generation(in: value.span, value.indices, from: Self.source) == nil)
+        let another = FixedCredentialSource(name: "other", strategy: "bearer", injection: Injection())
+        #expect(Self.mark().generation(in: value.span, value.indices, from: another) == nil)
+    }
+
+    @Test(arguments: [
+        "", "17", "17.", ".00", "18.{}", "17.{}0", "x17.{}", "99999999999999999999.{}", "17,{}",
+    ])
+    func aValueThatWasNotHandedOutIsIgnored(_ pattern: String) {
+        let code = Self.mark().value(of: 17, from: Self.source).dropFirst(3)
+        let value = Array(pattern.replacing("{}", with: code).utf8)
+        #expect(Self.mark().generation(in: value.span, value.indices, from: Self.source) == nil)
+    }
+
+    @Test func withoutAKeyNoValueCounts() {
+        let mark = GenerationMark(engine: "edge") { _ in [] }
+        let value = Array(mark.value(of: 1, from: Self.source).utf8)
+        #expect(mark.generation(in: value.span, value.indices, from: Self.source) == nil)
+    }
+
+    // MARK: Budget
+
+    @Test func anEngineMayCauseSomeRenewals() {
+        var budget = EngineRenewalBudget()
+        let start = MonotonicTime(nanoseconds: 0)
+        let later = start + EngineRenewalBudget.interval
+        func spends(_ credential: String, _ generation: Int, at now: MonotonicTime) -> Bool {
+            budget.spend(credential, generation: generation, at: now) == .granted
+        }
+        for generation in 1...EngineRenewalBudget.burst { #expect(spends("box", generation, at: start)) }
+        #expect(!spends("box", 1000, at: start))
+        #expect(spends("box", 1, at: start), "it was paid for")
+        #expect(spends("box", 1000, at: later))
+        #expect(!spends("other", 1, at: later))
+    }
+
+    @Test func theLogIsToldOnceAMinute() {
+        var budget = EngineRenewalBudget()
+        let start = MonotonicTime(nanoseconds: 0)
+        for generation in 0..<EngineRenewalBudget.burst { _ = budget.spend("box", generation: generation, at: start) }
+        let answers = (0..<3).map { budget.spend("box", generation: 100 + $0, at: start) }
+        #expect(answers == [.refused(isNews: true), .refused(isNews: false), .refused(isNews: false)])
+        let later = start + .seconds(90)
+        for generation in 200..<260 { _ = budget.spend("box", generation: generation, at: later) }
+        let last = budget.spend("box", generation: 300, at: later)
+        #expect(last == .refused(isNews: true))
+    }
+
+    // MARK: Status
+
+    @Test(arguments: [
+        (ProblemKind.routeForbidden, 403, 403), (.noRoute, 403, 404), (.clientAuthRequired, 401, 401),
+        (.engineAuthRequired, 401, 401), (.requestRefused, 403, 400), (.clientLimitReached, 403, 429),
+        (.tokenEndpointUnreachable, 503, 503), (.locked, 503, 503), (.credentialMisconfigured, 503, 503),
+    ])
+    func engineAreRefusedWithStatusesThatTheyPassOn(_ kind: ProblemKind, _ nginx: Int, _ others: Int) {
+        #expect(EnginePlan.Contract.nginx.status(of: kind) == nginx)
+        #expect(EnginePlan.Contract.envoy.status(of: kind) == others)
+        #expect(EnginePlan.Contract.forwardAuth.status(of: kind) == others)
+    }
+}

@@ -1,0 +1,32 @@
+import GatewayCore
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct PeerIdentityTests {
+    @Test func aHostNameIsKeptInLowerCaseWithoutADotAtTheEnd() {
+        #expect(PeerIdentity.Name(dns: "Edge-1.Example.COM.".utf8) == .dns("edge-1.example.com"))
+    }
+
+    @Test func aURIIsKeptAsItIs() {
+        #expect(PeerIdentity.Name(uri: "spiffe://example.org/Ns/ci".utf8) == .uri("spiffe://example.org/Ns/ci"))
+    }
+
+    @Test(arguments: ["", "a b", "a\u{0}b", "m\u{FC}nchen", String(repeating: "a", count: 2049)])
+    func whatNoConfigurationCanNameIsNoName(_ text: String) {
+        #expect(PeerIdentity.Name(dns: text.utf8) == nil)
+        #expect(PeerIdentity.Name(uri: text.utf8) == nil)
+    }
+
+    @Test func aCertificateWithTooManyNamesHasNone() {
+        let names = (0...PeerIdentity.maximumNames).map { PeerIdentity.Name.dns("a\($0)") }
+        #expect(PeerIdentity(names).names.isEmpty)
+        #expect(PeerIdentity(names.dropLast()).names.count == PeerIdentity.maximumNames)
+    }
+
+    @Test func aConnectionBehindConnectKeepsThePeer() {
+        let peer = PeerIdentity([.dns("ci")])
+        let listener = ListenerIdentity(reach: .network, port: 8443, intercepts: true).identifying(peer)
+        let inner = listener.intercepting(InterceptedOrigin(host: "up.example", port: 443))
+        #expect(inner.peer === peer && inner.intercepted != nil && inner.intercepts && inner.port == 8443)
+    }
+}
