@@ -127,6 +127,16 @@ struct PostgreSQLTokenStoreTests {
         for store in [old, both, tool, new] { await store.close() }
     }
 
+    @Test func locksAreShared() async throws {
+        let database = try Self.server.get().makeDatabase()
+        let (one, other) = (try open(database), try open(database))
+        #expect(try await one.update(locking: [], unlocking: []) == [])
+        #expect(try await one.update(locking: ["a \"\\é", "b"], unlocking: []) == ["a \"\\é", "b"])
+        #expect(try await other.update(locking: ["c", "b"], unlocking: ["b"]) == ["a \"\\é", "c"])
+        #expect(try await one.update(locking: [], unlocking: []) == ["a \"\\é", "c"])
+        for store in [one, other] { await store.close() }
+    }
+
     @Test func tablesOfANewerProgramAreRefused() async throws {
         let server = try Self.server.get()
         let database = try server.makeDatabase()
@@ -164,6 +174,7 @@ struct PostgreSQLTokenStoreTests {
             GRANT USAGE ON SCHEMA authgateway TO \(role);
             GRANT SELECT ON authgateway.store TO \(role);
             GRANT SELECT, INSERT, UPDATE ON authgateway.token TO \(role);
+            GRANT SELECT, INSERT, DELETE ON authgateway.lock TO \(role);
             """,
             database: database
         )
@@ -176,6 +187,8 @@ struct PostgreSQLTokenStoreTests {
             return
         }
         #expect(try await store.commit(nil, under: lease) == .saved(lease.revision.next))
+        #expect(try await store.update(locking: ["a"], unlocking: ["b"]) == ["a"])
+        #expect(try await store.update(locking: [], unlocking: ["a"]).isEmpty)
         for store in [store, owner] { await store.close() }
     }
 

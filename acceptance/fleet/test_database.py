@@ -196,10 +196,15 @@ def test_the_owner_makes_the_tables_and_gateways_need_few_rights(authority, make
     shared_server.sql(
         f"""grant usage on schema authgateway to gw_{database};
         grant select on authgateway.store to gw_{database};
-        grant select, insert, update on authgateway.token to gw_{database};""",
+        grant select, insert, update on authgateway.token to gw_{database};
+        grant select, insert, delete on authgateway.lock to gw_{database};""",
         database,
     )
     log_in(gateway)
+    assert works(gateway)
+    assert gateway.run("token", "lock", "me").returncode == 0
+    assert not works(gateway)
+    assert gateway.run("token", "unlock", "me").returncode == 0
     assert works(gateway)
 
 

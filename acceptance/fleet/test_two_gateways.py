@@ -83,6 +83,10 @@ def test_a_withdrawal_at_one_holds_on_both(authority, server, start_pair):
     wait_until(lambda: not works(other), 2, "the other gateway has forgotten the token")
     log_in(other)
     wait_until(lambda: works(one), 5, "the first gateway uses the token of the new login")
+    assert other.run("token", "lock", "me").returncode == 0
+    wait_until(lambda: not works(one), 3, "a lock holds on both")
+    assert one.run("token", "unlock", "me").returncode == 0
+    wait_until(lambda: works(other), 3, "and so does its end")
 
 
 @pytest.mark.parametrize("listens", [True, False])

@@ -179,7 +179,7 @@ class Machine:
             "/var/lib/authgateway-": f"{folder}/state-",
             "/usr/local/bin/authgateway": str(BINARY),
             "https://api.example.com": origin.url,
-            "https://login.example.com/oauth/token": sandbox["OAUTH_URL"] + "/token",
+            "https://login.example.com/oauth/token": sandbox["OAUTH_URL"] + "/oauth/token",
             "client_id: gateway": f"client_id: {sandbox['OAUTH_CLIENT_ID']}",
         }
         for path in NGINX.iterdir():
