@@ -10,7 +10,7 @@ FROM debian:bookworm-slim
 COPY --from=build /authgateway.deb /tmp/authgateway.deb
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends /tmp/authgateway.deb \
+    && apt-get install --yes --no-install-recommends /tmp/authgateway.deb libpq5 \
     && rm -rf /var/lib/apt/lists/* /tmp/authgateway.deb \
     && useradd --system --uid 10001 --home-dir /var/lib/authgateway --shell /usr/sbin/nologin authgateway \
     && install -d -m 700 -o authgateway -g authgateway /var/lib/authgateway

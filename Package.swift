@@ -93,9 +93,12 @@ let package = Package(
         ),
         target("GatewayFiles", in: "Adapters", []),
         target("GatewaySQLite", in: "Adapters", ["GatewayCore", grdb, sqlite]),
+        // Compiled with the header of libpq, which is loaded when a configuration needs it (docs/adr/0086).
+        .target(name: "CPostgreSQL", path: "Sources/Adapters/CPostgreSQL"),
+        target("GatewayPostgreSQL", in: "Adapters", ["GatewayCore", "CPostgreSQL"]),
         target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
         target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1] + nio),
-        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", crypto] + storage),
+        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", "GatewayPostgreSQL", crypto] + storage),
         target("GatewayAudit", in: "Adapters", ["GatewayCore", crypto, logging] + storage),
         target("GatewayLocalAuthority", in: "Adapters", ["GatewayCore", "GatewayFiles", crypto] + certificates),
         target("GatewayAdmin", in: "Adapters", ["GatewayCore", logging] + hummingbird + nio),
@@ -114,7 +117,7 @@ let package = Package(
             in: "App",
             [
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
-                "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
+                "GatewayTokenClient", "GatewayTokenStores", "GatewayPostgreSQL", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
                 "GatewayLocalAuthority", "GatewaySandbox", "CPresets", "CBuildRecord",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
@@ -140,12 +143,16 @@ let package = Package(
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
         tests("GatewayFilesTests", ["GatewayFiles"]),
         tests("GatewaySQLiteTests", ["GatewaySQLite", grdb]),
+        tests("GatewayPostgreSQLTests", ["GatewayPostgreSQL", "GatewayTesting"]),
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting", crypto, cryptoExtras]),
         tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting", lifecycle, logging]),
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
         tests("GatewayLocalAuthorityTests", ["GatewayLocalAuthority", "GatewayTesting", crypto] + certificates),
-        tests("GatewayTokenStoresTests", ["GatewayFiles", "GatewayTokenStores", "GatewayTesting", grdb, crypto]),
+        tests(
+            "GatewayTokenStoresTests",
+            ["GatewayFiles", "GatewayPostgreSQL", "GatewayTokenStores", "GatewayTesting", grdb, crypto]
+        ),
         tests(
             "GatewayAuditTests",
             ["GatewayAudit", "GatewayFiles", "GatewaySQLite", "GatewayTesting", grdb, crypto, logging]

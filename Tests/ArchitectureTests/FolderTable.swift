@@ -27,6 +27,7 @@ enum FolderTable {
             "Traffic": ["Errors", "Time"],
         ],
         [
+            "Backup": ["Text", "Time"],
             "HTTP1": ["Addresses", "HTTP", "Text"],
             "HTTP2": ["HTTP", "Text", "Time"],
             "Presets": ["Addresses", "Config", "Secrets", "Text", "Time"],
@@ -122,9 +123,11 @@ enum FolderTable {
                 "Storage", "Time",
             ]
         ],
+        ["Backup": ["Assembly", "Console", "State", "Storage"]],
         [
             "Commands": [
-                "Anchor", "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Programs",
+                "Anchor", "Assembly", "Backup", "Configuration", "Console", "Observability", "Operator", "Plan",
+                "Programs",
                 "Secrets", "State", "Storage", "Time",
             ]
         ],

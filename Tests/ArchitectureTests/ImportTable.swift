@@ -9,11 +9,13 @@ enum ImportTable {
         "GatewayFiles": ["FoundationEssentials"] + platform,
         "GatewaySQLite": ["GatewayCore", "GRDB", "GRDBSQLite", "Dispatch", "Synchronization"],
 
+        "GatewayPostgreSQL": ["GatewayCore", "CPostgreSQL", "Foundation", "Synchronization"] + platform,
+
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
         "GatewayYAML": ["GatewayCore", "CLibYAML", "Synchronization"],
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1"] + nio,
-        "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
+        "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GatewayPostgreSQL", "GRDB", "Crypto"],
         "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
         "GatewayLocalAuthority": ["GatewayCore", "GatewayFiles", "Crypto", "X509", "SwiftASN1", "Synchronization"]
             + foundation + platform,
@@ -29,7 +31,7 @@ enum ImportTable {
 
         // Where siblings meet.
         "GatewayRuntime": adapter + siblings + nio + platform + [
-            "GatewayFiles", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
+            "GatewayFiles", "GatewayPostgreSQL", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
             "CPresets", "CBuildRecord",
         ],
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,

@@ -62,8 +62,8 @@ struct CommandTokenStoreTests {
     @Test func whatTheProgramKeepsIsEncrypted() async throws {
         try await withFolder { folder in
             let store = Self.store([Self.script], folder: folder.path)
-            try await store.save(token, for: credential)
-            #expect(try await store.load(credential) == token)
+            try await store.replace(token, for: credential)
+            #expect(try await store.load(credential).token == token)
             let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
             #expect(names == ["authgateway___00ff11ee"])
             let text = try String(contentsOf: folder.appending(path: names[0]), encoding: .utf8)
@@ -76,12 +76,12 @@ struct CommandTokenStoreTests {
     @Test func damageIsAnErrorWithAWayOut() async throws {
         try await withFolder { folder in
             let store = Self.store([Self.script], folder: folder.path)
-            try await store.save(token, for: credential)
+            try await store.replace(token, for: credential)
             let file = folder.appending(path: "authgateway___00ff11ee")
             let whole = try String(contentsOf: file, encoding: .utf8)
             for text in ["", "{}", "not JSON", whole.replacing("11ee", with: "11ef").replacing("A", with: "B")] {
                 try text.write(to: file, atomically: true, encoding: .utf8)
-                let failure = await #expect(throws: TokenStoreError.self) { try await store.load(credential) }
+                let failure = await #expect(throws: TokenStoreError.self) { try await store.load(credential).token }
                 guard case .damaged(let advice)? = failure else {
                     Issue.record("\(text.prefix(20)) is not damage: \(String(describing: failure))")
                     continue
@@ -97,9 +97,9 @@ struct CommandTokenStoreTests {
         for attempt in ["get", "store", "erase"] {
             let failure = await #expect(throws: TokenStoreError.self) {
                 switch attempt {
-                case "get": _ = try await store.load(credential)
-                case "store": try await store.save(token, for: credential)
-                default: try await store.remove(credential)
+                case "get": _ = try await store.load(credential).token
+                case "store": try await store.replace(token, for: credential)
+                default: try await store.replace(nil, for: credential)
                 }
             }
             guard case .unavailable(let reason)? = failure else {

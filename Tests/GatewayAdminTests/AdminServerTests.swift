@@ -79,6 +79,16 @@ struct AdminServerTests {
         }
     }
 
+    @Test func aBackupIsNotedForWhoHoldsTheAdminToken() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            #expect(try await post("/api/state/backup", port, token: nil).status == .unauthorized)
+            #expect(control.performed.isEmpty)
+            let answer = try await post("/api/state/backup", port, token: adminToken)
+            #expect(answer.text == "{\"instance\":\"1a2b3c4d\"}\n")
+            #expect(control.performed == ["back up"])
+        }
+    }
+
     @Test func metricsAreTextForPrometheus() async throws {
         try await withServer(control) { (port: Int) async throws in
             let answer = try await get("/metrics", port)

@@ -75,6 +75,11 @@ final class ScriptedControl: GatewayControl {
         return .success(AuthorityRotationReport(scopes: ["api.box.com"], file: "/state/ca/ca.pem"))
     }
 
+    func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem> {
+        actions.withLock { $0.append(includesKeys ? "back up with keys" : "back up") }
+        return .success(BackupNote(instance: "1a2b3c4d"))
+    }
+
     func servedPlan() async -> ServedPlan? { nil }
 
     func token(_ credential: String) async -> Result<TokenStatus, GatewayProblem> {

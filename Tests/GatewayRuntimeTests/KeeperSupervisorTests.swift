@@ -30,7 +30,7 @@ struct KeeperSupervisorTests {
     }
 
     @Test func oneThatIsStartedLaterRunsUntilTheStopAndOneAfterThatIsRefused() async throws {
-        let host = KeeperSupervisor()
+        let host = KeeperSupervisor(clock: ManualClock())
         let run = Task { try await host.run() }
         let endpoint = ScriptedTokenEndpoint { _, _ in .token("one", expiresIn: 3600) }
         let early = keeper("early", endpoint)

@@ -6,7 +6,11 @@ import Testing
 @Suite("Conformance kits", .timeLimit(.minutes(5)))
 struct ConformanceKitTests {
     @Test func theRecordingStoreConforms() async throws {
-        try await TokenStoreConformance(makeStore: { RecordingTokenStore() }, reopen: { $0 }).check()
+        let start = ContinuousClock().now
+        let makeStore: @Sendable () -> RecordingTokenStore = {
+            RecordingTokenStore(now: { UnixTime(milliseconds: 0) + (ContinuousClock().now - start) })
+        }
+        try await TokenStoreConformance(makeStore: makeStore, reopen: { $0 }, beside: { $0 }).check()
     }
 
     @Test(arguments: [false, true])
@@ -26,16 +30,7 @@ struct ConformanceKitTests {
     }
 
     @Test func aStoreThatMixesUpItsKeysIsNoticed() async throws {
-        struct Mixed: TokenStore {
-            let store = RecordingTokenStore()
-            let only = CredentialKey(digest: "00")
-            func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? { try await store.load(only) }
-            func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {
-                try await store.save(token, for: only)
-            }
-            func remove(_ key: CredentialKey) async throws(TokenStoreError) { try await store.remove(only) }
-        }
-        await #expect(throws: ConformanceFailure.self) { try await TokenStoreConformance { Mixed() }.check() }
+        await #expect(throws: ConformanceFailure.self) { try await TokenStoreConformance { MixingStore() }.check() }
     }
 
     @Test func theClockWakesSleepersWhenTheirTimeHasCome() async throws {
@@ -64,5 +59,54 @@ struct ConformanceKitTests {
         sleeper.cancel()
         await #expect(throws: CancellationError.self) { try await sleeper.value }
         #expect(clock.nextWake == nil)
+    }
+}
+
+/// Keeps every record under one key.
+private struct MixingStore: TokenStore {
+    let store = RecordingTokenStore()
+    let only = CredentialKey(digest: "00")
+
+    var isShared: Bool { false }
+
+    func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry { try await store.load(only) }
+
+    func save(
+        _ token: StoredToken,
+        for key: CredentialKey,
+        expecting revision: TokenRevision
+    ) async throws(TokenStoreError) -> TokenSaveAnswer {
+        try await store.save(token, for: only, expecting: revision)
+    }
+
+    func replace(_ token: StoredToken?, for key: CredentialKey) async throws(TokenStoreError) -> TokenRevision {
+        try await store.replace(token, for: only)
+    }
+
+    func lease(
+        _ key: CredentialKey,
+        expecting revision: TokenRevision,
+        for time: Duration,
+        writing token: StoredToken?
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        try await store.lease(only, expecting: revision, for: time, writing: token)
+    }
+
+    func prolong(_ lease: TokenLease, for time: Duration) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        try await store.prolong(lease, for: time)
+    }
+
+    func save(_ token: StoredToken, under lease: TokenLease) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        try await store.save(token, under: lease)
+    }
+
+    func commit(_ token: StoredToken?, under lease: TokenLease) async throws(TokenStoreError) -> TokenSaveAnswer {
+        try await store.commit(token, under: lease)
+    }
+
+    func release(_ lease: TokenLease) async throws(TokenStoreError) { try await store.release(lease) }
+
+    func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
+        try await store.changes(since: mark)
     }
 }

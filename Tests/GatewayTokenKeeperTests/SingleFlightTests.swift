@@ -108,7 +108,8 @@ struct SingleFlightTests {
         _ = await outcome
         #expect(endpoint.heldNow == 0)
         #expect(
-            try await bench.store.load(KeeperBench.key)?.token.access == (rotatesRefreshToken ? Secret("two") : nil)
+            try await bench.store.load(KeeperBench.key).token?.token.access
+                == (rotatesRefreshToken ? Secret("two") : nil)
         )
     }
 }

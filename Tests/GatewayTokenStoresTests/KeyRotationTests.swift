@@ -37,11 +37,11 @@ struct KeyRotationTests {
     }
 
     private func fill(_ store: SQLiteTokenStore) async throws {
-        for (number, name) in names.enumerated() { try await store.save(token(number), for: name) }
+        for (number, name) in names.enumerated() { try await store.replace(token(number), for: name) }
     }
 
     private func expectAll(in store: SQLiteTokenStore) async throws {
-        for (number, name) in names.enumerated() { #expect(try await store.load(name) == token(number)) }
+        for (number, name) in names.enumerated() { #expect(try await store.load(name).token == token(number)) }
     }
 
     @Test func everyRowOpensWithTheNewKeyAndNoneWithTheOld() async throws {
@@ -49,13 +49,13 @@ struct KeyRotationTests {
         try await fill(store)
         #expect(try await store.rotate(to: new.derived(for: .tokenStore)) == names.count)
         try await expectAll(in: store)
-        try await store.save(token(9), for: names[0])
-        #expect(try await store.load(names[0]) == token(9), "it goes on with the new key")
+        try await store.replace(token(9), for: names[0])
+        #expect(try await store.load(names[0]).token == token(9), "it goes on with the new key")
         await store.close()
         #expect(throws: TokenStoreError.self) { try open(old) }
         let reopened = try open(old, new)
         #expect(reopened.keyIndex == 1)
-        #expect(try await reopened.load(names[4]) == token(4))
+        #expect(try await reopened.load(names[4]).token == token(4))
         await reopened.close()
     }
 
@@ -88,8 +88,8 @@ struct KeyRotationTests {
             Issue.record("expected damage, got \(error)")
         }
         #expect(store.isEncrypted(with: old.derived(for: .tokenStore)))
-        #expect(try await store.load(names[0]) == token(0))
-        try await store.remove(names[3])
+        #expect(try await store.load(names[0]).token == token(0))
+        try await store.replace(nil, for: names[3])
         #expect(try await store.rotate(to: new.derived(for: .tokenStore)) == names.count - 1, "the way out works")
     }
 
@@ -117,7 +117,7 @@ struct KeyRotationTests {
         let (store, other) = (try open(old), try open(old))
         try await fill(store)
         _ = try await store.rotate(to: new.derived(for: .tokenStore))
-        await #expect(throws: TokenStoreError.self) { try await other.save(token(7), for: names[0]) }
+        await #expect(throws: TokenStoreError.self) { try await other.replace(token(7), for: names[0]) }
         do throws(TokenStoreError) {
             _ = try await other.load(names[0])
             Issue.record("a row of the new key was read with the old one")

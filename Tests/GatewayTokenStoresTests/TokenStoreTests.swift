@@ -38,7 +38,7 @@ struct TokenStoreTests {
 
     @Test func aReaderReadsBesideTheStoreAndWritesNothing() async throws {
         let store = try open()
-        try await store.save(token(), for: name)
+        try await store.replace(token(), for: name)
         let reader = try SQLiteTokenReader(
             path: path,
             keys: [key.derived(for: .auditChain), key.derived(for: .tokenStore)]
@@ -46,7 +46,7 @@ struct TokenStoreTests {
         #expect(try reader.load(name) == token())
         #expect(try reader.load(CredentialKey(digest: "ff")) == nil)
         // The store goes on writing, and the reader sees it.
-        try await store.save(token(4), for: name)
+        try await store.replace(token(4), for: name)
         #expect(try reader.load(name)?.generation == 4)
         await store.close()
         #expect(throws: TokenStoreError.self) {
@@ -56,7 +56,7 @@ struct TokenStoreTests {
     }
 
     @Test func theMemoryStoreKeepsItsPromises() async throws {
-        try await TokenStoreConformance(makeStore: { MemoryTokenStore() }).check()
+        try await TokenStoreConformance(makeStore: { MemoryTokenStore(isShared: true) }, beside: { $0 }).check()
     }
 
     @Test func theSQLiteStoreKeepsItsPromises() async throws {
@@ -75,6 +75,7 @@ struct TokenStoreTests {
                 await store.close()
                 return try SQLiteTokenStore(path: path, key: key)
             },
+            beside: { try SQLiteTokenStore(path: $0.path, key: key) },
             damage: { store, name in
                 let path = try #require(await paths.path(of: store))
                 try await DatabaseQueue(path: path).write { database in
@@ -89,7 +90,7 @@ struct TokenStoreTests {
 
     @Test func nothingSecretIsInTheFiles() async throws {
         let store = try open()
-        for generation in 1...20 { try await store.save(token(generation), for: name) }
+        for generation in 1...20 { try await store.replace(token(generation), for: name) }
         let contents = try directory.content(of: "tokens.sqlite")
         #expect(contents.count >= 2, "the database and its write-ahead log")
         for content in contents { #expect(content.range(of: Data("canary".utf8)) == nil) }
@@ -104,7 +105,7 @@ struct TokenStoreTests {
             path: directory.file("state/tokens.sqlite"),
             key: key.derived(for: .tokenStore)
         )
-        try await store.save(token(), for: name)
+        try await store.replace(token(), for: name)
         #expect(try directory.mode(of: "state") == 0o700)
         for file in ["state/tokens.sqlite", "state/tokens.sqlite-wal", "state/tokens.sqlite-shm"] {
             #expect(try directory.mode(of: file) == 0o600)
@@ -113,7 +114,7 @@ struct TokenStoreTests {
 
     @Test func anotherKeyIsDamageAndNotAnEmptyStore() async throws {
         let store = try open()
-        try await store.save(token(), for: name)
+        try await store.replace(token(), for: name)
         await store.close()
         let other = try InstallationKey(bytes: Array(1...32))
         do throws(TokenStoreError) {
@@ -124,7 +125,7 @@ struct TokenStoreTests {
         } catch {
             Issue.record("expected damage, got \(error)")
         }
-        #expect(try await open().load(name) == token(), "the attempt changed nothing")
+        #expect(try await open().load(name).token == token(), "the attempt changed nothing")
     }
 
     @Test(arguments: [
@@ -135,25 +136,26 @@ struct TokenStoreTests {
         "UPDATE tokens SET nonce = (SELECT nonce FROM tokens WHERE key = 'other'), "
             + "ciphertext = (SELECT ciphertext FROM tokens WHERE key = 'other')",
         """
-        DROP TABLE tokens; CREATE TABLE tokens (key, generation, updated_at, version, nonce, ciphertext);
-        INSERT INTO tokens VALUES ('00112233445566778899aabbccddeeff', NULL, 1, 'x', 2.5, NULL)
+        DROP TABLE tokens;
+        CREATE TABLE tokens (key, generation, updated_at, version, nonce, ciphertext, revision, lease_until);
+        INSERT INTO tokens VALUES ('00112233445566778899aabbccddeeff', NULL, 1, 'x', 2.5, NULL, 'y', 0.5)
         """,
     ])
     func anEditedRowIsReportedWithAWayOut(_ edit: String) async throws {
         let store = try open()
-        try await store.save(token(), for: name)
-        try await store.save(token(3), for: CredentialKey(digest: "other"))
+        try await store.replace(token(), for: name)
+        try await store.replace(token(3), for: CredentialKey(digest: "other"))
         try await DatabaseQueue(path: path).write { try $0.execute(sql: edit) }
         do throws(TokenStoreError) {
-            _ = try await store.load(name)
+            _ = try await store.load(name).token
             Issue.record("an edited row was read")
         } catch .damaged(let reason) {
             #expect(reason.contains("authgateway token clear"))
         } catch {
             Issue.record("expected damage, got \(error)")
         }
-        try await store.remove(name)
-        #expect(try await store.load(name) == nil, "the way out works")
+        try await store.replace(nil, for: name)
+        #expect(try await store.load(name).token == nil, "the way out works")
     }
 
     @Test func aFileThatIsNoDatabaseIsDamageAndIsLeftAlone() throws {
@@ -176,7 +178,7 @@ struct TokenStoreTests {
         let other = try DatabaseQueue(path: path, configuration: configuration)
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
         for _ in 0..<2 {
-            let error = await #expect(throws: TokenStoreError.self) { try await store.save(token(), for: name) }
+            let error = await #expect(throws: TokenStoreError.self) { try await store.replace(token(), for: name) }
             guard case .unavailable(let reason) = error else {
                 Issue.record("a lock is no damage")
                 return
@@ -188,40 +190,40 @@ struct TokenStoreTests {
         try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
         await store.look()
         #expect(store.failure == nil)
-        try await store.save(token(), for: name)
-        #expect(try await store.load(name) == token())
+        try await store.replace(token(), for: name)
+        #expect(try await store.load(name).token == token())
     }
 
     @Test func aFullDiskIsUnavailableAndPasses() async throws {
         let store = try open()
-        try await store.save(token(), for: name)
+        try await store.replace(token(), for: name)
         try await #require(store.database).writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
         var large = token(4)
         large.token.access = Secret(String(repeating: "x", count: 100_000))
         do throws(TokenStoreError) {
-            try await store.save(large, for: name)
+            try await store.replace(large, for: name)
             Issue.record("a full disk took a record")
         } catch .unavailable(let reason) {
             #expect(reason.contains("full"))
         } catch {
             Issue.record("expected unavailable, got \(error)")
         }
-        #expect(try await store.load(name) == token(), "the old record is whole")
+        #expect(try await store.load(name).token == token(), "the old record is whole")
         try await #require(store.database).writeWithoutTransaction { database in
             try database.execute(sql: "PRAGMA max_page_count = 100000")
         }
-        try await store.save(large, for: name)
-        #expect(try await store.load(name) == large)
+        try await store.replace(large, for: name)
+        #expect(try await store.load(name).token == large)
     }
 
     @Test func aStoreThatWasMovedAwayDoesNotPretendToSave() async throws {
         let store = try open()
-        try await store.save(token(), for: name)
+        try await store.replace(token(), for: name)
         try FileManager.default.moveItem(atPath: path, toPath: path + ".moved")
-        await #expect(throws: TokenStoreError.self) { try await store.save(token(4), for: name) }
+        await #expect(throws: TokenStoreError.self) { try await store.replace(token(4), for: name) }
         try FileManager.default.moveItem(atPath: path + ".moved", toPath: path)
-        try await store.save(token(4), for: name)
-        #expect(try await store.load(name) == token(4))
+        try await store.replace(token(4), for: name)
+        #expect(try await store.load(name).token == token(4))
     }
 
     @Test func aWriteIsFinishedAlthoughItsTaskWasCancelled() async throws {
@@ -229,31 +231,31 @@ struct TokenStoreTests {
         let (token, name) = (token(), name)
         let save = Task {
             unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
-            try await store.save(token, for: name)
+            try await store.replace(token, for: name)
         }
         try await save.value
-        #expect(try await store.load(name) == token)
+        #expect(try await store.load(name).token == token)
     }
 
     @Test func aClosedStoreSaysSo() async throws {
         let store = try open()
         await store.close()
-        await #expect(throws: TokenStoreError.self) { try await store.load(name) }
-        await #expect(throws: TokenStoreError.self) { try await store.save(token(), for: name) }
-        await #expect(throws: TokenStoreError.self) { try await store.remove(name) }
+        await #expect(throws: TokenStoreError.self) { try await store.load(name).token }
+        await #expect(throws: TokenStoreError.self) { try await store.replace(token(), for: name) }
+        await #expect(throws: TokenStoreError.self) { try await store.replace(nil, for: name) }
     }
 
     /// What is on the disk in the middle of the work is what a killed process leaves.
     @Test func aCopyTakenAtAnyMomentOpens() async throws {
         let store = try open()
         for generation in 1...30 {
-            try await store.save(token(generation), for: name)
+            try await store.replace(token(generation), for: name)
             let copy = directory.file("copy\(generation).sqlite")
             for suffix in ["", "-wal"] {
                 try FileManager.default.copyItem(atPath: path + suffix, toPath: copy + suffix)
             }
             let reopened = try SQLiteTokenStore(path: copy, key: key.derived(for: .tokenStore))
-            #expect(try await reopened.load(name) == token(generation))
+            #expect(try await reopened.load(name).token == token(generation))
             await reopened.close()
         }
     }
@@ -261,8 +263,8 @@ struct TokenStoreTests {
     /// SQLite keeps no checksums: what it does not notice, the seal of the row does. Nothing traps.
     @Test func aFlippedByteAnywhereNeverMakesAnotherToken() async throws {
         let store = try open()
-        for number in 1...5 { try await store.save(token(number), for: CredentialKey(digest: "key-\(number)")) }
-        try await store.save(token(), for: name)
+        for number in 1...5 { try await store.replace(token(number), for: CredentialKey(digest: "key-\(number)")) }
+        try await store.replace(token(), for: name)
         await store.close()
         let content = try Data(contentsOf: URL(fileURLWithPath: path))
         var damaged = 0
@@ -273,7 +275,7 @@ struct TokenStoreTests {
             try changed.write(to: URL(fileURLWithPath: path))
             do {
                 let store = try SQLiteTokenStore(path: path, key: key.derived(for: .tokenStore))
-                let loaded = try await store.load(name)
+                let loaded = try await store.load(name).token
                 #expect(loaded == nil || loaded == token(), "the byte at \(offset)")
                 await store.close()
             } catch {

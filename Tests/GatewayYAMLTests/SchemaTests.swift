@@ -59,7 +59,10 @@ struct SchemaTests {
 
     /// Keys that are only read when others are there.
     @Test(arguments: [
-        ("access.clients.*", ["limits", "token", "token_sha256"]),
+        ("access.clients.*", ["certificate", "limits", "token", "token_sha256"]),
+        ("access.clients.*.certificate", ["dns", "uri"]),
+        ("listeners.admin", ["address", "allow_users", "require_token", "tls", "unix", "users"]),
+        ("listeners.admin.users.*", ["certificate", "role", "token", "token_sha256"]),
         ("access.clients.*.limits", ["concurrent", "per_second"]),
         ("listeners.proxy[]", ["address", "allow_users", "tls", "unix"]),
         ("routes.*", ["allow", "auth", "clients", "headers", "match", "tls", "upstream"]),

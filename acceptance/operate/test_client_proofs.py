@@ -44,8 +44,8 @@ class TestTwoTokens:
         assert "not since the start" in gateway.run("status").stdout
         assert self.status(gateway, OLD) == 200
         uses = {
-            (token["client"], token["number"]): token.get("lastUsedAt")
-            for token in json.loads(gateway.run("status", "--json").stdout)["clientTokens"]
+            (token["client"], token["number"]): token.get("last_used_at")
+            for token in json.loads(gateway.run("status", "--json").stdout)["client_tokens"]
         }
         assert uses[("ci", 2)] and not uses[("ci", 1)] and not uses[("other", 1)]
         text = gateway.run("status").stdout

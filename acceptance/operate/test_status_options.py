@@ -110,6 +110,18 @@ def test_alive_asks_only_whether_the_gateway_answers(gateway):
     assert gone.returncode == 4 and "no gateway answers" in gone.stderr, gone
 
 
+def test_ready_asks_only_whether_requests_are_served(make_gateway, origin):
+    """A credential that needs a person is not a reason for a load balancer."""
+    missing = {"strategy": "box_developer_token"}
+    gateway = make_gateway({"credentials": {"me": missing}, "routes": {"api": {"upstream": origin.url, "auth": "me"}}}).start()
+    assert gateway.run("status").returncode == 1
+    ready = gateway.run("status", "--ready")
+    assert ready.returncode == 0 and ready.stdout.startswith("ready"), ready
+    assert gateway.run("status", "--ready", "--alive").returncode == 2
+    gateway.stop()
+    assert gateway.run("status", "--ready").returncode == 4
+
+
 def test_alive_needs_no_token(make_gateway, origin):
     config = {"routes": {"open": {"upstream": origin.url, "auth": "none"}}}
     gateway = make_gateway(config)

@@ -99,7 +99,7 @@ TOKENS = [
     # A name that there is not is not told apart before the token was seen.
     ("POST", "/api/tokens/nobody/refresh", None),
 ]
-WHOLE = [("POST", "/api/reload", None), ("POST", "/api/key/rotate", None), ("GET", "/api/plan", None)]
+WHOLE = [("POST", "/api/reload", None), ("POST", "/api/key/rotate", None), ("POST", "/api/state/backup", '{"keys": true}'), ("GET", "/api/plan", None)]
 LOGINS = [("POST", "/api/logins", '{"credential": "person"}')]
 PAGES = [
     ("POST", "/token", {"credential": "service", "operation": "lock"}),

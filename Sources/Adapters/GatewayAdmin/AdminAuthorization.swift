@@ -1,25 +1,48 @@
 import GatewayCore
+import HTTPTypes
 import Hummingbird
 
-/// Whether a request may change something: it carries the admin token of the state directory.
+/// Who sent a request of the admin listener, and whether that person may do what it asks for.
+///
+/// Made for each request, so that the users of the configuration of the moment count.
 struct AdminAuthorization: Sendable {
-    let token: Secret
+    let authorizer: AdminAuthorizer
+    /// Records what a user does before it is done.
+    let record: AdminOptions.Record
 
-    /// - Returns: The refusal; nil when the request may.
-    func refusal(of request: Request) -> Response? {
-        guard isAuthorized(request) else {
-            let detail = "Send the admin token of the state directory (file admin.token) as a bearer token."
-            return AdminResponse.problem(GatewayProblem(.clientAuthRequired, detail))
+    func evidence(of request: Request, peer: PeerIdentity?) -> AdminAuthorizer.Evidence {
+        let scheme = "bearer "
+        let value = request.headers[.authorization]
+        let token = value.flatMap {
+            $0.lowercased().hasPrefix(scheme) ? Array($0.utf8.dropFirst(scheme.utf8.count)) : nil
         }
-        return nil
+        return authorizer.evidence(presenting: token, peer: peer)
     }
 
-    /// Whether a person typed the admin token into a form; what a paste adds around it does not count.
-    func accepts(typed text: String) -> Bool { token.matches(Array(text.utf8.filter { $0 > 0x20 })) }
+    /// What a person typed into a form; what a paste adds around a token does not count.
+    func evidence(typed text: String, peer: PeerIdentity?) -> AdminAuthorizer.Evidence {
+        let token = Array(text.utf8.filter { $0 > 0x20 })
+        return authorizer.evidence(presenting: token.isEmpty ? nil : token, peer: peer)
+    }
 
-    private func isAuthorized(_ request: Request) -> Bool {
-        let scheme = "bearer "
-        guard let value = request.headers[.authorization], value.lowercased().hasPrefix(scheme) else { return false }
-        return token.matches(Array(value.utf8.dropFirst(scheme.utf8.count)))
+    /// - Returns: Why the request is refused; nil when it may go on, and is recorded where the role is that of an operator.
+    func refusal(
+        of evidence: AdminAuthorizer.Evidence,
+        needing role: AdminRole,
+        for request: Request
+    ) async -> GatewayProblem? {
+        if let problem = authorizer.refusal(of: evidence, needing: role) { return problem }
+        guard role == .operator, case .person(.user(let name, let own)) = evidence else { return nil }
+        return await record(AdminAction(user: name, role: own, method: request.method.rawValue, path: request.uri.path))
+    }
+
+    /// As for a request, of a form with a token in it.
+    ///
+    /// - Returns: What the page says; nil where the person may.
+    func refusal(typed text: String, _ context: AdminContext, _ request: Request) async -> String? {
+        let evidence = evidence(typed: text, peer: context.peer)
+        guard let problem = await refusal(of: evidence, needing: .operator, for: request) else { return nil }
+        return problem.kind == .clientAuthRequired
+            ? "This is not the admin token of the running gateway." : problem.detail
     }
 }

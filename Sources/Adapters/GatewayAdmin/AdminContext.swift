@@ -1,3 +1,4 @@
+import GatewayCore
 import Hummingbird
 import NIOCore
 
@@ -5,6 +6,10 @@ import NIOCore
 struct AdminContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel
+    /// Of the connection.
+    var peer: PeerIdentity?
+    /// Of the fields of the request and its connection.
+    var evidence = AdminAuthorizer.Evidence.none
 
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)

@@ -7,19 +7,19 @@ struct AdminLogins: Sendable {
     private static let bodyLimit = 32 << 10
 
     let control: any LoginControl
-    let authorization: AdminAuthorization
+    let options: AdminOptions
 
     func routes(on router: Router<AdminContext>) {
         router.post("/api/logins") { request, _ in try await begin(request) }
-        router.get("/api/logins/:id") { request, context in
-            await answer(request) { await control.progress(id(context)) }
+        router.get("/api/logins/:id") { _, context in
+            await answer { await control.progress(id(context)) }
         }
         router.post("/api/logins/:id/answer") { request, context in
             let text = try await body(request)["answer"]?.string ?? ""
-            return await answer(request) { await control.answer(id(context), with: text) }
+            return await answer { await control.answer(id(context), with: text) }
         }
-        router.delete("/api/logins/:id") { request, context in
-            await answer(request) {
+        router.delete("/api/logins/:id") { _, context in
+            await answer {
                 await control.cancel(id(context))
                 return await control.progress(id(context))
             }
@@ -27,7 +27,7 @@ struct AdminLogins: Sendable {
         router.get("/login") { request, _ in
             LoginPage.begin(credential: request.uri.queryParameters["credential"].map(String.init) ?? "")
         }
-        router.post("/login") { request, _ in try await beginOnPage(request) }
+        router.post("/login") { request, context in try await beginOnPage(request, context) }
         router.post("/login/answer") { request, _ in
             guard let form = try await form(request) else { return LoginPage.outcome(Self.unreadable) }
             let progress = await control.answer(form["id"] ?? "", with: form["answer"] ?? "")
@@ -48,7 +48,6 @@ struct AdminLogins: Sendable {
     private static let unreadable = LoginProgress(isOver: true, problem: "The form cannot be read.")
 
     private func begin(_ request: Request) async throws -> Response {
-        if let refusal = authorization.refusal(of: request) { return refusal }
         let wanted = try await body(request)
         var order = LoginOrder(credential: wanted["credential"]?.string ?? "")
         if let text = wanted["way"]?.string {
@@ -64,22 +63,18 @@ struct AdminLogins: Sendable {
         }
     }
 
-    private func answer(_ request: Request, _ action: () async -> LoginProgress?) async -> Response {
-        if let refusal = authorization.refusal(of: request) { return refusal }
+    private func answer(_ action: () async -> LoginProgress?) async -> Response {
         guard let progress = await action() else {
             return AdminResponse.problem(GatewayProblem(.noRoute, "There is no such login."))
         }
         return AdminResponse.json(progress)
     }
 
-    private func beginOnPage(_ request: Request) async throws -> Response {
+    private func beginOnPage(_ request: Request, _ context: AdminContext) async throws -> Response {
         guard let form = try await form(request) else { return LoginPage.outcome(Self.unreadable) }
         let credential = form["credential"] ?? ""
-        guard authorization.accepts(typed: form["token"] ?? "") else {
-            return LoginPage.begin(
-                credential: credential,
-                message: "This is not the admin token of the running gateway."
-            )
+        if let refusal = await options.authorization.refusal(typed: form["token"] ?? "", context, request) {
+            return LoginPage.begin(credential: credential, message: refusal)
         }
         switch await control.begin(LoginOrder(credential: credential)) {
         case .success(let invitation): return LoginPage.invite(invitation)

@@ -9,14 +9,22 @@ package struct AdminOptions: Sendable {
     package var vending: (any VendingControl)?
     /// nil: no request is explained here.
     package var explanations: (any ExplanationControl)?
-    /// What a request must carry as `Authorization: Bearer` to change something.
+    /// The admin token of the state directory.
     package var token: Secret
-    /// Whether a request must carry it to see something, too.
+    /// Those of the configuration of the moment.
+    package var users: @Sendable () -> [AdminUser] = { [] }
+    package var sha256: @Sendable ([UInt8]) -> [UInt8] = { $0 }
+    /// Records what a user does, before it is done; a problem where it must not be done without.
+    package typealias Record = @Sendable (AdminAction) async -> GatewayProblem?
+    package var record: Record = { _ in nil }
+    /// Whether a proof is needed to see something, too.
     package var requiresToken = false
     /// The metrics in Prometheus' text format.
     package var metrics: @Sendable () async -> String
     /// The newest events, and those that come.
     package var broadcaster = EventBroadcaster()
+    /// Of several listeners that share the broadcaster, one feeds it.
+    package var feedsBroadcaster = true
     /// What the audit log held before the start; asked once.
     package var past: @Sendable () async -> EventBroadcaster.Past? = { nil }
     /// The last requests, which are in memory only.
@@ -34,7 +42,11 @@ package struct AdminOptions: Sendable {
 
     /// Take it once for each answer, which then speaks of one plan.
     package var control: any GatewayControl { makeControl() }
-    var authorization: AdminAuthorization { AdminAuthorization(token: token) }
+    /// Of the moment.
+    var authorization: AdminAuthorization {
+        let authorizer = AdminAuthorizer(adminToken: token, users: users(), sha256: sha256)
+        return AdminAuthorization(authorizer: authorizer, record: record)
+    }
 
     /// - Parameter control: Evaluated for each answer.
     package init(
@@ -65,4 +77,12 @@ package struct AdminOptions: Sendable {
         guard !page.isComplete, page.events.count < limit else { return page }
         return await olderEvents(query, id, limit) ?? page
     }
+}
+
+/// What a user of the admin listener asks for, as the audit log tells of it.
+package struct AdminAction: Hashable, Sendable {
+    package let user: String
+    package let role: AdminRole
+    package let method: String
+    package let path: String
 }

@@ -9,13 +9,13 @@ struct AdminPage: Sendable {
     let options: AdminOptions
 
     func routes(on router: Router<AdminContext>) {
-        router.get("/") { request, _ in await page(request) }
-        router.post("/") { request, _ in try await unlockedPage(request) }
-        router.get("/explain") { request, _ in
+        router.get("/") { request, context in await page(request, context) }
+        router.post("/") { request, context in try await unlockedPage(request, context) }
+        router.get("/explain") { request, context in
             let text = request.uri.queryParameters["q"].map(String.init) ?? ""
-            return await page(request, asking: text.isEmpty ? nil : Question(text: text, answer: nil))
+            return await page(request, context, asking: text.isEmpty ? nil : Question(text: text, answer: nil))
         }
-        router.post("/explain") { request, _ in try await explain(request) }
+        router.post("/explain") { request, context in try await explain(request, context) }
         router.get("/style.css") { _, _ in AdminResponse.text(PageStyle.css, type: "text/css; charset=utf-8") }
         router.get("/script.js") { _, _ in
             AdminResponse.text(PageScript.text, type: "text/javascript; charset=utf-8")
@@ -26,36 +26,44 @@ struct AdminPage: Sendable {
         }
     }
 
-    private func page(_ request: Request, asking question: Question? = nil) async -> Response {
-        if options.requiresToken, options.authorization.refusal(of: request) != nil {
+    private func page(
+        _ request: Request,
+        _ context: AdminContext,
+        asking question: Question? = nil
+    ) async -> Response {
+        if options.requiresToken, !context.evidence.isPerson {
             return AdminResponse.page(PageShell.locked(wasRefused: false), status: .unauthorized)
         }
-        return await page(query: (try? AdminEvents.query(request)) ?? EventQuery(), asking: question)
+        let query = (try? AdminEvents.query(request)) ?? EventQuery()
+        return await page(query: query, lists: ListQuery(request), asking: question)
     }
 
     /// Without the script, the token comes in a form.
-    private func unlockedPage(_ request: Request) async throws -> Response {
+    private func unlockedPage(_ request: Request, _ context: AdminContext) async throws -> Response {
         let form = try await form(request)
-        guard options.authorization.accepts(typed: form?["token"] ?? "") else {
+        let evidence = options.authorization.evidence(typed: form?["token"] ?? "", peer: context.peer)
+        guard evidence.isPerson else {
             return AdminResponse.page(PageShell.locked(wasRefused: true), status: .unauthorized)
         }
         return await page(query: EventQuery())
     }
 
     /// The token comes from the script as a field of the request, and in the form without it.
-    private func explain(_ request: Request) async throws -> Response {
+    private func explain(_ request: Request, _ context: AdminContext) async throws -> Response {
         let form = try await form(request)
         let text = form?["q"] ?? ""
-        let isAllowed =
-            options.authorization.refusal(of: request) == nil
-            || options.authorization.accepts(typed: form?["token"] ?? "")
-        guard isAllowed else {
-            if options.requiresToken {
+        let authorization = options.authorization
+        let typed = authorization.evidence(typed: form?["token"] ?? "", peer: context.peer)
+        let evidence = context.evidence.isPerson ? context.evidence : typed
+        if let refusal = await authorization.refusal(of: evidence, needing: .operator, for: request) {
+            if options.requiresToken, !evidence.isPerson {
                 return AdminResponse.page(PageShell.locked(wasRefused: true), status: .unauthorized)
             }
-            let problem = GatewayProblem(.clientAuthRequired, "An explanation is for who holds the admin token.")
-            let question = Question(text: text, answer: .failure(problem))
-            return await page(query: EventQuery(), asking: question, status: .unauthorized)
+            let isStranger = refusal.kind == .clientAuthRequired
+            let detail = isStranger ? "An explanation is for who holds the admin token." : refusal.detail
+            let question = Question(text: text, answer: .failure(GatewayProblem(refusal.kind, detail)))
+            let status = HTTPResponse.Status(code: refusal.kind.status)
+            return await page(query: EventQuery(), asking: question, status: status)
         }
         return await page(query: EventQuery(), asking: Question(text: text, answer: await answer(to: text)))
     }
@@ -74,6 +82,7 @@ struct AdminPage: Sendable {
 
     private func page(
         query: EventQuery,
+        lists: ListQuery = ListQuery(),
         asking question: Question? = nil,
         status: HTTPResponse.Status = .ok
     ) async -> Response {
@@ -90,6 +99,7 @@ struct AdminPage: Sendable {
             timeline: timeline,
             recent: recent,
             query: query,
+            lists: lists,
             events: await options.events(query, since: nil, limit: LiveSection.limit).events,
             question: question,
             now: options.now()

@@ -13,13 +13,16 @@ struct AdminRequestGuard: Sendable {
         case originRefused
     }
 
-    /// Lower case, without port, an IPv6 address in brackets; nil on a unix socket, which no browser reaches.
+    /// Lower case, without port, an IPv6 address in brackets. nil on a unix socket, which no browser reaches, and with TLS, where
+    /// the certificate has told the browser whose name is ours.
     private let names: Set<String>?
+    private let scheme: Origin.Scheme
 
     /// - Parameter host: What the listener is bound to; the loopback names are added. nil for a unix socket, where any name
     ///   will do.
-    init(host: String?) {
-        guard let host = host?.lowercased() else {
+    init(host: String?, isTLS: Bool = false) {
+        scheme = isTLS ? .https : .http
+        guard let host = host?.lowercased(), !isTLS else {
             names = nil
             return
         }
@@ -35,7 +38,7 @@ struct AdminRequestGuard: Sendable {
             guard Self.isOne(of: names, authority, port: port) else { return .misdirected }
         }
         if let origin = fields[.origin] {
-            guard origin.lowercased() == "http://\(authority)" else { return .originRefused }
+            guard origin.lowercased() == "\(scheme.rawValue)://\(authority)" else { return .originRefused }
         }
         if let site = fields.first(where: { $0.name.canonicalName == "sec-fetch-site" }) {
             guard site.value == "none" || site.value == "same-origin" else { return .originRefused }

@@ -8,7 +8,7 @@ struct AdminRouter: Sendable {
 
     init(options: AdminOptions) { self.options = options }
 
-    func responder() -> some HTTPResponder<AdminContext> {
+    func router() -> Router<AdminContext> {
         let router = Router(context: AdminContext.self, options: .autoGenerateHeadEndpoints)
         AdminPage(options: options).routes(on: router)
         AdminEvents(options: options).routes(on: router)
@@ -27,18 +27,19 @@ struct AdminRouter: Sendable {
         router.get("/api/traffic") { _, _ in AdminResponse.json(await options.control.traffic()) }
         router.get("/api/expirations") { _, _ in AdminResponse.json(await options.control.expirations()) }
         AdminTokens(options: options).routes(on: router)
-        router.post("/api/reload") { request, _ in await reload(request) }
-        router.post("/api/key/rotate") { request, _ in await rotateKey(request) }
-        router.post("/api/ca/rotate") { request, _ in await rotateAuthority(request) }
-        router.get("/api/plan") { request, _ in await servedPlan(request) }
-        if let logins = options.logins { AdminLogins(control: logins, authorization: authorization).routes(on: router) }
+        router.post("/api/reload") { _, _ in await reload() }
+        router.post("/api/key/rotate") { _, _ in await rotateKey() }
+        router.post("/api/state/backup") { request, _ in await noteBackup(request) }
+        router.post("/api/ca/rotate") { _, _ in await rotateAuthority() }
+        router.get("/api/plan") { _, _ in await servedPlan() }
+        if let logins = options.logins { AdminLogins(control: logins, options: options).routes(on: router) }
         if let vending = options.vending {
             AdminVending(control: vending, adminToken: options.token).routes(on: router)
         }
         if let explanations = options.explanations {
-            AdminExplanations(control: explanations, authorization: authorization).routes(on: router)
+            AdminExplanations(control: explanations).routes(on: router)
         }
-        return router.buildResponder()
+        return router
     }
 
     private func readiness(isVerbose: Bool) async -> Response {
@@ -48,24 +49,28 @@ struct AdminRouter: Sendable {
         return AdminResponse.text("\(readiness.text)\n", type: "text/plain; charset=utf-8", status: status)
     }
 
-    private var authorization: AdminAuthorization { options.authorization }
-
-    private func reload(_ request: Request) async -> Response {
-        if let refusal = authorization.refusal(of: request) { return refusal }
+    private func reload() async -> Response {
         let report = await options.control.reload()
         return AdminResponse.json(report, status: report.outcome == .loaded ? .ok : .conflict)
     }
 
-    private func rotateKey(_ request: Request) async -> Response {
-        if let refusal = authorization.refusal(of: request) { return refusal }
+    private func rotateKey() async -> Response {
         switch await options.control.rotateKey() {
         case .success(let report): return AdminResponse.json(report)
         case .failure(let problem): return AdminResponse.problem(problem)
         }
     }
 
-    private func rotateAuthority(_ request: Request) async -> Response {
-        if let refusal = authorization.refusal(of: request) { return refusal }
+    private func noteBackup(_ request: Request) async -> Response {
+        let body = try? await request.body.collect(upTo: 4096)
+        let includesKeys = body.flatMap { JSONValue(Array($0.readableBytesView)) }?["keys"] == .bool(true)
+        switch await options.control.noteBackup(includesKeys: includesKeys) {
+        case .success(let note): return AdminResponse.json(note)
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
+    }
+
+    private func rotateAuthority() async -> Response {
         switch await options.control.rotateAuthority() {
         case .success(let report): return AdminResponse.json(report)
         case .failure(let problem): return AdminResponse.problem(problem)
@@ -73,8 +78,7 @@ struct AdminRouter: Sendable {
     }
 
     /// Not for everybody on the machine: digests of secrets are in it.
-    private func servedPlan(_ request: Request) async -> Response {
-        if let refusal = authorization.refusal(of: request) { return refusal }
+    private func servedPlan() async -> Response {
         guard let plan = await options.control.servedPlan() else {
             return AdminResponse.problem(GatewayProblem(.noRoute, "The plan of this gateway came from no file."))
         }

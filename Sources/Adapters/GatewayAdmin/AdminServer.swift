@@ -22,18 +22,24 @@ package actor AdminServer {
     private let options: AdminOptions
     private let logger: Logger
     private let prepare: @Sendable (any Channel) -> EventLoopFuture<Void>
+    /// nil without TLS.
+    private let security: AdminSecurity?
     private var state = State.idle
     /// Operators, probes and browsers, which keep some open.
     private let limit = ConnectionLimit(AdminServer.maximumConnections)
 
-    /// - Parameter prepare: Adds to the listener's channel what every listener of the program has.
+    /// - Parameters:
+    ///   - security: nil without TLS.
+    ///   - prepare: Adds to the listener's channel what every listener of the program has.
     package init(
         group: any EventLoopGroup,
         options: AdminOptions,
         logger: Logger,
+        security: AdminSecurity? = nil,
         prepare: @escaping @Sendable (any Channel) -> EventLoopFuture<Void> = { $0.eventLoop.makeSucceededVoidFuture() }
     ) {
         self.prepare = prepare
+        self.security = security
         self.group = group
         self.options = options
         self.logger = logger
@@ -49,9 +55,11 @@ package actor AdminServer {
         let listener =
             try await bootstrap()
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .bind(host: host, port: port) { [limit] channel in
+            .bind(host: host, port: port) { [limit, security] channel in
                 limit.admit(channel)
-                return connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
+                let secured = security?.secure(channel) ?? channel.eventLoop.makeSucceededVoidFuture()
+                return secured.flatMap { connection.setup(channel: channel, logger: logger) }
+                    .map(AcceptedConnection.init)
             }
         state = .bound(listener, connection)
         return listener.channel.localAddress?.port ?? port
@@ -99,10 +107,12 @@ package actor AdminServer {
         state = .serving(listener.channel)
         let (logger, options) = (logger, options)
         await withDiscardingTaskGroup { connections in
-            connections.addTask {
-                if let past = await options.past() { options.broadcaster.begin(with: past) }
+            if options.feedsBroadcaster {
+                connections.addTask {
+                    if let past = await options.past() { options.broadcaster.begin(with: past) }
+                }
+                connections.addTask { await options.broadcaster.run(options.requests) }
             }
-            connections.addTask { await options.broadcaster.run(options.requests) }
             do {
                 try await listener.executeThenClose { inbound in
                     for try await channel in inbound {
@@ -134,9 +144,10 @@ package actor AdminServer {
 
     private nonisolated func makeConnection(host: String?) -> HTTP1Channel {
         let service = AdminService(
-            guardian: AdminRequestGuard(host: host),
-            responder: AdminRouter(options: options).responder(),
-            authorization: options.requiresToken ? options.authorization : nil,
+            guardian: AdminRequestGuard(host: host, isTLS: security != nil),
+            responder: AdminRouter(options: options).router().buildResponder(),
+            options: options,
+            security: security,
             logger: logger
         )
         return HTTP1Channel(

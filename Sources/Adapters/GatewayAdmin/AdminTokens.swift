@@ -2,7 +2,7 @@ import GatewayCore
 import HTTPTypes
 import Hummingbird
 
-/// `/api/tokens`: the list for everybody on this machine, everything else for who holds the admin token.
+/// `/api/tokens`: the list for viewers, everything else for operators.
 struct AdminTokens: Sendable {
     let options: AdminOptions
 
@@ -19,22 +19,22 @@ struct AdminTokens: Sendable {
             }
         }
         for (verb, operation) in Self.operations {
-            router.post("/api/tokens/:name/\(verb)") { request, context in
-                await answer(request, context) { await perform(operation, on: $0) }
+            router.post("/api/tokens/:name/\(verb)") { _, context in
+                await named(context) { await perform(operation, on: $0) }
             }
         }
         router.get("/token") { request, _ in
             await page(of: request.uri.queryParameters["credential"].map(String.init) ?? "", message: nil)
         }
-        router.post("/token") { request, _ in try await performOnPage(request) }
+        router.post("/token") { request, context in try await performOnPage(request, context) }
         router.post("/api/tokens/:name/import") { request, context in
-            await answer(request, context) { await take(request, for: $0) }
+            await named(context) { await take(request, for: $0) }
         }
-        router.post("/api/tokens/:name/reveal") { request, context in
-            await answer(request, context) { await reveal($0) }
+        router.post("/api/tokens/:name/reveal") { _, context in
+            await named(context) { await reveal($0) }
         }
         router.post("/api/tokens/:name/downscope") { request, context in
-            await answer(request, context) { await downscope(request, $0) }
+            await named(context) { await downscope(request, $0) }
         }
     }
 
@@ -50,12 +50,12 @@ struct AdminTokens: Sendable {
         }
     }
 
-    private func performOnPage(_ request: Request) async throws -> Response {
+    private func performOnPage(_ request: Request, _ context: AdminContext) async throws -> Response {
         let bytes = try await request.body.collect(upTo: 32 << 10)
         let form = try LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
         let name = form["credential"] ?? ""
-        guard options.authorization.accepts(typed: form["token"] ?? "") else {
-            return await page(of: name, message: "This is not the admin token of the running gateway.")
+        if let refusal = await options.authorization.refusal(typed: form["token"] ?? "", context, request) {
+            return await page(of: name, message: refusal)
         }
         guard let chosen = Self.operations.first(where: { $0.verb == form["operation"] }) else {
             return await page(of: name, message: "Choose one of the buttons.")
@@ -102,15 +102,6 @@ struct AdminTokens: Sendable {
     }
 
     private static let termsLimitBytes = 16 << 10
-
-    private func answer(
-        _ request: Request,
-        _ context: AdminContext,
-        _ action: (String) async -> Response
-    ) async -> Response {
-        if let refusal = options.authorization.refusal(of: request) { return refusal }
-        return await named(context, action)
-    }
 
     private func named(_ context: AdminContext, _ action: (String) async -> Response) async -> Response {
         guard let name = context.parameters.get("name").flatMap(PercentEncoding.decode) else {

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 package import GatewayCore
+import GatewaySQLite
 
 /// Reads the audit log through a connection that cannot write; works while the gateway runs and while it does not.
 package final class AuditReader: Sendable {
@@ -186,6 +187,7 @@ package final class AuditReader: Sendable {
                             guard try database.tableExists("token_events") else {
                                 throw AuditError("\(path) is not an audit log of a gateway")
                             }
+                            try SQLiteSchema.require(atMost: AuditSchema.version, in: database)
                             return try body(database)
                         }
                     }

@@ -1,7 +1,12 @@
 import GRDB
+import GatewaySQLite
 
 /// The database's tables, views and guards. Plain SQL: the `sqlite3` shell reads all of it.
-enum AuditSchema {
+package enum AuditSchema {
+    /// Of the tables below. Raise it, and add the step to ``create(in:)``, when they change so that an earlier program
+    /// would misread or break them.
+    package static let version = 1
+
     /// The columns that the chain covers, in the order of the table.
     static let columns = [
         "id", "at", "event", "credential", "strategy", "subject", "generation", "trigger", "route", "client",
@@ -40,7 +45,9 @@ enum AuditSchema {
         (CASE WHEN json_valid(detail) THEN json_extract(detail, '$.client_request_id') END) VIRTUAL
         """
 
+    /// Makes the tables, or brings those of an earlier version up to this one. In one transaction.
     static func create(in database: Database) throws {
+        try SQLiteSchema.require(atMost: version, in: database)
         try database.execute(sql: tables)
         for (table, column, definition) in laterColumns where try !has(column, in: table, of: database) {
             try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(column) \(definition)")
@@ -49,6 +56,7 @@ enum AuditSchema {
         // The view of an earlier version took a request that failed for a failure of its credential.
         try database.execute(sql: "DROP VIEW IF EXISTS credential_history")
         try database.execute(sql: history)
+        try SQLiteSchema.set(version, in: database)
     }
 
     /// `table_xinfo` also names columns that are worked out from others.

@@ -70,6 +70,6 @@ package struct BoundedFile: Sendable {
 }
 
 /// read(2), whose name ``BoundedFile`` has for itself.
-private func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer, _ count: Int) -> Int {
+func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer, _ count: Int) -> Int {
     unsafe read(descriptor, buffer, count)
 }

@@ -39,6 +39,7 @@ package enum SQLiteFile {
     ///   - path: Where it is, for a command that helps.
     package static func words(for error: any Error, file name: String, path: String) -> String {
         if let overdue = error as? SQLiteWriter.Overdue { return words(for: overdue.trouble, file: name, path: path) }
+        if let newer = error as? SQLiteSchema.Newer { return newer.words(for: name) }
         guard let error = error as? DatabaseError else { return "\(name) cannot be used" }
         let code = error.extendedResultCode.rawValue
         return switch error.resultCode {

@@ -8,6 +8,8 @@ import Synchronization
 ///
 /// What the program is given is encrypted with the installation's key, so that it may keep it anywhere. One call at a
 /// time; a write that was begun is finished even when the task that asked for it is cancelled.
+///
+/// The program compares nothing: revisions and leases are those of this process, so ``isShared`` is false.
 package final class CommandTokenStore: TokenStore {
     /// The line that helpers print, with a status other than 0, for what they do not have.
     private static let notFound = "credentials not found"
@@ -17,6 +19,9 @@ package final class CommandTokenStore: TokenStore {
     private let runner: any ProgramRunner
     private let sealer: TokenSealer
     private let last = Mutex<Task<Void, Never>?>(nil)
+    /// What this process knows of each record.
+    let states = Mutex<[CredentialKey: TokenRecordState]>([:])
+    let now = MemoryTokenStore.uptime()
 
     /// - Parameters:
     ///   - program: `store`, `get` or `erase` is added as its last argument.
@@ -29,7 +34,7 @@ package final class CommandTokenStore: TokenStore {
 
     private var name: String { program.command.first ?? "the token store's program" }
 
-    package func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? {
+    func read(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? {
         let output: [UInt8]
         switch await run("get", Self.address(of: key)) {
         case .success(let bytes): output = bytes
@@ -44,11 +49,10 @@ package final class CommandTokenStore: TokenStore {
         return token
     }
 
-    package func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {
+    func write(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {
         let text: String
         do {
-            let now = UnixTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
-            let row = try sealer.seal(token, for: key, at: now)
+            let row = try sealer.seal(token, for: key, at: SQLiteTokenStore.wallClock())
             let encoder = JSONEncoder()
             // Helpers that are shell scripts take it apart with sed.
             encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -61,7 +65,7 @@ package final class CommandTokenStore: TokenStore {
         if case .failure(let failure) = await run("store", text) { throw unavailable("store", failure) }
     }
 
-    package func remove(_ key: CredentialKey) async throws(TokenStoreError) {
+    func erase(_ key: CredentialKey) async throws(TokenStoreError) {
         guard case .failure(let failure) = await run("erase", Self.address(of: key)), !isNotFound(failure) else {
             return
         }

@@ -16,6 +16,7 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
         case configurationDigest = "configuration-digest"
         case localAuthority = "local-authority"
         case engineGeneration = "engine-generation"
+        case backupManifest = "backup-manifest"
     }
 
     package static let byteCount = 32

@@ -3,19 +3,115 @@ import Synchronization
 
 /// Keeps tokens for the life of the process. A restart asks the authorities again.
 package final class MemoryTokenStore: TokenStore {
-    private let tokens = Mutex<[CredentialKey: StoredToken]>([:])
-
-    package init() {}
-
-    package func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? {
-        tokens.withLock { $0[key] }
+    private struct State: Sendable {
+        var records = TokenRecords()
+        var watchers: [Int: AsyncStream<CredentialKey>.Continuation] = [:]
+        var lastWatcher = 0
     }
 
-    package func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {
-        tokens.withLock { $0[key] = token }
+    private let state = Mutex(State())
+    private let now: @Sendable () -> UnixTime
+    package let isShared: Bool
+
+    /// - Parameters:
+    ///   - isShared: Several keepers use it, as gateways use one database.
+    ///   - now: The store's clock.
+    package init(isShared: Bool = false, now: @escaping @Sendable () -> UnixTime = MemoryTokenStore.uptime()) {
+        self.isShared = isShared
+        self.now = now
     }
 
-    package func remove(_ key: CredentialKey) async throws(TokenStoreError) {
-        tokens.withLock { _ = $0.removeValue(forKey: key) }
+    /// A clock that begins with 0 and that nobody sets.
+    package static func uptime() -> @Sendable () -> UnixTime {
+        let start = ContinuousClock().now
+        return { UnixTime(milliseconds: 0) + (ContinuousClock().now - start) }
+    }
+
+    package func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry {
+        state.withLock { $0.records.load(key) }
+    }
+
+    package func save(
+        _ token: StoredToken,
+        for key: CredentialKey,
+        expecting revision: TokenRevision
+    ) async throws(TokenStoreError) -> TokenSaveAnswer {
+        let now = now()
+        return change(key) { $0.save(token, for: key, expecting: revision, at: now) }
+    }
+
+    @discardableResult
+    package func replace(
+        _ token: StoredToken?,
+        for key: CredentialKey
+    ) async throws(TokenStoreError) -> TokenRevision {
+        change(key) { $0.replace(token, for: key) }
+    }
+
+    package func lease(
+        _ key: CredentialKey,
+        expecting revision: TokenRevision,
+        for time: Duration,
+        writing token: StoredToken?
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        let now = now()
+        return change(key) { $0.lease(key, expecting: revision, for: time, writing: token, at: now) }
+    }
+
+    package func prolong(
+        _ lease: TokenLease,
+        for time: Duration
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        let now = now()
+        return state.withLock { $0.records.prolong(lease, for: time, at: now) }
+    }
+
+    package func save(
+        _ token: StoredToken,
+        under lease: TokenLease
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        change(lease.key) { $0.save(token, under: lease) }
+    }
+
+    package func commit(
+        _ token: StoredToken?,
+        under lease: TokenLease
+    ) async throws(TokenStoreError) -> TokenSaveAnswer {
+        change(lease.key) { $0.commit(token, under: lease) }
+    }
+
+    package func release(_ lease: TokenLease) async throws(TokenStoreError) {
+        change(lease.key) { $0.release(lease) }
+    }
+
+    // MARK: Changes
+
+    package func changes() -> AsyncStream<CredentialKey>? {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: CredentialKey.self,
+            bufferingPolicy: .bufferingNewest(1024)
+        )
+        let id = state.withLock { state in
+            state.lastWatcher += 1
+            state.watchers[state.lastWatcher] = continuation
+            return state.lastWatcher
+        }
+        continuation.onTermination = { [weak self] _ in
+            self?.state.withLock { _ = $0.watchers.removeValue(forKey: id) }
+        }
+        return stream
+    }
+
+    package func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
+        state.withLock { $0.records.changes(since: mark) }
+    }
+
+    private func change<Answer: Sendable>(_ key: CredentialKey, _ body: (inout TokenRecords) -> Answer) -> Answer {
+        let (answer, watchers) = state.withLock { state in
+            let answer = body(&state.records)
+            return (answer, Array(state.watchers.values))
+        }
+        for watcher in watchers { watcher.yield(key) }
+        return answer
     }
 }

@@ -22,9 +22,13 @@ package final class SQLiteTokenReader: Sendable {
             configuration.label = "token-reader"
             configuration.busyMode = .timeout(2)
             database = try DatabaseQueue(path: path, configuration: configuration)
-            let check = try database.read {
-                try String.fetchOne($0, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
+            let (version, check) = try database.read {
+                (
+                    try Int.fetchOne($0, sql: "PRAGMA user_version") ?? 0,
+                    try String.fetchOne($0, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
+                )
             }
+            try SQLiteTokenStore.requireKnown(version, path: path)
             guard let sealer = keys.map({ TokenSealer(key: $0) }).first(where: { $0.keyCheck == check }) else {
                 throw TokenStoreError.damaged(
                     "\(path) was encrypted with another key; restore the key that belongs to it"
@@ -46,10 +50,19 @@ package final class SQLiteTokenReader: Sendable {
                 )
             }
             guard let found else { return nil }
-            guard let row = SealedToken(key: key.digest, columns: Array(found.databaseValues)),
-                row.version == TokenRecord.version, let token = sealer.open(row)
+            let row = SealedToken(key: key.digest, columns: Array(found.databaseValues))
+            guard row?.isRemoved != true else { return nil }
+            guard let row, row.version == TokenRecord.version, let token = sealer.open(row)
             else { throw TokenStoreError.damaged("its row of \(path) was changed, or a newer program wrote it") }
             return token
+        } catch {
+            throw Self.storeError(error, path: path)
+        }
+    }
+
+    func read<Value>(_ body: (Database) throws -> Value) throws(TokenStoreError) -> Value {
+        do {
+            return try database.read(body)
         } catch {
             throw Self.storeError(error, path: path)
         }

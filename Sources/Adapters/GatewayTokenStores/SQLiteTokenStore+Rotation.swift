@@ -17,7 +17,8 @@ extension SQLiteTokenStore {
             var count = 0
             try database.inTransaction(.immediate) {
                 try requireOwnKey(database)
-                for name in try String.fetchAll(database, sql: "SELECT key FROM tokens") {
+                let keys = "SELECT key FROM tokens WHERE version <> \(SealedToken.removedVersion)"
+                for name in try String.fetchAll(database, sql: keys) {
                     try encrypt(name, from: present, to: next, in: database)
                     count += 1
                 }
@@ -44,9 +45,11 @@ extension SQLiteTokenStore {
     /// Another process that has replaced the key must not find rows of the old one among its own.
     func requireOwnKey(_ database: Database) throws {
         let found = try String.fetchOne(database, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
-        guard found == sealer.withLock({ $0.keyCheck }) else {
-            throw TokenStoreError.damaged("the key of \(path) was replaced by another process; restart this gateway")
-        }
+        guard found == sealer.withLock({ $0.keyCheck }) else { throw replacedKey }
+    }
+
+    var replacedKey: TokenStoreError {
+        .damaged("the key of \(path) was replaced by another process; restart this gateway")
     }
 
     private func encrypt(_ name: String, from present: TokenSealer, to next: TokenSealer, in database: Database) throws

@@ -14,37 +14,54 @@ package final class SQLiteTokenStore: TokenStore {
     let path: String
     /// Changed by ``rotate(to:)`` alone, on the database's thread.
     let sealer: Mutex<TokenSealer>
-    private let writer: SQLiteWriter
+    let writer: SQLiteWriter
     /// Which of the keys that it was opened with is the store's.
     package let keyIndex: Int
     private let identity: FileIdentity?
     /// How long a caller waits for the disk.
     private let limit: Duration
+    /// The file's clock, for leases.
+    let now: @Sendable () -> UnixTime
     /// Why the last write failed; nil when it did not.
     private let lastFailure = Mutex<TokenStoreError?>(nil)
 
     package convenience init(
         path: String,
         key: SymmetricKey,
+        ownsFile: Bool = false,
         busyTimeout: Duration = .seconds(5),
-        limit: Duration = .seconds(10)
+        limit: Duration = .seconds(10),
+        now: @escaping @Sendable () -> UnixTime = SQLiteTokenStore.wallClock
     ) throws(TokenStoreError) {
-        try self.init(path: path, keys: [key], busyTimeout: busyTimeout, limit: limit)
+        try self.init(
+            path: path,
+            keys: [key],
+            ownsFile: ownsFile,
+            busyTimeout: busyTimeout,
+            limit: limit,
+            now: now
+        )
     }
 
     /// Opens or creates the store. Blocks; call it while starting.
     ///
-    /// - Parameter keys: ``InstallationKey/derived(for:)`` of `tokenStore`, of each key that the store may be encrypted
-    ///   with; a new store takes the first.
+    /// - Parameters:
+    ///   - keys: ``InstallationKey/derived(for:)`` of `tokenStore`, of each key that the store may be encrypted with; a new
+    ///     store takes the first.
+    ///   - ownsFile: No other process uses the file, so leases of an earlier process have ended.
+    ///   - now: The file's clock.
     /// - Throws: ``TokenStoreError/damaged(_:)`` when the store was written with none of them.
     package init(
         path: String,
         keys: [SymmetricKey],
+        ownsFile: Bool = false,
         busyTimeout: Duration = .seconds(5),
-        limit: Duration = .seconds(10)
+        limit: Duration = .seconds(10),
+        now: @escaping @Sendable () -> UnixTime = SQLiteTokenStore.wallClock
     ) throws(TokenStoreError) {
         self.path = path
         self.limit = limit
+        self.now = now
         let sealers = keys.map { TokenSealer(key: $0) }
         do {
             try PrivateFile.ensure(path)
@@ -56,75 +73,10 @@ package final class SQLiteTokenStore: TokenStore {
             try writer.write { try $0.execute(sql: "PRAGMA secure_delete = ON") }
             identity = FileIdentity(path)
             keyIndex = try writer.write { try Self.prepare($0, path: path, keyChecks: sealers.map(\.keyCheck)) }
+            if ownsFile { try writer.write(Self.forgetEarlierProcess) }
             sealer = Mutex(sealers[keyIndex])
         } catch {
             throw Self.storeError(error, path: path)
-        }
-    }
-
-    package func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? {
-        try await perform { [self] in try writer.write { try read(key, from: $0) } }
-    }
-
-    private func read(_ key: CredentialKey, from database: Database) throws -> StoredToken? {
-        let found = try Row.fetchOne(
-            database,
-            sql: "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?",
-            arguments: [key.digest]
-        )
-        guard let found else { return nil }
-        guard let row = SealedToken(key: key.digest, columns: Array(found.databaseValues)) else { throw damagedRow }
-        guard row.version == TokenRecord.version else {
-            throw TokenStoreError.damaged(
-                "a row of \(path) has format \(row.version) and this program knows \(TokenRecord.version); "
-                    + "run the newer program, or run `authgateway token clear NAME`"
-            )
-        }
-        guard let token = sealer.withLock({ $0 }).open(row) else {
-            try requireOwnKey(database)
-            throw damagedRow
-        }
-        return token
-    }
-
-    private var damagedRow: TokenStoreError {
-        .damaged(
-            "a row of \(path) was changed after it was written; run `authgateway token clear NAME` to forget that "
-                + "token, or restore the file from a backup"
-        )
-    }
-
-    package func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {
-        try await write { [self] database in
-            guard let sealed = try? sealer.withLock({ $0 }).seal(token, for: key, at: Self.now()) else {
-                throw TokenStoreError.unavailable("a token could not be encrypted for \(path)")
-            }
-            try database.inTransaction(.immediate) {
-                try requireOwnKey(database)
-                try database.execute(
-                    sql: """
-                        INSERT INTO tokens (key, generation, updated_at, version, nonce, ciphertext)
-                        VALUES (?, ?, ?, ?, ?, ?)
-                        ON CONFLICT (key) DO UPDATE SET generation = excluded.generation,
-                            updated_at = excluded.updated_at, version = excluded.version,
-                            nonce = excluded.nonce, ciphertext = excluded.ciphertext
-                        """,
-                    arguments: [
-                        sealed.key, sealed.generation, sealed.updatedAt, sealed.version, sealed.nonce,
-                        sealed.ciphertext,
-                    ]
-                )
-                return .commit
-            }
-        }
-    }
-
-    package func remove(_ key: CredentialKey) async throws(TokenStoreError) {
-        try await write { database in
-            try database.inTransaction(.immediate) {
-                try database.execute(sql: "DELETE FROM tokens WHERE key = ?", arguments: [key.digest])
-                return .commit
-            }
         }
     }
 
@@ -185,7 +137,7 @@ package final class SQLiteTokenStore: TokenStore {
     package func close() async { await writer.close(within: .seconds(3)) }
 
     /// Runs on the writer's thread: neither an event loop nor the caller's task waits for the disk.
-    private func perform<Value: Sendable>(
+    func perform<Value: Sendable>(
         within limit: Duration? = nil,
         _ body: @escaping @Sendable () throws -> Value
     ) async throws(TokenStoreError) -> Value {
@@ -205,64 +157,8 @@ package final class SQLiteTokenStore: TokenStore {
         return isDamage == true ? .damaged(words) : .unavailable(words)
     }
 
-    private static func now() -> UnixTime {
+    /// That of the machine, which all processes that can open the file share.
+    @Sendable package static func wallClock() -> UnixTime {
         UnixTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
     }
-}
-
-extension SealedToken {
-    /// Whatever the file holds, reading it must not trap: columns of an unexpected type make nil.
-    init?(key: String, columns: [DatabaseValue]) {
-        guard columns.count == 5, let generation = Int.fromDatabaseValue(columns[0]),
-            let updatedAt = String.fromDatabaseValue(columns[1]), let version = Int.fromDatabaseValue(columns[2]),
-            let nonce = Data.fromDatabaseValue(columns[3]), let ciphertext = Data.fromDatabaseValue(columns[4])
-        else { return nil }
-        self.init(
-            key: key,
-            generation: generation,
-            updatedAt: updatedAt,
-            version: version,
-            nonce: nonce,
-            ciphertext: ciphertext
-        )
-    }
-}
-
-extension SQLiteTokenStore {
-    /// - Returns: The index of the check that the store was written with.
-    private static func prepare(_ database: Database, path: String, keyChecks: [String]) throws -> Int {
-        var found: String?
-        try database.inTransaction(.immediate) {
-            try database.execute(sql: schema)
-            try database.execute(
-                sql: "INSERT OR IGNORE INTO token_store (name, value) VALUES ('key_check', ?)",
-                arguments: [keyChecks.first]
-            )
-            found = try String.fetchOne(database, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
-            return .commit
-        }
-        guard let index = keyChecks.firstIndex(where: { $0 == found }) else {
-            throw TokenStoreError.damaged(
-                "\(path) was encrypted with another key; restore the key files (state/token.key and, after a `key "
-                    + "rotate`, state/token.key.encryption) that belong to it, name the key that it was encrypted with "
-                    + "as tokens.previous_encryption_key, or move \(path) away to begin with an empty store"
-            )
-        }
-        return index
-    }
-
-    private static let schema = """
-        CREATE TABLE IF NOT EXISTS token_store (
-            name TEXT PRIMARY KEY,
-            value TEXT NOT NULL
-        ) STRICT, WITHOUT ROWID;
-        CREATE TABLE IF NOT EXISTS tokens (
-            key TEXT PRIMARY KEY,
-            generation INTEGER NOT NULL,
-            updated_at TEXT NOT NULL,
-            version INTEGER NOT NULL,
-            nonce BLOB NOT NULL,
-            ciphertext BLOB NOT NULL
-        ) STRICT, WITHOUT ROWID;
-        """
 }

@@ -24,10 +24,11 @@ struct TokenRecord: Codable {
     let attempt: Attempt?
     let isRejected: Bool
     let isRevoked: Bool?
+    let isRestored: Bool?
 
     /// The names in records that exist.
     private enum CodingKeys: String, CodingKey {
-        case generation, access, extras, obtainedAt, expiresAt, attempt, isRejected, isRevoked
+        case generation, access, extras, obtainedAt, expiresAt, attempt, isRejected, isRevoked, isRestored
         case refreshToken = "renewal"
         case refreshTokenExpiresAt = "renewalExpiresAt"
         case refreshTokenObtainedAt = "renewalObtainedAt"
@@ -49,10 +50,11 @@ struct TokenRecord: Codable {
         }
         isRejected = stored.isRejected
         isRevoked = stored.isRevoked ? true : nil
+        isRestored = stored.isRestored ? true : nil
     }
 
     var storedToken: StoredToken {
-        StoredToken(
+        var stored = StoredToken(
             generation: generation,
             token: TokenSet(
                 access: Secret(access),
@@ -74,5 +76,7 @@ struct TokenRecord: Codable {
             isRejected: isRejected,
             isRevoked: isRevoked ?? false
         )
+        stored.isRestored = isRestored ?? false
+        return stored
     }
 }

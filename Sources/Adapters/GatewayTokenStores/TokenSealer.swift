@@ -11,6 +11,22 @@ struct SealedToken: Sendable {
     let nonce: Data
     /// Ciphertext and tag.
     let ciphertext: Data
+
+    /// The ``version`` of a record that was removed. It holds nothing, and keeps the revision.
+    static let removedVersion = 0
+
+    var isRemoved: Bool { version == Self.removedVersion }
+
+    static func removed(_ key: CredentialKey, at time: UnixTime) -> SealedToken {
+        SealedToken(
+            key: key.digest,
+            generation: 0,
+            updatedAt: time.rfc3339,
+            version: removedVersion,
+            nonce: Data(),
+            ciphertext: Data()
+        )
+    }
 }
 
 /// Encrypts with AES-256-GCM under a random nonce. Every plain column is bound as associated data, so that a row which

@@ -20,7 +20,8 @@ package struct ConfigLoader: Sendable {
     private let environment: @Sendable (String) -> String?
     private let placeholder: String?
     let strictModes: Bool
-    private let loader = YAMLLoader()
+    private let size: Result<ConfigurationSize, ConfigurationSize.Refusal>
+    private let loader: YAMLLoader
 
     /// - Parameters:
     ///   - placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
@@ -36,6 +37,8 @@ package struct ConfigLoader: Sendable {
         self.placeholder = placeholder
         self.strictModes = strictModes
         self.environment = environment
+        size = ConfigurationSize.read(environment)
+        loader = YAMLLoader(limits: (try? size.get()).map { YAMLLimits($0) } ?? YAMLLimits())
     }
 
     /// - Parameter path: As diagnostics shall print it; relative to the working directory.
@@ -55,6 +58,10 @@ package struct ConfigLoader: Sendable {
                 }
             }
         }
+        if case .failure(let refusal) = size {
+            state.isComplete = false
+            state.report(refusal.message, at: SourceSpan(file: 0, line: 1, column: 1))
+        }
         guard state.isComplete else { return state.failed() }
         return merge(roots, state)
     }
@@ -69,7 +76,7 @@ package struct ConfigLoader: Sendable {
         interpolation.apply(to: &root)
         state.diagnostics += interpolation.diagnostics
         return Loading(
-            document: ConfigDocument(files: state.files, root: root),
+            document: ConfigDocument(files: state.files, root: root, size: (try? size.get()) ?? ConfigurationSize()),
             files: state.files,
             diagnostics: state.diagnostics,
             secretSpans: state.secretSpans,

@@ -11,10 +11,19 @@ package struct YAMLDocument: Sendable {
 
 /// The bounds that keep a hostile or mistaken document from costing time or memory.
 package struct YAMLLimits: Sendable {
-    package var bytes = 1 << 20
+    package var bytes = 16 << 20
     package var depth = 64
     /// Counts what aliases stand for, so that a few lines cannot expand into millions of nodes.
-    package var nodes = 100_000
+    package var nodes = 1_000_000
 
     package init() {}
+
+    init(_ size: ConfigurationSize) { (bytes, nodes) = (size.bytes, size.nodes) }
+
+    /// For a text that was read within its limits before.
+    static var none: YAMLLimits {
+        var limits = YAMLLimits()
+        (limits.bytes, limits.nodes) = (.max, .max)
+        return limits
+    }
 }

@@ -11,6 +11,7 @@ struct StatusCommand: AsyncParsableCommand {
               authgateway status box-service
               authgateway status --watch
               authgateway status --alive
+              authgateway status --ready
               authgateway status --json | jq '.tokens[] | select(.state != "valid")'
 
             Counts down what only a person can replace: developer tokens, logins
@@ -21,7 +22,8 @@ struct StatusCommand: AsyncParsableCommand {
             token, an unlock) or something of these ends soon: a token within 10
             minutes, a login within 7 days, a secret or certificate within 14 days,
             what lives shortly within the last fifth of its life. 4 when no gateway
-            answers. With --alive: 0 when one answers, 4 otherwise.
+            answers. With --alive: 0 when one answers, 4 otherwise. With --ready: 0
+            when it serves requests, also while a credential fails; 1 otherwise.
             """
     )
 
@@ -37,11 +39,15 @@ struct StatusCommand: AsyncParsableCommand {
     @Flag(help: "Only whether the gateway answers, for a health check; credentials do not count.")
     var alive = false
 
+    @Flag(help: "Only whether the gateway serves requests, for a load balancer; credentials do not count.")
+    var ready = false
+
     @OptionGroup var gateway: RunningGatewayOptions
 
     func validate() throws {
         if watch, gateway.json.isOn { throw ValidationError("--watch is for people; call status --json in a loop.") }
         if alive, watch || gateway.json.isOn || name != nil { throw ValidationError("--alive stands alone.") }
+        if ready, alive || watch || gateway.json.isOn || name != nil { throw ValidationError("--ready stands alone.") }
         guard (1...3600).contains(interval) else { throw ValidationError("--interval is between 1 and 3600 seconds.") }
     }
 
@@ -49,6 +55,10 @@ struct StatusCommand: AsyncParsableCommand {
         let commands = try gateway.operatorCommands()
         if alive {
             Console.write(try await commands.alive())
+            return
+        }
+        if ready {
+            Console.write(try await commands.ready())
             return
         }
         if watch { return try await commands.watch(name, every: .seconds(interval)) { Console.write($0) } }

@@ -57,6 +57,7 @@ package final class ProxyServer: Sendable {
     /// - Throws: ``ListenerError`` for the first that cannot be used.
     package static func readTLS(of plan: Plan) throws(ListenerError) {
         for listener in plan.listeners + plan.authz { _ = try Listener.Settings(listener) }
+        if let tls = plan.admin.tls { _ = try OperatorTLS.prepare(tls) }
         for route in plan.routes { _ = try UpstreamTarget.tlsContext(route) }
     }
 

@@ -2,8 +2,8 @@ import GatewayCore
 import Logging
 import Metrics
 
-/// What a keeper was given: its grant and its ports.
-struct KeeperContext: Sendable {
+/// What a keeper was given: its grant and its ports. Shared by all that works for the keeper, so it is small wherever it goes.
+final class KeeperContext: Sendable {
     let name: String
     let strategyKind: String
     let grant: any TokenGrant
@@ -23,6 +23,42 @@ struct KeeperContext: Sendable {
     let parent: (any ParentCredential)?
     /// What it shares with the other subjects of a credential whose requests name them.
     let callLimit: SubjectCallLimit?
+
+    init(
+        name: String,
+        strategyKind: String,
+        grant: any TokenGrant,
+        policy: RenewalPolicy,
+        key: CredentialKey,
+        store: any TokenStore,
+        endpoint: any TokenEndpoint,
+        programs: any ProgramRunner,
+        audit: any AuditLog,
+        onAuditFailure: AuditPlan.OnFailure,
+        clock: any GatewayClock,
+        logger: Logger,
+        metrics: KeeperMetrics,
+        nonce: @escaping @Sendable () -> String,
+        parent: (any ParentCredential)?,
+        callLimit: SubjectCallLimit?
+    ) {
+        self.name = name
+        self.strategyKind = strategyKind
+        self.grant = grant
+        self.policy = policy
+        self.key = key
+        self.store = store
+        self.endpoint = endpoint
+        self.programs = programs
+        self.audit = audit
+        self.onAuditFailure = onAuditFailure
+        self.clock = clock
+        self.logger = logger
+        self.metrics = metrics
+        self.nonce = nonce
+        self.parent = parent
+        self.callLimit = callLimit
+    }
 
     /// Whether the next token is had without a person.
     var isRenewable: Bool { grant.isRenewable && policy.isAutomatic }
@@ -58,6 +94,30 @@ struct KeeperContext: Sendable {
         return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: refreshCommand))
     }
 
+    /// Whether the refresh token of a record may be spent already.
+    func isUncertain(_ record: StoredToken?) -> Bool {
+        record?.isRefreshTokenUncertain(rotates: grant.rotatesRefreshToken) ?? false
+    }
+
+    /// Why the refresh token of a restored record is not sent by itself; nil when it may be sent.
+    ///
+    /// An authority that sees a spent refresh token again takes it for stolen, and ends the login for whoever holds its
+    /// successor (RFC 9700 section 4.14.2).
+    func manualRenewal(ofRestored record: StoredToken) -> TokenFailure? {
+        guard record.isRestored, isUncertain(record), !grant.canAcquireAnew else { return nil }
+        let detail =
+            "The refresh token of \(name) comes from a backup and may have been spent since, so the gateway does not send"
+            + " it. A new login is needed. If nothing has used the token since the backup, refresh it:"
+            + " \(refreshCommand)."
+        return TokenFailure(.loginRequired, problem: GatewayProblem(.reauthorizationRequired, detail))
+    }
+
+    /// What follows when a person had it sent all the same.
+    var restoredAndRefused: String {
+        "The refresh token of \(name) comes from a backup, and the authority no longer accepts it: it was spent after the"
+            + " backup, or has ended. A new login is needed."
+    }
+
     /// Names the command that a person types, and how the credential works again.
     func advised(_ failure: TokenFailure) -> TokenFailure {
         failure.advised(login: loginCommand, refresh: refreshCommand)
@@ -65,7 +125,9 @@ struct KeeperContext: Sendable {
 
     /// Why a credential without any token gets none by itself; nil when it does.
     var missingLogin: GatewayProblem? {
-        guard case .impossible(let failure) = grant.firstStep(of: attempt(holding: nil)),
+        // Nothing is sent, and random bits cost a call of the system for each of many credentials.
+        let attempt = GrantAttempt(holding: nil, at: clock.now(), nonce: String(repeating: "0", count: 32))
+        guard case .impossible(let failure) = grant.firstStep(of: attempt),
             case .loginRequired = failure.class
         else { return nil }
         return advised(failure).problem

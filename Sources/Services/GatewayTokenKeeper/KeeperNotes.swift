@@ -7,12 +7,8 @@ final class KeeperNotes: Sendable {
     static let limit = 1024
 
     private let waiting = Mutex<[TokenEvent]>([])
-    private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     private let firstUses = FirstUses()
     private let withheld = Mutex(EventBudget())
-
-    /// An element when there is something to write; several events may be one. Ends with ``close()``.
-    var arrivals: AsyncStream<Void> { wakeUps.stream }
 
     /// See ``FirstUses/isFirst(generation:route:)``.
     func isFirstUse(of generation: Int, on route: String) -> Bool {
@@ -24,13 +20,11 @@ final class KeeperNotes: Sendable {
 
     /// - Returns: false when too many wait; the event is lost then.
     func add(_ event: TokenEvent) -> Bool {
-        let isKept = waiting.withLock { waiting in
+        waiting.withLock { waiting in
             guard waiting.count < Self.limit else { return false }
             waiting.append(event)
             return true
         }
-        if isKept { wakeUps.continuation.yield() }
-        return isKept
     }
 
     func take() -> [TokenEvent] {
@@ -39,7 +33,4 @@ final class KeeperNotes: Sendable {
             return waiting
         }
     }
-
-    /// Ends ``arrivals``. What is added later waits for the last ``take()``.
-    func close() { wakeUps.continuation.finish() }
 }

@@ -5,8 +5,9 @@ import Synchronization
 
 /// Keeps one token alive: runs what ``TokenLifecycle`` decides.
 ///
-/// Locks are held while deciding and never while calling out. ``run()`` does everything that waits (store, authority,
-/// audit log), one thing after the other. A token is therefore never requested twice at a time.
+/// Locks are held while deciding and never while calling out. ``work()`` does everything that waits (store, authority,
+/// audit log), one thing after the other. A token is therefore never requested twice at a time. Between its turns a keeper
+/// has no task: ``run()`` or a supervisor of many calls ``work()`` when it is due or asks for it.
 package final class TokenKeeper: CredentialSource, Service {
     typealias Done = @Sendable (Result<Credential, GatewayProblem>) -> Void
     typealias Machine = TokenLifecycle<Done>
@@ -18,9 +19,11 @@ package final class TokenKeeper: CredentialSource, Service {
 
     let context: KeeperContext
     let jitter: @Sendable () -> Double
-    /// Wakes the loop of ``run()``. Several wake-ups that come before it waits again are one.
-    let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    /// The loop ends, and takes no more commands.
+    /// Tells who runs it that it has something to do.
+    let bell = KeeperBell()
+    /// Between two turns. Whoever runs it takes one turn at a time.
+    let renewer: Mutex<TokenRenewer>
+    /// It takes no more commands, and ends with the turn under way.
     let isStopping = Atomic(false)
     let children = Mutex<[Child]>([])
     /// Of the command that is carried out: see ``OperatorCommand/Completion/drops``.
@@ -29,6 +32,10 @@ package final class TokenKeeper: CredentialSource, Service {
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
     let notes = KeeperNotes()
+    /// What somebody else has written to the store and the loop has yet to take up.
+    let news = Mutex<News?>(nil)
+    /// The record's revision, as far as this keeper knows.
+    let knownRevision = Atomic<Int64>(0)
 
     /// No gateway runs, so nothing is tried again by itself.
     let isAlone = Atomic<Bool>(false)
@@ -89,6 +96,7 @@ package final class TokenKeeper: CredentialSource, Service {
             parent: parent,
             callLimit: callLimit
         )
+        renewer = Mutex(TokenRenewer(context: context))
         self.jitter = jitter
         machine = Mutex(Machine(context.rules(begunBy: trigger)))
     }
@@ -105,6 +113,8 @@ package final class TokenKeeper: CredentialSource, Service {
     /// Which token it keeps.
     package var key: CredentialKey { context.key }
     package var grantKey: CredentialKey? { context.key }
+    /// The first server that it asks for tokens; nil where none is named.
+    package var authority: Origin? { context.grant.authorityEndpoints.first?.origin }
     package var isRenewable: Bool { context.isRenewable }
     /// Whether a renewal needs the store, because it spends what the next one needs.
     package var rotatesRefreshToken: Bool { context.grant.rotatesRefreshToken }
@@ -165,7 +175,7 @@ package final class TokenKeeper: CredentialSource, Service {
         switch decide({ need(&$0, ticket, now) }) {
         case .use(let credential): done(.success(credential))
         case .refuse(let problem): done(.failure(problem.kind == .draining ? stopProblem(problem) : problem))
-        case .waitAndCall: wake()
+        case .waitAndCall: wake(.request)
         case .wait: break
         }
         return ticket
@@ -222,6 +232,7 @@ package final class TokenKeeper: CredentialSource, Service {
         event.demand = demand
         event.detail = detail
         event.detail["engine"] = demand.engine
-        if !notes.add(event) { context.metrics.noteDropped() }
+        guard notes.add(event) else { return context.metrics.noteDropped() }
+        bell.ring(.notes)
     }
 }

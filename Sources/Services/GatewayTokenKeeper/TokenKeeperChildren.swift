@@ -28,7 +28,7 @@ extension TokenKeeper {
         descendants.map { child in
             let command = OperatorCommand(.drop)
             child.decide { $0.clear() }
-            if child.enqueue(command) { child.wake() } else { command.finish(.failure(child.busyProblem)) }
+            if child.enqueue(command) { child.wake(.command) } else { command.finish(.failure(child.busyProblem)) }
             return command
         }
     }

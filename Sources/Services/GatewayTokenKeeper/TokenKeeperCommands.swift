@@ -71,10 +71,10 @@ extension TokenKeeper {
         guard enqueue(command) else {
             // No turn comes for which requests could wait.
             if case .clear = command.kind { resume() }
-            wake()
+            wake(.command)
             return OperatorCommand.Completion(outcome: .failure(busyProblem))
         }
-        wake()
+        wake(.command)
         return await end(of: command)
     }
 
@@ -119,7 +119,7 @@ extension TokenKeeper {
             let failure = renewer.unreadable(error)
             return decide { _ = $0.clear(leaving: failure) }
         }
-        let isUncertain = renewer.record?.attempt != nil && !context.grant.canAcquireAnew
+        let isUncertain = context.isUncertain(renewer.record) && !context.grant.canAcquireAnew
         if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
             install(renewer.fresh(record))
             decide { $0.isRotationUncertain = isUncertain }
@@ -187,7 +187,7 @@ extension TokenKeeper {
         switch command {
         case .login(let token): return await logIn(with: token, &renewer)
         case .drop: return await clear(&renewer)
-        case .refresh: return await refresh(&renewer).map { "\(name) has a new token." }
+        case .refresh: return await refresh(&renewer)
         case .revoke: return await revoke(&renewer)
         case .clear:
             let outcome = await clear(&renewer)
@@ -209,7 +209,7 @@ extension TokenKeeper {
         return .success("\(name) is logged in.")
     }
 
-    private func refresh(_ renewer: inout TokenRenewer) async -> Result<Void, GatewayProblem> {
+    private func refresh(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         // What no person can renew must not lose the token it still has to a refusal.
         if !context.grant.isRenewable {
             let attempt = context.attempt(holding: look { $0.held?.token })
@@ -218,7 +218,12 @@ extension TokenKeeper {
         guard let call = decide({ $0.refresh() }) else { return .failure(look { $0.lockedProblem }) }
         await make(call, &renewer)
         if let failure = look({ $0.lastFailure }) { return .failure(failure.operatorProblem) }
-        return .success(())
+        if look({ $0.isPostponed }) {
+            return .success(
+                "Another gateway is renewing the token of \(name), which is used here as soon as it is stored."
+            )
+        }
+        return .success("\(name) has a new token.")
     }
 }
 

@@ -15,7 +15,8 @@ extension TokenKeeper {
         renewer.hasOpened = true
         switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.operatorProblem)
-        case .nothing: return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
+        case .nothing, .held, .withdrawn:
+            return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
         case .obtained(let fresh): return await handOut(fresh.token, terms)
         }
     }
@@ -53,7 +54,7 @@ extension KeeperContext {
             grant: grant,
             policy: policy,
             key: key,
-            store: NoStore(),
+            store: NoTokenStore(),
             endpoint: endpoint,
             programs: programs,
             audit: audit,
@@ -66,11 +67,4 @@ extension KeeperContext {
             callLimit: callLimit
         )
     }
-}
-
-/// Keeps nothing.
-private struct NoStore: TokenStore {
-    func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? { nil }
-    func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {}
-    func remove(_ key: CredentialKey) async throws(TokenStoreError) {}
 }

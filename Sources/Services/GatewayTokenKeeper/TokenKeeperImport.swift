@@ -44,6 +44,13 @@ extension TokenKeeper {
         case .nothing:
             install(imported)
             return .success(note(untried: nil))
+        case .held:
+            install(imported)
+            return .success(note(untried: "Another gateway tries it now."))
+        case .withdrawn:
+            leave(&renewer)
+            let detail = "What was imported for \(name) was taken away or replaced at another gateway at the same time."
+            return .failure(GatewayProblem(.tokenTemporarilyUnavailable, detail))
         case .failed(let refusal):
             return await importFailed(refusal, of: imported, replacing: earlier, by: call, &renewer)
         }

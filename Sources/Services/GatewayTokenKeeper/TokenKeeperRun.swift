@@ -1,43 +1,80 @@
-import GatewayCore
+package import GatewayCore
 import Logging
 import ServiceLifecycle
 import Synchronization
 
 /// The background work: one thing at a time until shutdown.
 extension TokenKeeper {
-    /// Returns at graceful shutdown once the call under way has ended, or soon after the task was cancelled.
+    /// Runs this keeper alone. Returns at graceful shutdown once the call under way has ended, or soon after the task was
+    /// cancelled.
     package func run() async throws {
+        let turns = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let notes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        answerBell { work in
+            if work == .notes { notes.continuation.yield() } else { turns.continuation.yield() }
+        }
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { await self.writeNotes() }
-                var renewer = TokenRenewer(context: context)
-                while !isStopping.load(ordering: .acquiring), !Task.isCancelled { await turn(&renewer) }
-                close()
-                await storeWhatIsLeft(&renewer)
+                // Beside the turns, so that a note does not wait for the authority.
+                group.addTask { for await _ in notes.stream { await self.writeNotes() } }
+                while !isEnding {
+                    let due = await work()
+                    if !isEnding { await sleep(until: due, or: turns.stream) }
+                }
+                await finish()
+                notes.continuation.finish()
             }
-            await writeWaitingNotes()
         } onGracefulShutdown: {
-            self.endLoop()
+            self.stop()
         }
+    }
+
+    /// - Parameter answer: Told what there is to do, on any thread; must return at once. What came before is told, too.
+    package func answerBell(_ answer: (@Sendable (KeeperWork) -> Void)?) { bell.set(answer) }
+
+    /// Whether ``finish()`` is the next thing to do.
+    package var isEnding: Bool { isStopping.load(ordering: .acquiring) || Task.isCancelled }
+
+    /// Does what is due, one thing after the other. Must not be called again before it has returned.
+    ///
+    /// - Returns: When there is something to do again; nil when it will say so.
+    package func work() async -> MonotonicTime? {
+        var renewer = renewer.withLock { $0 }
+        defer { self.renewer.withLock { [renewer] in $0 = renewer } }
+        while !isEnding {
+            if case .rest(let due) = await turn(&renewer) { return due }
+        }
+        return nil
     }
 
     /// Stops like a shutdown: a call under way ends, a live token is still handed out to requests that began before.
     package func retire() {
         isRetired.store(true, ordering: .relaxed)
-        endLoop()
+        stop()
     }
 
-    /// Makes the loop look for something to do.
-    func wake() { wakeUps.continuation.yield() }
+    /// Makes whoever runs it look for something to do.
+    ///
+    func wake(_ urgency: WorkUrgency = .background) { bell.ring(.turn(urgency)) }
 
-    private func endLoop() {
+    /// It takes no more commands. Who runs it has to call ``finish()``.
+    package func stop() {
         isStopping.store(true, ordering: .releasing)
-        wakeUps.continuation.finish()
+        wake(.command)
+    }
+
+    /// The end of a run: refuses what waits, and stores what the store has not taken yet.
+    package func finish() async {
+        close()
+        var renewer = renewer.withLock { $0 }
+        await storeWhatIsLeft(&renewer)
+        self.renewer.withLock { [renewer] in $0 = renewer }
+        await writeNotes()
     }
 
     /// Refuses the requests that wait, and accepts no more.
     package func close() {
-        endLoop()
+        isStopping.store(true, ordering: .releasing)
         let (waiters, stopped) = decide { $0.stop() }
         let problem = stopProblem(stopped)
         for waiter in waiters { waiter(.failure(problem)) }
@@ -46,7 +83,6 @@ extension TokenKeeper {
             return commands
         }
         for command in commands { command.finish(.failure(problem)) }
-        notes.close()
     }
 
     /// What to say of a keeper that has stopped.
@@ -61,14 +97,11 @@ extension TokenKeeper {
     private func storeWhatIsLeft(_ renewer: inout TokenRenewer) async {
         await storeRejection(&renewer)
         if renewer.saveIsDue != nil { await renewer.saveAgain() }
+        await renewer.endLease()
     }
 
-    /// Beside the loop, so that a note does not wait for the authority.
-    private func writeNotes() async {
-        for await _ in notes.arrivals { await writeWaitingNotes() }
-    }
-
-    private func writeWaitingNotes() async {
+    /// Writes the events of the request path that wait. Must not be called again before it has returned.
+    package func writeNotes() async {
         while true {
             let batch = notes.take()
             guard !batch.isEmpty else { return }
@@ -79,9 +112,19 @@ extension TokenKeeper {
         }
     }
 
-    private func turn(_ renewer: inout TokenRenewer) async {
-        if let command = nextCommand() { return await carryOut(command, &renewer) }
-        if await storeRejection(&renewer) { return }
+    private enum TurnEnd {
+        case again
+        /// Until then, or until it is woken.
+        case rest(until: MonotonicTime?)
+    }
+
+    private func turn(_ renewer: inout TokenRenewer) async -> TurnEnd {
+        if let command = nextCommand() {
+            await carryOut(command, &renewer)
+            return .again
+        }
+        if await storeRejection(&renewer) { return .again }
+        if await takeUpNews(&renewer) { return .again }
         let now = context.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
@@ -99,10 +142,11 @@ extension TokenKeeper {
             if !isRenewable { event.errorCode = ProblemKind.staticTokenExpired.rawValue }
             await context.note(event)
         case .sleep(let until):
-            guard let due = renewer.saveIsDue else { return await sleep(until: until, at: now.monotonic) }
-            guard due > now.monotonic else { return await renewer.saveAgain() }
-            await sleep(until: min(due, until ?? due), at: now.monotonic)
+            guard let due = renewer.saveIsDue else { return .rest(until: until) }
+            guard due <= now.monotonic else { return .rest(until: min(due, until ?? due)) }
+            await renewer.saveAgain()
         }
+        return .again
     }
 
     /// - Returns: Whether there was one.
@@ -113,20 +157,20 @@ extension TokenKeeper {
         return true
     }
 
-    /// Returns when the loop is woken, when `until` has come (nil: never), or when the task is cancelled.
-    private func sleep(until: MonotonicTime?, at now: MonotonicTime) async {
+    /// Returns when it is woken, when `until` has come (nil: never), or when the task is cancelled.
+    private func sleep(until: MonotonicTime?, or wakeUps: AsyncStream<Void>) async {
         await withTaskGroup(of: Void.self) { group in
             if let until {
                 group.addTask {
                     do {
-                        try await self.context.clock.sleep(for: until - now)
+                        try await self.context.clock.sleep(for: until - self.context.clock.now().monotonic)
                         self.wake()
                     } catch {
-                        // Cancelled: the loop was woken before.
+                        // Cancelled: it was woken before.
                     }
                 }
             }
-            var iterator = wakeUps.stream.makeAsyncIterator()
+            var iterator = wakeUps.makeAsyncIterator()
             _ = await iterator.next()
             group.cancelAll()
         }
@@ -138,6 +182,11 @@ extension TokenKeeper {
             use(fresh, obtainedBy: call)
         case .nothing:
             decide { $0.foundNothing(by: call) }
+        case .held(let time):
+            let until = context.clock.now().monotonic + RenewalLease.pause(held: time, jitter: jitter())
+            decide { $0.postpone(call, until: until) }
+        case .withdrawn:
+            forgetWithdrawn(&renewer)
         case .failed(let refusal):
             let failure = advised(refusal)
             context.callLimit?.failed(failure, hadToken: renewer.record != nil)

@@ -14,6 +14,10 @@ struct TokenRenewer {
         case obtained(FreshToken)
         case nothing
         case failed(TokenFailure)
+        /// Another gateway is renewing, for as long as this.
+        case held(Duration)
+        /// The token was taken away meanwhile, at another gateway.
+        case withdrawn
     }
 
     /// A token that is stored but whose event the audit log would not take. Not asked for again: the event is retried.
@@ -26,7 +30,15 @@ struct TokenRenewer {
 
     let context: KeeperContext
     var record: StoredToken?
+    /// What the store held when it was last asked.
+    var stored = StoredRecord()
+    /// What somebody else has written in the place of what was to be saved; taken up in the next turn.
+    var overtakenBy: TokenEntry?
+    /// What an operator has brought and the store did not take: it is written whatever the store holds.
+    var isOperatorsWrite = false
     var hasOpened = false
+    /// The store was read once. Before that a change that others have made is no news.
+    var hasLooked = false
     /// The record was forgotten and the store would not remove it: it is not to be read again.
     var isForgotten = false
     var uncommitted: Uncommitted?
@@ -45,7 +57,10 @@ struct TokenRenewer {
     mutating func perform(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
         if let uncommitted { return await commit(uncommitted) }
         if !hasOpened, let end = await open(call, after: generation) { return end }
-        return await renew(call, after: max(generation, record?.generation ?? 0), waiters: waiters)
+        let end = await renew(call, after: max(generation, record?.generation ?? 0), waiters: waiters)
+        // In a store of its own a gateway keeps the lease for its next attempt, which costs no write.
+        if context.store.isShared, saveIsDue == nil { await endLease() }
+        return end
     }
 
     /// The number of the next token.

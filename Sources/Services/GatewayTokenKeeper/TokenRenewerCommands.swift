@@ -5,7 +5,7 @@ import Logging
 extension TokenRenewer {
     /// - Returns: Why it may come back with the next start.
     mutating func clear(after generation: Int) async -> GatewayProblem? {
-        let problem = await forget()
+        let problem = await forget(isOperators: true)
         isUncertain = false
         let event = context.event(.cleared, generation: generation == 0 ? nil : generation, trigger: .operator)
         unrecorded = await context.note(event)
@@ -13,14 +13,16 @@ extension TokenRenewer {
     }
 
     /// The store and the configuration are looked at again when a token is needed next.
-    private mutating func forget() async -> GatewayProblem? {
+    ///
+    /// - Parameter isOperators: It is removed from the store whatever that holds.
+    private mutating func forget(isOperators: Bool) async -> GatewayProblem? {
         let generation = record?.generation
         record = nil
         uncommitted = nil
         saveIsDue = nil
         hasOpened = false
         do throws(TokenStoreError) {
-            try await context.store.remove(context.key)
+            try await remove(isOperators: isOperators)
             isForgotten = false
             return nil
         } catch {
@@ -53,19 +55,21 @@ extension TokenRenewer {
         hasOpened = true
         isForgotten = false
         isUncertain = false
+        isOperatorsWrite = true
         await save()
         return .success(fresh(record))
     }
 
     /// Puts back what there was before a token was taken that turned out to be no good.
     mutating func restore(_ earlier: StoredToken?) async {
-        isUncertain = earlier?.attempt != nil
+        isUncertain = context.isUncertain(earlier)
         guard let earlier else {
-            _ = await forget()
+            _ = await forget(isOperators: true)
             hasOpened = true
             return
         }
         record = earlier
+        isOperatorsWrite = true
         await save()
     }
 
@@ -116,7 +120,7 @@ extension TokenRenewer {
         if end.problem != nil {
             await context.note(context.event(.cleared, generation: record?.generation, trigger: .operator))
         }
-        await withdraw()
+        await withdraw(isOperators: true)
         isUncertain = false
         return (end.problem, true)
     }
@@ -164,16 +168,19 @@ extension TokenRenewer {
 
     /// Forgets a token that is dead for good. That of the configuration must not be taken up again, so its place in the
     /// store is kept.
-    mutating func withdraw() async {
+    ///
+    /// - Parameter isOperators: What the store holds by now does not matter.
+    mutating func withdraw(isOperators: Bool) async {
         let now = context.clock.now()
         guard context.grant.seed(at: now) != nil, let generation = record?.generation else {
-            _ = await forget()
+            _ = await forget(isOperators: isOperators)
             return
         }
         record = .revoked(generation: generation, at: now.wall)
         uncommitted = nil
         hasOpened = true
-        await save()
+        isOperatorsWrite = isOperators
+        await save(endingLease: true)
     }
 
     private func log(_ end: RevocationEnd) {

@@ -5,12 +5,11 @@ extension TokenRenewer {
     /// A sibling that shares the store may have rotated: its token is in the store then.
     mutating func adoptFromStore() async -> StoredToken? {
         do throws(TokenStoreError) {
-            guard let stored = try await context.store.load(context.key), stored.token != record?.token,
-                stored.generation >= record?.generation ?? 0
-            else { return nil }
-            // What the store did not take is later than what it holds of the same generation.
-            if saveIsDue != nil, stored.generation == record?.generation { return nil }
-            return stored
+            let entry = try await context.store.load(context.key)
+            let change = stored.change(to: entry, holding: record)
+            guard case .newer(let token) = change, token.generation >= record?.generation ?? 0 else { return nil }
+            stored.load(entry)
+            return token
         } catch {
             await report(error, while: "load", generation: record?.generation)
             return nil
@@ -18,15 +17,8 @@ extension TokenRenewer {
     }
 
     /// - Returns: nil when the adopted token is dead and has to be renewed first.
-    mutating func use(_ found: StoredToken, after generation: Int, _ call: TokenCall) async -> End? {
-        var adopted = found
-        // Late rejections of what we held must not hit the adopted one.
-        adopted.generation = max(found.generation, generation + 1)
-        record = adopted
-        isUncertain = adopted.attempt != nil
-        var event = context.event(.adopted, generation: adopted.generation, trigger: call.trigger)
-        event.expiresAt = adopted.token.expiresAt
-        event.token = adopted.token.access
+    mutating func use(_ found: StoredToken, after generation: Int, _ trigger: TokenEvent.Trigger) async -> End? {
+        let (adopted, event) = adoption(of: found, after: generation, trigger)
         let isLive = !adopted.isRejected && adopted.token.expiresAt.map { $0 > context.clock.now().wall } ?? true
         guard isLive else {
             await context.note(event)
@@ -35,9 +27,32 @@ extension TokenRenewer {
         return await commit(Uncommitted(fresh: fresh(adopted), event: event))
     }
 
+    /// - Returns: The record, and the event that says so.
+    mutating func adoption(
+        of found: StoredToken,
+        after generation: Int,
+        _ trigger: TokenEvent.Trigger?
+    ) -> (StoredToken, TokenEvent) {
+        var adopted = found
+        // Late rejections of what we held must not hit the adopted one.
+        adopted.generation = max(found.generation, generation + 1)
+        record = adopted
+        saveIsDue = nil
+        isUncertain = context.isUncertain(adopted)
+        var event = context.event(.adopted, generation: adopted.generation, trigger: trigger)
+        event.expiresAt = adopted.token.expiresAt
+        event.token = adopted.token.access
+        return (adopted, event)
+    }
+
     mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall) async -> End {
         var failure = failure
-        if isUncertain {
+        if record?.isRestored == true {
+            failure = failure.replacing(
+                detail: context.restoredAndRefused,
+                command: failure.problem.command
+            )
+        } else if isUncertain {
             let detail =
                 "The answer to the last renewal of \(context.name) was lost, and the authority no longer accepts"
                 + " the refresh token. A new login is needed."
@@ -51,7 +66,7 @@ extension TokenRenewer {
     }
 
     mutating func refused(_ failure: TokenFailure, _ call: TokenCall) async -> End {
-        if failure.clearsToken { await withdraw() }
+        if failure.clearsToken { await withdraw(isOperators: false) }
         if case .loginRequired = failure.class { await noteLogin(failure, call) }
         return .failed(failure)
     }

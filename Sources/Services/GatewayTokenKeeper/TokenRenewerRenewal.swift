@@ -22,7 +22,9 @@ import Logging
 extension TokenRenewer {
     mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
         if call.trigger != .operator, let manualRenewal { return await refused(manualRenewal, call) }
-        if isUncertain, let adopted = await adoptFromStore(), let end = await use(adopted, after: generation, call) {
+        if isUncertain, let adopted = await adoptFromStore(),
+            let end = await use(adopted, after: generation, call.trigger)
+        {
             return end
         }
         var holding = record?.token
@@ -38,10 +40,14 @@ extension TokenRenewer {
             let attempt = attempt(call, holding: holding, parent: parent)
             let first = context.grant.firstStep(of: attempt)
             if case .impossible(let failure) = first { return await refused(failure, call) }
-            if let failure = await prepare(call, sending: context.grant.sendsRefreshToken(in: attempt)) {
-                return .failed(failure)
+            switch await prepare(call, after: generation, sending: context.grant.sendsRefreshToken(in: attempt)) {
+            case .granted: break
+            case .ended(let end): return end
+            case .again:
+                holding = record?.token
+                continue
             }
-            switch await AuthorityCall(context: context).perform(first, in: attempt) {
+            switch await perform(first, in: attempt) {
             case .token(let token, let reply, let duration):
                 let next = nextGeneration(after: generation)
                 let spent = holding?.refreshToken
@@ -64,7 +70,7 @@ extension TokenRenewer {
                 }
                 if steps.readsStore, let adopted = await adoptFromStore() {
                     steps.adopted()
-                    if let end = await use(adopted, after: generation, call) { return end }
+                    if let end = await use(adopted, after: generation, call.trigger) { return end }
                     holding = adopted.token
                 } else if let previous = steps.previous(of: record, isUncertain: isUncertain) {
                     holding = previous
@@ -91,16 +97,19 @@ extension TokenRenewer {
 
     private var isFirst: Bool { record?.isRevoked ?? true }
 
-    /// - Returns: Why the authority must not be called.
-    private mutating func prepare(_ call: TokenCall, sending sendsRefreshToken: Bool) async -> TokenFailure? {
+    private mutating func prepare(
+        _ call: TokenCall,
+        after generation: Int,
+        sending sendsRefreshToken: Bool
+    ) async -> Clearance {
+        let clearance = await takeSharedLease(for: call, after: generation)
+        guard case .granted = clearance else { return clearance }
         var event = context.event(isFirst ? .acquiring : .renewing, trigger: call.trigger)
         event.generation = record?.generation
         event.demand = call.demand
-        if let failure = await context.commit(event) { return failure }
-        guard sendsRefreshToken || context.grant.rotatesRefreshToken else { return nil }
-        let failure = await journal()
-        // Nothing is lost with a refresh token where another way leads to the next one.
-        return context.grant.rotatesRefreshToken ? failure : nil
+        if let failure = await context.commit(event) { return .ended(.failed(failure)) }
+        guard sendsRefreshToken || context.grant.rotatesRefreshToken else { return .granted }
+        return await journal(for: call, after: generation)
     }
 
     /// Stores the next refresh token of an attempt that failed all the same: the one that was sent is spent.
@@ -110,6 +119,7 @@ extension TokenRenewer {
         kept.token.refreshToken = next
         kept.token.refreshTokenExpiresAt = nil
         kept.token.refreshTokenObtainedAt = nil
+        kept.isRestored = false
         if !fate.isLost { kept.attempt = nil }
         record = kept
         isUncertain = fate.isLost
@@ -136,7 +146,8 @@ extension TokenRenewer {
         record = accepted
         isUncertain = false
         context.callLimit?.passwordWorked()
-        await save()
+        await save(endingLease: true)
+        if let entry = overtakenBy.take() { return await drop(event, of: token, for: entry, call) }
         event.demand = call.demand
         event.httpStatus = reply?.httpStatus
         event.expiresAt = token.expiresAt
@@ -157,6 +168,26 @@ extension TokenRenewer {
             ]
         )
         return await commit(Uncommitted(fresh: fresh(accepted), event: event))
+    }
+
+    /// Somebody was before: an operator has taken the token away or brought another one, or another gateway has taken over.
+    private mutating func drop(
+        _ event: TokenEvent,
+        of token: TokenSet,
+        for entry: TokenEntry,
+        _ call: TokenCall
+    ) async -> End {
+        var event = event
+        event.outcome = .failed
+        event.errorCode = ProblemKind.tokenTemporarilyUnavailable.rawValue
+        event.token = token.access
+        event.detail["reason"] = "overtaken"
+        await context.note(event)
+        record = stored.seen.token
+        switch await takeUp(entry, after: nextGeneration(after: 0) - 1) {
+        case .adopted(let fresh): return .obtained(fresh)
+        case .withdrawn, .nothing: return .withdrawn
+        }
     }
 
     private func reportFailure(

@@ -8,8 +8,9 @@ extension TokenRenewer {
     /// - Returns: nil when a call has to be made: a request waits for it, a renewal was cut off half-way, or the token is
     ///   to be obtained before it is needed.
     mutating func open(_ call: TokenCall, after generation: Int) async -> End? {
+        hasLooked = true
         do throws(TokenStoreError) {
-            record = isForgotten ? nil : try await context.store.load(context.key)
+            record = isForgotten ? nil : try await load()
         } catch {
             await report(error, while: "load", generation: nil)
             // The store may hold a later refresh token than the configuration; spending the earlier one could cost both.
@@ -37,7 +38,12 @@ extension TokenRenewer {
     /// - Parameter highestGeneration: The highest there has been, which `clear` leaves as it is.
     mutating func loadRecord(highestGeneration: Int) async throws(TokenStoreError) {
         guard !hasOpened, record == nil, !isForgotten else { return }
-        record = try await context.store.load(context.key) ?? seedRecord(after: highestGeneration)
+        record = try await load() ?? seedRecord(after: highestGeneration)
+    }
+
+    private mutating func load() async throws(TokenStoreError) -> StoredToken? {
+        stored.load(try await context.store.load(context.key))
+        return stored.seen.token
     }
 
     /// The token of the configuration; nil when it has none.
@@ -57,8 +63,9 @@ extension TokenRenewer {
 
     /// Why the token that there is gets no successor without a person; nil when it does, or when there is none.
     var manualRenewal: TokenFailure? {
-        guard let record, !record.isRevoked, !record.token.access.isEmpty else { return nil }
-        return context.manualRenewal
+        guard let record, !record.isRevoked else { return nil }
+        if let restored = context.manualRenewal(ofRestored: record) { return restored }
+        return record.token.access.isEmpty ? nil : context.manualRenewal
     }
 
     private mutating func use(
@@ -73,6 +80,7 @@ extension TokenRenewer {
         event.token = found.token.access.isEmpty ? nil : found.token.access
         event.detail = ["from": origin]
         if found.attempt != nil { event.detail["renewal"] = "cut_off" }
+        if found.isRestored { event.detail["renewal"] = "restored" }
         if let failure = await context.commit(event) { return .failed(failure) }
         hasOpened = true
         context.logger.info(
@@ -82,7 +90,7 @@ extension TokenRenewer {
                 "gateway.from": "\(origin)",
             ]
         )
-        isUncertain = found.attempt != nil
+        isUncertain = context.isUncertain(found)
         guard call.trigger != .operator else { return nil }
         if found.isRejected, let obstacle { return await refused(obstacle, call) }
         var token = fresh(found)
@@ -91,44 +99,70 @@ extension TokenRenewer {
         return .obtained(token)
     }
 
-    mutating func save() async {
+    /// Writes the record, if nobody has changed it in the store.
+    ///
+    /// - Parameter endsLease: Nothing follows in this attempt.
+    mutating func save(endingLease endsLease: Bool = false) async {
         guard let record else { return }
         do throws(TokenStoreError) {
-            try await context.store.save(record, for: context.key)
-            saveIsDue = nil
+            saveIsDue = try await write(record, endingLease: endsLease).map { context.clock.now().monotonic + $0 }
+            if saveIsDue == nil { isOperatorsWrite = false }
         } catch {
             saveIsDue = context.clock.now().monotonic + Self.saveInterval
             await report(error, while: "save", generation: record.generation)
         }
     }
 
-    mutating func saveAgain() async {
-        await save()
-        if saveIsDue == nil {
-            context.logger.notice("Token stored after all", metadata: ["gateway.credential": "\(context.name)"])
+    /// - Returns: When to try again; nil when that is not necessary.
+    private mutating func write(
+        _ record: StoredToken?,
+        endingLease endsLease: Bool
+    ) async throws(TokenStoreError) -> Duration? {
+        // The second try names what the first one was told.
+        for _ in 1...2 {
+            let write: StoredRecord.Write
+            if isOperatorsWrite {
+                stored.replace(with: record, as: try await context.store.replace(record, for: context.key))
+                return nil
+            } else if let lease = stored.lease, endsLease || record == nil {
+                let answer = try await context.store.commit(record, under: lease)
+                write = stored.saved(answer, writing: record, holding: self.record)
+            } else if let lease = stored.lease, let record {
+                let answer = try await context.store.save(record, under: lease)
+                write = stored.saved(answer, writing: record, holding: self.record)
+            } else if let record {
+                let answer = try await context.store.save(record, for: context.key, expecting: stored.revision)
+                write = stored.saved(answer, writing: record, holding: self.record)
+            } else {
+                stored.replace(with: nil, as: try await context.store.replace(nil, for: context.key))
+                return nil
+            }
+            switch write {
+            case .done: return nil
+            case .again: continue
+            case .later(let time): return min(time, Self.saveInterval)
+            case .overtaken(let entry):
+                overtakenBy = entry
+                return nil
+            }
         }
+        return Self.saveInterval
     }
 
-    /// Notes that the refresh token is about to be spent.
+    /// Removes the record from the store.
     ///
-    /// - Returns: Why it must not be: without the note a crash could not be told from a token that was never sent.
-    mutating func journal() async -> TokenFailure? {
-        guard var journalled = record else { return nil }
-        let now = context.clock.now()
-        journalled.attempt = RotationAttempt(
-            id: String(UInt64.random(in: .min ... .max), radix: 16),
-            generation: journalled.generation,
-            startedAt: now.wall
-        )
-        do throws(TokenStoreError) {
-            try await context.store.save(journalled, for: context.key)
-        } catch {
-            await report(error, while: "journal", generation: journalled.generation)
-            return unreadable(error)
+    /// - Parameter isOperators: It is removed whatever the store holds.
+    mutating func remove(isOperators: Bool) async throws(TokenStoreError) {
+        isOperatorsWrite = isOperators
+        defer { isOperatorsWrite = false }
+        _ = try await write(nil, endingLease: true)
+    }
+
+    mutating func saveAgain() async {
+        await save(endingLease: true)
+        if saveIsDue == nil, overtakenBy == nil {
+            context.logger.notice("Token stored after all", metadata: ["gateway.credential": "\(context.name)"])
         }
-        record = journalled
-        saveIsDue = nil
-        return nil
     }
 
     /// The refresh token is known to be unspent, or known to be refused.
@@ -136,7 +170,7 @@ extension TokenRenewer {
         isUncertain = false
         guard record?.attempt != nil else { return }
         record?.attempt = nil
-        await save()
+        await save(endingLease: true)
     }
 
     func report(_ error: TokenStoreError, while operation: String, generation: Int?) async {
@@ -165,7 +199,7 @@ extension TokenRenewer {
             let detail = "The token store does not work, so the refresh token of \(context.name) is not spent."
             return TokenFailure(
                 .transient(retryAfter: nil),
-                problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+                problem: GatewayProblem(.storeUnavailable, detail)
             )
         case .damaged:
             let detail =

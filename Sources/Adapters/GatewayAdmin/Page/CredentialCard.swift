@@ -40,7 +40,11 @@ struct CredentialCard {
         }
     }
 
-    private var use: String { routes.isEmpty ? "used by no route" : "used by \(routes.joined(separator: ", "))" }
+    private var use: String {
+        guard !routes.isEmpty else { return "used by no route" }
+        let more = routes.count > 8 ? " and \(routes.count - 8) more" : ""
+        return "used by \(routes.prefix(8).joined(separator: ", "))\(more)"
+    }
 
     private var left: Double? {
         guard let token else { return 1 }

@@ -5,6 +5,8 @@ struct LiveSection {
     let page: StatusPage
 
     static let limit = 50
+    /// Of more names than these, one is typed and not chosen.
+    private static let choiceLimit = 200
 
     var html: HTML {
         let events = page.events
@@ -74,6 +76,12 @@ struct LiveSection {
     }
 
     private func choice(_ name: String, _ known: [String], _ chosen: String?) -> HTML {
+        guard known.count <= Self.choiceLimit else {
+            return """
+                <label><span class="spoken">Events of one \(name)</span><input name="\(name)" class="chip" \
+                value="\(chosen)" placeholder="\(name): any"></label>
+                """
+        }
         let names = known + [chosen].compactMap { $0 }.filter { !known.contains($0) }
         let options = names.map { option -> HTML in
             let mark: HTML = option == chosen ? " selected" : ""

@@ -3,27 +3,29 @@ import GatewayCore
 /// The routes: how each does, and lines to copy behind it.
 struct RouteSection {
     let page: StatusPage
+    /// By credential.
+    private let tokens: [String: TokenStatus]
 
-    private static let limit = 500
-
-    var html: HTML {
-        """
-        <section id="routes" data-live aria-labelledby="routes-title">
-        <h2 id="routes-title">Routes</h2>
-        <div class="panel table">
-        <p class="row titles" aria-hidden="true"><span>Route</span><span>Upstream</span><span>Credential</span>\
-        <span class="number">Requests</span><span class="number">Errors</span><span class="number">p50 / p99</span>\
-        <span>Last hour</span></p>
-        \(page.routes.prefix(Self.limit).map(row))
-        </div>
-        \(more)
-        </section>
-        """
+    init(page: StatusPage) {
+        self.page = page
+        tokens = Dictionary(page.tokens.map { ($0.credential, $0) }) { first, _ in first }
     }
 
-    private var more: HTML? {
-        let count = page.routes.count - Self.limit
-        return count > 0 ? "<p class=\"soft\">And \(count) more: authgateway routes shows all.</p>" : nil
+    var html: HTML {
+        let routes = page.routes.filter { page.lists.matches($0.name, $0.upstream, $0.credential) }
+        let shown = routes[page.lists.range(of: .routes, count: routes.count)]
+        return """
+            <section id="routes" data-live aria-labelledby="routes-title">
+            <h2 id="routes-title">Routes</h2>
+            <div class="panel table">
+            <p class="row titles" aria-hidden="true"><span>Route</span><span>Upstream</span><span>Credential</span>\
+            <span class="number">Requests</span><span class="number">Errors</span><span class="number">p50 / p99</span>\
+            <span>Last hour</span></p>
+            \(shown.map(row))
+            </div>
+            \(page.lists.pager(.routes, count: routes.count))
+            </section>
+            """
     }
 
     private func row(_ route: RouteStatus) -> HTML {
@@ -62,7 +64,7 @@ struct RouteSection {
 
     /// What is odd.
     private func notes(of route: RouteStatus) -> [String] {
-        let token = page.tokens.first { $0.credential == route.credential }
+        let token = route.credential.flatMap { tokens[$0] }
         var notes: [String] = []
         if let token, token.needsAttention {
             notes.append(token.isServed ? "the credential is not renewed" : "credential: \(token.state.words)")

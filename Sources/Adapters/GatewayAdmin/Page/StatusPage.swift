@@ -13,6 +13,7 @@ struct StatusPage: Sendable {
     let recent: RecentEvents
     /// The filter of ``events``.
     let query: EventQuery
+    var lists = ListQuery()
     /// The newest first.
     let events: [AuditEntry]
     /// nil when nothing was asked.
@@ -34,6 +35,7 @@ struct StatusPage: Sendable {
             <main>
             \(ExplainSection(question: question).html)
             \(NeedsSection(items: needs, now: now).html)
+            \(lists.form(count: max(routes.count, tokens.count)))
             \(RouteSection(page: self).html)
             \(CredentialSection(page: self).html)
             \(LiveSection(page: self).html)

@@ -17,7 +17,7 @@ struct Assembly: Sendable {
     let endpoint: AsyncHTTPTokenEndpoint
     let group: MultiThreadedEventLoopGroup
     let proxy: ProxyServer
-    let admin: AdminServer
+    let admin: AdminServers
     /// Where the admin listener answers, with its real port.
     let adminPlace: ArrivalListener
     /// For one question: it speaks of the plan that is served when it is made.
@@ -55,7 +55,7 @@ struct Assembly: Sendable {
                 endpoint
             }
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
-        let keepers = KeeperSupervisor()
+        let keepers = KeeperSupervisor(clock: clock)
         let clocks = AuthorityClocks(
             measuring: AssertionEndpoint(endpoint: calls),
             clock: clock,
@@ -109,9 +109,11 @@ struct Assembly: Sendable {
             )
             self.proxy = proxy
             try await binding.bind(proxy)
+            let adminTLS = try binding.makeOperatorTLS()
             let reload = Reloader.Parts(
                 live: live,
                 proxy: proxy,
+                adminTLS: adminTLS,
                 keepers: keepers,
                 locks: storage.locks,
                 audit: storage.audit,
@@ -178,7 +180,9 @@ struct Assembly: Sendable {
                 storage: storage,
                 observer: observer,
                 broadcaster: broadcaster,
-                refreshMetrics: refreshMetrics
+                refreshMetrics: refreshMetrics,
+                users: { live.state.plan.admin.users },
+                tls: adminTLS
             )
             adminPlace = try await binding.bind(admin, closing: proxy)
         } catch {
@@ -217,7 +221,7 @@ struct Assembly: Sendable {
                 )
             ],
             [
-                AdminService(server: admin, place: adminPlace, logins: logins),
+                AdminService(servers: admin, logins: logins),
                 ProxyService(
                     server: proxy,
                     readiness: readiness,

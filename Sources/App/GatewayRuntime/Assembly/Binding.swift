@@ -1,6 +1,5 @@
 import Crypto
 import GatewayAdmin
-import GatewayAudit
 import GatewayCore
 import GatewayFiles
 import GatewayLocalAuthority
@@ -115,67 +114,7 @@ struct Binding {
         }
     }
 
-    func makeAdmin(
-        control: @escaping @Sendable () -> any GatewayControl,
-        logins: LoginDesk,
-        vending: VendingDesk,
-        explainer: Explainer,
-        storage: Storage,
-        observer: TrafficObserver,
-        broadcaster: EventBroadcaster,
-        refreshMetrics: @escaping @Sendable () async -> Void
-    ) -> AdminServer {
-        let metrics = options.metrics
-        var admin = AdminOptions(
-            control: control(),
-            logins: logins,
-            vending: vending,
-            explanations: explainer,
-            token: storage.adminToken,
-            metrics: {
-                await refreshMetrics()
-                return metrics.text()
-            },
-            now: { [clock] in clock.now().wall }
-        )
-        admin.explain = { question in
-            await explainer.explain(ExplanationQuestion(input: question)).map { $0.explanation?.text() ?? "" }
-        }
-        admin.requiresToken = plan.admin.requiresToken
-        admin.broadcaster = broadcaster
-        let events = StoredEvents(reader: AuditReader(path: plan.audit.path))
-        admin.past = { [clock] in await events.beforeStart(at: clock.now().wall) }
-        admin.requests = { cursor in
-            let batch = observer.recentRequests(after: cursor.flatMap(RecentRequests.Cursor.init))
-            return (batch.requests.map(AuditEntry.init), batch.cursor.description)
-        }
-        admin.olderEvents = { await events.page($0, since: $1, limit: $2) }
-        let logger = options.logger("admin")
-        return AdminServer(group: MultiThreadedEventLoopGroup.singleton, options: admin, logger: logger) {
-            AcceptPause.add(to: $0, logger: logger)
-        }
-    }
-
-    /// - Parameter proxy: Gives its addresses back when the admin listener's cannot be had.
-    func bind(_ admin: AdminServer, closing proxy: ProxyServer) async throws(CommandFailure) -> ArrivalListener {
-        let place = plan.admin.address
-        do {
-            switch place {
-            case .tcp(let host, let port):
-                return ArrivalListener(address: place, port: try await admin.bind(host: host, port: port), isTLS: false)
-            case .unix(let path, let users):
-                try await UnixSocket.bind(path, isShared: !users.isEmpty, backlog: AdminServer.backlog) {
-                    try await admin.serve($0) { UnixSocket.admits($0, users: users) }
-                }
-                return ArrivalListener(address: place, port: nil, isTLS: false)
-            }
-        } catch {
-            await proxy.drain(within: .zero)
-            throw CommandFailure(.failed, Self.refusal(of: place, error))
-        }
-    }
-
-    private static func refusal(of place: ListenerPlan.Address, _ error: any Error) -> String {
+    static func refusal(of place: ListenerPlan.Address, _ error: any Error) -> String {
         switch place {
         case .unix(let path, _):
             let reason = error is ListenerError ? words(for: error) : "unix:\(path): \(words(for: error))"
@@ -191,7 +130,7 @@ struct Binding {
         }
     }
 
-    private static func words(for error: any Error) -> String {
+    static func words(for error: any Error) -> String {
         switch error {
         case let error as ListenerError: error.description
         case let error as IOError: SystemError.text(error.errnoCode)

@@ -249,6 +249,10 @@ struct OperatorControl: GatewayControl {
         return await rotation.rotate()
     }
 
+    func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem> {
+        await storage.noteBackup(includesKeys: includesKeys, onFailure: plan.audit.onFailure, at: clock.now().wall)
+    }
+
     func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
         guard !plan.interceptedHosts.isEmpty else {
             return .failure(GatewayProblem(.requestRefused, "No host is intercepted, so there is no local authority."))

@@ -106,18 +106,16 @@ struct AuditFeedService: Service {
 
 /// Serves the admin listener; stops after the data plane, so that `/readyz` can tell of the drain.
 struct AdminService: Service {
-    let server: AdminServer
-    let place: ArrivalListener
+    let servers: AdminServers
     let logins: LoginDesk
 
     func run() async throws {
         await withTaskGroup { tasks in
-            tasks.addTask { await server.run() }
+            tasks.addTask { await servers.run() }
             // Ends on graceful shutdown and on cancellation alike.
             try? await gracefulShutdown()
             await logins.close()
-            await server.close()
-            if case .unix(let path, _) = place.address { UnixSocket.remove(path) }
+            await servers.close()
         }
     }
 }

@@ -37,6 +37,13 @@ package struct OperatorCommands: Sendable {
         return "ok\n"
     }
 
+    /// - Returns: What is for standard output when the gateway serves requests.
+    package func ready() async throws(CommandFailure) -> String {
+        let readiness = try await client.readiness()
+        guard readiness.isReady else { throw CommandFailure(.failed, readiness.text) }
+        return readiness.text + "\n"
+    }
+
     private func report(on name: String?) async throws(CommandFailure) -> StatusReport {
         let report = StatusReport(
             readiness: try await client.readiness(),

@@ -74,7 +74,7 @@ package enum PlanOperation {
         let title: String
         if let old {
             let earlier = try ConfigurationFile(path: old, consequence: "there is nothing to compare with")
-            changes = ServedPlan(earlier.plan, key: ServedPlan.newKey()).changes(to: file.plan)
+            changes = ServedPlan(PlanDefinitions(earlier.plan), key: ServedPlan.newKey()).changes(to: file.plan)
             title = old
         } else {
             title = "the running gateway"

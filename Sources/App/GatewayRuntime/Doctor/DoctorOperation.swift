@@ -39,7 +39,8 @@ package struct DoctorOperation: Sendable {
         async let local = self.local(plan, running)
         async let audit = bounded(.audit, plan.audit.path) { await storage.auditFindings() }
         async let endpoints = self.endpoints(of: plan)
-        let store = await Deadline.value(within: Self.limit) { storage.store() }
+        let store = await Deadline.value(within: Self.limit) { [isOffline] in await storage.store(isOffline: isOffline)
+        }
         let credentials = CredentialProbe(
             plan: plan,
             running: running,
@@ -48,7 +49,7 @@ package struct DoctorOperation: Sendable {
         )
         async let tokens = credentials.findings()
         async let services = isOffline ? [] : self.services(of: plan)
-        let kept = store?.findings ?? [overdue(.store, plan.tokens.path)]
+        let kept = store?.findings ?? [overdue(.store, storage.storeName)]
         return await findings + local + kept + audit + endpoints + tokens + services
     }
 

@@ -60,9 +60,15 @@ struct StorageProbe: Sendable {
         }
     }
 
+    /// What findings call the store.
+    var storeName: String {
+        plan.tokens.database?.url.description ?? plan.tokens.program?.command.first ?? plan.tokens.path
+    }
+
+    /// - Parameter isOffline: No other machine is asked.
     /// - Returns: What tokens can be read with, besides the finding.
-    func store() -> (findings: [DoctorFinding], reader: StoredTokenReader?) {
-        let name = plan.tokens.program?.command.first ?? plan.tokens.path
+    func store(isOffline: Bool) async -> (findings: [DoctorFinding], reader: StoredTokenReader?) {
+        let name = storeName
         func found(_ store: StorageRule.Store) -> ([DoctorFinding], StoredTokenReader?) {
             ([StorageRule.store(store, name)], nil)
         }
@@ -70,10 +76,18 @@ struct StorageProbe: Sendable {
         case (.memory, _): return ([StorageRule.store(.memory, "memory")], nil)
         case (.sqlite, .missing) where !Self.exists(plan.tokens.path): return found(.missing)
         case (.command, .missing): return found(.missing)
+        case (.postgres, .missing(let key)):
+            return found(.unusable("the key \(key) is missing; copy it from another gateway, or start the first one"))
         case (.sqlite, .missing(let key)): return found(.keyMissing(key))
         case (_, .unusable(let reason)): return found(.unusable(reason))
         case (.command, .keys(let key, _)):
             return ([StorageRule.store(.notAsked, name)], StoredTokenReader(program: plan.tokens.program, key: key))
+        case (.postgres, .keys(let key, let keys)):
+            guard let database = plan.tokens.database else { return found(.unusable("no url")) }
+            guard !isOffline || database.url.hosts.allSatisfy(\.isLocal) else {
+                return ([DoctorFinding(.store, .skipped, name, "not asked, because of --offline")], nil)
+            }
+            return await DatabaseProbe(database: database, keys: keys).look(key, name)
         case (.sqlite, .keys(let key, let keys)):
             guard Self.exists(plan.tokens.path) else { return found(.missing) }
             return store(name, key, keys)

@@ -14,6 +14,12 @@ struct StoredTokenReader: Sendable {
         load = { (name) throws(TokenStoreError) in try reader.load(name) }
     }
 
+    init(_ store: PostgreSQLTokenStore, key: InstallationKey) {
+        self.key = key
+        program = nil
+        load = { (name) throws(TokenStoreError) in try await store.load(name).token }
+    }
+
     /// - Returns: nil without a program.
     init?(program: TokenProgram?, key: InstallationKey) {
         guard let program else { return nil }
@@ -21,19 +27,25 @@ struct StoredTokenReader: Sendable {
         self.program = program
         let subkey = key.derived(for: .tokenStore)
         let store = CommandTokenStore(program: program, runner: SystemProgramRunner(), key: subkey)
-        load = { (name) throws(TokenStoreError) in try await store.load(name) }
+        load = { (name) throws(TokenStoreError) in try await store.load(name).token }
     }
 
     func stored(_ grant: any TokenGrant) async -> CredentialRule.Stored {
         do throws(TokenStoreError) {
-            return try await load(key.credentialKey(for: grant.identity)).map(Self.facts) ?? .nothing
+            return try await load(key.credentialKey(for: grant.identity)).map { Self.facts(of: $0, grant) }
+                ?? .nothing
         } catch {
             return .unreadable(error.reason)
         }
     }
 
-    private static func facts(of stored: StoredToken) -> CredentialRule.Stored {
+    private static func facts(of stored: StoredToken, _ grant: any TokenGrant) -> CredentialRule.Stored {
         if stored.isRevoked { return .revoked }
+        if stored.isRestored, !grant.canAcquireAnew,
+            stored.isRefreshTokenUncertain(rotates: grant.rotatesRefreshToken)
+        {
+            return .restored
+        }
         if stored.attempt != nil { return .rotationUncertain }
         return .token(
             end: stored.isRejected ? stored.token.obtainedAt : stored.token.expiresAt,

@@ -99,6 +99,12 @@ struct AdminClient: Sendable {
         return try decode(body)
     }
 
+    func noteBackup(includesKeys: Bool) async throws(CommandFailure) {
+        let body = Array(#"{"keys": \#(includesKeys)}"#.utf8)
+        let (status, answer) = try await sendAuthorized("POST", "/api/state/backup", body: body)
+        guard status == 200 else { throw refusal(answer) }
+    }
+
     func rotateAuthority() async throws(CommandFailure) -> AuthorityRotationReport {
         let (status, body) = try await sendAuthorized("POST", "/api/ca/rotate")
         guard status == 200 else { throw refusal(body) }

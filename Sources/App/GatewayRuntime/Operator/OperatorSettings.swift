@@ -7,7 +7,9 @@ struct OperatorSettings: Sendable {
     let plan: OperatorPlan
 
     /// - Throws: ``ExitStatus/configuration`` when the file is not YAML, or one of the few keys is wrong.
-    init(configuration path: String) throws(CommandFailure) {
+    ///
+    /// - Parameter readsDatabase: See ``OperatorPlan``.
+    init(configuration path: String, readsDatabase: Bool = false) throws(CommandFailure) {
         let secrets = SystemSecretSource()
         // What is not set here was set where the gateway was started, and is not needed.
         let loading = ConfigLoader.unread(SystemConfigFiles()).load(path)
@@ -17,7 +19,7 @@ struct OperatorSettings: Sendable {
             throw CommandFailure(.configuration, text)
         }
         let context = ConfigContext(document: document, secrets: secrets)
-        let plan = OperatorPlan(document, context: context)
+        let plan = OperatorPlan(document, context: context, readsDatabase: readsDatabase)
         let problems = context.diagnostics.filter { $0.severity == .error }
         guard let plan, problems.isEmpty else {
             let hidden = loading.secretSpans.union(context.secretSpans)

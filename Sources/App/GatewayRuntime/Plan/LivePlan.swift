@@ -25,24 +25,31 @@ final class LivePlan: Sendable {
 
     private let current: Mutex<State>
 
-    private let digest: @Sendable (Plan) -> String
+    private let digest: @Sendable (PlanDefinitions) -> String
 
     init(
         plan: Plan,
         sources: CredentialSources,
         at now: UnixTime,
-        digest: @escaping @Sendable (Plan) -> String = { _ in "" }
+        digest: @escaping @Sendable (PlanDefinitions) -> String
     ) {
         self.digest = digest
-        current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: digest(plan)))
+        let text = digest(PlanDefinitions(plan))
+        current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: text))
+    }
+
+    /// Without a digest: nothing compares it with another plan.
+    init(plan: Plan, sources: CredentialSources, at now: UnixTime) {
+        digest = { _ in "" }
+        current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: ""))
     }
 
     var state: State { current.withLock { $0 } }
     var plan: Plan { current.withLock { $0.plan } }
     var sources: CredentialSources { current.withLock { $0.sources } }
 
-    func replace(with plan: Plan, sources: CredentialSources, at now: UnixTime) {
-        let state = State(plan: plan, sources: sources, loadedAt: now, digest: digest(plan))
+    func replace(with plan: Plan, _ definitions: PlanDefinitions, sources: CredentialSources, at now: UnixTime) {
+        let state = State(plan: plan, sources: sources, loadedAt: now, digest: digest(definitions))
         current.withLock { $0 = state }
     }
 

@@ -5,8 +5,8 @@ import GatewayTokenStores
 
 extension InstallationKey {
     /// Six hexadecimal digits that change with anything in the plan, its secrets included, and tell nothing about them.
-    func digest(of plan: Plan) -> String {
-        let marks = PlanDigest(plan) { configurationDigest(of: $0) }
+    func digest(of definitions: PlanDefinitions) -> String {
+        let marks = definitions.digest { configurationDigest(of: $0) }
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
         // Encoding fails for no plan: all of it is text and numbers.
@@ -22,9 +22,9 @@ extension ServedPlan {
         return Hexadecimal.random(bytes: 32, from: &random)
     }
 
-    init(_ plan: Plan, key: String) {
+    init(_ definitions: PlanDefinitions, key: String) {
         let secret = SymmetricKey(data: Array(key.utf8))
-        let digest = PlanDigest(plan) { bytes in
+        let digest = definitions.digest { bytes in
             Hexadecimal.text(of: HMAC<SHA256>.authenticationCode(for: bytes, using: secret))
         }
         self.init(digest: digest, key: key)
@@ -32,6 +32,6 @@ extension ServedPlan {
 
     /// What is to be added, changed, kept and dropped on the way to `plan`.
     func changes(to plan: Plan) -> [PlanChange] {
-        PlanChange.between(digest, ServedPlan(plan, key: key).digest)
+        PlanChange.between(digest, ServedPlan(PlanDefinitions(plan), key: key).digest)
     }
 }

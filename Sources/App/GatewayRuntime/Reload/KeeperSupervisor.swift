@@ -4,58 +4,197 @@ import ServiceLifecycle
 import Synchronization
 
 /// Runs the keepers: those of the start, those that a reload brings, and those of subjects that requests name.
+///
+/// A keeper has a task only while it works: most of ten thousand wait for their next renewal.
 final class KeeperSupervisor: Service {
-    /// One run of a keeper, from its start to its end.
-    private final class KeeperRun: Sendable {
+    /// How many keepers of one authority work at a time. Each holds a connection to it while it calls.
+    static let limitPerAuthority = 256
+
+    /// What becomes of the notes of a keeper.
+    private enum Notes {
+        case none
+        /// A task writes them.
+        case written
+        /// There are more by now: the task goes on.
+        case writtenAgain
+    }
+
+    private struct Run {
         let keeper: TokenKeeper
-        let end = AsyncStream.makeStream(of: Never.self)
-
-        init(_ keeper: TokenKeeper) { self.keeper = keeper }
+        /// The runs of the same token that begin one after the other when this one has ended.
+        var successors: [TokenKeeper] = []
+        var notes = Notes.none
     }
 
-    /// A run that begins when the run before it has ended.
-    private struct QueuedRun {
-        let run: KeeperRun
-        let predecessor: KeeperRun?
+    private struct State {
+        var schedule = WorkSchedule<CredentialKey, Origin?>(limit: KeeperSupervisor.limitPerAuthority)
+        var runs: [CredentialKey: Run] = [:]
+        /// No run begins any more.
+        var isStopping = false
+        /// When the timer fires that is set.
+        var timerDue: MonotonicTime?
+        /// Of those that have notes to be written.
+        var notes: [TokenKeeper] = []
     }
 
-    /// The last run for each token.
-    private let runs = Mutex<[CredentialKey: KeeperRun]>([:])
-    private let queue = AsyncStream.makeStream(of: QueuedRun.self)
+    private let clock: any GatewayClock
+    private let state = Mutex(State())
+    private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+
+    init(clock: any GatewayClock) { self.clock = clock }
 
     /// Two must not keep one token at a time: this one begins when the one before, whichever reload dropped it, has ended.
     func start(_ keeper: TokenKeeper) {
-        let run = KeeperRun(keeper)
-        let earlier = runs.withLock { runs in
-            defer { runs[keeper.key] = run }
-            return runs[keeper.key]
+        let isRefused = state.withLock { state in
+            guard !state.isStopping else { return true }
+            guard state.runs[keeper.key] == nil else {
+                state.runs[keeper.key]?.successors.append(keeper)
+                return false
+            }
+            begin(keeper, &state)
+            return false
         }
-        guard case .terminated = queue.continuation.yield(QueuedRun(run: run, predecessor: earlier)) else { return }
         // The gateway is stopping: it will not run, and those that wait for it are told so.
-        run.end.continuation.finish()
-        keeper.close()
+        if isRefused { return keeper.close() }
+        listen(to: keeper)
+    }
+
+    private func begin(_ keeper: TokenKeeper, _ state: inout State) {
+        state.runs[keeper.key] = Run(keeper: keeper)
+        state.schedule.add(keeper.key, of: keeper.authority)
+    }
+
+    private func listen(to keeper: TokenKeeper) {
+        keeper.answerBell { [weak self, weak keeper] work in
+            guard let self, let keeper else { return }
+            self.take(work, of: keeper)
+        }
+        wakeUps.continuation.yield()
+    }
+
+    private func take(_ work: KeeperWork, of keeper: TokenKeeper) {
+        state.withLock { state in
+            // A successor is looked at when its turn comes.
+            guard let run = state.runs[keeper.key], run.keeper === keeper else { return }
+            switch work {
+            case .turn(let urgency): state.schedule.wake(keeper.key, urgency)
+            case .notes:
+                if run.notes == .none { state.notes.append(keeper) }
+                state.runs[keeper.key]?.notes = run.notes == .none ? .written : .writtenAgain
+            }
+        }
+        wakeUps.continuation.yield()
     }
 
     func run() async throws {
         await withGracefulShutdownHandler {
             await withDiscardingTaskGroup { tasks in
-                for await queued in queue.stream {
-                    tasks.addTask { await self.run(queued) }
+                var timer: Task<Void, Never>?
+                for await _ in wakeUps.stream {
+                    let round = nextRound()
+                    for keeper in round.turns { tasks.addTask { await self.work(keeper) } }
+                    for keeper in round.notes { tasks.addTask { await self.writeNotes(of: keeper) } }
+                    if round.isLast { break }
+                    guard let due = round.due else { continue }
+                    timer?.cancel()
+                    timer = Task { await self.wake(at: due) }
                 }
+                timer?.cancel()
             }
+            await endAll()
         } onGracefulShutdown: {
-            self.queue.continuation.finish()
+            self.stop()
         }
     }
 
-    private func run(_ queued: QueuedRun) async {
-        if let predecessor = queued.predecessor {
-            for await _ in predecessor.end.stream {}
+    private struct Round {
+        var turns: [TokenKeeper] = []
+        var notes: [TokenKeeper] = []
+        /// When the timer has to fire; nil: as it is set.
+        var due: MonotonicTime?
+        var isLast = false
+    }
+
+    private func nextRound() -> Round {
+        let now = clock.now().monotonic
+        return state.withLock { state in
+            var round = Round(notes: state.notes, isLast: state.isStopping && state.runs.isEmpty)
+            state.notes = []
+            round.turns = state.schedule.begin(at: now).compactMap { state.runs[$0]?.keeper }
+            if let due = state.schedule.nextDue, due != state.timerDue {
+                (round.due, state.timerDue) = (due, due)
+            }
+            return round
         }
-        // Fails only by cancellation, which ends it all the same.
-        try? await queued.run.keeper.run()
-        let key = queued.run.keeper.key
-        runs.withLock { if $0[key] === queued.run { $0[key] = nil } }
-        queued.run.end.continuation.finish()
+    }
+
+    private func wake(at due: MonotonicTime) async {
+        guard (try? await clock.sleep(for: due - clock.now().monotonic)) != nil else { return }
+        state.withLock { if $0.timerDue == due { $0.timerDue = nil } }
+        wakeUps.continuation.yield()
+    }
+
+    private func work(_ keeper: TokenKeeper) async {
+        let due = await keeper.work()
+        guard keeper.isEnding else {
+            state.withLock { $0.schedule.finished(keeper.key, until: due) }
+            wakeUps.continuation.yield()
+            return
+        }
+        await keeper.finish()
+        end(keeper)
+    }
+
+    private func writeNotes(of keeper: TokenKeeper) async {
+        repeat { await keeper.writeNotes() } while hasMoreNotes(keeper)
+    }
+
+    private func hasMoreNotes(_ keeper: TokenKeeper) -> Bool {
+        state.withLock { state in
+            guard let run = state.runs[keeper.key], run.keeper === keeper else { return false }
+            let hasMore = run.notes == .writtenAgain
+            state.runs[keeper.key]?.notes = hasMore ? .written : .none
+            return hasMore
+        }
+    }
+
+    /// Its run is over: the next one of the token begins, unless the gateway is stopping.
+    private func end(_ keeper: TokenKeeper) {
+        keeper.answerBell(nil)
+        let refused = state.withLock { state -> [TokenKeeper] in
+            state.schedule.remove(keeper.key)
+            let successors = state.runs.removeValue(forKey: keeper.key)?.successors ?? []
+            guard !state.isStopping, let next = successors.first else { return successors }
+            begin(next, &state)
+            state.runs[next.key]?.successors = Array(successors.dropFirst())
+            // What it was told while it waited.
+            state.schedule.wake(next.key, .command)
+            state.notes.append(next)
+            state.runs[next.key]?.notes = .written
+            return []
+        }
+        for keeper in refused { keeper.close() }
+        wakeUps.continuation.yield()
+    }
+
+    private func stop() {
+        let running = state.withLock { state in
+            state.isStopping = true
+            return state.runs.values.map(\.keeper)
+        }
+        for keeper in running { keeper.stop() }
+        wakeUps.continuation.yield()
+    }
+
+    /// After a cancellation: whatever was not begun ends here.
+    private func endAll() async {
+        let left = state.withLock { state in
+            state.isStopping = true
+            return state.runs.values.map(\.keeper)
+        }
+        for keeper in left {
+            await keeper.finish()
+            end(keeper)
+        }
     }
 }

@@ -14,6 +14,8 @@ final class Reloader: Service {
     struct Parts: Sendable {
         let live: LivePlan
         let proxy: ProxyServer
+        /// nil where the admin listener has no TLS.
+        var adminTLS: OperatorTLS?
         let keepers: KeeperSupervisor
         let locks: CredentialLocks
         let audit: SQLiteAuditLog
@@ -48,6 +50,8 @@ final class Reloader: Service {
     private let source: ConfigurationSource
     private let parts: Parts
     private let digestKey = ServedPlan.newKey()
+    /// Of ``LivePlan/plan``; nil until it is asked for.
+    private let served = Mutex<ServedPlan?>(nil)
     private let pending = Mutex(Pending())
     private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     private let watched = Mutex<WatchedFiles?>(nil)
@@ -88,7 +92,13 @@ final class Reloader: Service {
     }
 
     /// What can leave the process of the plan that is served.
-    func servedPlan() -> ServedPlan { ServedPlan(parts.live.plan, key: digestKey) }
+    func servedPlan() -> ServedPlan {
+        served.withLock { served in
+            let plan = served ?? ServedPlan(PlanDefinitions(parts.live.plan), key: digestKey)
+            served = plan
+            return plan
+        }
+    }
 
     // MARK: Running
 
@@ -174,7 +184,9 @@ final class Reloader: Service {
 
     private func apply(_ file: ConfigurationFile, _ cause: ReloadReport.Cause) async -> ReloadReport {
         let (plan, live) = (file.plan, parts.live.state)
-        let changes = servedPlan().changes(to: plan)
+        let definitions = PlanDefinitions(plan)
+        let next = ServedPlan(definitions, key: digestKey)
+        let changes = PlanChange.between(servedPlan().digest, next.digest)
         var report = ReloadReport(cause: cause, outcome: .loaded, changes: changes, warnings: file.warnings)
         let fixed = changes.filter { $0.needsRestart }.map { change in
             ([change.path] + change.notes).joined(separator: ": ")
@@ -189,7 +201,9 @@ final class Reloader: Service {
         }
         let sources = parts.makeSources(plan, live.sources)
         let prepared: PreparedReload
+        let adminTLS: OperatorTLS.Prepared?
         do {
+            adminTLS = try plan.admin.tls.map { try OperatorTLS.prepare($0) }
             let configuration = parts.makeConfiguration(plan, sources)
             prepared = try await parts.proxy.prepare(configuration, listeners: plan.listeners + plan.authz)
         } catch {
@@ -203,7 +217,9 @@ final class Reloader: Service {
                 "The reload is not recorded yet: \(error.reason). It is as soon as the audit log can be written.\n"
         }
         for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
-        parts.live.replace(with: plan, sources: sources, at: parts.clock.now().wall)
+        parts.live.replace(with: plan, definitions, sources: sources, at: parts.clock.now().wall)
+        served.withLock { $0 = next }
+        if let adminTLS { parts.adminTLS?.use(adminTLS) }
         // What operators have locked since the keepers were made.
         sources.follow(parts.locks, as: plan.credentials, newSince: live.sources)
         let late = await parts.proxy.apply(prepared)

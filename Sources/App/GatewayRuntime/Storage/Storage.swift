@@ -40,6 +40,7 @@ struct Storage: Sendable {
         observer: (@Sendable ([AuditRow]) -> Void)? = nil
     ) async throws(StateError) {
         directory = try StateDirectory(path: places.stateDirectory)
+        try RestoreMarker.requireNone(in: places.stateDirectory)
         var databases = try DatabaseLocks(existingOf: places)
         try Self.requireKeys(of: places)
         locks = try CredentialLocks(in: places.stateDirectory)
@@ -68,6 +69,9 @@ struct Storage: Sendable {
                 clock: clock,
                 logger: logger
             )
+        } else if let database = places.tokens.database {
+            tokens = try await Self.openDatabase(database, try Self.storeKeys(places.tokens, key), logger)
+            keyRotation = nil
         } else {
             tokens = Self.otherTokens(places.tokens, key)
             keyRotation = nil
@@ -79,7 +83,7 @@ struct Storage: Sendable {
     func close() async {
         await anchor?.finish()
         await audit.close()
-        if let tokens = tokens as? SQLiteTokenStore { await tokens.close() }
+        await tokens.close()
     }
 
     /// A new key would open neither database, and would look like the one that is missing.
@@ -114,7 +118,7 @@ struct Storage: Sendable {
         health.auditLoss = audit.loss.map { StorageHealth.Loss(lostTo: $0.lostTo, at: $0.at) }
         health.auditBreach = chainCheck.result?.breach?.explanation
         health.missingKey = audit.isKeyMissing ? keyPath : nil
-        health.tokenFailure = (tokens as? SQLiteTokenStore)?.failure.map { Self.words(for: $0) }
+        health.tokenFailure = tokens.failure?.reason
         return health
     }
 
@@ -122,7 +126,7 @@ struct Storage: Sendable {
     func look() async {
         async let audited: Void = audit.look()
         async let locked: Void = locks.storeAgain()
-        await (tokens as? SQLiteTokenStore)?.look()
+        await tokens.look()
         _ = await (audited, locked)
     }
 
@@ -182,7 +186,7 @@ struct Storage: Sendable {
 
     private static func openTokens(_ plan: TokenPlan, _ keys: StoreKeys) throws(StateError) -> SQLiteTokenStore {
         do throws(TokenStoreError) {
-            return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key))
+            return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key), ownsFile: true)
         } catch {
             throw StateError(words(for: error))
         }

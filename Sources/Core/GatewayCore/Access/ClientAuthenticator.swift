@@ -147,8 +147,9 @@ package struct ClientAuthenticator: Sendable {
         return evidence
     }
 
-    package func evidence(of tokens: [[UInt8]]) -> Evidence {
+    package func evidence(of tokens: [[UInt8]], peer: PeerIdentity? = nil) -> Evidence {
         var evidence = Evidence()
+        if let peer { evidence.prove(registry.client(of: peer)) }
         evidence.hasPresentedToken = !tokens.isEmpty
         for name in tokens.compactMap(registry.client(presenting:)) { evidence.prove(name) }
         return evidence

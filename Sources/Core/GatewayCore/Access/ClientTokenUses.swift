@@ -45,7 +45,12 @@ package final class ClientTokenUses: Sendable {
                 entries = entries.filter { known.contains($0.key) }
             }
             return clients.map { client in
-                client.digests.map { entries[Key(client: client.name, digest: $0), default: Entry()].mark }
+                client.digests.map { digest in
+                    let key = Key(client: client.name, digest: digest)
+                    let entry = entries[key] ?? Entry()
+                    entries[key] = entry
+                    return entry.mark
+                }
             }
         }
     }

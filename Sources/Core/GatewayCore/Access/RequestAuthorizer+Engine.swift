@@ -85,7 +85,7 @@ extension RequestAuthorizer {
         case .none: return false
         case .one(let route): return route != match.route || !gates[route].readsAlike(head, match)
         case .shared(let shared):
-            return !shared.members.contains { $0.route == match.route } || !gates[match.route].readsAlike(head, match)
+            return !shared.routes.contains(match.route) || !gates[match.route].readsAlike(head, match)
         }
     }
 

@@ -36,7 +36,7 @@ extension RequestAuthorizer {
             return .refused(refusal)
         }
         let mayKnow = disclosesNames(to: evidence.client, on: listener)
-        let routes = mayKnow ? ": " + shared.members.prefix(20).map { names[$0.route] }.joined(separator: ", ") : ""
+        let routes = mayKnow ? ": " + shared.routes.prefix(20).map { names[$0] }.joined(separator: ", ") : ""
         let detail =
             "Several routes lead to this server\(routes). Tell them apart with match.upstream_path, clients or match.default, or"
             + " name one by its path."

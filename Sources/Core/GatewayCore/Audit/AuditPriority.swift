@@ -18,9 +18,10 @@ extension TokenEvent.Name {
         case .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .rejected,
             .expired, .downscoped, .adopted, .loginRequired, .expiringSoon, .vended, .handedOut, .storeFailed:
             .token
-        case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .imported, .revoked, .revocationFailed,
+        case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .imported, .revoked,
+            .revocationFailed,
             .cleared, .loginStarted, .loginCompleted, .loginFailed, .revealed, .locked, .unlocked, .keyRotating,
-            .keyRotated, .authorityRotated, .auditRecreated:
+            .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated:
             .operator
         }
     }

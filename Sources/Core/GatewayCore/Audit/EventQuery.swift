@@ -87,8 +87,8 @@ extension EventQuery.Group {
         case .logins: [.loginRequired, .loginStarted, .loginCompleted, .loginFailed]
         case .configuration:
             [
-                .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .locked, .unlocked, .keyRotating,
-                .keyRotated, .authorityRotated, .auditRecreated,
+                .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .locked, .unlocked,
+                .keyRotating, .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated,
             ]
         }
     }

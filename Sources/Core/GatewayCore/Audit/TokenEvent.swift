@@ -5,6 +5,8 @@ package struct TokenEvent: Hashable, Sendable {
         case gatewayStopped = "gateway_stopped"
         case configLoaded = "config_loaded"
         case configRefused = "config_refused"
+        /// A user of the admin listener asks for something that only operators may.
+        case operatorRequest = "operator_request"
         case acquiring
         case acquired
         case acquisitionFailed = "acquisition_failed"
@@ -39,6 +41,9 @@ package struct TokenEvent: Hashable, Sendable {
         case keyRotating = "key_rotating"
         case keyRotated = "key_rotated"
         case authorityRotated = "authority_rotated"
+        /// Recorded before the copy is made, so that it is in it.
+        case stateBackedUp = "state_backed_up"
+        case stateRestored = "state_restored"
         /// The first row of a log that was begun because its database was gone.
         case auditRecreated = "audit_recreated"
     }

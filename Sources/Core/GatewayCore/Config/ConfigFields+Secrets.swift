@@ -70,6 +70,16 @@ extension ConfigFields {
         return anySecret(key)
     }
 
+    /// A text that may hold a secret, such as a URL with a password; `{env:}` and the like name one.
+    ///
+    /// - Parameter isSecret: Says of a text in the file whether it holds one.
+    func textOrSecret(_ key: String, isSecret: (String) -> Bool) -> String? {
+        context.recorder?.note(.secret, for: key, of: path)
+        guard let node = node(key), !node.isNull else { return nil }
+        if case .scalar(let scalar) = node.content, !isSecret(scalar.text) { return string(key) }
+        return secret(key)?.withValue { $0 }
+    }
+
     private func anySecret(_ key: String) -> Secret? {
         context.recorder?.note(.secret, for: key, of: path)
         hidesUnknownValues = true

@@ -1,7 +1,5 @@
 /// The names that people give to routes, credentials and clients.
 package enum ConfigName {
-    /// Of one kind.
-    static let most = 4096
     package static let rule =
         "a name has letters, digits, \"-\", \"_\" and \".\", begins with a letter or digit, at most 64"
 
@@ -41,8 +39,11 @@ extension ConfigFields {
     func named() -> [(name: String, entry: ConfigNode.Entry)] {
         context.recorder?.noteNames(of: path, plain: true)
         let entries = everyEntry()
-        guard entries.count <= ConfigName.most else {
-            error("more than \(ConfigName.most) entries")
+        let size = context.document.size
+        guard entries.count <= size.entries else {
+            error(
+                "more than \(size.entries) entries; \(ConfigurationSize.variable) in the environment raises the limit"
+            )
             return []
         }
         return entries.compactMap { entry in

@@ -132,9 +132,11 @@ package struct ConfigDocument: Hashable, Sendable {
 
     package let files: [File]
     package let root: ConfigNode
+    package let size: ConfigurationSize
 
-    package init(files: [File], root: ConfigNode) {
+    package init(files: [File], root: ConfigNode, size: ConfigurationSize = ConfigurationSize()) {
         self.files = files
         self.root = root
+        self.size = size
     }
 }

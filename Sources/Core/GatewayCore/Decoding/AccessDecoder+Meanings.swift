@@ -34,7 +34,7 @@ extension AccessDecoder {
         ),
         "certificate": KeyMeaning(
             "The name in the certificate that proves the client on listeners with tls.client_ca.",
-            example: "uri: spiffe://example.org/ci"
+            example: "{uri: spiffe://example.org/ci}"
         ),
         "limits": KeyMeaning("Limits of this client alone.", example: "concurrent: 10\nper_second: 50"),
     ]

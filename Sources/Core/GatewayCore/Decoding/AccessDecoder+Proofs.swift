@@ -148,6 +148,12 @@ extension AccessDecoder {
         }
     }
 
+    /// Of a user of the admin listener: one that could be guessed is refused.
+    static func refuseShortTokens(of user: AccessPlan.Client, _ fields: ConfigFields) {
+        guard let value = fields.node("token") else { return }
+        checkLength(of: user.tokens, value, at: fields.path.appending("token"), fields, true)
+    }
+
     private static func checkLength(
         of tokens: [AccessPlan.Client.Token],
         _ value: ConfigNode,

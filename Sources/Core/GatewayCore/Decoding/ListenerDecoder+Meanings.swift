@@ -32,11 +32,21 @@ extension ListenerDecoder {
     ]
 
     static let adminMeanings: [String: KeyMeaning] = [
+        "tls": KeyMeaning(
+            "Serves https. Needed where other machines can reach the address.",
+            example: "certificate: cert.pem\nprivate_key: {file: key.pem}"
+        ),
+        "users": KeyMeaning(
+            "Who may use the listener, besides who can read the admin token in the state directory. Needed where other machines can"
+                + " reach the address.",
+            example: "prometheus: {role: viewer, token: {file: ./prometheus.token}}\n"
+                + "alice: {role: operator, token: {file: ./alice.token}}"
+        ),
         "require_token": KeyMeaning(
             "Asks for the admin token to see something, too: the page, /api/*, /metrics and /readyz?verbose.",
             default: "false",
             example: "true"
-        )
+        ),
     ]
 
     static let tlsOfListener: [String: KeyMeaning] = [

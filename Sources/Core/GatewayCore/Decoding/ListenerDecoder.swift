@@ -29,7 +29,7 @@ enum ListenerDecoder {
         return Listeners(proxy: proxy, authz: authz, admin: admin)
     }
 
-    private static let adminAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
+    static let adminAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
 
     private static func listener(_ fields: ConfigFields, _ access: AccessPlan) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
@@ -123,35 +123,6 @@ enum ListenerDecoder {
         return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: clientCA)
     }
 
-    static func admin(_ fields: ConfigFields) -> AdminPlan? {
-        fields.explain(addressMeanings)
-        fields.explain(adminMeanings)
-        let requiresToken = fields.bool("require_token") ?? false
-        return adminAddress(fields).map { AdminPlan(address: $0, requiresToken: requiresToken) }
-    }
-
-    private static func adminAddress(_ fields: ConfigFields) -> ListenerPlan.Address? {
-        if fields.has("unix") {
-            guard fields.has("address") else { return unix(fields) }
-            fields.know("allow_users")
-            fields.error("a listener has exactly one of address and unix")
-            return nil
-        }
-        if fields.has("allow_users") { fields.error("allow_users", "is for unix sockets only") }
-        guard fields.has("address") || fields.has("require_token") else {
-            // A misspelt key is one mistake, not two.
-            if fields.unknownKeys.isEmpty { fields.error("a listener has exactly one of address and unix") }
-            return nil
-        }
-        guard fields.has("address") else { return adminAddress }
-        guard let (host, port) = address(fields) else { return nil }
-        guard isLoopback(host) else {
-            fields.error("address", "the admin listener is for this machine only; use 127.0.0.1")
-            return nil
-        }
-        return .tcp(host: host, port: port)
-    }
-
     static func unix(_ fields: ConfigFields) -> ListenerPlan.Address? {
         let users = users(fields)
         guard let path = fields.filePath("unix") else { return nil }
@@ -163,7 +134,7 @@ enum ListenerDecoder {
         return .unix(path: path, allowedUsers: users)
     }
 
-    private static func users(_ fields: ConfigFields) -> [UInt32] {
+    static func users(_ fields: ConfigFields) -> [UInt32] {
         var users: [UInt32] = []
         for (node, path) in fields.elements("allow_users") ?? [] {
             guard case .scalar(let scalar) = node.content, !scalar.isNull else {

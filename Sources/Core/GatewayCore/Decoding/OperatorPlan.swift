@@ -9,16 +9,25 @@ package struct OperatorPlan: Sendable {
     package let names: ConfiguredNames
 
     /// nil when the document is not a mapping; problems are recorded in `context`.
-    package init?(_ document: ConfigDocument, context: ConfigContext) {
+    ///
+    /// - Parameter readsDatabase: Whether `tokens` is read with the database, whose password few have.
+    package init?(_ document: ConfigDocument, context: ConfigContext, readsDatabase: Bool = false) {
         guard let fields = ConfigFields(document.root, path: .root, context: context) else { return nil }
         fields.explain(PlanDecoder.meanings)
         stateDirectory = PlanDecoder.stateDirectory(fields)
         let access = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)
-        let admin = fields.fields("listeners")?.fields("admin").flatMap(ListenerDecoder.admin)
-        self.admin = admin ?? ListenerDecoder.decode(nil, at: fields.span, access: access).admin
+        let admin = fields.fields("listeners")?.fields("admin")
+        var place = admin.flatMap(ListenerDecoder.adminPlace)
+        // Commands of this machine need no certificate.
+        if admin?.has("tls") ?? false { place?.address = AdminPlan.localSocket(in: stateDirectory) }
+        self.admin = place ?? ListenerDecoder.decode(nil, at: fields.span, access: access).admin
         audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         names = ConfiguredNames(document.root)
-        tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
+        tokens = StateDecoder.tokens(
+            fields.fields("tokens"),
+            stateDirectory: stateDirectory,
+            readsDatabase: readsDatabase
+        )
     }
 }
 

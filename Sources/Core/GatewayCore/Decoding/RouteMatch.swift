@@ -155,7 +155,7 @@ struct RouteConflicts {
                 var shared = SharedUpstream()
                 shared.add(0, other.route)
                 shared.add(1, route)
-                guard !shared.finds(0) || !shared.finds(1) else { continue }
+                guard !shared.finds(0, other.route) || !shared.finds(1, route) else { continue }
                 let message =
                     "the route \(other.route.name) has the same upstream_path; tell them apart with match.upstream_path, clients or"
                     + " match.default"

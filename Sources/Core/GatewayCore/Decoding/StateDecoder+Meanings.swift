@@ -36,7 +36,8 @@ extension StateDecoder {
 
     static let tokenMeanings: [String: KeyMeaning] = [
         "store": KeyMeaning(
-            "Where tokens are kept: an encrypted database, memory (they end with the process), or a program of yours.",
+            "Where tokens are kept: an encrypted file, memory (they end with the process), a program of yours, or a PostgreSQL "
+                + "database that many gateways share.",
             default: "sqlite",
             example: "memory"
         ),
@@ -51,7 +52,7 @@ extension StateDecoder {
             example: "{file: ./state/token.key}"
         ),
         "encryption_key": KeyMeaning(
-            "The key of the token store alone, for store: sqlite. authgateway key rotate makes one.",
+            "The key of the token store alone, for store: sqlite and store: postgres. authgateway key rotate makes one for sqlite.",
             default: "key",
             example: "{env: TOKEN_STORE_KEY}"
         ),
@@ -69,5 +70,29 @@ extension StateDecoder {
             example: "PASSWORD_STORE_DIR: /var/lib/pass\nPASS_TOKEN: {env: PASS_TOKEN}"
         ),
         "timeout": KeyMeaning("Maximum time of one call of that program.", default: "10s", example: "5s"),
+        "url": KeyMeaning(
+            "The database, for store: postgres. TLS is verified unless the host is this machine (sslmode=verify-full).",
+            example: "postgresql://authgateway@db.example.com/authgateway"
+        ),
+        "listen_url": KeyMeaning(
+            "The same server without a pooler in between, so that changes of other gateways arrive at once.",
+            default: "url",
+            example: "postgresql://authgateway@db.example.com:5432/authgateway"
+        ),
+        "password": KeyMeaning(
+            "The password of the role in url and listen_url.",
+            default: "that of the URL, or of a password file",
+            example: "{file: ./secrets/database-password}"
+        ),
+        "ca": KeyMeaning(
+            "The file with the authorities that the certificate of the database must come from, in PEM.",
+            default: "those of the system",
+            example: "/etc/authgateway/database-ca.pem"
+        ),
+        "allow_unverified": KeyMeaning(
+            "Accepts an sslmode below verify-full for another machine, which can then be imitated.",
+            default: "false",
+            example: "true"
+        ),
     ]
 }

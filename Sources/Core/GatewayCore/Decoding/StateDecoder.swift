@@ -25,7 +25,11 @@ enum StateDecoder {
         return plan
     }
 
-    static func tokens(_ fields: ConfigFields?, stateDirectory: String) -> TokenPlan {
+    static func tokens(
+        _ fields: ConfigFields?,
+        stateDirectory: String,
+        readsDatabase: Bool = true
+    ) -> TokenPlan {
         var plan = TokenPlan(
             store: .sqlite,
             path: "\(stateDirectory)/tokens.sqlite",
@@ -33,11 +37,16 @@ enum StateDecoder {
         )
         guard let fields else { return plan }
         fields.explain(tokenMeanings)
-        if let store = store(fields) { plan.store = store }
+        if let store = fields.choice("store", of: TokenPlan.Store.self) { plan.store = store }
         if let path = fields.filePath("path") { plan.path = path }
         if let key = key("key", fields) { plan.key = key }
         encryptionKeys(fields, &plan)
         plan.program = program(fields, of: plan.store)
+        if readsDatabase {
+            plan.database = database(fields, of: plan.store)
+        } else {
+            for key in PostgreSQLDecoder.keys { fields.know(key) }
+        }
         fields.refuseUnknownKeys()
         return plan
     }
@@ -58,21 +67,26 @@ enum StateDecoder {
         }
     }
 
-    private static func store(_ fields: ConfigFields) -> TokenPlan.Store? {
-        if fields.scalar("store")?.scalar.text == "postgres" {
-            fields.error("store", "\"postgres\" is not supported by this version; use memory, sqlite or command")
+    private static func database(_ fields: ConfigFields, of store: TokenPlan.Store) -> PostgreSQLPlan? {
+        guard store == .postgres else {
+            for key in PostgreSQLDecoder.keys where fields.has(key) {
+                // Read all the same, so that it is known as a secret.
+                if key == "password" { _ = fields.secret(key) }
+                fields.error(key, "is for \"store: postgres\"")
+            }
             return nil
         }
-        return fields.choice("store", of: TokenPlan.Store.self)
+        if fields.has("path") { fields.error("path", "is for \"store: sqlite\"") }
+        return PostgreSQLDecoder.decode(fields)
     }
 
     private static func encryptionKeys(_ fields: ConfigFields, _ plan: inout TokenPlan) {
         let names = ["encryption_key", "previous_encryption_key"]
-        guard plan.store == .sqlite else {
+        guard plan.store == .sqlite || plan.store == .postgres else {
             for name in names where fields.has(name) {
                 // Read all the same, so that it is known as a secret.
                 _ = key(name, fields)
-                fields.error(name, "is for \"store: sqlite\"")
+                fields.error(name, "is for \"store: sqlite\" and \"store: postgres\"")
             }
             return
         }

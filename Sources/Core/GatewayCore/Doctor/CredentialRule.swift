@@ -27,6 +27,8 @@ package enum CredentialRule {
         case revoked
         /// A refresh token was sent, and no answer was stored.
         case rotationUncertain
+        /// A refresh token that is valid once came back with a backup.
+        case restored
     }
 
     package static func finding(of name: String, _ observation: Observation, at now: UnixTime) -> DoctorFinding {
@@ -83,6 +85,9 @@ package enum CredentialRule {
             let text =
                 "its refresh token was sent and the answer was lost; the next start finds out whether it still works"
             return DoctorFinding(.credentials, .warning, name, text, remedy: remedy, command: login)
+        case .restored:
+            let text = "its refresh token comes from a backup and may have been spent since, so it is not sent"
+            return needsPerson(name, text, remedy, login)
         case .token(_, let renewalEnd?, true) where renewalEnd <= now:
             return needsPerson(name, "its login has ended", remedy, login)
         case .token(let end?, _, false) where end <= now:

@@ -23,6 +23,7 @@ package enum GRPCStatus: Int, Sendable {
                 .internalError:
                 .internal
             case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
+                .storeUnavailable,
                 .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .staticTokenExpired,
                 .auditUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy,
                 .destinationProhibited, .locked, .draining, .overloaded:

@@ -30,7 +30,8 @@ extension ProblemKind {
         case .subjectRequired: "The request does not say for whom it is made."
         case .noRoute: "No route matches."
         case .requestTimeout: "The request took too long, or its memory was needed for newer requests."
-        case .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable, .auditUnavailable,
+        case .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable, .storeUnavailable,
+            .auditUnavailable,
             .locked:
             "There is no credential for this request at the moment."
         case .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .loginFailed, .staticTokenExpired:

@@ -20,6 +20,7 @@ package enum ProblemKind: String, CaseIterable, Sendable {
     case tokenEndpointUnreachable = "token-endpoint-unreachable"
     case tokenEndpointTimeout = "token-endpoint-timeout"
     case tokenTemporarilyUnavailable = "token-temporarily-unavailable"
+    case storeUnavailable = "store-unavailable"
     case reauthorizationRequired = "reauthorization-required"
     case credentialMisconfigured = "credential-misconfigured"
     case loginRequired = "login-required"
@@ -86,8 +87,8 @@ extension ProblemKind {
         case .tokenEndpointUnreachable, .upstreamUnreachable, .upstreamInvalidResponse, .destinationProhibited, .loop,
             .upgradeFailed:
             502
-        case .tokenTemporarilyUnavailable, .reauthorizationRequired, .loginRequired, .staticTokenExpired,
-            .auditUnavailable, .upstreamBusy, .locked, .draining, .overloaded:
+        case .tokenTemporarilyUnavailable, .storeUnavailable, .reauthorizationRequired, .loginRequired,
+            .staticTokenExpired, .auditUnavailable, .upstreamBusy, .locked, .draining, .overloaded:
             503
         case .tokenEndpointTimeout, .upstreamTimeout: 504
         case .versionNotSupported: 505
@@ -115,6 +116,7 @@ extension ProblemKind {
         case .tokenEndpointUnreachable: "The token endpoint cannot be reached"
         case .tokenEndpointTimeout: "The token endpoint did not answer in time"
         case .tokenTemporarilyUnavailable: "No token at the moment"
+        case .storeUnavailable: "The token store does not work"
         case .reauthorizationRequired: "The grant is no longer valid"
         case .credentialMisconfigured: "The credential is misconfigured"
         case .loginRequired: "A login is required"
@@ -146,7 +148,7 @@ extension ProblemKind {
         case .noRoute: "destination_not_found"
         case .tokenEndpointUnreachable, .upstreamUnreachable: "connection_refused"
         case .tokenEndpointTimeout, .upstreamTimeout: "http_response_timeout"
-        case .tokenTemporarilyUnavailable, .auditUnavailable: "destination_unavailable"
+        case .tokenTemporarilyUnavailable, .storeUnavailable, .auditUnavailable: "destination_unavailable"
         case .upstreamBusy: "connection_limit_reached"
         case .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .staticTokenExpired:
             "proxy_configuration_error"
@@ -181,7 +183,8 @@ extension ProblemKind {
         case .reauthorizationRequired, .loginRequired, .loginFailed, .staticTokenExpired: .reauthorize
         case .credentialMisconfigured, .destinationProhibited, .loop, .auditUnavailable: .fixConfiguration
         case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
-            .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .locked, .draining,
+            .storeUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .locked,
+            .draining,
             .overloaded, .internalError, .clientLimitReached:
             .retryLater
         }

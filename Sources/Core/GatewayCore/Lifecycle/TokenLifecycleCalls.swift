@@ -24,7 +24,7 @@ extension TokenLifecycle where Waiter: Sendable {
         phase.retryWhenDue(with: newCall(.retry), isRenewable: rules.isRenewable, at: now)
         switch phase.kind {
         case .empty: return .sleep(until: nil)
-        case .calling(let call): return call.hasBegun ? .sleep(until: nil) : begin(call, at: now)
+        case .calling(let call): return call.hasBegun ? .sleep(until: nil) : beginWhenDue(call, at: now)
         case .ready: return .sleep(until: held.flatMap { wake(for: $0, at: now) })
         case .stopped(let stop):
             return .sleep(until: [stop.retryAt, held.flatMap { wake(for: $0, at: now) }].compactMap(\.self).min())
@@ -39,8 +39,14 @@ extension TokenLifecycle where Waiter: Sendable {
         return min(pause.until, live?.credential.expiresAt ?? pause.until)
     }
 
+    private mutating func beginWhenDue(_ call: TokenCall, at now: MonotonicTime) -> Step {
+        guard let until = call.isPostponedUntil, until > now else { return begin(call, at: now) }
+        return .sleep(until: [until, held.flatMap { wake(for: $0, at: now) }].compactMap(\.self).min())
+    }
+
     private mutating func begin(_ call: TokenCall, at now: MonotonicTime) -> Step {
-        guard call.isFirstLook || call.trigger == .operator || budget.spend(at: now) else {
+        let isFree = call.isFirstLook || call.trigger == .operator || call.isPostponedUntil != nil
+        guard isFree || budget.spend(at: now) else {
             let failure = stormFailure
             return .storm(slowDown(call, by: failure, at: now), failure.problem, call)
         }
@@ -125,6 +131,17 @@ extension TokenLifecycle where Waiter: Sendable {
         guard isAwaited(call) else { return }
         phase = .empty
         if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
+    }
+
+    /// Another gateway is renewing the token. Requests use a live one, or go on waiting.
+    ///
+    /// - Parameter until: When to make the call again, unless the other gateway's token has come by then.
+    package mutating func postpone(_ call: TokenCall, until: MonotonicTime) {
+        guard isAwaited(call) else { return }
+        var call = call
+        call.hasBegun = false
+        call.isPostponedUntil = until
+        phase = .calling(held, call)
     }
 
     /// What a failed call has changed.

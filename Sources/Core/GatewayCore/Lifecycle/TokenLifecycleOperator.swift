@@ -20,6 +20,22 @@ extension TokenLifecycle where Waiter: Sendable {
         return wantCall(.reload)
     }
 
+    /// The token store works again.
+    ///
+    /// - Returns: Whether a call became due.
+    package mutating func storeReturned() -> Bool {
+        guard case .backingOff(let pause) = phase.kind, pause.failure.problem.kind == .storeUnavailable else {
+            return false
+        }
+        return wantCall(.retry)
+    }
+
+    /// Whether another gateway is renewing the token.
+    package var isPostponed: Bool {
+        guard case .calling(let call) = phase.kind else { return false }
+        return call.isPostponedUntil != nil && !call.hasBegun
+    }
+
     /// Forgets the token and any refusal. The answer of a call under way is ignored; requests that wait cause a new
     /// call.
     package mutating func clear() {

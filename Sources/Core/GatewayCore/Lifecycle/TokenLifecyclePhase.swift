@@ -153,6 +153,8 @@ package struct TokenCall: Hashable, Sendable {
     /// The request that caused it, when one did.
     package let demand: CredentialRequest?
     package internal(set) var hasBegun = false
+    /// Another gateway renews; when to ask again whether it has. It is still the same call.
+    var isPostponedUntil: MonotonicTime?
     /// See ``GrantAttempt/mayAcquireAnew``.
     package let mayAcquireAnew: Bool
 

@@ -40,16 +40,9 @@ package final class LinkRewriter: Sendable {
 
     /// What the bytes of a rewritten reference are more than before, at the most.
     var maximumGrowth: Int {
-        let (origins, paths) = table.peers(of: route)
-            .reduce((0, 0)) { longest, peer in
-                let place = table.places[peer]
-                return (
-                    max(longest.0, place.origin.description.utf8.count),
-                    max(longest.1, place.prefix.count + place.base.count)
-                )
-            }
-        return gateway.path.count + (gateway.origin?.description.utf8.count ?? 0) + origins + paths + forwarded.count
-            + 2
+        let longest = table.longest(of: route)
+        return gateway.path.count + (gateway.origin?.description.utf8.count ?? 0) + longest.origin + longest.path
+            + forwarded.count + 2
     }
 
     var own: LinkTable.Place { table.places[route] }
@@ -112,9 +105,9 @@ package final class LinkRewriter: Sendable {
     private func gatewayPath(_ origin: Origin, _ path: [UInt8]) -> [UInt8]? {
         let path = path.isEmpty ? [UInt8(ascii: "/")] : URIReference.withoutDotSegments(path)
         guard CanonicalPath.check(path.span, path.indices, strictness: .open) == nil else { return nil }
-        for peer in table.peers(of: route) {
+        for peer in table.peers(of: route, at: origin) {
             let place = table.places[peer]
-            guard place.origin == origin, let rest = URIReference.rest(of: path, behind: place.base) else { continue }
+            guard let rest = URIReference.rest(of: path, behind: place.base) else { continue }
             let start = peer == route && isByHost ? [] : place.prefix
             let found = start + rest
             let whole = found.isEmpty ? [UInt8(ascii: "/")] : found
@@ -168,7 +161,7 @@ package final class LinkRewriter: Sendable {
         let path = reference.path.isEmpty ? [UInt8(ascii: "/")] : URIReference.withoutDotSegments(reference.path)
         guard let inside = URIReference.rest(of: path, behind: gateway.path), !inside.isEmpty,
             CanonicalPath.check(inside.span, inside.indices, strictness: .credentialed) == nil,
-            let match = table.find(host, inside), table.peers(of: route).contains(match.route)
+            let match = table.find(host, inside), table.arePeers(route, match.route)
         else { return nil }
         let place = table.places[match.route]
         let stripped = if case .host = match { 0 } else { place.prefix.count }

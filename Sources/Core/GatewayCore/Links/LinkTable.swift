@@ -11,46 +11,85 @@ package final class LinkTable: Sendable {
         let prefix: [UInt8]
     }
 
+    /// Routes that links of one another may lead to: they have one credential.
+    private struct Group: Sendable {
+        /// The longest base path first.
+        var byOrigin: [Origin: [Int]] = [:]
+        var longestOrigin = 0
+        var longestPath = 0
+    }
+
+    private struct Right: Hashable {
+        let credential: Int
+        let asUser: String?
+    }
+
     let places: [Place]
-    private let peers: [[Int]]
+    private let groups: [Group]
+    /// By route.
+    private let groupIndices: [Int]
     private let table: RouteTable
 
     package init(_ routes: [RoutePlan], table: RouteTable) {
         self.table = table
-        places = routes.map { route in
+        let places = routes.map { route in
             Place(
                 origin: route.upstream,
                 base: Array(route.upstreamPath.utf8),
                 prefix: route.matchPath == "/" ? [] : Array(route.matchPath.utf8)
             )
         }
-        peers = Self.peers(routes)
+        (groups, groupIndices) = Self.groups(routes, places)
+        self.places = places
     }
 
-    /// For each route those that its links may lead to, itself among them: the longest base path first, then itself.
-    private static func peers(_ routes: [RoutePlan]) -> [[Int]] {
-        struct Right: Hashable {
-            let credential: Int
-            let asUser: String?
-        }
-        func right(_ route: RoutePlan) -> Right? {
-            route.credential.map { Right(credential: $0, asUser: route.asUser) }
-        }
-        let groups = Dictionary(grouping: routes.indices) { right(routes[$0]) }
-        return routes.indices.map { index in
+    private static func groups(_ routes: [RoutePlan], _ places: [Place]) -> (groups: [Group], indices: [Int]) {
+        var (members, indices): ([[Int]], [Int]) = ([], [])
+        var known: [Right: Int] = [:]
+        for (index, route) in routes.enumerated() {
             // Without a credential the client's own goes upstream: it is for this upstream alone.
-            guard let own = right(routes[index]), let group = groups[own], group.count > 1 else { return [index] }
-            return group.sorted { first, second in
-                let lengths = (routes[first].upstreamPath.utf8.count, routes[second].upstreamPath.utf8.count)
-                return lengths.0 == lengths.1 ? first == index && second != index : lengths.0 > lengths.1
-            }
+            let right = route.credential.map { Right(credential: $0, asUser: route.asUser) }
+            let group = right.flatMap { known[$0] } ?? members.count
+            if group == members.count { members.append([]) }
+            if let right { known[right] = group }
+            members[group].append(index)
+            indices.append(group)
         }
+        return (members.map { Self.group($0, places) }, indices)
+    }
+
+    private static func group(_ members: [Int], _ places: [Place]) -> Group {
+        var group = Group()
+        let order = members.sorted { (places[$1].base.count, $0) < (places[$0].base.count, $1) }
+        for member in order {
+            let place = places[member]
+            group.byOrigin[place.origin, default: []].append(member)
+            group.longestOrigin = max(group.longestOrigin, place.origin.description.utf8.count)
+            group.longestPath = max(group.longestPath, place.prefix.count + place.base.count)
+        }
+        return group
     }
 
     /// Whether routes have this host name.
     func knowsHost(_ host: [UInt8]) -> Bool { table.knowsHost(host.span, host.indices) }
 
-    func peers(of route: Int) -> [Int] { peers[route] }
+    /// The routes that a link to `origin` in an answer of `route` may lead to: the longest base path first. `route` itself comes
+    /// before others with a base path of that length.
+    func peers(of route: Int, at origin: Origin) -> [Int] {
+        let peers = groups[groupIndices[route]].byOrigin[origin] ?? []
+        guard places[route].origin == origin, peers.count > 1 else { return peers }
+        let length = places[route].base.count
+        let longer = peers.prefix { places[$0].base.count > length }
+        return longer + [route] + peers.dropFirst(longer.count).filter { $0 != route }
+    }
+
+    func arePeers(_ route: Int, _ other: Int) -> Bool { groupIndices[route] == groupIndices[other] }
+
+    /// Of the routes that links of `route` may lead to, in bytes: the longest origin, and the longest path of prefix and base.
+    func longest(of route: Int) -> (origin: Int, path: Int) {
+        let group = groups[groupIndices[route]]
+        return (group.longestOrigin, group.longestPath)
+    }
 
     /// The route that a client's request for that path finds.
     ///

@@ -60,7 +60,8 @@ package struct Plan: Sendable {
 
     /// The files with certificates that listeners and routes name; the plan holds their paths alone.
     package var certificatePaths: [String] {
-        (listeners + authz).compactMap(\.tls).flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
+        ((listeners + authz).map(\.tls) + [admin.tls]).compactMap(\.self)
+            .flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
             + routes.flatMap { [$0.tls.caPath, $0.tls.certificatePath] }.compactMap(\.self)
     }
 }
@@ -118,17 +119,6 @@ package struct ListenerPlan: Hashable, Sendable {
     }
 }
 
-package struct AdminPlan: Hashable, Sendable {
-    package var address: ListenerPlan.Address
-    /// Whether the admin token is needed to see something, and not only to change it.
-    package var requiresToken: Bool
-
-    package init(address: ListenerPlan.Address, requiresToken: Bool = false) {
-        self.address = address
-        self.requiresToken = requiresToken
-    }
-}
-
 package struct AuditPlan: Hashable, Sendable {
     package enum Usage: String, CaseIterable, Sendable {
         case none
@@ -174,6 +164,8 @@ package struct TokenPlan: Hashable, Sendable {
         case sqlite
         /// A program that speaks the protocol of docker's credential helpers.
         case command
+        /// A database that many gateways share.
+        case postgres
     }
 
     /// Where a key comes from.
@@ -188,12 +180,14 @@ package struct TokenPlan: Hashable, Sendable {
     /// The installation's key: it keys the audit chain and all digests, and encrypts the store as long as that has no
     /// key of its own.
     package var key: Key
-    /// The key of the SQLite store, where the configuration names one.
+    /// The key of the SQLite or PostgreSQL store, where the configuration names one.
     package var encryptionKey: Key?
     /// What the store may still be encrypted with.
     package var previousEncryptionKey: Key?
     /// Set for ``Store/command``.
     package var program: TokenProgram?
+    /// Set for ``Store/postgres``.
+    package var database: PostgreSQLPlan?
 
     package init(store: Store, path: String, key: Key, program: TokenProgram? = nil) {
         self.store = store

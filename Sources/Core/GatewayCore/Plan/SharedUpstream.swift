@@ -1,22 +1,44 @@
 /// The routes that lead to one place of a server, and how a request that names the server finds one of them.
 package struct SharedUpstream: Hashable, Sendable {
-    package struct Member: Hashable, Sendable {
-        /// The index into the routes of the configuration.
-        package let route: Int
-        let clients: [String]?
-        let isDefault: Bool
+    /// Routes that a request may mean alike.
+    private struct Candidates: Hashable, Sendable {
+        private(set) var count = 0
+        private(set) var first: Int?
+        private var defaults = 0
+        private var firstDefault: Int?
+
+        mutating func add(_ route: Int, isDefault: Bool) {
+            count += 1
+            first = first ?? route
+            guard isDefault else { return }
+            defaults += 1
+            firstDefault = firstDefault ?? route
+        }
+
+        /// - Parameter isDefaultOnly: None of them takes the client. The default says so.
+        func one(isDefaultOnly: Bool = false) -> Int? {
+            if count == 1, !isDefaultOnly { return first }
+            return defaults == 1 ? firstDefault : nil
+        }
     }
 
-    package private(set) var members: [Member] = []
+    package private(set) var routes: [Int] = []
+    private var all = Candidates()
+    /// For every client.
+    private var open = Candidates()
+    private var byClient: [String: Candidates] = [:]
 
     package init() {}
 
     package mutating func add(_ route: Int, _ plan: RoutePlan) {
-        members.append(Member(route: route, clients: plan.clients, isDefault: plan.isDefault))
+        routes.append(route)
+        all.add(route, isDefault: plan.isDefault)
+        guard let clients = plan.clients else { return open.add(route, isDefault: plan.isDefault) }
+        for client in Set(clients) { byClient[client, default: Candidates()].add(route, isDefault: plan.isDefault) }
     }
 
     /// The only one.
-    package var single: Int? { members.count == 1 ? members[0].route : nil }
+    package var single: Int? { all.count == 1 ? all.first : nil }
 
     /// A route that names the client comes before one for every client. Of several, the default is meant.
     ///
@@ -24,23 +46,13 @@ package struct SharedUpstream: Hashable, Sendable {
     /// - Returns: nil where none is meant more than another.
     package func route(for client: String?) -> Int? {
         if let single { return single }
-        let named = members.filter { $0.clients.map { $0.contains { $0 == client } } ?? false }
-        if !named.isEmpty { return Self.one(of: named) }
-        let open = members.filter { $0.clients == nil }
-        return Self.one(of: open.isEmpty ? members : open, isDefaultOnly: open.isEmpty)
+        if let client, let named = byClient[client] { return named.one() }
+        return open.count == 0 ? all.one(isDefaultOnly: true) : open.one()
     }
 
-    /// - Parameter isDefaultOnly: None of them takes the client. The default says so.
-    private static func one(of members: [Member], isDefaultOnly: Bool = false) -> Int? {
-        if members.count == 1, !isDefaultOnly { return members[0].route }
-        let defaults = members.filter(\.isDefault)
-        return defaults.count == 1 ? defaults[0].route : nil
-    }
-
-    /// Whether some request finds that route.
-    package func finds(_ route: Int) -> Bool {
-        let clients = Set(members.flatMap { $0.clients ?? [] })
-        return self.route(for: nil) == route || clients.contains { self.route(for: $0) == route }
+    /// Whether some request finds that route, which is one of them.
+    package func finds(_ route: Int, _ plan: RoutePlan) -> Bool {
+        self.route(for: nil) == route || plan.clients?.contains { self.route(for: $0) == route } ?? false
     }
 
     /// By scheme, host, port and path.

@@ -27,6 +27,11 @@ package protocol GatewayControl: Sendable {
     /// Makes a new local authority in the place of the present one. Audited.
     func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem>
 
+    /// Records that the state is about to be copied.
+    ///
+    /// - Parameter includesKeys: Whether the copy has the keys, too.
+    func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem>
+
     /// Reads the configuration again; returns when the new one is served, or refused.
     func reload() async -> ReloadReport
 
@@ -45,6 +50,14 @@ package struct KeyRotationReport: Hashable, Sendable, Codable {
         self.tokens = tokens
         self.file = file
     }
+}
+
+/// What the gateway says to a copy of its state.
+package struct BackupNote: Hashable, Sendable, Codable {
+    /// Which gateway it is, as the audit log names it.
+    package var instance: String
+
+    package init(instance: String) { self.instance = instance }
 }
 
 /// What came of a rotation of the local authority.

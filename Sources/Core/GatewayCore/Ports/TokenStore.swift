@@ -1,11 +1,125 @@
-/// Where tokens outlive the process. One whole record per key; `save` returns once it would survive a crash.
+/// Where tokens outlive the process, and where gateways that share them agree who renews one.
+///
+/// There is one whole record for each key, with a ``TokenRevision``. Each change raises the revision, also one that takes a
+/// lease. A writer names the revision that it knows, and is refused when the record has changed since. A record that was
+/// removed keeps its revision, so a late write does not bring it back. What a call answers would survive a crash.
+///
+/// Every store compares what this process writes. A store with ``isShared`` also compares what other gateways write.
+///
+/// A renewal is: ``lease(_:expecting:for:writing:)``, then a call to the authority, then ``commit(_:under:)``.
 package protocol TokenStore: Sendable {
-    /// - Returns: nil only when nothing was ever saved, or it was removed. Damage is an error, never an empty store.
-    func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken?
+    /// Whether other gateways may use the same records at the same time.
+    ///
+    /// Where it is false, only one gateway may use them, and a lease is that of the process.
+    var isShared: Bool { get }
 
-    func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError)
+    /// - Returns: An entry without a token only when none was ever saved, or when it was removed. Damage is an error.
+    func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry
 
-    func remove(_ key: CredentialKey) async throws(TokenStoreError)
+    /// Writes without a lease.
+    func save(
+        _ token: StoredToken,
+        for key: CredentialKey,
+        expecting revision: TokenRevision
+    ) async throws(TokenStoreError) -> TokenSaveAnswer
+
+    /// Writes for an operator: whatever the record holds, and whoever leases it. That lease has ended then.
+    ///
+    /// - Parameter token: nil removes the record.
+    @discardableResult
+    func replace(_ token: StoredToken?, for key: CredentialKey) async throws(TokenStoreError) -> TokenRevision
+
+    // MARK: Leases
+
+    /// Takes the lease of a record, if no lease lasts and the record has not changed. The store's clock counts.
+    ///
+    /// - Parameter token: The record with the journal of the attempt, written in the same step; nil leaves it as it is.
+    func lease(
+        _ key: CredentialKey,
+        expecting revision: TokenRevision,
+        for time: Duration,
+        writing token: StoredToken?
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer
+
+    /// Makes a lease last for `time` from now. Its revision stays.
+    func prolong(_ lease: TokenLease, for time: Duration) async throws(TokenStoreError) -> TokenLeaseAnswer
+
+    /// Writes the journal, or what an attempt has brought so far. The lease goes on, with another revision.
+    func save(_ token: StoredToken, under lease: TokenLease) async throws(TokenStoreError) -> TokenLeaseAnswer
+
+    /// Writes the end of an attempt, and ends the lease in the same step.
+    ///
+    /// - Parameter token: nil removes the record.
+    func commit(_ token: StoredToken?, under lease: TokenLease) async throws(TokenStoreError) -> TokenSaveAnswer
+
+    /// Ends a lease, and leaves the record as it is. Nothing happens when the lease is over already.
+    func release(_ lease: TokenLease) async throws(TokenStoreError)
+
+    // MARK: Changes
+
+    /// Records that somebody has changed, as soon as the store learns of it; nil when it cannot tell.
+    ///
+    /// This is a hint: some may be missing, and own changes are among them. ``changes(since:)`` misses none.
+    func changes() -> AsyncStream<CredentialKey>?
+
+    /// Every record that has changed since `mark`. The answer may also name records that have not.
+    ///
+    /// - Parameter mark: nil asks for the present mark alone.
+    func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges
+
+    // MARK: Health
+
+    /// Why tokens cannot be saved at the moment, as far as is known without asking the store; nil when they can.
+    var failure: TokenStoreError? { get }
+
+    /// Finds out whether the store works, for ``failure``.
+    func look() async
+
+    /// Finishes what has begun. Later calls fail with ``TokenStoreError/unavailable(_:)``.
+    func close() async
+}
+
+extension TokenStore {
+    package func changes() -> AsyncStream<CredentialKey>? { nil }
+    package var failure: TokenStoreError? { nil }
+    package func look() async {}
+    package func close() async {}
+}
+
+package enum TokenSaveAnswer: Hashable, Sendable {
+    /// It is written, and has this revision.
+    case saved(TokenRevision)
+    /// Nothing is written: somebody has changed the record, and this is what it holds.
+    case changed(TokenEntry)
+    /// Nothing is written: the record is leased, for as long as this.
+    case held(for: Duration)
+}
+
+package enum TokenLeaseAnswer: Hashable, Sendable {
+    /// The lease is yours, and goes by this revision from now on.
+    case granted(TokenLease)
+    /// The lease is not, or no longer, yours: somebody has changed the record, and this is what it holds.
+    case changed(TokenEntry)
+    /// The record is leased to somebody else, for as long as this.
+    case held(for: Duration)
+}
+
+/// A moment in the history of a store. What it means is the store's affair.
+package struct TokenStoreMark: Hashable, Sendable {
+    package let value: Int64
+
+    package init(_ value: Int64) { self.value = value }
+}
+
+package struct TokenChanges: Hashable, Sendable {
+    package var revisions: [CredentialKey: TokenRevision]
+    /// To ask with the next time.
+    package var mark: TokenStoreMark
+
+    package init(revisions: [CredentialKey: TokenRevision] = [:], mark: TokenStoreMark) {
+        self.revisions = revisions
+        self.mark = mark
+    }
 }
 
 package enum TokenStoreError: Error, Hashable, Sendable {

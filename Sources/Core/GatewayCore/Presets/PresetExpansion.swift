@@ -15,7 +15,7 @@ package struct PresetExpansion {
         let context = ConfigContext(document: document, secrets: secrets)
         var root = document.root
         Self(library: library, context: context).apply(to: &root)
-        return (ConfigDocument(files: document.files, root: root), context.diagnostics)
+        return (ConfigDocument(files: document.files, root: root, size: document.size), context.diagnostics)
     }
 
     /// Where presets are named that there are: these words are no secrets, whatever they stand for.

@@ -7,8 +7,13 @@ import Synchronization
 package final class ConfirmedTemplates: Sendable {
     package static let capacity = 512
 
-    /// 0 is a slot that is empty.
-    private let slots = InlineArray<512, Atomic<UInt64>> { _ in Atomic(0) }
+    private final class Table: Sendable {
+        /// 0 is a slot that is empty.
+        let slots = InlineArray<512, Atomic<UInt64>> { _ in Atomic(0) }
+    }
+
+    /// Made with the first response: of many credentials, few are in use at a time.
+    private let table = AtomicLazyReference<Table>()
 
     /// The newest generation under which any template has had a 2xx.
     private let newest = Atomic(Int.min)
@@ -19,12 +24,14 @@ package final class ConfirmedTemplates: Sendable {
     package func confirm(_ template: PathTemplate, generation: Int) {
         let (slot, entry) = (Self.slot(of: template), Self.entry(template, generation))
         if newest.load(ordering: .relaxed) < generation { newest.max(generation, ordering: .relaxed) }
-        guard slots[slot].load(ordering: .relaxed) != entry else { return }
-        slots[slot].store(entry, ordering: .relaxed)
+        let table = self.table.load() ?? self.table.storeIfNil(Table())
+        guard table.slots[slot].load(ordering: .relaxed) != entry else { return }
+        table.slots[slot].store(entry, ordering: .relaxed)
     }
 
     package func isConfirmed(_ template: PathTemplate, generation: Int) -> Bool {
-        slots[Self.slot(of: template)].load(ordering: .relaxed) == Self.entry(template, generation)
+        guard let table = table.load() else { return false }
+        return table.slots[Self.slot(of: template)].load(ordering: .relaxed) == Self.entry(template, generation)
     }
 
     /// Whether the token of this generation has worked anywhere.

@@ -12,6 +12,8 @@ package struct StoredToken: Hashable, Sendable {
     /// Revoked, or no longer known to the authority: it holds no secret any more, and keeps the token of the
     /// configuration from being taken up again.
     package var isRevoked: Bool
+    /// It came back with a backup: its refresh token may have been spent since. Goes with the next token.
+    package var isRestored = false
 
     package init(
         generation: Int,
@@ -27,6 +29,13 @@ package struct StoredToken: Hashable, Sendable {
         self.attempt = attempt
         self.isRejected = isRejected
         self.isRevoked = isRevoked
+    }
+
+    /// Whether the refresh token may be spent already.
+    ///
+    /// - Parameter rotates: Whether the grant's refresh tokens are valid once.
+    package func isRefreshTokenUncertain(rotates: Bool) -> Bool {
+        attempt != nil || rotates && isRestored && token.refreshToken != nil
     }
 
     /// What is left of a token that is dead for good.

@@ -41,8 +41,9 @@ final class Listener: Sendable {
         init(_ plan: ListenerPlan) throws(ListenerError) {
             self.plan = plan
             do throws(TLSFiles.Problem) {
-                clientCAs = try plan.tls?.clientCAPath.map(TLSFiles.certificates)
-                tls = try Listener.serverContext(plan.tls, clientCAs)
+                let clientCAs = try plan.tls?.clientCAPath.map(TLSFiles.certificates)
+                self.clientCAs = clientCAs
+                tls = try plan.tls.map { (tls) throws(TLSFiles.Problem) in try TLSFiles.serverContext(tls, clientCAs) }
             } catch {
                 throw ListenerError(
                     "\(plan.engine == nil ? "listeners.proxy" : "listeners.authz"): the TLS settings cannot be used: \(error)"
@@ -217,27 +218,6 @@ final class Listener: Sendable {
             }
             try channel.pipeline.syncOperations.addHandler(handler)
         }
-    }
-
-    // MARK: TLS
-
-    private static func serverContext(
-        _ plan: ListenerPlan.TLS?,
-        _ clientCAs: [NIOSSLCertificate]?
-    ) throws(TLSFiles.Problem) -> NIOSSLContext? {
-        guard let plan else { return nil }
-        var configuration = TLSConfiguration.makeServerConfiguration(
-            certificateChain: try TLSFiles.certificates(plan.certificatePath).map { .certificate($0) },
-            privateKey: .privateKey(try TLSFiles.privateKey(plan.privateKey))
-        )
-        configuration.minimumTLSVersion = .tlsv12
-        configuration.shutdownTimeout = Timeouts.tlsShutdown
-        configuration.applicationProtocols = ApplicationProtocol.served
-        if let clientCAs {
-            configuration.trustRoots = .certificates(clientCAs)
-            configuration.certificateVerification = .noHostnameVerification
-        }
-        return try TLSFiles.context(configuration)
     }
 
     // MARK: Messages

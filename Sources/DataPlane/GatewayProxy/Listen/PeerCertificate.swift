@@ -5,6 +5,8 @@ import NIOSSL
 struct PeerCertificate {
     private let tls: NIOSSLServerHandler
 
+    init(_ tls: NIOSSLServerHandler) { self.tls = tls }
+
     /// - Returns: nil where the listener asks clients for no certificate.
     init?(_ plan: ListenerPlan.TLS?, _ tls: NIOSSLServerHandler) {
         guard plan?.clientCAPath != nil else { return nil }

@@ -40,6 +40,32 @@ enum TLSFiles {
         return key
     }
 
+    /// What TLS connections of clients are accepted with.
+    ///
+    /// - Parameters:
+    ///   - clientCAs: nil asks clients for no certificate.
+    ///   - protocols: By ALPN.
+    ///   - needsCertificate: A client without a certificate is refused.
+    static func serverContext(
+        _ plan: ListenerPlan.TLS,
+        _ clientCAs: [NIOSSLCertificate]?,
+        protocols: [String] = ApplicationProtocol.served,
+        needsCertificate: Bool = true
+    ) throws(Problem) -> NIOSSLContext {
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: try certificates(plan.certificatePath).map { .certificate($0) },
+            privateKey: .privateKey(try privateKey(plan.privateKey))
+        )
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.shutdownTimeout = Timeouts.tlsShutdown
+        configuration.applicationProtocols = protocols
+        if let clientCAs {
+            configuration.trustRoots = .certificates(clientCAs)
+            configuration.certificateVerification = needsCertificate ? .noHostnameVerification : .optionalVerification
+        }
+        return try context(configuration)
+    }
+
     static func context(_ configuration: TLSConfiguration) throws(Problem) -> NIOSSLContext {
         do {
             return try NIOSSLContext(configuration: configuration)

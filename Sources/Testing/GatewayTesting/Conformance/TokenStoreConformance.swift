@@ -4,21 +4,26 @@ package import GatewayCore
 ///
 ///     try await TokenStoreConformance { try SQLiteTokenStore(...) } reopen: { ... }.check()
 package struct TokenStoreConformance<Store: TokenStore>: Sendable {
-    private let makeStore: @Sendable () async throws -> Store
+    let makeStore: @Sendable () async throws -> Store
     private let reopen: (@Sendable (Store) async throws -> Store)?
+    let beside: (@Sendable (Store) async throws -> Store)?
     private let damage: (@Sendable (Store, CredentialKey) async throws -> Void)?
 
     /// - Parameters:
     ///   - makeStore: Makes an empty store; called once per promise.
     ///   - reopen: Opens what the given store has written, as a restarted process would. nil for stores that forget.
+    ///   - beside: Opens what the given store uses a second time, as another gateway would; the first goes on. It may be the
+    ///     store itself, where the kind has one object only. nil for a store that has no such thing.
     ///   - damage: Changes a record behind the store's back. nil for stores that only the process itself can reach.
     package init(
         makeStore: @escaping @Sendable () async throws -> Store,
         reopen: (@Sendable (Store) async throws -> Store)? = nil,
+        beside: (@Sendable (Store) async throws -> Store)? = nil,
         damage: (@Sendable (Store, CredentialKey) async throws -> Void)? = nil
     ) {
         self.makeStore = makeStore
         self.reopen = reopen
+        self.beside = beside
         self.damage = damage
     }
 
@@ -31,13 +36,16 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
         try await keepsOneWholeRecordUnderConcurrentWrites()
         try await survivesReopening()
         try await reportsDamageInsteadOfAnEmptyStore()
+        try await checkRevisions()
+        try await checkLeases()
+        try await checkChanges()
     }
 
-    private let key = CredentialKey(digest: "00ff11ee22dd33cc44bb55aa6699778800ff11ee22dd33cc44bb55aa66997788")
-    private let otherKey = CredentialKey(digest: "11ff11ee22dd33cc44bb55aa6699778800ff11ee22dd33cc44bb55aa66997788")
+    let key = CredentialKey(digest: "00ff11ee22dd33cc44bb55aa6699778800ff11ee22dd33cc44bb55aa66997788")
+    let otherKey = CredentialKey(digest: "11ff11ee22dd33cc44bb55aa6699778800ff11ee22dd33cc44bb55aa66997788")
 
     /// Everything that a record can hold, at its edges.
-    private let records: [StoredToken] = [
+    let records: [StoredToken] = [
         StoredToken(generation: 1, token: TokenSet(access: Secret("a"), obtainedAt: UnixTime(milliseconds: 0))),
         StoredToken(
             generation: 42,
@@ -69,46 +77,46 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
 
     private func saysThatNothingWasSaved() async throws {
         let loaded = try await makeStore().load(key)
-        try promise(loaded == nil, "an empty store has no record")
+        try promise(loaded == .nothing, "an empty store has no record")
     }
 
     private func readsBackWhatWasSaved() async throws {
         let store = try await makeStore()
         for (index, record) in records.enumerated() {
-            try await store.save(record, for: key)
-            let loaded = try await store.load(key)
+            try await store.replace(record, for: key)
+            let loaded = try await store.load(key).token
             try promise(loaded == record, "record \(index) comes back as it was saved")
         }
     }
 
     private func replacesTheWholeRecord() async throws {
         let store = try await makeStore()
-        try await store.save(records[1], for: key)
-        try await store.save(records[0], for: key)
-        let loaded = try await store.load(key)
+        try await store.replace(records[1], for: key)
+        try await store.replace(records[0], for: key)
+        let loaded = try await store.load(key).token
         try promise(loaded == records[0], "nothing of an older record shows through a newer one")
     }
 
     private func keepsKeysApart() async throws {
         let store = try await makeStore()
-        try await store.save(records[0], for: key)
-        try await store.save(records[1], for: otherKey)
-        let loaded = try await (store.load(key), store.load(otherKey))
+        try await store.replace(records[0], for: key)
+        try await store.replace(records[1], for: otherKey)
+        let loaded = try await (store.load(key).token, store.load(otherKey).token)
         try promise(loaded.0 == records[0] && loaded.1 == records[1], "each key has its own record")
-        try await store.remove(key)
-        let kept = try await store.load(otherKey)
+        try await store.replace(nil, for: key)
+        let kept = try await store.load(otherKey).token
         try promise(kept == records[1], "removing one key leaves the others")
     }
 
     private func forgetsWhatWasRemoved() async throws {
         let store = try await makeStore()
-        try await store.save(records[1], for: key)
-        try await store.remove(key)
-        let loaded = try await store.load(key)
+        try await store.replace(records[1], for: key)
+        try await store.replace(nil, for: key)
+        let loaded = try await store.load(key).token
         try promise(loaded == nil, "a removed record is gone")
-        try await store.remove(key)
-        try await store.save(records[0], for: key)
-        let again = try await store.load(key)
+        try await store.replace(nil, for: key)
+        try await store.replace(records[0], for: key)
+        let again = try await store.load(key).token
         try promise(again == records[0], "a removed key can be saved again")
     }
 
@@ -125,21 +133,21 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
             )
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for record in written { group.addTask { try await store.save(record, for: key) } }
+            for record in written { group.addTask { try await store.replace(record, for: key) } }
             try await group.waitForAll()
         }
-        let loaded = try await store.load(key)
+        let loaded = try await store.load(key).token
         try promise(loaded.map { written.contains($0) } == true, "concurrent writes leave one of the records, whole")
     }
 
     private func survivesReopening() async throws {
         guard let reopen else { return }
         let store = try await makeStore()
-        try await store.save(records[1], for: key)
-        try await store.save(records[0], for: otherKey)
-        try await store.remove(otherKey)
+        try await store.replace(records[1], for: key)
+        try await store.replace(records[0], for: otherKey)
+        try await store.replace(nil, for: otherKey)
         let reopened = try await reopen(store)
-        let loaded = try await (reopened.load(key), reopened.load(otherKey))
+        let loaded = try await (reopened.load(key).token, reopened.load(otherKey).token)
         try promise(loaded.0 == records[1], "a saved record outlives the process")
         try promise(loaded.1 == nil, "a removed record does not come back")
     }
@@ -147,7 +155,7 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
     private func reportsDamageInsteadOfAnEmptyStore() async throws {
         guard let damage else { return }
         let store = try await makeStore()
-        try await store.save(records[1], for: key)
+        try await store.replace(records[1], for: key)
         try await damage(store, key)
         let opened = try await reopen?(store) ?? store
         do throws(TokenStoreError) {

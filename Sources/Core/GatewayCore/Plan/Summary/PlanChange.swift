@@ -50,6 +50,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
             items(new, "listeners.proxy", \.listeners)
         )
         compare("listeners.authz.", engines(old), engines(new))
+        compare("listeners.admin.users.", users(old), users(new))
         compare("access.clients.", clients(old), clients(new))
         compare("credentials.", items(old, "credentials", \.credentials), items(new, "credentials", \.credentials))
         compare("routes.", items(old, "routes", \.routes), items(new, "routes", \.routes))
@@ -111,6 +112,13 @@ package struct PlanChange: Hashable, Sendable, Codable {
     private static func engines(_ digest: PlanDigest) -> [Item] {
         (digest.summary.authz ?? []).map {
             Item(name: $0.engine, facts: $0.facts, mark: digest.marks["listeners.authz.\($0.engine)"])
+        }
+    }
+
+    private static func users(_ digest: PlanDigest) -> [Item] {
+        (digest.summary.adminUsers ?? [:]).sorted { $0.key < $1.key }.map { name, role in
+            let facts = [PlanSummary.Fact(key: "role", value: role)]
+            return Item(name: name, facts: facts, mark: digest.marks["listeners.admin.users.\(name)"])
         }
     }
 

@@ -7,46 +7,79 @@ package struct PlanDigest: Hashable, Sendable, Codable {
     package var marks: [String: String]
 
     /// - Parameter mark: A keyed digest, from which nothing can be learned without the key.
-    package init(_ plan: Plan, mark: ([UInt8]) -> String) {
+    package init(_ plan: Plan, mark: ([UInt8]) -> String) { self = PlanDefinitions(plan).digest(mark) }
+
+    fileprivate init(summary: PlanSummary, marks: [String: String]) {
+        self.summary = summary
+        self.marks = marks
+    }
+}
+
+/// What a plan consists of, as bytes to compute digests of. It holds the plan's secrets, so it must not be kept.
+///
+/// With many routes, it takes longer to make than all digests of it.
+package struct PlanDefinitions: Sendable {
+    private let summary: PlanSummary
+    private var parts: [(path: String, bytes: [UInt8])] = []
+
+    package init(_ plan: Plan) {
         summary = PlanSummary(plan)
-        marks = [:]
-        for credential in plan.credentials {
-            marks["credentials.\(credential.name)"] = mark(Self.bytes(of: credential))
-        }
-        for route in plan.routes { marks["routes.\(route.name)"] = mark(Self.bytes(of: route)) }
-        for client in plan.access.clients {
-            var proof: [UInt8] = []
-            for token in client.tokens {
-                switch token {
-                case .token(let token): proof += token.withValue { Array($0.utf8) } + [0]
-                case .tokenSHA256(let digest): proof += digest
-                }
-            }
-            if let certificate = client.certificate { proof += Array("\n\(certificate.description)".utf8) }
-            marks["access.clients.\(client.name)"] = mark(proof)
+        parts.reserveCapacity(plan.credentials.count + plan.routes.count)
+        for credential in plan.credentials { add("credentials.\(credential.name)", Self.bytes(of: credential)) }
+        for route in plan.routes { add("routes.\(route.name)", Self.bytes(of: route)) }
+        for client in plan.access.clients { add("access.clients.\(client.name)", Self.bytes(of: client)) }
+        for user in plan.admin.users {
+            add("listeners.admin.users.\(user.proofs.name)", Self.bytes(of: user.proofs))
         }
         for (listener, shown) in zip(plan.listeners, summary.listeners) {
             let key = listener.tls?.privateKey.withValue { Array($0.utf8) } ?? []
             let files = [listener.tls?.certificatePath, listener.tls?.clientCAPath].map { $0 ?? "" }
-            marks["listeners.proxy.\(shown.name)"] = mark(Array("\(files)".utf8) + key)
+            add("listeners.proxy.\(shown.name)", Array("\(files)".utf8) + key)
         }
         for listener in plan.authz {
             guard let engine = listener.engine else { continue }
             let secrets = engine.tokens + [listener.tls?.privateKey].compactMap(\.self)
             let files = [listener.tls?.certificatePath, listener.tls?.clientCAPath].map { $0 ?? "" }
             let bytes: [UInt8] = secrets.flatMap { secret in secret.withValue { Array($0.utf8) + [0] } }
-            marks["listeners.authz.\(engine.name)"] = mark(Array("\(files)".utf8) + bytes)
+            add("listeners.authz.\(engine.name)", Array("\(files)".utf8) + bytes)
         }
         if let headers = plan.telemetry?.headers {
-            marks["telemetry.headers"] = mark(headers.flatMap { $0.line.withValue { $0 } })
+            add("telemetry.headers", headers.flatMap { $0.line.withValue { $0 } })
+        }
+        if let database = plan.tokens.database {
+            let urls = [database.url, database.listenURL].map { url in
+                let parameters = url?.parameters.sorted { $0.key < $1.key } ?? []
+                return "\(url?.description ?? "") \(url?.user ?? "") \(parameters) \(url?.password?.withValue { $0 } ?? "")"
+            }
+            add("tokens.database", Array("\(urls) \(database.password?.withValue { $0 } ?? "")".utf8))
         }
         let keys = [
             ("key", plan.tokens.key), ("encryption_key", plan.tokens.encryptionKey),
             ("previous_encryption_key", plan.tokens.previousEncryptionKey),
         ]
         for case (let name, .value(let key)?) in keys {
-            marks["tokens.\(name)"] = mark(key.withValue { Array($0.utf8) })
+            add("tokens.\(name)", key.withValue { Array($0.utf8) })
         }
+    }
+
+    /// - Parameter mark: A keyed digest, from which nothing can be learned without the key.
+    package func digest(_ mark: ([UInt8]) -> String) -> PlanDigest {
+        let marks = parts.map { ($0.path, mark($0.bytes)) }
+        return PlanDigest(summary: summary, marks: Dictionary(marks) { $1 })
+    }
+
+    private mutating func add(_ path: String, _ bytes: [UInt8]) { parts.append((path, bytes)) }
+
+    /// What proves the client.
+    private static func bytes(of client: AccessPlan.Client) -> [UInt8] {
+        var proof: [UInt8] = []
+        for token in client.tokens {
+            switch token {
+            case .token(let token): proof += token.withValue { Array($0.utf8) } + [0]
+            case .tokenSHA256(let digest): proof += digest
+            }
+        }
+        return proof + Array((client.certificate.map { "\n\($0.description)" } ?? "").utf8)
     }
 
     private static func bytes(of credential: CredentialPlan) -> [UInt8] {

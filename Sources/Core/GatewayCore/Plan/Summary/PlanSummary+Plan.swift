@@ -6,7 +6,11 @@ extension PlanSummary {
         requestIdHeader = plan.requestIDHeader ?? "off"
         listeners = plan.listeners.map(Listener.init)
         authz = plan.authz.isEmpty ? nil : plan.authz.compactMap(Engine.init)
-        admin = Listener(plan.admin.address).text + (plan.admin.requiresToken ? ", require_token" : "")
+        admin =
+            Listener(plan.admin.address).text + (plan.admin.tls == nil ? "" : ", tls")
+            + (plan.admin.requiresToken ? ", require_token" : "")
+        let users = plan.admin.users.map { ($0.proofs.name, $0.role.rawValue) }
+        adminUsers = users.isEmpty ? nil : Dictionary(users) { first, _ in first }
         clients = plan.access.clients.map(\.name)
         clientLimits = plan.access.clients.filter { !$0.limits.isEmpty }.map {
             ClientLimits(name: $0.name, concurrent: $0.limits.concurrent, perSecond: $0.limits.perSecond)
@@ -21,6 +25,11 @@ extension PlanSummary {
         audit["anchor"] = plan.audit.anchor?.summary
         tokens = ["store": plan.tokens.store.rawValue]
         if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
+        if let database = plan.tokens.database {
+            tokens["url"] = database.url.description
+            tokens["listen_url"] = database.listenURL?.description
+            tokens["ca"] = database.authorities
+        }
         if let program = plan.tokens.program { tokens["command"] = program.command.joined(separator: " ") }
         tokens["key"] = Self.shown(plan.tokens.key)
         tokens["encryption_key"] = plan.tokens.encryptionKey.map(Self.shown)
@@ -28,13 +37,14 @@ extension PlanSummary {
         limits = Self.limits(plan.limits)
         telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
         ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
+        let byCredential = Dictionary(grouping: plan.routes, by: \.credential)
         credentials = plan.credentials.enumerated().map { index, credential in
-            Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
+            Credential(credential, in: plan, routes: byCredential[index]?.map(\.name) ?? [])
         }
         let shared = SharedUpstream.all(of: plan.routes)
         routes = plan.routes.enumerated().map { index, route in
             var shown = Route(route, credential: route.credential.map { plan.credentials[$0].name })
-            shown.absoluteForm = shared[route.upstreamPlace]?.finds(index) ?? false
+            shown.absoluteForm = shared[route.upstreamPlace]?.finds(index, route) ?? false
             return shown
         }
     }

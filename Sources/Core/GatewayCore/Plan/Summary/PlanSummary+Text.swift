@@ -11,6 +11,9 @@ extension PlanSummary {
             for listener in listeners { page.line("proxy", listener.text) }
             for engine in authz ?? [] { page.line("authz", engine.text) }
             page.line("admin", admin)
+            for (name, role) in (adminUsers ?? [:]).sorted(by: { $0.key < $1.key }) {
+                page.line("admin.users.\(name)", role)
+            }
         }
         page.heading("access")
         page.indented { page in

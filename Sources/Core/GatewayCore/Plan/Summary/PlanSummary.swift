@@ -119,6 +119,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     /// nil where no other proxy asks.
     package var authz: [Engine]?
     package var admin: String
+    /// The role of each user, by name; nil where there are none.
+    package var adminUsers: [String: String]?
     package var clients: [String]
     package var clientLimits: [ClientLimits]
     package var requireClient: String

@@ -1,0 +1,82 @@
+package import GatewayCore
+
+/// How to reach a database.
+package struct PostgreSQLOptions: Sendable {
+    package var url: PostgreSQLURL
+    /// Instead of one in the URL.
+    package var password: Secret?
+    /// The certificate authorities of the server, in PEM; nil for those of the system.
+    package var authorities: String?
+    /// What `pg_stat_activity` shows.
+    package var applicationName: String
+    /// The channel to listen on; nil for a connection that only runs statements.
+    package var channel: String?
+    /// How long one host may take to answer while connecting.
+    package var connectLimit: Duration = .seconds(5)
+
+    package init(
+        _ url: PostgreSQLURL,
+        password: Secret? = nil,
+        authorities: String? = nil,
+        name: String = "authgateway"
+    ) {
+        self.url = url
+        self.password = password
+        self.authorities = authorities
+        applicationName = name
+    }
+
+    /// What libpq is told, for each host in turn: an array of names and values.
+    ///
+    /// Each host has a deadline of its own, which libpq's asynchronous calls do not have.
+    var attempts: [[(name: String, value: String)]] {
+        guard !url.hosts.isEmpty else { return [common] }
+        return url.hosts.map { host in
+            var settings = common
+            settings.append(("host", host.name))
+            if let port = host.port { settings.append(("port", String(port))) }
+            if url.parameters["sslmode"] == nil, !host.isSocket {
+                settings.append(("sslmode", host.isLocal ? "prefer" : "verify-full"))
+            }
+            return settings
+        }
+    }
+
+    private var common: [(name: String, value: String)] {
+        var settings = url.parameters.map { (name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }
+        func add(_ name: String, _ value: String?) {
+            guard let value, url.parameters[name] == nil else { return }
+            settings.append((name, value))
+        }
+        add("user", url.user)
+        add("dbname", url.database)
+        add("password", (password ?? url.password)?.withValue { $0 })
+        add("application_name", applicationName)
+        settings.append(("client_encoding", "UTF8"))
+        // With several hosts, the primary is looked for: a standby takes no writes.
+        if url.hosts.count > 1 { add("target_session_attrs", "read-write") }
+        // A network that takes packets and answers none ends the connection.
+        add("tcp_user_timeout", "8000")
+        settings += [("keepalives_idle", "10"), ("keepalives_interval", "5"), ("keepalives_count", "3")]
+        add("sslrootcert", authorities ?? SystemAuthorities.path)
+        return settings
+    }
+}
+
+/// The certificate authorities of the system. libpq 15 does not find them by itself.
+enum SystemAuthorities {
+    /// nil where none of the usual files is there: libpq then looks for ~/.postgresql/root.crt.
+    static var path: String? {
+        ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"].first {
+            unsafe access($0, R_OK) == 0
+        }
+    }
+}
+
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Glibc
+#endif

@@ -1,0 +1,188 @@
+import Foundation
+package import GatewayCore
+import GatewayPostgreSQL
+import Synchronization
+
+extension PostgreSQLTokenStore {
+    package func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry {
+        try entry(of: try await row(of: key))
+    }
+
+    package func save(
+        _ token: StoredToken,
+        for key: CredentialKey,
+        expecting revision: TokenRevision
+    ) async throws(TokenStoreError) -> TokenSaveAnswer {
+        try await saved(key, .token(token), .free(revision))
+    }
+
+    @discardableResult
+    package func replace(
+        _ token: StoredToken?,
+        for key: CredentialKey
+    ) async throws(TokenStoreError) -> TokenRevision {
+        let answer = try await saved(key, token.map { .token($0) } ?? .nothing, .always)
+        guard case .saved(let revision) = answer else {
+            throw .unavailable(
+                "a record of \(name) was not replaced, since others change it at the same time; try again"
+            )
+        }
+        return revision
+    }
+
+    package func lease(
+        _ key: CredentialKey,
+        expecting revision: TokenRevision,
+        for time: Duration,
+        writing token: StoredToken?
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        try await leased(key, token.map { .token($0) } ?? .same, .free(revision), .taken(time))
+    }
+
+    package func prolong(_ lease: TokenLease, for time: Duration) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        guard try await run(TokenStatement.prolong(lease, for: time)).isEmpty else { return .granted(lease) }
+        return .changed(try await load(lease.key))
+    }
+
+    package func save(_ token: StoredToken, under lease: TokenLease) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        try await leased(lease.key, .token(token), .leased(lease.revision), .kept)
+    }
+
+    package func commit(_ token: StoredToken?, under lease: TokenLease) async throws(TokenStoreError) -> TokenSaveAnswer
+    {
+        try await saved(lease.key, token.map { .token($0) } ?? .nothing, .leased(lease.revision))
+    }
+
+    package func release(_ lease: TokenLease) async throws(TokenStoreError) {
+        _ = try await run(TokenStatement.release(lease))
+    }
+
+    // MARK: One record
+
+    private enum Content {
+        case token(StoredToken)
+        case nothing
+        /// What it was.
+        case same
+    }
+
+    private enum Outcome {
+        case done(TokenRevision)
+        case changed(TokenEntry)
+        case held(Duration)
+    }
+
+    private func saved(
+        _ key: CredentialKey,
+        _ content: Content,
+        _ condition: TokenStatement.Condition
+    ) async throws(TokenStoreError) -> TokenSaveAnswer {
+        switch try await change(key, content, condition, .ended) {
+        case .done(let revision): .saved(revision)
+        case .changed(let entry): .changed(entry)
+        case .held(let time): .held(for: time)
+        }
+    }
+
+    private func leased(
+        _ key: CredentialKey,
+        _ content: Content,
+        _ condition: TokenStatement.Condition,
+        _ lease: TokenStatement.Lease
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        switch try await change(key, content, condition, lease) {
+        case .done(let revision): .granted(TokenLease(key: key, revision: revision))
+        case .changed(let entry): .changed(entry)
+        case .held(let time): .held(for: time)
+        }
+    }
+
+    /// A second round where the lease that was in the way has just ended, or the database has got another key.
+    private static let rounds = 3
+
+    private func change(
+        _ key: CredentialKey,
+        _ content: Content,
+        _ condition: TokenStatement.Condition,
+        _ lease: TokenStatement.Lease
+    ) async throws(TokenStoreError) -> Outcome {
+        let id = Hexadecimal.text(of: (0..<12).map { _ in UInt8.random(in: .min ... .max) })
+        var round = 0
+        while true {
+            round += 1
+            let sealer = sealers[state.withLock { $0.sealer }]
+            let statement = TokenStatement(
+                key: key,
+                id: id,
+                keyCheck: sealer.keyCheck,
+                condition: condition,
+                lease: lease,
+                content: try sealed(content, for: key, by: sealer)
+            )
+            if let revision = try await run(statement.statement).first?.integer(0) {
+                return .done(TokenRevision(revision))
+            }
+            let row = try await row(of: key)
+            // Its answer was lost, and it was sent again.
+            if row.change == id, let revision = row.revision { return .done(revision) }
+            switch condition {
+            case .free(let known):
+                if let time = row.leaseTime { return .held(time) }
+                if row.revision == known, round < Self.rounds { continue }
+            case .leased(let known): if row.revision == known, round < Self.rounds { continue }
+            case .always: if round < Self.rounds { continue }
+            }
+            return .changed(try entry(of: row))
+        }
+    }
+
+    private func sealed(
+        _ content: Content,
+        for key: CredentialKey,
+        by sealer: TokenSealer
+    ) throws(TokenStoreError) -> SealedToken? {
+        // The gateway's clock, for people; nothing is compared with it.
+        let now = UnixTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+        switch content {
+        case .same: return nil
+        case .nothing: return .removed(key, at: now)
+        case .token(let token):
+            guard let sealed = try? sealer.seal(token, for: key, at: now) else {
+                throw .unavailable("a token could not be encrypted for \(name)")
+            }
+            return sealed
+        }
+    }
+
+    // MARK: Reading
+
+    private func row(of key: CredentialKey) async throws(TokenStoreError) -> StoredRow {
+        guard let found = try await run(TokenStatement.load(key)).first, let row = StoredRow(found, of: key) else {
+            throw missingKey
+        }
+        try use(row.keyCheck)
+        return row
+    }
+
+    private func entry(of row: StoredRow) throws(TokenStoreError) -> TokenEntry {
+        guard let revision = row.revision else { return .nothing }
+        guard let sealed = row.sealed else { throw damagedRow }
+        guard !sealed.isRemoved else { return TokenEntry(token: nil, revision: revision) }
+        guard sealed.version == TokenRecord.version else {
+            throw .damaged(
+                "a row of \(name) has format \(sealed.version) and this program knows \(TokenRecord.version); run the newer "
+                    + "program on all gateways, or run `authgateway token clear NAME`"
+            )
+        }
+        // While the key is being replaced, rows of both are there.
+        guard let token = sealers.lazy.compactMap({ $0.open(sealed) }).first else { throw damagedRow }
+        return TokenEntry(token: token, revision: revision)
+    }
+
+    private var damagedRow: TokenStoreError {
+        .damaged(
+            "a row of \(name) was changed after it was written; run `authgateway token clear NAME` to forget that token, or "
+                + "restore the database from a backup"
+        )
+    }
+}

@@ -1,0 +1,114 @@
+package import GatewayCore
+import GatewayPostgreSQL
+import Synchronization
+
+extension PostgreSQLTokenStore {
+    /// Counts the changes of the tables. A gateway refuses tables of a newer program.
+    package static let schemaVersion: Int64 = 1
+
+    /// Looks at the tables and the key, and makes the tables of an empty database. Call it while starting.
+    ///
+    /// - Throws: ``TokenStoreError/damaged(_:)`` when another key or a newer program has written it.
+    package func prepare() async throws(TokenStoreError) { try await ensureReady() }
+
+    /// Makes the tables, or brings those of an earlier program up to date: `authgateway store migrate`.
+    ///
+    /// - Returns: The version before; nil when there were no tables.
+    package func migrate() async throws(TokenStoreError) -> Int64? {
+        let version = try await version()
+        if let version { try requireKnown(version) }
+        // A block takes no parameters; a check is hexadecimal digits.
+        let statement = Self.makeTables(keyCheck: sealers[0].keyCheck)
+        _ = try await ask(PostgreSQLStatement(statement, isRepeatable: true))
+        return version
+    }
+
+    func ensureReady() async throws(TokenStoreError) {
+        let number = connection.connections
+        guard number == 0 || state.withLock({ $0.lookedAt != number }) else { return }
+        guard let version = try await version() else {
+            guard makesTables else { throw noTables }
+            _ = try await migrate()
+            return try await ensureKey(number)
+        }
+        try requireKnown(version)
+        try await ensureKey(number)
+    }
+
+    private func ensureKey(_ number: Int) async throws(TokenStoreError) {
+        let statement = PostgreSQLStatement(
+            "SELECT value FROM authgateway.store WHERE name = 'key_check'",
+            isRepeatable: true
+        )
+        guard let check = try await ask(statement).first?.text(0) else { throw missingKey }
+        try use(check)
+        state.withLock { $0.lookedAt = max(number, 1) }
+    }
+
+    /// nil when there are no tables.
+    private func version() async throws(TokenStoreError) -> Int64? {
+        let present = PostgreSQLStatement("SELECT to_regclass('authgateway.store') IS NOT NULL", isRepeatable: true)
+        guard try await ask(present).first?.boolean(0) == true else { return nil }
+        let statement = PostgreSQLStatement(
+            "SELECT value::bigint FROM authgateway.store WHERE name = 'schema'",
+            isRepeatable: true
+        )
+        return try await ask(statement).first?.integer(0)
+    }
+
+    private func requireKnown(_ version: Int64) throws(TokenStoreError) {
+        guard version > Self.schemaVersion else { return }
+        throw .damaged(
+            "\(name) was written by a newer authgateway (schema \(version); this one knows \(Self.schemaVersion)); run the newer "
+                + "program here, too"
+        )
+    }
+
+    /// Chooses the key that the database is encrypted with.
+    func use(_ check: String) throws(TokenStoreError) {
+        guard let index = sealers.firstIndex(where: { $0.keyCheck == check }) else {
+            throw .damaged(
+                "\(name) was encrypted with another key; all gateways of a fleet need the same one: copy the file of tokens.key "
+                    + "from a gateway that works, or name the key that the database was encrypted with as "
+                    + "tokens.previous_encryption_key"
+            )
+        }
+        state.withLock { $0.sealer = index }
+    }
+
+    var noTables: TokenStoreError { .unavailable("\(name) has no tables yet; the first gateway makes them") }
+
+    var missingKey: TokenStoreError {
+        .damaged("\(name) has tables without the mark of a key; run `authgateway store migrate`")
+    }
+
+    /// One statement, so that it is one transaction. Gateways that start at the same time wait for each other.
+    ///
+    /// `changed` is the transaction that changed the row: a query for what came later misses none
+    /// (PostgreSQL documentation, section 9.27, pg_snapshot_xmin).
+    private static func makeTables(keyCheck: String) -> String {
+        """
+        DO $$ BEGIN
+        PERFORM pg_advisory_xact_lock(hashtextextended('authgateway schema', 0));
+        IF to_regnamespace('authgateway') IS NULL THEN CREATE SCHEMA authgateway; END IF;
+        CREATE TABLE IF NOT EXISTS authgateway.store (name text PRIMARY KEY, value text NOT NULL);
+        CREATE TABLE IF NOT EXISTS authgateway.token (
+            key text PRIMARY KEY,
+            revision bigint NOT NULL,
+            lease_until timestamptz,
+            change text NOT NULL,
+            changed bigint NOT NULL,
+            generation bigint NOT NULL,
+            updated_at text NOT NULL,
+            version int NOT NULL,
+            nonce bytea NOT NULL,
+            ciphertext bytea NOT NULL
+        );
+        CREATE INDEX IF NOT EXISTS token_changed ON authgateway.token (changed);
+        INSERT INTO authgateway.store (name, value) VALUES ('schema', '\(schemaVersion)')
+            ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+        INSERT INTO authgateway.store (name, value) VALUES ('key_check', '\(keyCheck)') ON CONFLICT (name) DO NOTHING;
+        END $$
+        """
+    }
+}

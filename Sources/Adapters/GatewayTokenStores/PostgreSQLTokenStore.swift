@@ -1,0 +1,116 @@
+package import Crypto
+package import GatewayCore
+package import GatewayPostgreSQL
+import Synchronization
+
+/// Keeps tokens in a PostgreSQL database that many gateways share, each row encrypted.
+///
+/// Each call is one short statement, and a transaction of its own: no transaction lasts over a call to an authority, and a pooler
+/// in between may hand out a connection per transaction. Leases are compared with the database's clock alone.
+package final class PostgreSQLTokenStore: TokenStore {
+    struct State {
+        /// The connection in which the tables and the key were looked at.
+        var lookedAt = 0
+        /// Which of ``sealers`` the database is encrypted with.
+        var sealer = 0
+        /// Why the last statement failed; nil when it did not.
+        var lastFailure: TokenStoreError?
+    }
+
+    package var isShared: Bool { true }
+
+    /// For messages: without a password.
+    let name: String
+    let connection: PostgreSQLConnection
+    let listener: PostgreSQLConnection
+    let feed = TokenChangeFeed()
+    let sealers: [TokenSealer]
+    let limit: Duration
+    /// Whether an empty database gets its tables.
+    let makesTables: Bool
+    let state = Mutex(State())
+
+    /// Connects in the background; returns at once. ``prepare()`` finds out whether the database can be used.
+    ///
+    /// - Parameters:
+    ///   - listening: How to reach the server for LISTEN, where a pooler is between it and `options`.
+    ///   - keys: See ``SQLiteTokenStore``. All gateways need the key of the database.
+    ///   - limit: How long a caller waits.
+    package init(
+        _ options: PostgreSQLOptions,
+        listening: PostgreSQLOptions? = nil,
+        keys: [SymmetricKey],
+        makesTables: Bool = true,
+        limit: Duration = .seconds(5)
+    ) {
+        name = "the token database \(options.url)"
+        self.limit = limit
+        self.makesTables = makesTables
+        sealers = keys.map { TokenSealer(key: $0) }
+        connection = PostgreSQLConnection(options)
+        var listening = listening ?? options
+        listening.channel = TokenStatement.channel
+        listener = PostgreSQLConnection(
+            listening,
+            onNotification: { [feed] in feed.tell(CredentialKey(digest: $0)) },
+            onConnection: { [feed] in feed.note(listens: $0.listens) }
+        )
+    }
+
+    // MARK: Health
+
+    package var failure: TokenStoreError? {
+        if let failure = connection.failure { return .unavailable("\(name) cannot be used: \(failure.reason)") }
+        return state.withLock { $0.lastFailure }
+    }
+
+    package func look() async {
+        _ = try? await inspect()
+    }
+
+    package func close() async {
+        feed.close()
+        await connection.close(within: .seconds(3))
+        await listener.close(within: .seconds(1))
+    }
+
+    // MARK: Statements
+
+    /// Runs a statement once the tables and the key are known to be right.
+    func run(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> [PostgreSQLRow] {
+        do throws(TokenStoreError) {
+            try await ensureReady()
+            let rows = try await ask(statement)
+            state.withLock { $0.lastFailure = nil }
+            return rows
+        } catch {
+            state.withLock { $0.lastFailure = error }
+            throw error
+        }
+    }
+
+    func ask(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> [PostgreSQLRow] {
+        do throws(PostgreSQLFailure) {
+            return try await connection.run(statement, within: limit)
+        } catch {
+            throw words(for: error)
+        }
+    }
+
+    func words(for failure: PostgreSQLFailure) -> TokenStoreError {
+        switch failure.state {
+        case "25006":
+            .unavailable(
+                "\(name) takes no writes at the moment (it is a standby, or default_transaction_read_only is on); name the "
+                    + "primary, or all hosts with target_session_attrs=read-write"
+            )
+        case "42P01", "3F000": .unavailable("\(name) has no tables of this gateway; run `authgateway store migrate`")
+        case "42501":
+            .unavailable(
+                "the role of \(name) lacks a right (\(failure.reason)); grant what docs/fleet.md names, or run "
+                    + "`authgateway store migrate` as the owner of the database"
+            )
+        default: .unavailable("\(name) cannot be used: \(failure.reason)")
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import GatewayAdmin
+import GatewayCore
+import GatewayProxy
+import Logging
+import NIOCore
+import NIOPosix
+
+/// The admin listener. One that speaks TLS has a unix socket beside it, so that commands of this machine need no certificate.
+struct AdminServers: Sendable {
+    private let main: (server: AdminServer, address: ListenerPlan.Address)
+    private let local: (server: AdminServer, address: ListenerPlan.Address)?
+    private let isTLS: Bool
+
+    /// - Parameter tls: nil without TLS.
+    init(_ plan: Plan, options: AdminOptions, tls: OperatorTLS?, logger: Logger) {
+        func server(_ options: AdminOptions, _ security: AdminSecurity? = nil) -> AdminServer {
+            let group = MultiThreadedEventLoopGroup.singleton
+            return AdminServer(group: group, options: options, logger: logger, security: security) {
+                AcceptPause.add(to: $0, logger: logger)
+            }
+        }
+        isTLS = tls != nil
+        let security = tls.map { AdminSecurity(secure: $0.secure, peer: $0.peer) }
+        main = (server(options, security), plan.admin.address)
+        guard isTLS else {
+            local = nil
+            return
+        }
+        var beside = options
+        beside.feedsBroadcaster = false
+        beside.requiresToken = false
+        local = (server(beside), AdminPlan.localSocket(in: plan.stateDirectory))
+    }
+
+    /// - Returns: Where it answers, with its real port.
+    func bind() async throws(CommandFailure) -> ArrivalListener {
+        if let local { _ = try await bind(local.server, at: local.address) }
+        do throws(CommandFailure) {
+            let port = try await bind(main.server, at: main.address)
+            return ArrivalListener(address: main.address, port: port, isTLS: isTLS)
+        } catch {
+            await close(local)
+            throw error
+        }
+    }
+
+    /// - Returns: The port; nil for a socket.
+    private func bind(_ server: AdminServer, at place: ListenerPlan.Address) async throws(CommandFailure) -> Int? {
+        do {
+            switch place {
+            case .tcp(let host, let port): return try await server.bind(host: host, port: port)
+            case .unix(let path, let users):
+                try await UnixSocket.bind(path, isShared: !users.isEmpty, backlog: AdminServer.backlog) {
+                    try await server.serve($0) { UnixSocket.admits($0, users: users) }
+                }
+                return nil
+            }
+        } catch {
+            throw CommandFailure(.failed, Binding.refusal(of: place, error))
+        }
+    }
+
+    /// Until ``close()``.
+    func run() async {
+        await withDiscardingTaskGroup { tasks in
+            tasks.addTask { await main.server.run() }
+            if let local { tasks.addTask { await local.server.run() } }
+        }
+    }
+
+    func close() async {
+        await close(main)
+        await close(local)
+    }
+
+    private func close(_ listener: (server: AdminServer, address: ListenerPlan.Address)?) async {
+        guard let listener else { return }
+        await listener.server.close()
+        if case .unix(let path, _) = listener.address { UnixSocket.remove(path) }
+    }
+}

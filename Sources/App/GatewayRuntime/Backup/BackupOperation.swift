@@ -1,0 +1,149 @@
+import Foundation
+import GatewayAudit
+import GatewayCore
+import GatewayFiles
+import GatewayTokenStores
+
+/// `state backup`: copies the state of a gateway, while it runs or not.
+///
+/// The databases are copied by SQLite, never as files. The manifest is written last: a folder without it is no backup.
+struct BackupOperation: Sendable {
+    let layout: StateLayout
+    /// Where the backup is made.
+    let folder: String
+    let includesKeys: Bool
+    let key: InstallationKey
+
+    /// - Parameters:
+    ///   - note: Records the event. Nothing is copied when it throws.
+    ///   - now: Goes into the manifest.
+    func run(
+        at now: UnixTime,
+        noting note: () async throws(CommandFailure) -> Void
+    ) async throws(CommandFailure) -> BackupManifest {
+        try requireSource()
+        let isNew = try prepareFolder()
+        var made: [String] = []
+        do throws(CommandFailure) {
+            try await note()
+            return try await copyAll(at: now, &made)
+        } catch {
+            for path in made { _ = PrivateFile.remove(path) }
+            for name in ["ca", "keys", "secrets"] { _ = unsafe rmdir("\(folder)/\(name)") }
+            if isNew { _ = unsafe rmdir(folder) }
+            throw error
+        }
+    }
+
+    private func requireSource() throws(CommandFailure) {
+        guard layout.isThere(.auditLog) else {
+            throw CommandFailure(
+                .failed,
+                "there is nothing to back up: there is no audit log at \(layout.places.audit.path); has the gateway run "
+                    + "with this configuration?"
+            )
+        }
+    }
+
+    /// - Returns: Whether it was made.
+    private func prepareFolder() throws(CommandFailure) -> Bool {
+        let full = URL(fileURLWithPath: folder).standardizedFileURL.path
+        let state = URL(fileURLWithPath: layout.stateDirectory).standardizedFileURL.path
+        guard full != state, !full.hasPrefix(state + "/") else {
+            throw CommandFailure(.usage, "\(folder) is in the state directory; name a folder elsewhere")
+        }
+        if unsafe mkdir(folder, 0o700) == 0 { return true }
+        let reason = errno
+        guard reason == EEXIST else {
+            throw CommandFailure(.failed, "the folder \(folder) cannot be made: \(SystemError.text(reason))")
+        }
+        guard let mode = FileAccess.mode(of: folder), mode.isFolder else {
+            throw CommandFailure(.failed, "\(folder) is not a folder")
+        }
+        guard mode.bits & 0o022 == 0 else {
+            throw CommandFailure(.failed, "others may write to \(folder); run: chmod 700 \(folder)")
+        }
+        guard PrivateFile.names(beside: "\(folder)/x").isEmpty else {
+            throw CommandFailure(.failed, "\(folder) is not empty; name a new folder")
+        }
+        return false
+    }
+
+    private func copyAll(at now: UnixTime, _ made: inout [String]) async throws(CommandFailure) -> BackupManifest {
+        do {
+            let (audit, isVerified) = try await copyAudit(&made)
+            let tokens = try copyTokens(&made)
+            var manifest = BackupManifest(
+                version: GatewayVersion.current,
+                instance: key.instanceName,
+                madeAt: now,
+                lastAuditRow: audit.lastRow,
+                isAuditVerified: isVerified,
+                includesKeys: includesKeys
+            )
+            manifest.schemas = BackupManifest.Schemas(audit: audit.schema, tokens: tokens?.schema)
+            manifest.tokens = tokens?.tokens
+            manifest.hasStoreKey =
+                tokens != nil && (layout.places.tokens.encryptionKey != nil || layout.isThere(.storeKey))
+            let databases: [BackupFile] = [.auditLog, .auditHead] + (tokens == nil ? [] : [.tokenStore])
+            for file in databases {
+                manifest.files.append(try BackupCopy.digest(of: path(file), as: file))
+            }
+            for file in others where layout.isThere(file) {
+                guard let source = layout.path(of: file) else { continue }
+                made.append(path(file))
+                manifest.files.append(try BackupCopy.copy(source, to: path(file), as: file))
+            }
+            manifest.authentication = manifest.code(by: key)
+            made.append(path(BackupManifest.fileName))
+            try PrivateFile.createNew(path(BackupManifest.fileName), content: manifest.text)
+            return manifest
+        } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    private func path(_ file: BackupFile) -> String { path(file.name) }
+    private func path(_ name: String) -> String { "\(folder)/\(name)" }
+
+    /// What is copied as a file: none of them is changed in place.
+    private var others: [BackupFile] {
+        let secret: [BackupFile] = [.installationKey, .storeKey] + layout.secrets
+        return [.locks, .authorityKeys, .authorityCertificates] + (includesKeys ? secret : [])
+    }
+
+    private func copyAudit(_ made: inout [String]) async throws -> (AuditSnapshot, isVerified: Bool) {
+        let target = path(.auditLog)
+        made += [target, path(.auditHead)]
+        let keys = AuditKeys(key)
+        let copy = try AuditSnapshot.make(layout.places.audit.path, to: target, keys: keys)
+        let verification = try await AuditReader(path: target).verify(keys: keys)
+        if let breach = verification.breach, breach.fault == .foreignKey {
+            throw StateError("\(layout.places.audit.path): \(breach.explanation)")
+        }
+        return (copy, verification.breach == nil)
+    }
+
+    /// nil when the tokens are kept elsewhere, or there are none yet.
+    private func copyTokens(_ made: inout [String]) throws -> SQLiteTokenStore.Copy? {
+        guard layout.isThere(.tokenStore), let source = layout.path(of: .tokenStore) else { return nil }
+        let target = path(.tokenStore)
+        made.append(target)
+        let tokens = layout.places.tokens
+        let own = tokens.encryptionKey ?? layout.path(of: .storeKey).map { .file(path: $0) }
+        let storeKey = try own.flatMap { try InstallationKey.read($0) } ?? key
+        return try SQLiteTokenStore.copy(source, to: target, keys: [storeKey.derived(for: .tokenStore)])
+    }
+
+    static func failure(_ error: any Error) -> CommandFailure {
+        switch error {
+        case let failure as CommandFailure: failure
+        case let error as StateError: CommandFailure(error)
+        case let error as AuditError: CommandFailure(.failed, error.reason)
+        case let error as TokenStoreError: CommandFailure(.failed, error.reason)
+        case let error as InstallationKeyError: CommandFailure(.failed, error.message)
+        case let error as PrivateFile.Failure: CommandFailure(.failed, error.reason)
+        default: CommandFailure(.failed, "the state cannot be copied")
+        }
+    }
+}

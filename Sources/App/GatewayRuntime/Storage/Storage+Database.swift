@@ -1,0 +1,51 @@
+import GatewayCore
+import GatewayPostgreSQL
+import GatewayTokenStores
+import Logging
+
+extension Storage {
+    /// A gateway also starts while the database cannot be reached, and uses it once it can be.
+    ///
+    /// - Throws: When another key or a newer program has written the database.
+    static func openDatabase(
+        _ plan: PostgreSQLPlan,
+        _ keys: StoreKeys,
+        _ logger: Logger
+    ) async throws(StateError) -> PostgreSQLTokenStore {
+        let store = database(plan, keys)
+        do throws(TokenStoreError) {
+            try await store.prepare()
+        } catch {
+            switch error {
+            case .damaged(let reason):
+                await store.close()
+                throw StateError(reason)
+            case .unavailable(let reason):
+                logger.warning(
+                    "The token store cannot be used; the gateway tries again",
+                    metadata: ["reason": "\(LogText.clean(reason))"]
+                )
+            }
+        }
+        return store
+    }
+
+    static func database(
+        _ plan: PostgreSQLPlan,
+        _ keys: StoreKeys,
+        makesTables: Bool = true,
+        limit: Duration = .seconds(5)
+    ) -> PostgreSQLTokenStore {
+        PostgreSQLTokenStore(
+            options(plan.url, plan),
+            listening: plan.listenURL.map { options($0, plan) },
+            keys: keys.candidates.map(\.key),
+            makesTables: makesTables,
+            limit: limit
+        )
+    }
+
+    private static func options(_ url: PostgreSQLURL, _ plan: PostgreSQLPlan) -> PostgreSQLOptions {
+        PostgreSQLOptions(url, password: plan.password, authorities: plan.authorities)
+    }
+}

@@ -1,0 +1,69 @@
+/// Finds out who uses the admin listener, and what that person may do.
+package struct AdminAuthorizer: Sendable {
+    /// Who has proved to be somebody.
+    package enum Person: Hashable, Sendable {
+        /// Who can read the state directory: an operator.
+        case holderOfAdminToken
+        case user(String, AdminRole)
+
+        package var role: AdminRole {
+            switch self {
+            case .holderOfAdminToken: .operator
+            case .user(_, let role): role
+            }
+        }
+    }
+
+    /// What a request says of who sent it.
+    package enum Evidence: Hashable, Sendable {
+        case none
+        case person(Person)
+        /// The token and the certificate are those of different users.
+        case contradictory
+
+        package var isPerson: Bool { if case .person = self { true } else { false } }
+    }
+
+    private let adminToken: Secret
+    private let users: [AdminUser]
+    private let proofs: ClientAuthenticator
+
+    package init(adminToken: Secret, users: [AdminUser], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+        self.adminToken = adminToken
+        self.users = users
+        proofs = ClientAuthenticator(users.map(\.proofs), sha256: sha256)
+    }
+
+    /// - Parameters:
+    ///   - token: nil where the request has none.
+    ///   - peer: Of the connection.
+    package func evidence(presenting token: [UInt8]?, peer: PeerIdentity?) -> Evidence {
+        if let token, adminToken.matches(token) { return .person(.holderOfAdminToken) }
+        let evidence = proofs.evidence(of: token.map { [$0] } ?? [], peer: peer)
+        guard !evidence.isContradictory else { return .contradictory }
+        guard let name = evidence.client, let user = users.first(where: { $0.proofs.name == name }) else {
+            return .none
+        }
+        return .person(.user(name, user.role))
+    }
+
+    /// Why somebody is refused who needs this role; nil for who has it.
+    package func refusal(of evidence: Evidence, needing role: AdminRole) -> GatewayProblem? {
+        switch evidence {
+        case .none:
+            let detail =
+                users.isEmpty
+                ? "Send the admin token of the state directory (file admin.token) as a bearer token."
+                : "Send the token of a user (listeners.admin.users) or the admin token as a bearer token."
+            return GatewayProblem(.clientAuthRequired, detail)
+        case .contradictory:
+            let detail = "The token and the certificate are those of different users; send those of one user."
+            let cause = GatewayProblem.Cause(code: "invalid_token")
+            return GatewayProblem(.clientAuthRequired, detail, cause: cause)
+        case .person(let person):
+            guard role == .operator, case .user(let name, .viewer) = person else { return nil }
+            let detail = "\(name) is a viewer and changes nothing. This is for operators (listeners.admin.users)."
+            return GatewayProblem(.routeForbidden, detail)
+        }
+    }
+}

@@ -1,0 +1,80 @@
+/// What each resource of the admin listener asks of who uses it.
+package enum AdminRouteTable {
+    package enum Demand: Hashable, Sendable {
+        /// It shows nothing of the gateway, or asks for a proof by itself: a form, or the token of a client.
+        case nothing
+        case role(AdminRole)
+        /// There is no such resource. What is forgotten here is for operators.
+        case unknown
+
+        /// nil where no proof is asked for.
+        package var role: AdminRole? {
+            switch self {
+            case .nothing: nil
+            case .role(let role): role
+            case .unknown: .operator
+            }
+        }
+    }
+
+    /// - Parameters:
+    ///   - method: In upper case.
+    ///   - path: As it came. One that is written in another way is unknown.
+    ///   - hasQuery: `/readyz` shows more with one.
+    package static func demand(method: String, path: String, hasQuery: Bool = false) -> Demand {
+        let method = method == "HEAD" ? "GET" : method
+        if hasQuery, method == "GET", path == "/readyz" { return .role(.viewer) }
+        let segments = path.split(separator: "/", omittingEmptySubsequences: false)
+        return rows.first { $0.method == method && $0.matches(segments) }?.demand ?? .unknown
+    }
+
+    private struct Row: Sendable {
+        let method: String
+        let segments: [Substring]
+        let demand: Demand
+
+        init(_ method: String, _ path: String, _ demand: Demand) {
+            self.method = method
+            segments = path.split(separator: "/", omittingEmptySubsequences: false)
+            self.demand = demand
+        }
+
+        func matches(_ path: [Substring]) -> Bool {
+            path.count == segments.count
+                && zip(segments, path).allSatisfy { $0 == $1 || ($0.first == ":" && !$1.isEmpty) }
+        }
+    }
+
+    private static let rows: [Row] = [
+        // Pages and forms. They ask for a proof where they show or do something.
+        Row("GET", "/", .nothing), Row("POST", "/", .nothing),
+        Row("GET", "/explain", .nothing), Row("POST", "/explain", .nothing),
+        Row("GET", "/token", .nothing), Row("POST", "/token", .nothing),
+        Row("GET", "/login", .nothing), Row("POST", "/login", .nothing), Row("POST", "/login/answer", .nothing),
+        Row("GET", "/style.css", .nothing), Row("GET", "/script.js", .nothing), Row("GET", "/icon.svg", .nothing),
+        // Probes.
+        Row("GET", "/healthz", .nothing), Row("GET", "/readyz", .nothing),
+        // Clients prove themselves as on the data plane.
+        Row("POST", "/tokens/:name", .nothing),
+        // What is to be seen.
+        Row("GET", "/metrics", .role(.viewer)), Row("GET", "/proxy.pac", .role(.viewer)),
+        Row("GET", "/live", .role(.viewer)), Row("GET", "/api/events", .role(.viewer)),
+        Row("GET", "/api/overview", .role(.viewer)), Row("GET", "/api/routes", .role(.viewer)),
+        Row("GET", "/api/traffic", .role(.viewer)), Row("GET", "/api/expirations", .role(.viewer)),
+        Row("GET", "/api/tokens", .role(.viewer)), Row("GET", "/api/tokens/:name", .role(.viewer)),
+        // What changes something, or shows what others must not see.
+        Row("POST", "/api/tokens/:name/refresh", .role(.operator)),
+        Row("POST", "/api/tokens/:name/revoke", .role(.operator)),
+        Row("POST", "/api/tokens/:name/clear", .role(.operator)),
+        Row("POST", "/api/tokens/:name/lock", .role(.operator)),
+        Row("POST", "/api/tokens/:name/unlock", .role(.operator)),
+        Row("POST", "/api/tokens/:name/import", .role(.operator)),
+        Row("POST", "/api/tokens/:name/reveal", .role(.operator)),
+        Row("POST", "/api/tokens/:name/downscope", .role(.operator)),
+        Row("POST", "/api/state/backup", .role(.operator)), Row("POST", "/api/reload", .role(.operator)), Row("POST", "/api/key/rotate", .role(.operator)),
+        Row("POST", "/api/ca/rotate", .role(.operator)), Row("GET", "/api/plan", .role(.operator)),
+        Row("POST", "/api/explain", .role(.operator)), Row("POST", "/api/logins", .role(.operator)),
+        Row("GET", "/api/logins/:id", .role(.operator)), Row("DELETE", "/api/logins/:id", .role(.operator)),
+        Row("POST", "/api/logins/:id/answer", .role(.operator)),
+    ]
+}

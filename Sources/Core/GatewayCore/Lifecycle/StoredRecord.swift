@@ -1,0 +1,171 @@
+/// A record as this gateway last saw it in the store, with the lease that it holds, and what the store's answers mean.
+///
+/// Performs nothing. `holding` is the token that the gateway uses; it is later than the record when it could not be stored.
+package struct StoredRecord: Sendable {
+    package private(set) var seen = TokenEntry.nothing
+    package private(set) var lease: TokenLease?
+
+    package init() {}
+
+    package var revision: TokenRevision { seen.revision }
+
+    // MARK: What others have written
+
+    /// What it means that the store holds another entry than the one that was seen.
+    package enum Change: Hashable, Sendable {
+        /// Nobody has changed the token. The journal of an attempt may be new.
+        case none
+        /// Somebody has another token: it is adopted.
+        case newer(StoredToken)
+        /// The token was taken away: cleared, revoked, or dead for good.
+        case withdrawn
+        /// The store has lost what it held: a backup was restored, say. What this gateway holds is later.
+        case wentBack
+    }
+
+    package func change(to entry: TokenEntry, holding held: StoredToken?) -> Change {
+        if entry.revision < seen.revision { return .wentBack }
+        guard let token = entry.token, !token.isRevoked else {
+            guard let held, !held.isRevoked else { return .none }
+            return entry.revision == seen.revision ? .none : .withdrawn
+        }
+        if token.token == held?.token || token.token == seen.token?.token { return .none }
+        return .newer(token)
+    }
+
+    /// The record was read.
+    package mutating func load(_ entry: TokenEntry) { see(entry) }
+
+    /// An operator's write, which nothing can refuse.
+    package mutating func replace(with token: StoredToken?, as revision: TokenRevision) {
+        see(TokenEntry(token: token, revision: revision))
+    }
+
+    /// Others may lease the record from now on.
+    package mutating func giveUpLease() -> TokenLease? { lease.take() }
+
+    private mutating func see(_ entry: TokenEntry) {
+        if lease?.revision != entry.revision { lease = nil }
+        seen = entry
+    }
+
+    // MARK: A renewal
+
+    /// What follows when the lease was asked for.
+    package enum Renewal: Hashable, Sendable {
+        /// Go on: the lease is ours.
+        case begin
+        /// Somebody has a newer token: nothing is sent.
+        case adopt(StoredToken)
+        /// Look at the record again, then ask again. The journal in it is that of a gateway that did not end its attempt.
+        case again
+        /// The token was taken away: nothing is sent.
+        case withdrawn
+        /// Another gateway is renewing.
+        case wait(Duration)
+    }
+
+    /// - Parameter token: What was to be written with the lease; nil for a lease alone.
+    package mutating func leased(
+        _ answer: TokenLeaseAnswer,
+        writing token: StoredToken?,
+        holding held: StoredToken?
+    ) -> Renewal {
+        switch answer {
+        case .granted(let lease):
+            grant(lease, writing: token)
+            return .begin
+        case .held(let time): return .wait(time)
+        case .changed(let entry):
+            let change = change(to: entry, holding: held)
+            lease = nil
+            seen = entry
+            switch change {
+            case .newer(let token): return .adopt(token)
+            case .withdrawn: return .withdrawn
+            case .none, .wentBack: return .again
+            }
+        }
+    }
+
+    // MARK: A write
+
+    /// What follows from a write.
+    package enum Write: Hashable, Sendable {
+        case done
+        /// Write once more: nobody has a newer token.
+        case again
+        /// Write later: another gateway is renewing.
+        case later(Duration)
+        /// Somebody was before: what was to be written is dropped, and this is taken up.
+        case overtaken(TokenEntry)
+    }
+
+    /// Of a write without a lease, and of one that ends the lease.
+    package mutating func saved(
+        _ answer: TokenSaveAnswer,
+        writing token: StoredToken?,
+        holding held: StoredToken?
+    ) -> Write {
+        switch answer {
+        case .saved(let revision):
+            see(TokenEntry(token: token, revision: revision))
+            return .done
+        case .held(let time): return .later(time)
+        case .changed(let entry): return refused(by: entry, writing: token, holding: held)
+        }
+    }
+
+    /// Of a write that keeps the lease.
+    package mutating func saved(
+        _ answer: TokenLeaseAnswer,
+        writing token: StoredToken,
+        holding held: StoredToken?
+    ) -> Write {
+        switch answer {
+        case .granted(let lease):
+            grant(lease, writing: token)
+            return .done
+        case .held(let time): return .later(time)
+        case .changed(let entry): return refused(by: entry, writing: token, holding: held)
+        }
+    }
+
+    private mutating func refused(
+        by entry: TokenEntry,
+        writing token: StoredToken?,
+        holding held: StoredToken?
+    ) -> Write {
+        lease = nil
+        switch change(to: entry, holding: held) {
+        case .newer, .withdrawn: return .overtaken(entry)
+        case .none, .wentBack:
+            seen = entry
+            // An earlier try was carried out although it seemed to fail.
+            return entry.token == token ? .done : .again
+        }
+    }
+
+    private mutating func grant(_ granted: TokenLease, writing token: StoredToken?) {
+        lease = granted
+        seen = TokenEntry(token: token ?? seen.token, revision: granted.revision)
+    }
+}
+
+/// How long a gateway may renew before another one may, and how the others wait.
+package enum RenewalLease {
+    /// Longer than a call to the authority may take.
+    package static let duration: Duration = .seconds(20)
+    /// When the holder prolongs it, again and again while a call lasts.
+    package static let prolongedEvery: Duration = duration / 3
+    /// How often others look whether the renewal has ended, if the store does not tell.
+    static let longestPause: Duration = .seconds(1)
+
+    /// How long to wait before the lease is asked for again.
+    ///
+    /// - Parameter jitter: 0...1; many gateways wait for one lease.
+    package static func pause(held time: Duration, jitter: Double) -> Duration {
+        let wait = min(max(time, .milliseconds(10)), longestPause)
+        return wait + wait / 4 * min(max(jitter, 0), 1)
+    }
+}

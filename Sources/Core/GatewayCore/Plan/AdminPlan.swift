@@ -1,0 +1,49 @@
+/// Where operators reach the gateway, and who they are.
+package struct AdminPlan: Hashable, Sendable {
+    package var address: ListenerPlan.Address
+    /// nil: without TLS, so on loopback or a unix socket only.
+    package var tls: ListenerPlan.TLS?
+    /// Whether a proof is needed to see something, and not only to change it.
+    package var requiresToken: Bool
+    /// Besides who holds the admin token of the state directory.
+    package var users: [AdminUser]
+
+    package init(
+        address: ListenerPlan.Address,
+        tls: ListenerPlan.TLS? = nil,
+        requiresToken: Bool = false,
+        users: [AdminUser] = []
+    ) {
+        self.address = address
+        self.tls = tls
+        self.requiresToken = requiresToken
+        self.users = users
+    }
+}
+
+extension AdminPlan {
+    /// Where the commands of this machine find a gateway whose admin listener speaks TLS: they need no certificate there.
+    package static func localSocket(in stateDirectory: String) -> ListenerPlan.Address {
+        .unix(path: "\(stateDirectory)/admin.sock", allowedUsers: [])
+    }
+}
+
+/// What a user of the admin listener may do.
+package enum AdminRole: String, CaseIterable, Sendable {
+    /// Sees the page, the status, events and metrics.
+    case viewer
+    /// Also changes what the gateway does, and sees tokens.
+    case `operator`
+}
+
+/// A person or program that may use the admin listener.
+package struct AdminUser: Hashable, Sendable {
+    package var role: AdminRole
+    /// The name, and what proves it: as for a client.
+    package var proofs: AccessPlan.Client
+
+    package init(role: AdminRole, proofs: AccessPlan.Client) {
+        self.role = role
+        self.proofs = proofs
+    }
+}

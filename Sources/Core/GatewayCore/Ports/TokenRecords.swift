@@ -1,0 +1,127 @@
+/// The records of a ``TokenStore`` in memory, as a value: what the store does, without its locks.
+package struct TokenRecords: Sendable {
+    private struct Record: Sendable {
+        var state = TokenRecordState()
+        var token: StoredToken?
+        /// Of its last change.
+        var mark: Int64 = 0
+    }
+
+    private var records: [CredentialKey: Record] = [:]
+    private var lastMark: Int64 = 0
+
+    package init() {}
+
+    package var tokens: [StoredToken] { records.values.compactMap(\.token) }
+
+    package func load(_ key: CredentialKey) -> TokenEntry {
+        guard let record = records[key] else { return .nothing }
+        return TokenEntry(token: record.token, revision: record.state.revision)
+    }
+
+    package mutating func save(
+        _ token: StoredToken,
+        for key: CredentialKey,
+        expecting revision: TokenRevision,
+        at now: UnixTime
+    ) -> TokenSaveAnswer {
+        saved(key) {
+            $0.write(expecting: revision, at: now)
+        } writing: {
+            $0 = token
+        }
+    }
+
+    package mutating func replace(_ token: StoredToken?, for key: CredentialKey) -> TokenRevision {
+        lastMark += 1
+        var record = records[key] ?? Record()
+        let revision = record.state.replace()
+        record.token = token
+        record.mark = lastMark
+        records[key] = record
+        return revision
+    }
+
+    package mutating func lease(
+        _ key: CredentialKey,
+        expecting revision: TokenRevision,
+        for time: Duration,
+        writing token: StoredToken?,
+        at now: UnixTime
+    ) -> TokenLeaseAnswer {
+        leased(key) {
+            $0.lease(expecting: revision, for: time, at: now)
+        } writing: {
+            if let token { $0 = token }
+        }
+    }
+
+    package mutating func prolong(_ lease: TokenLease, for time: Duration, at now: UnixTime) -> TokenLeaseAnswer {
+        leased(lease.key) { $0.prolong(lease, for: time, at: now) }
+    }
+
+    package mutating func save(_ token: StoredToken, under lease: TokenLease) -> TokenLeaseAnswer {
+        leased(lease.key) {
+            $0.write(under: lease)
+        } writing: {
+            $0 = token
+        }
+    }
+
+    package mutating func commit(_ token: StoredToken?, under lease: TokenLease) -> TokenSaveAnswer {
+        saved(lease.key) {
+            $0.commit(under: lease)
+        } writing: {
+            $0 = token
+        }
+    }
+
+    package mutating func release(_ lease: TokenLease) { records[lease.key]?.state.release(lease) }
+
+    /// - Parameter mark: nil asks for the present mark alone.
+    package func changes(since mark: TokenStoreMark?) -> TokenChanges {
+        let now = TokenStoreMark(lastMark)
+        guard let mark else { return TokenChanges(mark: now) }
+        let changed = records.filter { $0.value.mark > mark.value }
+        return TokenChanges(revisions: changed.mapValues(\.state.revision), mark: now)
+    }
+
+    private mutating func saved(
+        _ key: CredentialKey,
+        _ decide: (inout TokenRecordState) -> TokenRecordState.Verdict,
+        writing write: (inout StoredToken?) -> Void
+    ) -> TokenSaveAnswer {
+        switch change(key, decide, write) {
+        case .allowed(let revision): .saved(revision)
+        case .changed: .changed(load(key))
+        case .held(let time): .held(for: time)
+        }
+    }
+
+    private mutating func leased(
+        _ key: CredentialKey,
+        _ decide: (inout TokenRecordState) -> TokenRecordState.Verdict,
+        writing write: (inout StoredToken?) -> Void = { _ in }
+    ) -> TokenLeaseAnswer {
+        switch change(key, decide, write) {
+        case .allowed(let revision): .granted(TokenLease(key: key, revision: revision))
+        case .changed: .changed(load(key))
+        case .held(let time): .held(for: time)
+        }
+    }
+
+    private mutating func change(
+        _ key: CredentialKey,
+        _ decide: (inout TokenRecordState) -> TokenRecordState.Verdict,
+        _ write: (inout StoredToken?) -> Void
+    ) -> TokenRecordState.Verdict {
+        var record = records[key] ?? Record()
+        let verdict = decide(&record.state)
+        guard case .allowed = verdict else { return verdict }
+        write(&record.token)
+        lastMark += 1
+        record.mark = lastMark
+        records[key] = record
+        return verdict
+    }
+}

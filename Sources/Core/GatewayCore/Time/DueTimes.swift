@@ -1,0 +1,72 @@
+/// When each of many things is due: a binary heap that knows the place of each.
+struct DueTimes<ID: Hashable & Sendable>: Sendable {
+    private struct Entry {
+        let id: ID
+        var due: MonotonicTime
+    }
+
+    private var heap: [Entry] = []
+    private var places: [ID: Int] = [:]
+
+    /// The earliest time.
+    var first: MonotonicTime? { heap.first?.due }
+
+    mutating func set(_ due: MonotonicTime, of id: ID) {
+        guard let place = places[id] else {
+            heap.append(Entry(id: id, due: due))
+            places[id] = heap.count - 1
+            moveUp(heap.count - 1)
+            return
+        }
+        heap[place].due = due
+        moveUp(place)
+        if let place = places[id] { moveDown(place) }
+    }
+
+    mutating func remove(_ id: ID) {
+        guard let place = places.removeValue(forKey: id), let last = heap.popLast(), place < heap.count else { return }
+        put(last, at: place)
+        moveUp(place)
+        if let place = places[last.id] { moveDown(place) }
+    }
+
+    /// - Returns: Those that are due, the earliest first. They are due no more.
+    mutating func removeAll(until now: MonotonicTime) -> [ID] {
+        var due: [ID] = []
+        while let first = heap.first, first.due <= now {
+            due.append(first.id)
+            remove(first.id)
+        }
+        return due
+    }
+
+    private mutating func put(_ entry: Entry, at place: Int) {
+        heap[place] = entry
+        places[entry.id] = place
+    }
+
+    private mutating func moveUp(_ start: Int) {
+        let entry = heap[start]
+        var place = start
+        while place > 0 {
+            let parent = (place - 1) / 2
+            guard entry.due < heap[parent].due else { break }
+            put(heap[parent], at: place)
+            place = parent
+        }
+        put(entry, at: place)
+    }
+
+    private mutating func moveDown(_ start: Int) {
+        let entry = heap[start]
+        var place = start
+        while 2 * place + 1 < heap.count {
+            var child = 2 * place + 1
+            if child + 1 < heap.count, heap[child + 1].due < heap[child].due { child += 1 }
+            guard heap[child].due < entry.due else { break }
+            put(heap[child], at: place)
+            place = child
+        }
+        put(entry, at: place)
+    }
+}

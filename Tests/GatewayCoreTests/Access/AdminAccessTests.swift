@@ -1,0 +1,85 @@
+import GatewayCore
+import Testing
+
+@Suite("Who may do what on the admin listener", .timeLimit(.minutes(1)))
+struct AdminAccessTests {
+    private typealias Client = AccessPlan.Client
+
+    private static let users = [
+        AdminUser(role: .viewer, proofs: Client(name: "watcher", proof: .token(Secret("watcher-token")))),
+        AdminUser(
+            role: .operator,
+            proofs: Client(
+                name: "alice",
+                tokens: [.token(Secret("alice-token"))],
+                certificate: .exactly(.dns("alice.example.com"))
+            )
+        ),
+    ]
+
+    private static func evidence(_ token: String?, _ host: String? = nil) -> AdminAuthorizer.Evidence {
+        AdminAuthorizer(adminToken: Secret("admin-token"), users: users) { $0 }
+            .evidence(presenting: token.map { Array($0.utf8) }, peer: host.map { PeerIdentity([.dns($0)]) })
+    }
+
+    struct Case: Sendable, CustomTestStringConvertible {
+        var token: String?
+        var host: String?
+        /// The kind of the refusal; nil where the person may.
+        let viewing: ProblemKind?
+        let operating: ProblemKind?
+        var testDescription: String { "\(token ?? "-") \(host ?? "-")" }
+    }
+
+    @Test(arguments: [
+        Case(viewing: .clientAuthRequired, operating: .clientAuthRequired),
+        Case(token: "wrong", viewing: .clientAuthRequired, operating: .clientAuthRequired),
+        Case(token: "", viewing: .clientAuthRequired, operating: .clientAuthRequired),
+        Case(token: "admin-token", viewing: nil, operating: nil),
+        Case(token: "watcher-token", viewing: nil, operating: .routeForbidden),
+        Case(token: "alice-token", viewing: nil, operating: nil),
+        Case(host: "alice.example.com", viewing: nil, operating: nil),
+        Case(host: "bob.example.com", viewing: .clientAuthRequired, operating: .clientAuthRequired),
+        Case(token: "alice-token", host: "alice.example.com", viewing: nil, operating: nil),
+        Case(token: "wrong", host: "alice.example.com", viewing: nil, operating: nil),
+        Case(
+            token: "watcher-token",
+            host: "alice.example.com",
+            viewing: .clientAuthRequired,
+            operating: .clientAuthRequired
+        ),
+    ])
+    func whoMay(_ test: Case) {
+        let authorizer = AdminAuthorizer(adminToken: Secret("admin-token"), users: Self.users) { $0 }
+        let evidence = Self.evidence(test.token, test.host)
+        #expect(authorizer.refusal(of: evidence, needing: .viewer)?.kind == test.viewing)
+        #expect(authorizer.refusal(of: evidence, needing: .operator)?.kind == test.operating)
+    }
+
+    @Test(
+        arguments: [
+            ("GET", "/", .nothing), ("POST", "/token", .nothing), ("GET", "/healthz", .nothing),
+            ("GET", "/metrics", .role(.viewer)), ("HEAD", "/metrics", .role(.viewer)),
+            ("GET", "/api/tokens/box%2Fa", .role(.viewer)), ("POST", "/api/tokens/box/lock", .role(.operator)),
+            ("POST", "/api/reload", .role(.operator)), ("GET", "/api/plan", .role(.operator)),
+            ("POST", "/tokens/box", .nothing),
+            // What is written in another way, or does not exist.
+            ("GET", "/api/reload", .unknown), ("PUT", "/api/reload", .unknown), ("POST", "/api//reload", .unknown),
+            ("POST", "/api/reload/", .unknown), ("POST", "/API/reload", .unknown), ("GET", "/api/tokens/", .unknown),
+            ("POST", "/api/tokens//lock", .unknown), ("POST", "/tokens/a/b", .unknown), ("GET", "", .unknown),
+            ("GET", "/%61pi/overview", .unknown), ("GET", "/api/new", .unknown),
+        ] as [(String, String, AdminRouteTable.Demand)]
+    )
+    func whatAResourceAsksFor(_ method: String, _ path: String, _ demand: AdminRouteTable.Demand) {
+        #expect(AdminRouteTable.demand(method: method, path: path) == demand)
+    }
+
+    @Test func aProbeWithAQuestionShowsMore() {
+        #expect(AdminRouteTable.demand(method: "GET", path: "/readyz") == .nothing)
+        #expect(AdminRouteTable.demand(method: "GET", path: "/readyz", hasQuery: true) == .role(.viewer))
+    }
+
+    @Test func whatIsForgottenIsForOperators() {
+        #expect(AdminRouteTable.demand(method: "GET", path: "/api/new").role == .operator)
+    }
+}

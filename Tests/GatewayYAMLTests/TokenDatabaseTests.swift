@@ -1,0 +1,84 @@
+import GatewayCore
+import GatewayStrategies
+import GatewayYAML
+import Testing
+
+@Suite("The token database in the configuration", .timeLimit(.minutes(1)))
+struct TokenDatabaseTests {
+    private static let secrets = MemorySecrets(
+        variables: [
+            "PASSWORD": "canary-password", "DATABASE_URL": "postgresql://gateway:canary-password@db.example/tokens",
+        ],
+        files: [:]
+    )
+
+    private func outcome(_ tokens: String) -> ConfigOutcome {
+        let text = "version: 1\ntokens: {\(tokens)}\nroutes: {box: {upstream: https://api.box.com, auth: none}}\n"
+        let files = MemoryFiles(["/work/gateway.yaml": text])
+        return ConfigLoader(files: files, environment: { Self.secrets.environment($0) })
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: Self.secrets)
+    }
+
+    private func plan(_ tokens: String) throws -> Plan {
+        let outcome = outcome(tokens)
+        #expect(outcome.report(consequence: "refused") == "")
+        return try #require(outcome.plan)
+    }
+
+    @Test func aDatabaseIsReadAndShownWithoutItsPassword() throws {
+        let plan = try plan(
+            "store: postgres, url: \"postgresql://gateway@db.example,db2.example/tokens\", "
+                + "listen_url: \"postgresql://gateway@db.example:5433/tokens\", password: {env: PASSWORD}, ca: db.pem"
+        )
+        let database = try #require(plan.tokens.database)
+        #expect(plan.tokens.store == .postgres)
+        #expect(database.url.hosts.map(\.name) == ["db.example", "db2.example"])
+        #expect(database.listenURL?.hosts.first?.port == 5433)
+        #expect(database.password == Secret("canary-password"))
+        #expect(database.authorities == "/work/db.pem")
+        let shown = PlanSummary(plan).text()
+        #expect(shown.contains("db.example,db2.example/tokens"))
+        #expect(!shown.contains("canary"))
+    }
+
+    @Test func aURLMayComeWithItsPasswordFromElsewhere() throws {
+        let plan = try plan("store: postgres, url: {env: DATABASE_URL}")
+        #expect(plan.tokens.database?.url.password == Secret("canary-password"))
+        #expect(!PlanSummary(plan).text().contains("canary"))
+    }
+
+    @Test func aPasswordInAURLIsASecretInPlainText() throws {
+        let outcome = outcome("store: postgres, url: \"postgresql://gateway:canary-password@db.example/tokens\"")
+        #expect(outcome.plan != nil)
+        let report = outcome.report(consequence: "refused")
+        #expect(report.contains("tokens.url: a secret in plain text"))
+        #expect(!report.contains("canary"))
+    }
+
+    @Test(arguments: [
+        ("store: postgres", "missing key \"url\""),
+        ("store: postgres, url: \"mysql://db\"", "begins with \"postgresql://\""),
+        ("store: postgres, url: \"postgresql://u:a/canary@db\"", "write : as %3A"),
+        ("store: postgres, url: \"postgresql://db.example/x?sslmode=require\"", "could pose as db.example"),
+        (
+            "store: postgres, url: \"postgresql://db.example/x\", listen_url: \"postgresql://db.example/x?sslmode=prefer\"",
+            "could pose as"
+        ),
+        ("store: postgres, url: \"postgresql://db.example/x\", path: x", "tokens.path: is for \"store: sqlite\""),
+        ("store: postgres, url: \"postgresql://u:p@db.example/x\", password: {env: PASSWORD}", "keep one of them"),
+        ("store: sqlite, url: \"postgresql://db.example/x\"", "tokens.url: is for \"store: postgres\""),
+        ("url: \"postgresql://db.example/x\"", "tokens.url: is for \"store: postgres\""),
+    ])
+    func aMistakeIsNamed(_ tokens: String, _ words: String) {
+        let outcome = outcome(tokens)
+        let report = outcome.report(consequence: "refused")
+        #expect(outcome.plan == nil)
+        #expect(report.contains(words), "\(report)")
+        #expect(!report.contains("canary"))
+    }
+
+    @Test func aWeakerModeMayBeAccepted() throws {
+        let url = "postgresql://db.example/x?sslmode=require"
+        #expect(try plan("store: postgres, url: \"\(url)\", allow_unverified: true").tokens.database != nil)
+    }
+}
