@@ -199,7 +199,7 @@ struct EnvoyExport {
         let name = Self.cluster(of: route)
         out.block("- name: \(name)", nil) { out in
             out.add("connect_timeout: \(export.connectTimeout)s")
-            out.comment("Unless told otherwise, Envoy retries three requests at a time, and clients of others get the 401.")
+            out.comment("Unless told otherwise, Envoy retries three requests at a time.")
             let (connections, pending) = (export.limits.connectionsPerUpstream, export.limits.pendingPerUpstream)
             let all = connections + pending
             out.add(
