@@ -62,9 +62,21 @@ struct EngineTests {
         let problem = Self.decide(Self.request(), chosen: "bo").problem
         #expect(problem?.kind == .routeForbidden)
         #expect(problem?.detail.contains("authgateway export") == true)
-        // The engine removes the route's path where it finds the route by its path.
-        #expect(Self.decide(Self.request(host: "up.example"), chosen: "box").match == .path(0))
         #expect(Self.decide(Self.request("/x", host: "up.example"), chosen: "box").problem?.kind == .noRoute)
+    }
+
+    /// A client could send the field to an engine that does not.
+    @Test func theChoiceNeverChangesWhatIsJudged() {
+        // The engine may remove the route's path, or may not.
+        let both = Self.decide(Self.request(host: "up.example"), chosen: "box").problem
+        #expect(both?.kind == .misdirected)
+        var other = Self.route("other")
+        other.upstream = Origin(scheme: .https, host: "other.example", port: 443)
+        let elsewhere = Self.decide(Self.request(host: "other.example"), [Self.route(), other], chosen: "box").problem
+        #expect(elsewhere?.kind == .misdirected)
+        var named = Self.route()
+        named.matchHosts = ["up.example"]
+        #expect(Self.decide(Self.request("/x", host: "up.example"), [named], chosen: "box").match == .host(0))
     }
 
     @Test func aRouteThatDoesNotNameTheEngineRefuses() {
