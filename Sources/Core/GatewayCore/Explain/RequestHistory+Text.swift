@@ -24,7 +24,7 @@ extension RequestHistory.Request {
         if let countedWith { page.add("counted", ["in one row with \(countedWith) requests of its kind"]) }
         page.add("client", [client, peer.map { "from \($0)" }])
         page.add("asked for", [path.map { "\(method ?? "") \($0)" }, host.flatMap { $0.isEmpty ? nil : "Host \($0)" }])
-        page.add("engine", [engine.map { "\($0) asked about the request, and forwards it itself" }])
+        page.add("engine", [engine.map { "\($0) asked about the request" }])
         page.add("route", [route])
         page.add("credential", [credential, generation.map { "generation \($0)" }])
         page.add("reason", [reason == problem ? nil : reason])
