@@ -169,14 +169,22 @@ struct PostgreSQLConnectionTests {
     }
 
     @Test func tlsIsVerifiedUnlessTheHostIsThisMachine() throws {
-        func mode(_ url: String) throws -> String? {
-            let settings = PostgreSQLOptions(try PostgreSQLURL(url)).attempts[0]
-            return settings.first { $0.name == "sslmode" }?.value
+        func settings(_ url: String, authorities: String? = nil) throws -> [String: String] {
+            let options = PostgreSQLOptions(try PostgreSQLURL(url), authorities: authorities)
+            return Dictionary(options.attempts[0].map { ($0.name, $0.value) }) { $1 }
         }
+        func mode(_ url: String) throws -> String? { try settings(url)["sslmode"] }
         #expect(try mode("postgresql://db.example/x") == "verify-full")
         #expect(try mode("postgresql://10.0.0.1/x") == "verify-full")
+        #expect(try mode("postgresql://?service=tokens") == "verify-full")
         #expect(try mode("postgresql://localhost/x") == "prefer")
         #expect(try mode("postgresql://db.example/x?sslmode=require") == "require")
         #expect(try mode("postgresql:///x?host=/run/postgresql") == nil)
+        #expect(try settings("postgresql://db.example/x")["sslrootcert"] == SystemAuthorities.path)
+        // Otherwise libpq would verify, which was not asked for.
+        #expect(try settings("postgresql://localhost/x")["sslrootcert"] == nil)
+        #expect(try settings("postgresql://db.example/x?sslmode=require")["sslrootcert"] == nil)
+        let own = try settings("postgresql://localhost/x", authorities: "/ca.pem")
+        #expect(own["sslmode"] == "verify-full" && own["sslrootcert"] == "/ca.pem")
     }
 }

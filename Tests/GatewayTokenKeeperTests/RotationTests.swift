@@ -75,7 +75,7 @@ struct RotationTests {
         let bench = bench([next])
         bench.store.fail { if case .save = $0 { .unavailable("disk full") } else { nil } }
         try await bench.running { bench in
-            #expect(await bench.credential().problem?.kind == .tokenTemporarilyUnavailable)
+            #expect(await bench.credential().problem?.kind == .storeUnavailable)
             #expect(bench.endpoint.requests.isEmpty)
             bench.store.fail(nil)
             bench.clock.advance(by: .seconds(60))
@@ -218,7 +218,7 @@ struct RotationTests {
         let bench = bench([next], stored: StoredToken(generation: 9, token: Self.token("nine")), seed: Self.dead("old"))
         bench.store.fail { $0 == .load ? .unavailable("locked") : nil }
         try await bench.running { bench in
-            #expect(await bench.credential().problem?.kind == .tokenTemporarilyUnavailable)
+            #expect(await bench.credential().problem?.kind == .storeUnavailable)
             #expect(bench.endpoint.requests.isEmpty)
             bench.store.fail(nil)
             bench.clock.advance(by: .seconds(60))

@@ -103,6 +103,40 @@ struct PostgreSQLTokenStoreTests {
         for store in [store, other, both] { await store.close() }
     }
 
+    @Test func aKeyIsReplacedWhileGatewaysWithBothGoOn() async throws {
+        let database = try Self.server.get().makeDatabase()
+        let old = try open(database)
+        for index in 1...5 { try await old.replace(token(index), for: CredentialKey(digest: "\(index)")) }
+        try await old.replace(nil, for: CredentialKey(digest: "5"))
+        let both = try open(database, keys: [key(1), key()])
+        #expect(try await both.load(CredentialKey(digest: "1")).token == token(1))
+        let entry = try await both.load(CredentialKey(digest: "2"))
+        let tool = try open(database, keys: [key(1), key()])
+        #expect(try await tool.encrypt() == 4)
+        #expect(try await tool.encrypt() == 0)
+        // What it knew of the record is still true.
+        guard case .saved = try await both.save(token(9), for: CredentialKey(digest: "2"), expecting: entry.revision)
+        else {
+            Issue.record("a new encryption is no change")
+            return
+        }
+        let new = try open(database, keys: [key(1)])
+        #expect(try await new.load(CredentialKey(digest: "2")).token == token(9))
+        #expect(try await new.load(CredentialKey(digest: "4")).token == token(4))
+        await requireDamage("another key") { _ = try await old.load(CredentialKey(digest: "1")) }
+        for store in [old, both, tool, new] { await store.close() }
+    }
+
+    @Test func locksAreShared() async throws {
+        let database = try Self.server.get().makeDatabase()
+        let (one, other) = (try open(database), try open(database))
+        #expect(try await one.update(locking: [], unlocking: []) == [])
+        #expect(try await one.update(locking: ["a \"\\é", "b"], unlocking: []) == ["a \"\\é", "b"])
+        #expect(try await other.update(locking: ["c", "b"], unlocking: ["b"]) == ["a \"\\é", "c"])
+        #expect(try await one.update(locking: [], unlocking: []) == ["a \"\\é", "c"])
+        for store in [one, other] { await store.close() }
+    }
+
     @Test func tablesOfANewerProgramAreRefused() async throws {
         let server = try Self.server.get()
         let database = try server.makeDatabase()
@@ -140,6 +174,7 @@ struct PostgreSQLTokenStoreTests {
             GRANT USAGE ON SCHEMA authgateway TO \(role);
             GRANT SELECT ON authgateway.store TO \(role);
             GRANT SELECT, INSERT, UPDATE ON authgateway.token TO \(role);
+            GRANT SELECT, INSERT, DELETE ON authgateway.lock TO \(role);
             """,
             database: database
         )
@@ -152,6 +187,8 @@ struct PostgreSQLTokenStoreTests {
             return
         }
         #expect(try await store.commit(nil, under: lease) == .saved(lease.revision.next))
+        #expect(try await store.update(locking: ["a"], unlocking: ["b"]) == ["a"])
+        #expect(try await store.update(locking: [], unlocking: ["a"]).isEmpty)
         for store in [store, owner] { await store.close() }
     }
 

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import GatewayCore
 import GatewayTesting
+import Synchronization
 import Testing
 
 @testable import GatewayTokenStores
@@ -101,5 +102,39 @@ struct TokenStoreSchemaTests {
         await store.close()
         let next = try open(ownsFile: true)
         #expect(try await next.load(name) == .nothing)
+    }
+}
+
+/// What a renewal costs in statements.
+@Suite("Statements of the token store", .timeLimit(.minutes(5)))
+struct TokenStoreStatementTests {
+    private final class Statements: Sendable {
+        private let all = Mutex<[String]>([])
+        var count: Int { all.withLock { $0.count } }
+        var words: [String] { all.withLock { $0.map { String($0.prefix { $0 != " " }) } } }
+        func add(_ statement: String) { all.withLock { $0.append(statement) } }
+    }
+
+    @Test func aRenewalIsTwoTransactionsOfOneLookAndOneWrite() async throws {
+        let directory = try TemporaryDirectory()
+        let key = try InstallationKey(bytes: Array(0..<32)).derived(for: .tokenStore)
+        let store = try SQLiteTokenStore(path: directory.file("tokens.sqlite"), key: key)
+        let name = CredentialKey(digest: "00")
+        let token = StoredToken(
+            generation: 1,
+            token: TokenSet(access: Secret("access"), obtainedAt: UnixTime(seconds: 1_772_357_400))
+        )
+        let revision = try await store.replace(token, for: name)
+        let statements = Statements()
+        store.database?.inDatabase { $0.trace { statements.add("\($0)") } }
+        let answer = try await store.lease(name, expecting: revision, for: .seconds(20), writing: token)
+        guard case .granted(let lease) = answer else {
+            Issue.record("\(answer)")
+            return
+        }
+        let transaction = ["BEGIN", "SELECT", "INSERT", "COMMIT"]
+        #expect(statements.words == transaction, "the lease comes with the journal")
+        _ = try await store.commit(token, under: lease)
+        #expect(statements.words == transaction + transaction, "the lease ends with the commit")
     }
 }

@@ -75,7 +75,8 @@ struct ConfigKeyTests {
     }
 
     private static let othersThatAreMissing = [
-        "missing key", "no client is named", "no preset is named", "no credential is named", "is for ",
+        "missing key", "no client is named", "no engine is named", "no preset is named", "no credential is named",
+        "is for ",
         "has no place beside",
         "belong together", "has no effect", "no client is configured", "nothing is named \"{{unique_id}}\"",
         "which is missing", "is sent nowhere", "tunnel needs", "needs a path and hosts", "Box takes",

@@ -53,7 +53,7 @@ struct EngineSettingsTests {
         ("address: \"127.0.0.1:1\", engine: a b, contract: nginx, token: 0123456789abcdef", "a name has letters"),
         ("address: \"127.0.0.1:1\", engine: edge, contract: nginx, token: short", "fewer than 16 bytes"),
         ("address: \"127.0.0.1:1\", path_prefix: /a, \(entry)", "is for \"contract: envoy\""),
-        ("address: \"127.0.0.1:1\", certificates: [a.example], \(entry)", "needs tls with client_ca"),
+        ("address: \"127.0.0.1:1\", certificates: [a.example], \(entry)", "is for addresses with tls.client_ca"),
         ("address: \"127.0.0.1:1\", tls: {ca: local}, \(entry)", "needs a certificate of its own"),
     ])
     func aMistakeIsNamed(_ listener: String, _ words: String) {
@@ -69,7 +69,7 @@ struct EngineSettingsTests {
         ("none", "has no credential that an engine could be handed"),
         ("{strategy: header, query: key, value: fixed}", "puts its credential into the URL"),
         ("{strategy: basic, username: a, password: b, mode: challenge}", "once the upstream has asked for it"),
-        ("{strategy: registry, username: a, password: b}", "needs the challenge"),
+        ("{strategy: registry, realm_hosts: [auth.example.com], username: a, password: b}", "needs the challenge"),
     ])
     func aCredentialThatCannotBeHandedOutIsRefused(_ auth: String, _ words: String) {
         let outcome = outcome(auth: auth)

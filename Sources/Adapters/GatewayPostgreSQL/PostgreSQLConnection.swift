@@ -14,6 +14,8 @@ package final class PostgreSQLConnection: Sendable {
     struct State {
         var queue: [Work] = []
         var isClosed = false
+        /// Another session is wanted, with the present settings of the server.
+        var isStale = false
         /// Since when, and why, there is no connection.
         var trouble: (since: ContinuousClock.Instant, failure: PostgreSQLFailure)?
         var facts: PostgreSQLServer?
@@ -100,9 +102,19 @@ package final class PostgreSQLConnection: Sendable {
         if let failure { throw failure }
     }
 
+    /// Connects anew: the server may have other settings by now, or another one may be right.
+    package func renew() {
+        state.withLock { $0.isStale = true }
+        wake.signal()
+    }
+
     /// Ends after what was given before. What comes later fails.
     package func close(within limit: Duration) async {
-        state.withLock { $0.isClosed = true }
+        let isFirst = state.withLock { state in
+            defer { state.isClosed = true }
+            return !state.isClosed
+        }
+        guard isFirst else { return }
         wake.signal()
         let ended = ended
         let watchdog = Task {

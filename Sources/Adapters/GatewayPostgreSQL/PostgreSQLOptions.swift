@@ -12,7 +12,7 @@ package struct PostgreSQLOptions: Sendable {
     /// The channel to listen on; nil for a connection that only runs statements.
     package var channel: String?
     /// How long one host may take to answer while connecting.
-    package var connectLimit: Duration = .seconds(5)
+    package var connectLimit: Duration = .seconds(7)
 
     package init(
         _ url: PostgreSQLURL,
@@ -30,16 +30,23 @@ package struct PostgreSQLOptions: Sendable {
     ///
     /// Each host has a deadline of its own, which libpq's asynchronous calls do not have.
     var attempts: [[(name: String, value: String)]] {
-        guard !url.hosts.isEmpty else { return [common] }
+        // What a service file leads to may be anywhere.
+        guard !url.hosts.isEmpty else { return [common + verification(isLocal: false)] }
         return url.hosts.map { host in
             var settings = common
             settings.append(("host", host.name))
             if let port = host.port { settings.append(("port", String(port))) }
-            if url.parameters["sslmode"] == nil, !host.isSocket {
-                settings.append(("sslmode", host.isLocal ? "prefer" : "verify-full"))
-            }
-            return settings
+            return host.isSocket ? settings : settings + verification(isLocal: host.isLocal)
         }
+    }
+
+    private func verification(isLocal: Bool) -> [(name: String, value: String)] {
+        let mode = url.parameters["sslmode"] ?? (isLocal && authorities == nil ? "prefer" : "verify-full")
+        var settings: [(name: String, value: String)] = url.parameters["sslmode"] == nil ? [("sslmode", mode)] : []
+        // With a file of authorities, libpq verifies in the weaker modes, too.
+        let file = authorities ?? (mode.hasPrefix("verify") ? SystemAuthorities.path : nil)
+        if let file, url.parameters["sslrootcert"] == nil { settings.append(("sslrootcert", file)) }
+        return settings
     }
 
     private var common: [(name: String, value: String)] {
@@ -55,10 +62,9 @@ package struct PostgreSQLOptions: Sendable {
         settings.append(("client_encoding", "UTF8"))
         // With several hosts, the primary is looked for: a standby takes no writes.
         if url.hosts.count > 1 { add("target_session_attrs", "read-write") }
-        // A network that takes packets and answers none ends the connection.
-        add("tcp_user_timeout", "8000")
+        // An address that takes packets and answers none is given up, and the next address of the host is tried.
+        add("tcp_user_timeout", "3000")
         settings += [("keepalives_idle", "10"), ("keepalives_interval", "5"), ("keepalives_count", "3")]
-        add("sslrootcert", authorities ?? SystemAuthorities.path)
         return settings
     }
 }

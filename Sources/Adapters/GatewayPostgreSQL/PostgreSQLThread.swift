@@ -32,6 +32,7 @@ struct PostgreSQLThread: ~Copyable {
         case end
         case run(PostgreSQLConnection.Work)
         case wait
+        case renew
     }
 
     private mutating func serve() {
@@ -43,6 +44,9 @@ struct PostgreSQLThread: ~Copyable {
                 return
             case .run(let work): run(work)
             case .wait: waitIdle()
+            case .renew:
+                session = nil
+                nextAttempt = .now
             }
         }
     }
@@ -59,7 +63,17 @@ struct PostgreSQLThread: ~Copyable {
                 }
                 return false
             }
-            if state.isClosed, state.queue.isEmpty || !hasSession { return .end }
+            if state.isClosed, state.queue.isEmpty || !hasSession {
+                for work in state.queue {
+                    work.end.keep(.failure(PostgreSQLFailure(.notSent, "the connection was closed")))
+                }
+                state.queue = []
+                return .end
+            }
+            if state.isStale {
+                state.isStale = false
+                return .renew
+            }
             guard hasSession, !state.queue.isEmpty else { return .wait }
             return .run(state.queue.removeFirst())
         }

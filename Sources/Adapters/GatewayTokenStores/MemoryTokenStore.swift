@@ -7,6 +7,7 @@ package final class MemoryTokenStore: TokenStore {
         var records = TokenRecords()
         var watchers: [Int: AsyncStream<CredentialKey>.Continuation] = [:]
         var lastWatcher = 0
+        var locks: Set<String> = []
     }
 
     private let state = Mutex(State())
@@ -106,6 +107,8 @@ package final class MemoryTokenStore: TokenStore {
         state.withLock { $0.records.changes(since: mark) }
     }
 
+    package var sharedLocks: (any SharedLocks)? { isShared ? self : nil }
+
     private func change<Answer: Sendable>(_ key: CredentialKey, _ body: (inout TokenRecords) -> Answer) -> Answer {
         let (answer, watchers) = state.withLock { state in
             let answer = body(&state.records)
@@ -113,5 +116,17 @@ package final class MemoryTokenStore: TokenStore {
         }
         for watcher in watchers { watcher.yield(key) }
         return answer
+    }
+}
+
+extension MemoryTokenStore: SharedLocks {
+    package func update(
+        locking added: Set<String>,
+        unlocking removed: Set<String>
+    ) async throws(TokenStoreError) -> Set<String> {
+        state.withLock { state in
+            state.locks = state.locks.union(added).subtracting(removed)
+            return state.locks
+        }
     }
 }

@@ -22,6 +22,8 @@ extension PostgreSQLTokenStore {
         if found.isReadOnly {
             let error = words(for: PostgreSQLFailure(.refused("25006"), "the database is read-only"))
             state.withLock { $0.lastFailure = error }
+            // The setting of a session outlasts its change in the database.
+            connection.renew()
         }
         return found
     }

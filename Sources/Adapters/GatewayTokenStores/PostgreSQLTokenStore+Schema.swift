@@ -104,6 +104,7 @@ extension PostgreSQLTokenStore {
             nonce bytea NOT NULL,
             ciphertext bytea NOT NULL
         );
+        CREATE TABLE IF NOT EXISTS authgateway.lock (name text PRIMARY KEY);
         CREATE INDEX IF NOT EXISTS token_changed ON authgateway.token (changed);
         INSERT INTO authgateway.store (name, value) VALUES ('schema', '\(schemaVersion)')
             ON CONFLICT (name) DO UPDATE SET value = excluded.value;

@@ -1,6 +1,17 @@
 import GatewayCore
 import Logging
 import Metrics
+import Synchronization
+
+/// The revision that a keeper's record has, as far as the keeper knows. Others may ask at any time.
+final class KnownRevision: Sendable {
+    private let value = Atomic<Int64>(0)
+
+    var revision: TokenRevision {
+        get { TokenRevision(value.load(ordering: .acquiring)) }
+        set { value.store(newValue.value, ordering: .releasing) }
+    }
+}
 
 /// What a keeper was given: its grant and its ports. Shared by all that works for the keeper, so it is small wherever it goes.
 final class KeeperContext: Sendable {
@@ -23,6 +34,7 @@ final class KeeperContext: Sendable {
     let parent: (any ParentCredential)?
     /// What it shares with the other subjects of a credential whose requests name them.
     let callLimit: SubjectCallLimit?
+    let known = KnownRevision()
 
     init(
         name: String,

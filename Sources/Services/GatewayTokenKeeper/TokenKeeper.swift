@@ -34,8 +34,6 @@ package final class TokenKeeper: CredentialSource, Service {
     let notes = KeeperNotes()
     /// What somebody else has written to the store and the loop has yet to take up.
     let news = Mutex<News?>(nil)
-    /// The record's revision, as far as this keeper knows.
-    let knownRevision = Atomic<Int64>(0)
 
     /// No gateway runs, so nothing is tried again by itself.
     let isAlone = Atomic<Bool>(false)

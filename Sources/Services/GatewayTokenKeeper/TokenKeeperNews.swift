@@ -9,10 +9,11 @@ extension TokenKeeper {
         let hasTakenAway: Bool
     }
 
-    /// Whether the store holds a later record than this keeper knows.
-    package func isNews(_ revision: TokenRevision) -> Bool {
-        revision.value != knownRevision.load(ordering: .acquiring)
-    }
+    /// Whether other gateways may write the record.
+    package var sharesStore: Bool { context.store.isShared }
+
+    /// Whether the store holds another record than this keeper knows.
+    package func isNews(_ revision: TokenRevision) -> Bool { revision != context.known.revision }
 
     /// Takes up an entry of the store. What it takes away is not handed out from now on, as with ``takeAway(_:)``.
     ///
@@ -20,7 +21,8 @@ extension TokenKeeper {
     @discardableResult
     package func notice(_ entry: TokenEntry) -> Bool {
         guard isNews(entry.revision), !isStopping.load(ordering: .acquiring) else { return false }
-        let takesAway = (entry.token?.isRevoked ?? true) && look { $0.held != nil }
+        let isLater = entry.revision > context.known.revision
+        let takesAway = isLater && (entry.token?.isRevoked ?? true) && look { $0.held != nil }
         if takesAway { decide { $0.beginClear() } }
         news.withLock { news in
             let isLatest = news.map { $0.entry.revision <= entry.revision } ?? true
@@ -33,18 +35,30 @@ extension TokenKeeper {
         return takesAway
     }
 
+    /// Locks or unlocks as an operator of another gateway has done. Does not record it: the other gateway did.
+    ///
+    /// - Returns: Whether this locked it.
+    package func follow(isLocked: Bool) -> Bool {
+        guard look({ $0.isLocked }) != isLocked else { return false }
+        if isLocked { lock() } else { unlock() }
+        return isLocked
+    }
+
     /// The store works again: a call that failed for its sake is made now.
     package func storeReturned() {
         if decide({ $0.storeReturned() }) { wake() }
     }
 
+    /// Reads what others may have written, before the authority is told of a token.
+    func readNews(_ renewer: inout TokenRenewer) async {
+        guard sharesStore, renewer.hasOpened, let entry = try? await context.store.load(context.key) else { return }
+        if case .adopted(let fresh) = await renewer.takeUp(entry, after: look { $0.generation }) { install(fresh) }
+    }
+
     /// - Returns: Whether there was any.
     func takeUpNews(_ renewer: inout TokenRenewer) async -> Bool {
-        defer { knownRevision.store(renewer.stored.revision.value, ordering: .releasing) }
         guard renewer.hasLooked, let news = nextNews(&renewer) else { return false }
-        let isOwn = news.entry.revision == renewer.stored.revision
-        let end = isOwn ? .nothing : await renewer.takeUp(news.entry, after: look { $0.generation })
-        switch end {
+        switch await renewer.takeUp(news.entry, after: look { $0.generation }) {
         case .nothing: break
         case .adopted(let fresh): install(fresh)
         case .withdrawn: forgetWithdrawn(&renewer)

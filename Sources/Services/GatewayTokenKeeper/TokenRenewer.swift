@@ -3,8 +3,8 @@ import Logging
 
 /// Performs calls: reads and writes the store, speaks to the authority, commits events. Owned by the keeper's loop.
 ///
-/// The order within a call is the promise: event `acquiring` or `renewing` -> journal (grants that rotate) -> authority ->
-/// store -> event `acquired` or `renewed` -> the token is used.
+/// The order within a call is the promise: lease (stores that gateways share) -> event `acquiring` or `renewing` -> journal
+/// (grants that rotate) -> authority -> store -> event `acquired` or `renewed` -> the token is used.
 ///
 /// When the new token cannot be stored it is used all the same and saved again later: for a grant that rotates it is the
 /// only one there is, and for any other the store merely saves a call after a restart. The journal is still in the
@@ -31,7 +31,9 @@ struct TokenRenewer {
     let context: KeeperContext
     var record: StoredToken?
     /// What the store held when it was last asked.
-    var stored = StoredRecord()
+    var stored = StoredRecord() {
+        didSet { context.known.revision = stored.revision }
+    }
     /// What somebody else has written in the place of what was to be saved; taken up in the next turn.
     var overtakenBy: TokenEntry?
     /// What an operator has brought and the store did not take: it is written whatever the store holds.

@@ -81,7 +81,7 @@ extension TokenRenewer {
         case .again:
             record = record ?? stored.seen.token
             if record?.token == stored.seen.token?.token { record?.attempt = stored.seen.token?.attempt }
-            isUncertain = record?.attempt != nil
+            isUncertain = context.isUncertain(record)
             return .again
         }
     }
@@ -120,7 +120,8 @@ extension TokenRenewer {
     }
 
     /// - Parameter generation: The highest there has been.
-    mutating func takeUp(_ entry: TokenEntry, after generation: Int) async -> TakenUp {
+    mutating func takeUp(_ news: TokenEntry, after generation: Int) async -> TakenUp {
+        guard news.revision != stored.revision, let entry = await latest(news) else { return .nothing }
         let change = stored.change(to: entry, holding: record)
         switch change {
         case .none:
@@ -137,6 +138,18 @@ extension TokenRenewer {
         case .newer(let token):
             stored.load(entry)
             return .adopted(await adopt(token, after: generation))
+        }
+    }
+
+    /// News that is older than what the renewer knows was read before the renewer wrote, or the store has lost the rest.
+    private mutating func latest(_ news: TokenEntry) async -> TokenEntry? {
+        guard news.revision < stored.revision else { return news }
+        do throws(TokenStoreError) {
+            let entry = try await context.store.load(context.key)
+            return entry.revision == stored.revision ? nil : entry
+        } catch {
+            await report(error, while: "load", generation: record?.generation)
+            return nil
         }
     }
 

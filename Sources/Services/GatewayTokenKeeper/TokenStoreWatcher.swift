@@ -32,7 +32,7 @@ package final class TokenStoreWatcher: Service {
         jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) }
     ) {
         self.store = store
-        self.keepers = keepers
+        self.keepers = { keepers().filter(\.sharesStore) }
         self.ended = ended
         self.clock = clock
         self.logger = logger

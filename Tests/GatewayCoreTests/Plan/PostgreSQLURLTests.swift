@@ -44,9 +44,10 @@ struct PostgreSQLURLTests {
         ("postgresql://db.example/x?sslmode=require", "db.example"),
         ("postgresql://localhost,db.example/x?sslmode=prefer", "db.example"),
         ("postgresql://127.0.0.1/x?sslmode=disable", nil), ("postgresql:///x?host=/run&sslmode=disable", nil),
-        ("postgresql://[::1]/x?sslmode=disable", nil), ("postgresql://[::2]/x?sslmode=disable", "::2"),
+        ("postgresql://[::1]/x?sslmode=disable", nil), ("postgresql://[::2]/x?sslmode=disable", "[::2]"),
+        ("postgresql://?service=tokens&sslmode=require", "service tokens"), ("postgresql://?service=tokens", nil),
     ])
     func aHostThatCouldBeImitatedIsFound(_ url: String, _ host: String?) throws {
-        #expect(try PostgreSQLURL(url).unprotectedHost?.name == host)
+        #expect(try PostgreSQLURL(url).unprotectedServer == host)
     }
 }

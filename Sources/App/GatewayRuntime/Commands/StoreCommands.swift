@@ -21,6 +21,29 @@ package struct StoreCommands: Sendable {
     /// - Parameter url: Instead of the one in the configuration.
     /// - Returns: What is for standard output.
     package func migrate(_ url: String?) async throws(CommandFailure) -> String {
+        let database = try database(url)
+        let before = try await with(database) { (store) throws(TokenStoreError) in try await store.migrate() }
+        return try text(before, database)
+    }
+
+    /// - Returns: What is for standard output.
+    package func encrypt(_ url: String?) async throws(CommandFailure) -> String {
+        guard settings.plan.tokens.encryptionKey != nil, settings.plan.tokens.previousEncryptionKey != nil else {
+            throw CommandFailure(
+                .failed,
+                "name the new key as tokens.encryption_key and the present one as tokens.previous_encryption_key, on all "
+                    + "gateways; restart them, and then run this once"
+            )
+        }
+        let database = try database(url)
+        let count = try await with(database) { (store) throws(TokenStoreError) in try await store.encrypt() }
+        if asJSON { return try JSONText.pretty(["tokens": count]) }
+        return
+            "\(count) \(count == 1 ? "token was" : "tokens were") encrypted anew. Now remove tokens.previous_encryption_key "
+            + "on all gateways.\n"
+    }
+
+    private func database(_ url: String?) throws(CommandFailure) -> PostgreSQLPlan {
         guard var database = settings.plan.tokens.database else {
             throw CommandFailure(
                 .failed,
@@ -28,6 +51,13 @@ package struct StoreCommands: Sendable {
             )
         }
         if let url { try replaceURL(of: &database, by: url) }
+        return database
+    }
+
+    private func with<Value: Sendable>(
+        _ database: PostgreSQLPlan,
+        _ body: (PostgreSQLTokenStore) async throws(TokenStoreError) -> Value
+    ) async throws(CommandFailure) -> Value {
         let installation = try settings.installationKey()
         let keys: StoreKeys
         do throws(InstallationKeyError) {
@@ -36,17 +66,14 @@ package struct StoreCommands: Sendable {
             throw CommandFailure(.failed, error.message)
         }
         let store = Storage.database(database, keys, makesTables: false)
-        let result = await Self.migrate(store)
-        await store.close()
-        return try text(try result.get(), database)
-    }
-
-    private static func migrate(_ store: PostgreSQLTokenStore) async -> Result<Int64?, CommandFailure> {
+        let result: Result<Value, CommandFailure>
         do throws(TokenStoreError) {
-            return .success(try await store.migrate())
+            result = .success(try await body(store))
         } catch {
-            return .failure(CommandFailure(.failed, error.reason))
+            result = .failure(CommandFailure(.failed, error.reason))
         }
+        await store.close()
+        return try result.get()
     }
 
     private func replaceURL(of database: inout PostgreSQLPlan, by text: String) throws(CommandFailure) {

@@ -193,17 +193,6 @@ struct CredentialSources: Sendable {
         return allKeepers.filter { earlier.contains(ObjectIdentifier($0)) }
     }
 
-    /// Locks and unlocks the new keepers as `locks` says by now.
-    ///
-    /// - Parameter credentials: What these sources were made of.
-    func follow(_ locks: CredentialLocks, as credentials: [CredentialPlan], newSince previous: CredentialSources) {
-        for keeper in keepers(notIn: previous) {
-            let names = credentials.indices.filter { self.keeper(of: $0) === keeper }.map { credentials[$0].name }
-            locks.decide(names) { $0 ? keeper.lock() : keeper.unlock() }
-        }
-        for keepers in perSubjectKeepers(notIn: previous) { keepers.follow(locks) }
-    }
-
     private mutating func add(_ source: (any CredentialSource)?, keeper: Int?) {
         sources.append(source)
         keeperIndices.append(keeper)

@@ -6,23 +6,44 @@ import Synchronization
 /// The credentials that operators have locked, by the names that they used; outlives the gateway.
 ///
 /// A lock counts at once, whatever the disk does. One thread writes the file. Others wait for it for a limited time.
+///
+/// Where gateways share a token store, they share the locks in it. The file is a copy then: a gateway that starts without the
+/// store keeps to it.
 final class CredentialLocks: Sendable {
     private struct State {
         var names: Set<String>
         /// What the file holds.
         var stored: Set<String>
+        /// What the shared store has yet to be told.
+        var added: Set<String> = []
+        var removed: Set<String> = []
+
+        mutating func lock(_ name: String) {
+            names.insert(name)
+            added.insert(name)
+            removed.remove(name)
+        }
+
+        mutating func unlock(_ all: Set<String>) {
+            names.subtract(all)
+            removed.formUnion(all)
+            added.subtract(all)
+        }
     }
 
     private static let writeLimit: Duration = .seconds(3)
 
     private let path: String
+    private let shared: (any SharedLocks)?
     private let state: Mutex<State>
     private let thread = DispatchQueue(label: "credential-locks")
 
     static func path(in stateDirectory: String) -> String { "\(stateDirectory)/locks.json" }
 
+    /// - Parameter shared: What other gateways use as well; nil when the file is all there is.
     /// - Throws: When the file is there and cannot be read: what was locked must not be used by mistake.
-    init(in stateDirectory: String) throws(StateError) {
+    init(in stateDirectory: String, shared: (any SharedLocks)? = nil) throws(StateError) {
+        self.shared = shared
         path = Self.path(in: stateDirectory)
         let content: [UInt8]?
         do throws(BoundedFile.Failure) {
@@ -39,33 +60,81 @@ final class CredentialLocks: Sendable {
         state = Mutex(State(names: Set(found), stored: Set(found)))
     }
 
+    /// Whether other gateways lock and unlock here as well.
+    var isShared: Bool { shared != nil }
+
     func contains(_ name: String) -> Bool { state.withLock { $0.names.contains(name) } }
 
     /// Locks for as long as the gateway runs.
-    func hold(_ name: String) { state.withLock { _ = $0.names.insert(name) } }
+    func hold(_ name: String) { state.withLock { $0.lock(name) } }
 
     /// - Throws: When the lock ends with the gateway, because it could not be stored.
     func lock(_ name: String) async throws(StateError) {
         hold(name)
         try await store()
+        try await share()
     }
 
     /// - Throws: When they stay locked.
     func unlock(_ all: [String]) async throws(StateError) {
         let removed = state.withLock { state in
-            defer { state.names.subtract(all) }
-            return state.names.intersection(all)
+            let removed = state.names.intersection(all)
+            state.unlock(removed)
+            return removed
         }
         do throws(StateError) {
+            // First where others read it: a name that they unlock by themselves must not come back.
+            try await share()
             try await store()
         } catch {
-            state.withLock { $0.names.formUnion(removed) }
+            state.withLock { state in for name in removed { state.lock(name) } }
             throw error
         }
     }
 
     /// Writes what could not be written before.
     func storeAgain() async { try? await store() }
+
+    // MARK: Other gateways
+
+    /// Takes over what other gateways have locked and unlocked, and tells them what they do not know yet.
+    ///
+    /// - Returns: The names that are locked here, or unlocked, since.
+    func synchronize() async throws(StateError) -> Set<String> {
+        guard let shared else { return [] }
+        let (added, removed) = state.withLock { ($0.added, $0.removed) }
+        let all: Set<String>
+        do throws(TokenStoreError) {
+            all = try await shared.update(locking: added, unlocking: removed)
+        } catch {
+            throw StateError("the locks cannot be told to other gateways: \(error.reason)")
+        }
+        let changed = state.withLock { state in
+            // An operator may have been here meanwhile.
+            state.added.subtract(added)
+            state.removed.subtract(removed)
+            let names = all.union(state.added).subtracting(state.removed)
+            defer { state.names = names }
+            return state.names.symmetricDifference(names)
+        }
+        try? await store()
+        return changed
+    }
+
+    private func share() async throws(StateError) {
+        // What others have changed is followed by whoever asks next: see `synchronize`.
+        guard let shared else { return state.withLock { ($0.added, $0.removed) = ([], []) } }
+        let (added, removed) = state.withLock { ($0.added, $0.removed) }
+        do throws(TokenStoreError) {
+            _ = try await shared.update(locking: added, unlocking: removed)
+        } catch {
+            throw StateError("the locks cannot be told to other gateways: \(error.reason)")
+        }
+        state.withLock { state in
+            state.added.subtract(added)
+            state.removed.subtract(removed)
+        }
+    }
 
     /// Acts on whether one of these is locked, while it cannot be changed.
     func decide(_ some: [String], _ body: (_ isLocked: Bool) -> Void) {

@@ -43,7 +43,6 @@ struct Storage: Sendable {
         try RestoreMarker.requireNone(in: places.stateDirectory)
         var databases = try DatabaseLocks(existingOf: places)
         try Self.requireKeys(of: places)
-        locks = try CredentialLocks(in: places.stateDirectory)
         key = try Self.installationKey(places.tokens.key)
         try databases.createMissing(of: places)
         databaseLocks = databases
@@ -76,6 +75,9 @@ struct Storage: Sendable {
             tokens = Self.otherTokens(places.tokens, key)
             keyRotation = nil
         }
+        locks = try CredentialLocks(in: places.stateDirectory, shared: tokens.sharedLocks)
+        // Without the store, what this gateway knew last holds.
+        _ = try? await locks.synchronize()
         adminToken = try AdminToken.create(in: places.stateDirectory)
         try await keyRotation?.settle()
     }

@@ -3,7 +3,7 @@ extension EngineDecoder {
         "authz": KeyMeaning(
             "Where other proxies ask which header fields a request needs (docs/authz.md). Whole tokens leave here.",
             default: "[]",
-            example: "- {address: 127.0.0.1:8191, engine: edge, contract: nginx, token: {file: ./edge.token}}"
+            example: "- address: 127.0.0.1:8191\n  engine: edge\n  contract: nginx\n  token: {file: ./edge.token}"
         )
     ]
 

@@ -4,7 +4,6 @@ enum EngineDecoder {
         listeners.explain(listenersMeaning)
         listeners.refuseNothing(behind: "authz", hint: "to answer no other proxy")
         guard let elements = listeners.elements("authz") else { return [] }
-        if elements.isEmpty { listeners.error("authz", "names no listener; remove it to answer no other proxy") }
         var plans: [ListenerPlan] = []
         for (node, path) in elements {
             let example = listeners.example(of: "authz")
@@ -63,7 +62,10 @@ enum EngineDecoder {
         }
         let asksForCertificates = fields.fields("tls")?.has("client_ca") ?? false
         if fields.has("certificates"), !asksForCertificates {
-            fields.error("certificates", "needs tls with client_ca, which asks the engine for its certificate")
+            fields.error(
+                "certificates",
+                "is for addresses with tls.client_ca, which asks the engine for its certificate"
+            )
         }
         guard !fields.has("token"), !fields.has("certificates") else { return }
         let advice =
@@ -139,11 +141,16 @@ enum EngineDecoder {
 
     /// - Parameters:
     ///   - known: The engines of `listeners.authz`.
-    ///   - credential: Of the route; nil where it has none.
-    static func route(_ fields: ConfigFields, known: [String], of credential: CredentialPlan?) -> [String] {
+    ///   - plan: Of the route; nil where it has a mistake.
+    ///   - credentials: Those of the configuration.
+    static func route(
+        _ fields: ConfigFields,
+        known: [String],
+        of plan: RoutePlan?,
+        credentials: [CredentialPlan]
+    ) -> [String] {
         fields.refuseNothing(behind: "authz", hint: "to answer no other proxy")
         guard let elements = fields.elements("authz") else { return [] }
-        if elements.isEmpty { fields.error("authz", "names no engine; remove it to answer no other proxy") }
         let names: [String] = elements.compactMap { node, path in
             guard case .scalar(let scalar) = node.content, !scalar.isNull else {
                 fields.context.error("expected the name of an engine", at: node.span, path: path)
@@ -158,7 +165,9 @@ enum EngineDecoder {
             }
             return scalar.text
         }
-        if let obstacle = obstacle(credential) { fields.error("authz", obstacle) }
+        if let plan, !elements.isEmpty, let obstacle = obstacle(plan.credential.map { credentials[$0] }) {
+            fields.error("authz", obstacle)
+        }
         return names
     }
 

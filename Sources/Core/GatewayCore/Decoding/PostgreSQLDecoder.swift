@@ -27,10 +27,10 @@ enum PostgreSQLDecoder {
             fields.error(key, error.message)
             return nil
         }
-        if let host = url.unprotectedHost, !allowsUnverified {
+        if let server = url.unprotectedServer, !allowsUnverified {
             fields.error(
                 key,
-                "with this sslmode, another machine could pose as \(host.description); remove sslmode for verify-full (and name the "
+                "with this sslmode, another machine could pose as \(server); remove sslmode for verify-full (and name the "
                     + "authority's file as \"ca\"), or accept it with \"allow_unverified: true\""
             )
         }

@@ -23,7 +23,7 @@ enum RouteDecoder {
             matches[name] = match
             conflicts.add(match, path: own.path)
             var route = route(own, name: name, at: entry.keySpan, match, clients, &credentials)
-            let authz = EngineDecoder.route(own, known: engines, of: route?.credential.map { credentials.plans[$0] })
+            let authz = EngineDecoder.route(own, known: engines, of: route, credentials: credentials.plans)
             route?.authz = authz
             own.refuseUnknownKeys()
             if let route { routes.append(route) }

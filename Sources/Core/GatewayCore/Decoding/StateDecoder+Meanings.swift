@@ -57,7 +57,8 @@ extension StateDecoder {
             example: "{env: TOKEN_STORE_KEY}"
         ),
         "previous_encryption_key": KeyMeaning(
-            "What the store is still encrypted with. The next start encrypts it with encryption_key.",
+            "What the store is still encrypted with. The next start encrypts it with encryption_key; for store: postgres, "
+                + "authgateway store encrypt does.",
             example: "{env: OLD_TOKEN_STORE_KEY}"
         ),
         "command": KeyMeaning(

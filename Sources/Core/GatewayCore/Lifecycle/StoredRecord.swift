@@ -4,6 +4,8 @@
 package struct StoredRecord: Sendable {
     package private(set) var seen = TokenEntry.nothing
     package private(set) var lease: TokenLease?
+    /// The store has said what it holds. Otherwise that is no news, but the past.
+    private var hasRead = false
 
     package init() {}
 
@@ -30,6 +32,9 @@ package struct StoredRecord: Sendable {
             return entry.revision == seen.revision ? .none : .withdrawn
         }
         if token.token == held?.token || token.token == seen.token?.token { return .none }
+        if let seen = seen.token?.token, let held, held.token != seen, token.token.isRemainder(of: seen) {
+            return .none
+        }
         return .newer(token)
     }
 
@@ -46,7 +51,7 @@ package struct StoredRecord: Sendable {
 
     private mutating func see(_ entry: TokenEntry) {
         if lease?.revision != entry.revision { lease = nil }
-        seen = entry
+        (seen, hasRead) = (entry, true)
     }
 
     // MARK: A renewal
@@ -78,8 +83,7 @@ package struct StoredRecord: Sendable {
         case .held(let time): return .wait(time)
         case .changed(let entry):
             let change = change(to: entry, holding: held)
-            lease = nil
-            seen = entry
+            see(entry)
             switch change {
             case .newer(let token): return .adopt(token)
             case .withdrawn: return .withdrawn
@@ -138,9 +142,9 @@ package struct StoredRecord: Sendable {
     ) -> Write {
         lease = nil
         switch change(to: entry, holding: held) {
-        case .newer, .withdrawn: return .overtaken(entry)
-        case .none, .wentBack:
-            seen = entry
+        case .newer where hasRead, .withdrawn: return .overtaken(entry)
+        case .none, .newer, .wentBack:
+            see(entry)
             // An earlier try was carried out although it seemed to fail.
             return entry.token == token ? .done : .again
         }
@@ -148,7 +152,15 @@ package struct StoredRecord: Sendable {
 
     private mutating func grant(_ granted: TokenLease, writing token: StoredToken?) {
         lease = granted
-        seen = TokenEntry(token: token ?? seen.token, revision: granted.revision)
+        see(TokenEntry(token: token ?? seen.token, revision: granted.revision))
+    }
+}
+
+extension TokenSet {
+    /// The authority refused the refresh token of `other` to another gateway, which has dropped it. Whoever holds a successor of
+    /// `other` knows why.
+    fileprivate func isRemainder(of other: TokenSet) -> Bool {
+        refreshToken == nil && !access.isEmpty && access == other.access
     }
 }
 

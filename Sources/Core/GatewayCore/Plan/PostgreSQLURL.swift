@@ -166,10 +166,11 @@ package struct PostgreSQLURL: Hashable, Sendable {
         "sslcrldir", "sslkey", "sslmode", "sslrootcert", "sslsni", "target_session_attrs", "tcp_user_timeout", "user",
     ]
 
-    /// The host that traffic to could be read on the way, because the URL asks for less than `verify-full`.
-    package var unprotectedHost: Host? {
+    /// Who could be imitated, because the URL asks for less than `verify-full`; nil when nobody.
+    package var unprotectedServer: String? {
         guard let mode = parameters["sslmode"], mode != "verify-full" else { return nil }
-        return hosts.first { !$0.isLocal }
+        if hosts.isEmpty { return description }
+        return hosts.first { !$0.isLocal }?.description
     }
 }
 

@@ -59,13 +59,18 @@ package protocol TokenStore: Sendable {
 
     /// Records that somebody has changed, as soon as the store learns of it; nil when it cannot tell.
     ///
-    /// This is a hint: some may be missing, and own changes are among them. ``changes(since:)`` misses none.
+    /// This is a hint: some may be missing, and own changes may be among them. A lease or a journal need not be told of.
+    /// ``changes(since:)`` misses none.
     func changes() -> AsyncStream<CredentialKey>?
 
-    /// Every record that has changed since `mark`. The answer may also name records that have not.
+    /// Every record whose token has changed since `mark`. The answer may also name records that have not, with the revision
+    /// that they have. What a removed record leaves must be there for as long as a gateway may be cut off from the store.
     ///
     /// - Parameter mark: nil asks for the present mark alone.
     func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges
+
+    /// The locks that gateways share; nil where each gateway has its own.
+    var sharedLocks: (any SharedLocks)? { get }
 
     // MARK: Health
 
@@ -81,27 +86,10 @@ package protocol TokenStore: Sendable {
 
 extension TokenStore {
     package func changes() -> AsyncStream<CredentialKey>? { nil }
+    package var sharedLocks: (any SharedLocks)? { nil }
     package var failure: TokenStoreError? { nil }
     package func look() async {}
     package func close() async {}
-}
-
-package enum TokenSaveAnswer: Hashable, Sendable {
-    /// It is written, and has this revision.
-    case saved(TokenRevision)
-    /// Nothing is written: somebody has changed the record, and this is what it holds.
-    case changed(TokenEntry)
-    /// Nothing is written: the record is leased, for as long as this.
-    case held(for: Duration)
-}
-
-package enum TokenLeaseAnswer: Hashable, Sendable {
-    /// The lease is yours, and goes by this revision from now on.
-    case granted(TokenLease)
-    /// The lease is not, or no longer, yours: somebody has changed the record, and this is what it holds.
-    case changed(TokenEntry)
-    /// The record is leased to somebody else, for as long as this.
-    case held(for: Duration)
 }
 
 /// A moment in the history of a store. What it means is the store's affair.

@@ -16,6 +16,7 @@ package final class RecordingTokenStore: TokenStore {
         var records = TokenRecords()
         var operations: [Operation] = []
         var failing: (@Sendable (Operation) -> TokenStoreError?)?
+        var listeners: [AsyncStream<CredentialKey>.Continuation] = []
     }
 
     private let state: Watched<State>
@@ -44,7 +45,19 @@ package final class RecordingTokenStore: TokenStore {
     /// Setting it is what another gateway or an operator does.
     package subscript(key: CredentialKey) -> StoredToken? {
         get { state.value.records.load(key).token }
-        set { state.update { _ = $0.records.replace(newValue, for: key) } }
+        set {
+            let listeners = state.update { state in
+                _ = state.records.replace(newValue, for: key)
+                return state.listeners
+            }
+            for listener in listeners { listener.yield(key) }
+        }
+    }
+
+    package func changes() -> AsyncStream<CredentialKey>? {
+        let (stream, continuation) = AsyncStream.makeStream(of: CredentialKey.self)
+        state.update { $0.listeners.append(continuation) }
+        return stream
     }
 
     /// From now on an operation fails with what `failure` returns for it; nil repairs the store.
@@ -55,7 +68,7 @@ package final class RecordingTokenStore: TokenStore {
     }
 
     package func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry {
-        try attempt(.load) { $0.load(key) }
+        try attempt(.load, nil) { $0.load(key) }
     }
 
     package func save(
@@ -64,7 +77,7 @@ package final class RecordingTokenStore: TokenStore {
         expecting revision: TokenRevision
     ) async throws(TokenStoreError) -> TokenSaveAnswer {
         let now = now()
-        return try attempt(.save(token)) { $0.save(token, for: key, expecting: revision, at: now) }
+        return try attempt(.save(token), key) { $0.save(token, for: key, expecting: revision, at: now) }
     }
 
     @discardableResult
@@ -72,7 +85,7 @@ package final class RecordingTokenStore: TokenStore {
         _ token: StoredToken?,
         for key: CredentialKey
     ) async throws(TokenStoreError) -> TokenRevision {
-        try attempt(token.map { .save($0) } ?? .remove) { $0.replace(token, for: key) }
+        try attempt(token.map { .save($0) } ?? .remove, key) { $0.replace(token, for: key) }
     }
 
     package func lease(
@@ -82,7 +95,7 @@ package final class RecordingTokenStore: TokenStore {
         writing token: StoredToken?
     ) async throws(TokenStoreError) -> TokenLeaseAnswer {
         let now = now()
-        return try attempt(token.map { .save($0) } ?? .lease) {
+        return try attempt(token.map { .save($0) } ?? .lease, key) {
             $0.lease(key, expecting: revision, for: time, writing: token, at: now)
         }
     }
@@ -99,26 +112,29 @@ package final class RecordingTokenStore: TokenStore {
         _ token: StoredToken,
         under lease: TokenLease
     ) async throws(TokenStoreError) -> TokenLeaseAnswer {
-        try attempt(.save(token)) { $0.save(token, under: lease) }
+        try attempt(.save(token), lease.key) { $0.save(token, under: lease) }
     }
 
     package func commit(
         _ token: StoredToken?,
         under lease: TokenLease
     ) async throws(TokenStoreError) -> TokenSaveAnswer {
-        try attempt(token.map { .save($0) } ?? .remove) { $0.commit(token, under: lease) }
+        try attempt(token.map { .save($0) } ?? .remove, lease.key) { $0.commit(token, under: lease) }
     }
 
     package func release(_ lease: TokenLease) async throws(TokenStoreError) {
-        try attempt(.release) { $0.release(lease) }
+        try attempt(.release, lease.key) { $0.release(lease) }
     }
 
     package func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
-        state.value.records.changes(since: mark)
+        let state = state.value
+        if let failure = state.failing?(.load) { throw failure }
+        return state.records.changes(since: mark)
     }
 
     private func attempt<Value: Sendable>(
         _ operation: Operation,
+        _ changed: CredentialKey?,
         _ body: (inout TokenRecords) -> Value
     ) throws(TokenStoreError) -> Value {
         let result: Result<Value, TokenStoreError> = state.update { state in
@@ -126,6 +142,7 @@ package final class RecordingTokenStore: TokenStore {
             if let failure = state.failing?(operation) { return .failure(failure) }
             return .success(body(&state.records))
         }
+        if let changed { for listener in state.value.listeners { listener.yield(changed) } }
         return try result.get()
     }
 }

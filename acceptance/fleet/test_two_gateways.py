@@ -1,0 +1,149 @@
+"""Two gateways on one PostgreSQL, with refresh tokens that are valid once."""
+
+import concurrent.futures
+import time
+
+import pytest
+import requests
+from harness.login import Login, config, works
+from harness.person import Person
+from harness.postgresql import PgBouncer, PostgreSQL
+from harness.processes import wait_until
+
+
+@pytest.fixture
+def server(short_folder):
+    server = PostgreSQL(short_folder / "pg")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def start_pair(make_gateway, tmp_path):
+    """Two gateways with one key."""
+    key = tmp_path / "token.key"
+    key.write_bytes(bytes(range(32)))
+    key.chmod(0o600)
+
+    def start(config, url, **more):
+        tokens = {"store": "postgres", "url": url, "key": {"file": str(key)}, **more}
+        return [make_gateway({**config, "tokens": tokens}).start() for _ in range(2)]
+
+    return start
+
+
+def log_in(gateway):
+    login = Login(gateway, "me", "--no-browser")
+    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
+    code, _, words = login.end()
+    assert code == 0, words
+
+
+def at_once(gateways, times=8):
+    """The statuses of requests at all gateways at the same time."""
+    with concurrent.futures.ThreadPoolExecutor(times * len(gateways)) as pool:
+        asked = [pool.submit(requests.get, f"{gateway.url}/api/x", timeout=30) for gateway in gateways * times]
+        return {answer.result().status_code for answer in asked}
+
+
+def trouble(gateway):
+    return requests.get(f"{gateway.admin_url}/readyz?verbose", timeout=10).text
+
+
+def spent(authority):
+    """How many refresh tokens were spent. One that is spent twice ends the login, and all are revoked."""
+    return sum(1 for revoked in authority.refresh_tokens() if revoked)
+
+
+def generations(authority):
+    return len(authority.refresh_tokens())
+
+
+def test_a_login_at_one_serves_both_and_each_generation_is_renewed_once(authority, server, start_pair):
+    one, other = start_pair(config(authority), server.database("tokens"))
+    log_in(one)
+    wait_until(lambda: works(other), 5, "the other gateway uses the token of the login")
+    assert generations(authority) == 1
+    for generation in range(2, 8):
+        authority.revoke_all()
+        assert at_once([one, other]) == {200}
+        assert generations(authority) == generation and spent(authority) == generation - 1
+    one.kill()
+    authority.revoke_all()
+    assert works(other)
+    one.start()
+    assert at_once([one, other]) == {200} and generations(authority) == 8
+
+
+def test_a_withdrawal_at_one_holds_on_both(authority, server, start_pair):
+    one, other = start_pair(config(authority), server.database("tokens"))
+    log_in(one)
+    wait_until(lambda: works(other), 5, "the other gateway uses the token of the login")
+    assert one.run("token", "clear", "me").returncode == 0
+    wait_until(lambda: not works(other), 2, "the other gateway has forgotten the token")
+    log_in(other)
+    wait_until(lambda: works(one), 5, "the first gateway uses the token of the new login")
+    assert other.run("token", "lock", "me").returncode == 0
+    wait_until(lambda: not works(one), 3, "a lock holds on both")
+    assert one.run("token", "unlock", "me").returncode == 0
+    wait_until(lambda: works(other), 3, "and so does its end")
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_pooler_in_transaction_mode_is_enough_for_both(authority, server, start_pair, short_folder, listens):
+    direct = server.database("tokens")
+    pooler = PgBouncer(short_folder / "pooler", server)
+    try:
+        more = {"listen_url": direct} if listens else {}
+        pair = start_pair(config(authority), pooler.url("tokens"), **more)
+        log_in(pair[0])
+        wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+        for generation in range(2, 6):
+            authority.revoke_all()
+            assert at_once(pair) == {200}
+            assert generations(authority) == generation and spent(authority) == generation - 1
+    finally:
+        pooler.stop()
+
+
+def test_a_restart_of_the_database_costs_no_token(authority, server, start_pair):
+    pair = start_pair(config(authority), server.database("tokens"))
+    log_in(pair[0])
+    wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+    for generation in range(2, 5):
+        server.restart()
+        authority.revoke_all()
+        assert at_once(pair) == {200}
+        assert generations(authority) == generation and spent(authority) == generation - 1
+
+
+def test_a_database_that_does_not_answer_spends_no_refresh_token(authority, server, start_pair):
+    pair = start_pair(config(authority), server.database("tokens"))
+    log_in(pair[0])
+    wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+    with server.halted():
+        assert at_once(pair) == {200}, "a valid token is used"
+        authority.revoke_all()
+        answers = [requests.get(f"{gateway.url}/api/x", timeout=60) for gateway in pair]
+        assert {answer.status_code for answer in answers} <= {401, 503}
+        assert spent(authority) == 0
+    wait_until(lambda: all(works(gateway) for gateway in pair), 40, "both work again without a restart")
+    assert spent(authority) == 1
+
+
+def test_tokens_that_any_gateway_may_fetch_are_fetched_without_the_database(authority, server, start_pair):
+    credentials = {
+        "credentials": {"box": authority.credential()},
+        "routes": {"api": {"upstream": f"{authority.url}/api", "auth": "box"}},
+    }
+    url = server.database("tokens")
+    pair = start_pair(credentials, url)
+    assert at_once(pair) == {200} and len(authority.tokens()) == 1, "one token serves both"
+    server.stop()
+    authority.revoke_all()
+    started = time.monotonic()
+    wait_until(lambda: all(works(gateway) for gateway in pair), 40, "each gateway fetches a token of its own")
+    assert time.monotonic() - started < 40
+    server.start()
+    wait_until(lambda: all("the token store" not in trouble(gateway) for gateway in pair), 30, "both use the database again")
+    assert at_once(pair) == {200}
