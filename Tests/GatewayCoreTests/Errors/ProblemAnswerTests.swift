@@ -68,8 +68,8 @@ struct ProblemAnswerTests {
     @Test(arguments: ProblemKind.allCases)
     func onlyAClientWithoutProofIsUnauthenticated(_ kind: ProblemKind) {
         let isUnauthenticated = GRPCStatus(kind) == .unauthenticated
-        let kinds: [ProblemKind] = [.clientAuthRequired, .proxyAuthRequired, .engineAuthRequired]
-        #expect(isUnauthenticated == kinds.contains(kind))
+        let lacksProof: Set<ProblemKind> = [.clientAuthRequired, .proxyAuthRequired, .engineAuthRequired]
+        #expect(isUnauthenticated == lacksProof.contains(kind))
     }
 
     @Test(arguments: [
