@@ -81,8 +81,7 @@ enum FolderTable {
                 "Tokens",
             ],
             "Export": [
-                "Access", "Addresses", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time",
-                "Tokens",
+                "Addresses", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
             ],
         ],
         ["Import": ["Addresses", "Config", "Explain", "Secrets", "Text"]],

@@ -10,7 +10,7 @@ enum EnvoyScript {
             if name:sub(1, 5) == "x-gw-" or name:sub(1, 8) == "x-envoy-" then
               own[#own + 1] = name
             elseif name ~= "content-length" and name ~= "transfer-encoding" and name ~= "expect" and name ~= "te"
-                and name ~= "upgrade" and name ~= ":scheme" then
+                and name ~= "upgrade" then
               asked[name] = value
             end
           end

@@ -15,11 +15,6 @@ extension AuthorizationExchange {
                 "The credential \(source.name) is not in header fields alone, which is all that an engine can be handed."
             return refuse(GatewayProblem(.credentialMisconfigured, detail), of: admitted)
         }
-        if let check {
-            check.send(message: answer.message.withValue { ByteBuffer(bytes: $0) })
-        } else {
-            send(answer, keptFor: secondsToKeep(credential))
-        }
         if !answer.isNoted {
             answer.isNoted = true
             source.note(.handedOut, generation: credential.generation, by: credentialRequest(of: admitted))
@@ -30,6 +25,12 @@ extension AuthorizationExchange {
         record.status = 200
         record.credential = credential
         shared.observer.finished(record)
+        // The last step: it may end the stream, and with that its memory, or begin with the next request of the connection.
+        if let check {
+            check.send(message: answer.message.withValue { ByteBuffer(bytes: $0) })
+        } else {
+            send(answer, keptFor: secondsToKeep(credential))
+        }
     }
 
     /// - Parameter seconds: 0 keeps none.
