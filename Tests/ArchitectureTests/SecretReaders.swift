@@ -66,5 +66,6 @@ enum SecretReaders {
         "Testing/GatewayTesting/Conformance/LoginFlowConformance.swift",
         "Testing/GatewayTesting/Conformance/TokenGrantConformance.swift",
         "Testing/GatewayTesting/Doubles/SampleLogin.swift",
+        "Testing/GatewayTesting/Doubles/StrictAuthority.swift",
     ]
 }
