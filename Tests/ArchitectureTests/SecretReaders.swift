@@ -70,5 +70,6 @@ enum SecretReaders {
         "Testing/GatewayTesting/Conformance/LoginFlowConformance.swift",
         "Testing/GatewayTesting/Conformance/TokenGrantConformance.swift",
         "Testing/GatewayTesting/Doubles/SampleLogin.swift",
+        "Testing/GatewayTesting/Doubles/StrictAuthority.swift",
     ]
 }

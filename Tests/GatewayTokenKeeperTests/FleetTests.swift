@@ -185,6 +185,19 @@ struct FleetTests {
         }
     }
 
+    @Test func aTokenIsRevokedThatAnotherGatewayHasJustGot() async throws {
+        let fleet = FleetBench(rotatesRefreshToken: false)
+        try await running(fleet) { one, other in
+            _ = await one.credential()
+            try await other.untilAccess("access-1")
+            // No news has come of it yet.
+            _ = try await fleet.store.replace(nil, for: FleetBench.key)
+            let report = try await other.keeper.perform(.revoke).get()
+            #expect(report.message.contains("there is nothing to revoke"))
+            #expect(other.access == nil)
+        }
+    }
+
     // MARK: A store that does not work
 
     @Test func withoutTheStoreARefreshTokenIsNotSent() async throws {

@@ -52,17 +52,21 @@ extension TokenKeeper {
     /// Reads what others may have written, before the authority is told of a token.
     func readNews(_ renewer: inout TokenRenewer) async {
         guard sharesStore, renewer.hasOpened, let entry = try? await context.store.load(context.key) else { return }
-        if case .adopted(let fresh) = await renewer.takeUp(entry, after: look { $0.generation }) { install(fresh) }
+        await takeUp(entry, &renewer)
+    }
+
+    private func takeUp(_ entry: TokenEntry, _ renewer: inout TokenRenewer) async {
+        switch await renewer.takeUp(entry, after: look { $0.generation }) {
+        case .nothing: break
+        case .adopted(let fresh): install(fresh)
+        case .withdrawn: forgetWithdrawn(&renewer)
+        }
     }
 
     /// - Returns: Whether there was any.
     func takeUpNews(_ renewer: inout TokenRenewer) async -> Bool {
         guard renewer.hasLooked, let news = nextNews(&renewer) else { return false }
-        switch await renewer.takeUp(news.entry, after: look { $0.generation }) {
-        case .nothing: break
-        case .adopted(let fresh): install(fresh)
-        case .withdrawn: forgetWithdrawn(&renewer)
-        }
+        await takeUp(news.entry, &renewer)
         if news.hasTakenAway { resume() }
         showUncertainty(of: renewer)
         return true
