@@ -117,7 +117,8 @@ let package = Package(
             in: "App",
             [
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
-                "GatewayTokenClient", "GatewayTokenStores", "GatewayPostgreSQL", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
+                "GatewayTokenClient", "GatewayTokenStores", "GatewayPostgreSQL", "GatewayAudit", "GatewayAdmin",
+                "GatewayProxy",
                 "GatewayLocalAuthority", "GatewaySandbox", "CPresets", "CBuildRecord",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
@@ -197,6 +198,13 @@ if Context.environment["AUTHGATEWAY_BENCHMARKS"] != nil {
             name: "GatewayBenchmarks",
             dependencies: ["CAllocationCount", "GatewayCore", "GatewayProxy", logging] + nio,
             path: "Benchmarks/Micro/GatewayBenchmarks",
+            swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
+        ),
+        // How often a fleet calls its authorities: docs/fleet.md.
+        .executableTarget(
+            name: "GatewayRenewalLoad",
+            dependencies: ["GatewayCore"],
+            path: "Benchmarks/Micro/GatewayRenewalLoad",
             swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
         ),
     ]

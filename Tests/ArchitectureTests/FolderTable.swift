@@ -66,7 +66,7 @@ enum FolderTable {
         [
             "Access": [
                 "Addresses", "Auth", "Connections", "Credentials", "Errors", "Exchange", "HTTP", "Plan", "Routing",
-                "Secrets", "Text", "Time",
+                "Secrets", "Text", "Time", "Tokens",
             ],
             "Ports": [
                 "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text",

@@ -24,6 +24,7 @@ enum SecretReaders {
         "DataPlane/GatewayProxy/Tunnel/InterceptionTLS.swift",
         "Core/GatewayCore/Access/ClientAuthenticationCache.swift",
         "Core/GatewayCore/Access/ClientRegistry.swift",
+        "Core/GatewayCore/Access/CheckResponse.swift",
         "Core/GatewayCore/Access/EngineProof.swift",
         "Core/GatewayCore/Auth/DownscopeTerms.swift",
         "Core/GatewayCore/Clients/ClientEnvironment.swift",

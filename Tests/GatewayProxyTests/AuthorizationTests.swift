@@ -124,6 +124,51 @@ struct AuthorizationTests {
         }
     }
 
+    // MARK: HTTP/2
+
+    private static let envoy = EnginePlan(name: "edge", contract: .envoy, tokens: [Secret("of-the-engine")])
+    private static let proof = ("x-gw-engine-token", "of-the-engine")
+
+    @Test func anEngineMayAskOverHTTP2() async throws {
+        try await withEngine(plan: Self.envoy) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            for _ in 0..<3 {
+                let response = try client.response(try client.begin(RawHTTP2Client.head("GET", "/api/x", [Self.proof])))
+                #expect(response.status == "200" && response.fields["authorization"] == "Bearer token-1")
+            }
+            let refused = try client.response(try client.begin())
+            #expect(refused.status == "401" && refused.fields["authorization"] == nil)
+        }
+    }
+
+    @Test func envoyMayAskByGRPC() async throws {
+        var question = ProtobufWriter()
+        question.add(1) { attributes in
+            attributes.add(4) { request in
+                request.add(2) { http in
+                    for (number, text) in [(2, "GET"), (4, "/api/x"), (5, "a")] { http.add(number, text) }
+                }
+            }
+        }
+        let message = [0, 0, 0, 0, UInt8(question.bytes.count)] + question.bytes
+        try await withEngine(plan: Self.envoy) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let fields = [("content-type", "application/grpc"), ("te", "trailers")]
+            func call(_ path: String, _ more: [(String, String)]) throws -> RawHTTP2Client.Response {
+                let stream = try client.begin(RawHTTP2Client.head("POST", path, fields + more), isLast: false)
+                client.content(message, isLast: true, stream: stream)
+                return try client.response(stream)
+            }
+            let answer = try call(CheckResponse.path, [Self.proof])
+            #expect(answer.status == "200" && answer.fields["content-type"] == "application/grpc")
+            #expect(String(decoding: answer.body, as: UTF8.self).contains("Bearer token-1"))
+            #expect(try call(CheckResponse.path, []).fields["grpc-status"] == "16")
+            #expect(try call("/other", [Self.proof]).fields["grpc-status"] == "12")
+        }
+    }
+
     // MARK: Rejections
 
     @Test func aRejectedGenerationIsRenewedOnce() async throws {

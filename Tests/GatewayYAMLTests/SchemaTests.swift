@@ -59,8 +59,10 @@ struct SchemaTests {
 
     /// Keys that are only read when others are there.
     @Test(arguments: [
-        ("access.clients.*", ["certificate", "limits", "token", "token_sha256"]),
+        ("access.clients.*", ["certificate", "jwt", "limits", "token", "token_sha256"]),
         ("access.clients.*.certificate", ["dns", "uri"]),
+        ("access.clients.*.jwt", ["audience", "claims", "issuer", "jwks", "subject"]),
+        ("access.clients.*.jwt.jwks", ["file", "url"]),
         ("listeners.admin", ["address", "allow_users", "require_token", "tls", "unix", "users"]),
         ("listeners.admin.users.*", ["certificate", "role", "token", "token_sha256"]),
         ("access.clients.*.limits", ["concurrent", "per_second"]),

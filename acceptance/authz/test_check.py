@@ -12,8 +12,8 @@ def without(*names):
     return {name: value for name, value in ENTRY.items() if name not in names}
 
 
-def check(tmp_path, authz, **route):
-    gateway = Gateway(tmp_path / "gateway", {"authz": authz, "routes": {"api": ROUTE | route}})
+def check(tmp_path, engines, **route):
+    gateway = Gateway(tmp_path / "gateway", {"authz": engines, "routes": {"api": ROUTE | route}})
     result = gateway.run("check")
     assert CANARY not in result.stdout + result.stderr
     return result.returncode, result.stdout + result.stderr
@@ -42,8 +42,10 @@ def test_a_good_one_is_shown(tmp_path):
         ([ENTRY | {"address": "192.0.2.1:8191"}], ["whole tokens would be sent in clear"]),
         ([ENTRY | {"path_prefix": "/authz"}], ["is for \"contract: envoy\""]),
         ([ENTRY | {"contract": "envoy", "path_prefix": "authz/"}], ["expected a path such as /authz"]),
-        ([ENTRY | {"previous_token": "x"}], ["fewer than 16 bytes"]),
-        ([without("token") | {"previous_token": CANARY + "-old-token"}], ["needs a token beside it"]),
+        ([ENTRY | {"token": [CANARY + "-new-token", "short"]}], ["fewer than 16 bytes"]),
+        ([ENTRY | {"token": [CANARY + f"-token-{number}" for number in range(3)]}], ["expected 1 to 2 secrets"]),
+        ([ENTRY | {"certificates": ["edge.example.com"]}], ["needs tls with client_ca"]),
+        ([ENTRY | {"certificates": ["*.example.com"]}], ["expected a name of the certificate"]),
         ([ENTRY, ENTRY | {"address": "127.0.0.1:8192"}], ["another listener has this engine"]),
         ([ENTRY, ENTRY | {"engine": "other"}], ["two listeners have this address"]),
         ([ENTRY | {"intercept": True}], ["intercept"]),
@@ -58,7 +60,7 @@ def test_mistakes_of_listeners_are_named(tmp_path, authz, words):
     gateway.configure({"routes": {"api": ROUTE}, "listeners": listeners})
     result = gateway.run("check")
     said = result.stdout + result.stderr
-    assert result.returncode == 2, said
+    assert result.returncode == 3, said
     for word in words:
         assert word in said, said
     assert CANARY not in said
@@ -80,7 +82,7 @@ def test_mistakes_of_listeners_are_named(tmp_path, authz, words):
 )
 def test_routes_say_what_an_engine_cannot_be_handed(tmp_path, route, words):
     code, said = check(tmp_path, [ENTRY], **route)
-    assert code == 2, said
+    assert code == 3, said
     for word in words:
         assert word in said, said
 

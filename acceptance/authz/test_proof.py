@@ -11,10 +11,10 @@ LAPTOP = CANARY + "-client-laptop"
 OTHER = CANARY + "-client-other"
 
 
-def config(origin, *engines, clients=None, **route):
+def config(origin, *engines, known=None, **route):
     return {
         "authz": [engine.entry for engine in engines],
-        **({"access": {"clients": {name: {"token": token} for name, token in clients.items()}}} if clients else {}),
+        **({"access": {"clients": {name: {"token": token} for name, token in known.items()}}} if known else {}),
         "routes": {
             "api": {
                 "upstream": origin.url, "auth": BEARER, "authz": [engine.name for engine in engines], **route,
@@ -38,8 +38,9 @@ def test_an_engine_without_its_token_is_told_nothing(origin, start_gateway, prob
 
 
 def test_two_tokens_count_while_one_takes_the_place_of_the_other(origin, start_gateway):
-    engine = Engine(previous_token=CANARY + "-engine-token-old")
+    engine = Engine(token=[TOKEN, CANARY + "-engine-token-old"])
     start_gateway(config(origin, engine))
+    engine.token = TOKEN
     assert engine.ask().status == 200
     assert engine.ask(headers={"X-Gw-Engine-Token": CANARY + "-engine-token-old"}).status == 200
     assert engine.ask(headers={"X-Gw-Engine-Token": CANARY + "-engine-token-new"}).status == 401
@@ -84,7 +85,7 @@ def test_a_unix_socket_knows_its_users(origin, start_gateway, short_folder, othe
 
 def test_a_client_is_known_by_its_own_authorization(origin, start_gateway, problem):
     engine = Engine()
-    gateway = start_gateway(config(origin, engine, clients={"laptop": LAPTOP, "other": OTHER}, clients=["laptop"]))
+    gateway = start_gateway(config(origin, engine, known={"laptop": LAPTOP, "other": OTHER}, clients=["laptop"]))
     for fields, status, code in [
         ({}, 401, "client-auth-required"),
         ({"Authorization": "Bearer wrong"}, 401, "client-auth-required"),
@@ -110,7 +111,7 @@ def test_names_are_for_known_clients(origin, start_gateway):
 
 def test_the_limits_of_a_client_count(origin, start_gateway):
     engine = Engine(contract="forward_auth")
-    settings = config(origin, engine, clients={"laptop": LAPTOP})
+    settings = config(origin, engine, known={"laptop": LAPTOP})
     settings["access"]["clients"]["laptop"]["limits"] = {"per_second": 5}
     start_gateway(settings)
     fields = {"Authorization": f"Bearer {LAPTOP}"}
@@ -136,3 +137,46 @@ def test_each_answer_is_counted_and_has_a_line(origin, make_gateway):
     assert len(gateway.events("--event", "handed_out")) == 1, "the first of its generation"
     gateway.stop()
     assert gateway.text().count("Engine answered") == 5
+
+
+# MARK: Certificates
+
+
+@pytest.mark.parametrize(
+    "names, asks_for_token, shown, status",
+    [
+        (["edge.example.com"], False, "edge", 200),
+        (["spiffe://example.org/edges/*"], False, "spiffe", 200),
+        (["edge.example.com"], True, "edge", 200),
+        (["edge.example.com"], False, "spiffe", 401),
+        (["spiffe://example.org/edges/two"], False, "spiffe", 401),
+        (["edge.example.com"], True, "edge-without-token", 401),
+    ],
+)
+def test_an_engine_shows_its_certificate(
+    origin, start_gateway, certificate_authority, names, asks_for_token, shown, status
+):
+    def issue(name, alternative_names, usage="clientAuth"):
+        certificate, key = certificate_authority.issue(name, alternative_names, usage=usage)
+        key.chmod(0o600)
+        return str(certificate), str(key)
+
+    certificate, key = issue("authz-gateway", "IP:127.0.0.1", "serverAuth")
+    engines = {
+        "edge": issue("authz-edge", "DNS:edge.example.com"),
+        "spiffe": issue("authz-spiffe", "URI:spiffe://example.org/edges/one"),
+    }
+    authority = str(certificate_authority.certificate)
+    tls = {"certificate": certificate, "private_key": {"file": key}, "client_ca": authority}
+    engine = Engine(token=TOKEN if asks_for_token else None, tls=tls, certificates=names)
+    start_gateway(config(origin, engine))
+    fields = engine.fields() | ({"X-Gw-Engine-Token": TOKEN} if asks_for_token and shown == "edge" else {})
+    url = f"https://127.0.0.1:{engine.port}/ask"
+    with requests.Session() as session:
+        session.trust_env = False
+        answer = session.get(url, headers=fields, verify=authority, cert=engines[shown.partition("-")[0]], timeout=20)
+        assert answer.status_code == status, answer.text
+        if status == 200:
+            assert answer.headers["Authorization"] == f"Bearer {CANARY}"
+        with pytest.raises((requests.exceptions.SSLError, requests.exceptions.ConnectionError)):
+            requests.get(url, headers=fields, verify=authority, timeout=20)

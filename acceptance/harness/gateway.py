@@ -129,13 +129,14 @@ class Gateway:
             return False
 
     def _readiness(self):
-        if "unix" not in self.admin:
+        if "unix" not in self.admin and "tls" not in self.admin:
             return requests.get(f"{self.admin_url}/readyz", timeout=5).status_code
         return self.admin_socket("GET", "/readyz")[0]
 
     def admin_socket(self, method, path, **fields):
-        """A request to the admin listener on its socket: the status and the text."""
-        connection = SocketConnection(self.admin["unix"], 5)
+        """A request to the admin listener on its socket, or on the one beside a listener with TLS: the status and the text."""
+        place = self.admin.get("unix") or str(self.folder / "state" / "admin.sock")
+        connection = SocketConnection(place, 5)
         try:
             connection.request(method, path, headers=fields)
             answer = connection.getresponse()

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 import requests
+from harness.configs import box_ccg
 from harness.gateway import Gateway, command
 from harness.login import Login
 from harness.person import Person
@@ -27,16 +28,11 @@ def config(sandbox, **tokens):
                 "access_token": {"env": "SANDBOX_DUKE_ACCESS_TOKEN"},
                 "session_token": {"env": "SANDBOX_DUKE_SESSION_TOKEN"},
             },
-            "machine": {
-                "strategy": "oauth2_client_credentials",
-                "client_id": sandbox["OAUTH_CLIENT_ID"],
-                "client_secret": {"env": "SANDBOX_OAUTH_CLIENT_SECRET"},
-                "token_url": sandbox["OAUTH_URL"] + "/token",
-            },
+            "machine": box_ccg(sandbox),
         },
         "routes": {
             "campus": {"upstream": sandbox["DUKE_URL"], "auth": "campus"},
-            "machine": {"upstream": sandbox["OAUTH_URL"], "auth": "machine"},
+            "machine": {"upstream": sandbox["BOX_URL"], "auth": "machine"},
         },
     }
 
@@ -86,7 +82,7 @@ def test_a_backup_under_load_is_one_state_and_comes_back(sandbox, start_gateway,
             gateway.run("token", "refresh", "machine")
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        for route in ["campus/api/me", "campus/api/me", "machine/api"]:
+        for route in ["campus/api/me", "campus/api/me", "machine/2.0/users/me"]:
             pool.submit(work, route)
         pool.submit(renew)
         try:
@@ -119,12 +115,10 @@ def test_a_backup_under_load_is_one_state_and_comes_back(sandbox, start_gateway,
     try:
         assert names(other) == ["state_backed_up"] * 3 + ["state_restored"]
         found = statuses(other)
-        assert {name: token["generation"] for name, token in found.items()} <= {
-            name: token["generation"] for name, token in before.items()
-        } or found["campus"]["generation"] <= before["campus"]["generation"]
+        assert all(found[name]["generation"] <= before[name]["generation"] for name in found)
         assert found["campus"]["state"] == "rotation_uncertain", found["campus"]
         assert found["machine"]["state"] in ("valid", "refreshing"), found["machine"]
-        assert requests.get(f"{other.url}/machine/api", timeout=20).status_code == 200
+        assert requests.get(f"{other.url}/machine/2.0/users/me", timeout=20).status_code == 200
         verified(other)
     finally:
         other.stop()
@@ -223,7 +217,7 @@ def test_a_refused_refresh_says_that_the_backup_is_too_old(make_authority, start
 
 def test_without_keys_it_says_which_key_it_needs(sandbox, start_gateway, tmp_path):
     gateway = start_gateway(config(sandbox), environment=sandbox.environment)
-    assert requests.get(f"{gateway.url}/machine/api", timeout=20).status_code == 200
+    assert requests.get(f"{gateway.url}/machine/2.0/users/me", timeout=20).status_code == 200
     assert gateway.run("key", "rotate").returncode == 0
     folder = tmp_path / "backup"
     manifest = backup(gateway, folder)
@@ -248,7 +242,7 @@ def test_without_keys_it_says_which_key_it_needs(sandbox, start_gateway, tmp_pat
     assert result.returncode == 0, result.stderr
     other.start()
     try:
-        assert requests.get(f"{other.url}/machine/api", timeout=20).status_code == 200
+        assert requests.get(f"{other.url}/machine/2.0/users/me", timeout=20).status_code == 200
         verified(other)
     finally:
         other.stop()
@@ -256,7 +250,7 @@ def test_without_keys_it_says_which_key_it_needs(sandbox, start_gateway, tmp_pat
 
 def test_what_is_there_is_moved_aside_and_kept(sandbox, start_gateway, tmp_path):
     gateway = start_gateway(config(sandbox), environment=sandbox.environment)
-    assert requests.get(f"{gateway.url}/machine/api", timeout=20).status_code == 200
+    assert requests.get(f"{gateway.url}/machine/2.0/users/me", timeout=20).status_code == 200
     assert gateway.run("token", "lock", "machine").returncode == 0
     folder = tmp_path / "backup"
     backup(gateway, folder)
@@ -277,14 +271,14 @@ def test_what_is_there_is_moved_aside_and_kept(sandbox, start_gateway, tmp_path)
     assert state(gateway, "token.key").read_bytes() == before["token.key"], "the key stays where it is"
     assert not list(state(gateway).glob("restor*"))
     gateway.start()
-    assert requests.get(f"{gateway.url}/machine/api", timeout=20).status_code == 503, "locked, as it was then"
+    assert requests.get(f"{gateway.url}/machine/2.0/users/me", timeout=20).status_code == 503, "locked, as it was then"
     verified(gateway)
 
 
 @pytest.mark.parametrize("name", ["audit.sqlite", "tokens.sqlite", "locks.json", "manifest.json"])
 def test_a_changed_backup_changes_nothing(sandbox, start_gateway, tmp_path, name):
     gateway = start_gateway(config(sandbox), environment=sandbox.environment)
-    assert requests.get(f"{gateway.url}/machine/api", timeout=20).status_code == 200
+    assert requests.get(f"{gateway.url}/machine/2.0/users/me", timeout=20).status_code == 200
     assert gateway.run("token", "lock", "machine").returncode == 0
     folder = tmp_path / "backup"
     manifest = backup(gateway, folder)
@@ -342,7 +336,7 @@ def test_a_folder_that_is_no_backup(sandbox, make_gateway, start_gateway, tmp_pa
 
 def test_it_works_without_a_gateway(sandbox, start_gateway, tmp_path):
     gateway = start_gateway(config(sandbox), environment=sandbox.environment)
-    assert requests.get(f"{gateway.url}/machine/api", timeout=20).status_code == 200
+    assert requests.get(f"{gateway.url}/machine/2.0/users/me", timeout=20).status_code == 200
     gateway.stop()
     manifest = backup(gateway, tmp_path / "backup")
     assert names(gateway) == ["state_backed_up"]
@@ -360,7 +354,7 @@ def test_databases_elsewhere_come_back_to_their_places(sandbox, start_gateway, t
         "audit": {"path": str(tmp_path / "elsewhere/a.db")},
     }
     gateway = start_gateway(places, environment=sandbox.environment)
-    assert requests.get(f"{gateway.url}/machine/api", timeout=20).status_code == 200
+    assert requests.get(f"{gateway.url}/machine/2.0/users/me", timeout=20).status_code == 200
     backup(gateway, tmp_path / "backup", "--with-keys")
     gateway.stop()
     result = restore(gateway, tmp_path / "backup", "--replace")

@@ -19,11 +19,4 @@ package struct YAMLLimits: Sendable {
     package init() {}
 
     init(_ size: ConfigurationSize) { (bytes, nodes) = (size.bytes, size.nodes) }
-
-    /// For a text that was read within its limits before.
-    static var none: YAMLLimits {
-        var limits = YAMLLimits()
-        (limits.bytes, limits.nodes) = (.max, .max)
-        return limits
-    }
 }

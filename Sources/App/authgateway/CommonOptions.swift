@@ -22,17 +22,46 @@ struct ConfigOption: ParsableArguments {
     func runningPath() throws -> String { try ConfigurationPath.ofRunningGateway(file) }
 }
 
+/// Which gateway of another machine is meant, and what proves who asks.
+struct RemoteAdminOptions: ParsableArguments {
+    @Option(
+        name: .customLong("admin"),
+        help: ArgumentHelp(
+            "The admin listener of a gateway on another machine: https://HOST:PORT. (default: $AUTHGATEWAY_ADMIN)",
+            valueName: "url"
+        )
+    )
+    var url: String?
+
+    @Option(
+        name: .customLong("admin-token-file"),
+        help: ArgumentHelp(
+            "The file with the token of a user of that listener. (default: $AUTHGATEWAY_ADMIN_TOKEN_FILE)",
+            valueName: "file"
+        )
+    )
+    var tokenFile: String?
+
+    /// - Returns: nil where the gateway of this machine is meant.
+    func remote(unlessNamed config: ConfigOption) throws -> RemoteAdmin? {
+        try RemoteAdmin.find(url: url, tokenFile: tokenFile, isLocal: config.file != nil)
+    }
+}
+
 /// What commands take that only ask the running gateway.
 struct RunningGatewayOptions: ParsableArguments {
     @OptionGroup var config: ConfigOption
+    @OptionGroup var admin: RemoteAdminOptions
     @OptionGroup var json: JSONFlag
 
     func operatorCommands() throws -> OperatorCommands {
-        try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
+        if let remote = try admin.remote(unlessNamed: config) { return OperatorCommands(remote, asJSON: json.isOn) }
+        return try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
     }
 
     func tokenCommands() throws -> TokenCommands {
-        try TokenCommands(configuration: config.runningPath(), asJSON: json.isOn)
+        if let remote = try admin.remote(unlessNamed: config) { return TokenCommands(remote, asJSON: json.isOn) }
+        return try TokenCommands(configuration: config.runningPath(), asJSON: json.isOn)
     }
 }
 

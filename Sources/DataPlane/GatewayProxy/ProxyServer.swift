@@ -24,6 +24,7 @@ package final class ProxyServer: Sendable {
     /// - Parameters:
     ///   - passed: Sockets that listeners with their addresses accept from.
     ///   - tokenUses: Told of each token of a client that is used.
+    ///   - jwts: nil where no signed token proves a client.
     ///   - authority: Signs certificates for the hosts whose connections are intercepted; nil where none are.
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
     package init(
@@ -34,6 +35,7 @@ package final class ProxyServer: Sendable {
         logger: Logger,
         passed: PassedSockets = .none,
         tokenUses: ClientTokenUses? = nil,
+        jwts: ClientJWTParts? = nil,
         authority: (any LeafAuthority)? = nil
     ) throws {
         self.group = group
@@ -46,6 +48,7 @@ package final class ProxyServer: Sendable {
             limits: configuration.limits,
             workers: loops.count,
             tokenUses: tokenUses,
+            jwts: jwts,
             authority: authority
         )
         let shared = try ProxyShared(configuration: configuration, workers: loops.count, state: state)

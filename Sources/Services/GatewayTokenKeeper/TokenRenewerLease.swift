@@ -81,7 +81,7 @@ extension TokenRenewer {
         case .again:
             record = record ?? stored.seen.token
             if record?.token == stored.seen.token?.token { record?.attempt = stored.seen.token?.attempt }
-            isUncertain = record?.attempt != nil
+            isUncertain = context.isUncertain(record)
             return .again
         }
     }

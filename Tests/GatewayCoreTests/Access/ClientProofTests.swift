@@ -118,14 +118,14 @@ struct ClientProofTests {
         }
         #expect(report(0) == [nil, nil])
         use("old-token")
-        #expect(report(1) == [nil, "1970-01-01T00:00:01Z"])
+        #expect(report(1) == [nil, "1970-01-01T00:00:01.000Z"])
         use("new-token")
         uses.look(at: UnixTime(seconds: 2))
-        #expect(report(3) == ["1970-01-01T00:00:02Z", "1970-01-01T00:00:01Z"])
+        #expect(report(3) == ["1970-01-01T00:00:02.000Z", "1970-01-01T00:00:01.000Z"])
         // A reload makes another authorizer, which marks the same tokens.
         _ = AuthorizerFixture([], certificates: laptop, uses: uses)
         use("old-token")
-        #expect(report(4) == ["1970-01-01T00:00:02Z", "1970-01-01T00:00:04Z"])
+        #expect(report(4) == ["1970-01-01T00:00:02.000Z", "1970-01-01T00:00:04.000Z"])
         #expect(uses.report(on: laptop, at: UnixTime(seconds: 5)) { $0 }.map(\.number) == [1, 2])
     }
 }

@@ -62,9 +62,21 @@ struct EngineTests {
         let problem = Self.decide(Self.request(), chosen: "bo").problem
         #expect(problem?.kind == .routeForbidden)
         #expect(problem?.detail.contains("authgateway export") == true)
-        // The engine removes the route's path where it finds the route by its path.
-        #expect(Self.decide(Self.request(host: "up.example"), chosen: "box").match == .path(0))
         #expect(Self.decide(Self.request("/x", host: "up.example"), chosen: "box").problem?.kind == .noRoute)
+    }
+
+    /// A client could send the field to an engine that does not.
+    @Test func theChoiceNeverChangesWhatIsJudged() {
+        // The engine may remove the route's path, or may not.
+        let both = Self.decide(Self.request(host: "up.example"), chosen: "box").problem
+        #expect(both?.kind == .misdirected)
+        var other = Self.route("other")
+        other.upstream = Origin(scheme: .https, host: "other.example", port: 443)
+        let elsewhere = Self.decide(Self.request(host: "other.example"), [Self.route(), other], chosen: "box").problem
+        #expect(elsewhere?.kind == .misdirected)
+        var named = Self.route()
+        named.matchHosts = ["up.example"]
+        #expect(Self.decide(Self.request("/x", host: "up.example"), [named], chosen: "box").match == .host(0))
     }
 
     @Test func aRouteThatDoesNotNameTheEngineRefuses() {
@@ -111,7 +123,7 @@ struct EngineTests {
         let bytes = Array(("GET / HTTP/1.1\r\nHost: a\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n").utf8)
         guard case .head = decoder.decode(bytes.span) else { return false }
         let plan = EnginePlan(name: "edge", contract: .nginx, tokens: tokens.map { Secret($0) })
-        return EngineProof(plan).isGiven(by: decoder.head, bytes.span)
+        return EngineProof(plan).isGiven(by: decoder.head, bytes.span, peer: nil)
     }
 
     @Test func anEngineProvesItselfByOneOfTwoTokens() {
@@ -167,13 +179,25 @@ struct EngineTests {
         let start = MonotonicTime(nanoseconds: 0)
         let later = start + EngineRenewalBudget.interval
         func spends(_ credential: String, _ generation: Int, at now: MonotonicTime) -> Bool {
-            budget.spend(credential, generation: generation, at: now)
+            budget.spend(credential, generation: generation, at: now) == .granted
         }
         for generation in 1...EngineRenewalBudget.burst { #expect(spends("box", generation, at: start)) }
         #expect(!spends("box", 1000, at: start))
         #expect(spends("box", 1, at: start), "it was paid for")
         #expect(spends("box", 1000, at: later))
         #expect(!spends("other", 1, at: later))
+    }
+
+    @Test func theLogIsToldOnceAMinute() {
+        var budget = EngineRenewalBudget()
+        let start = MonotonicTime(nanoseconds: 0)
+        for generation in 0..<EngineRenewalBudget.burst { _ = budget.spend("box", generation: generation, at: start) }
+        let answers = (0..<3).map { budget.spend("box", generation: 100 + $0, at: start) }
+        #expect(answers == [.refused(isNews: true), .refused(isNews: false), .refused(isNews: false)])
+        let later = start + .seconds(90)
+        for generation in 200..<260 { _ = budget.spend("box", generation: generation, at: later) }
+        let last = budget.spend("box", generation: 300, at: later)
+        #expect(last == .refused(isNews: true))
     }
 
     // MARK: Status

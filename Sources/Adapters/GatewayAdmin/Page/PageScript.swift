@@ -81,13 +81,17 @@ enum PageScript {
           return fetch(path, { ...options, headers, cache: "no-store" });
         }
         async function askAuthorized(path, options = {}) {
-          while (token() || (await askToken())) {
-            const answer = await ask(path, options);
-            if (answer.status !== 401) return answer;
-            sessionStorage.removeItem(storage);
-            notify("This is not the admin token of the gateway.");
+          // A certificate of the browser may be enough.
+          let answer = await ask(path, options);
+          while (answer.status === 401) {
+            if (token()) {
+              sessionStorage.removeItem(storage);
+              notify("This is not the admin token of the gateway.");
+            }
+            if (!(await askToken())) return null;
+            answer = await ask(path, options);
           }
-          return null;
+          return answer;
         }
         let noticeTimer;
         function notify(text) {

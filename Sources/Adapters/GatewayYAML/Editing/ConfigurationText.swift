@@ -79,7 +79,7 @@ package struct ConfigurationText: Sendable {
     }
 
     private static func parse(_ bytes: [UInt8]) throws(ConfigurationEditError) -> (ConfigNode, YAMLLayout) {
-        let document = YAMLLoader(limits: .none).load(bytes)
+        let document = YAMLLoader().load(bytes)
         if let problem = document.diagnostics.first {
             throw ConfigurationEditError(problem.message, line: problem.span.line)
         }
@@ -98,7 +98,7 @@ extension ConfigurationText.Entry {
     /// What its value means, alone.
     fileprivate func parsedValue() throws(ConfigurationEditError) -> (node: ConfigNode, isBlockMapping: Bool) {
         let bytes = Array(value.joined(separator: "\n").utf8)
-        let document = YAMLLoader(limits: .none).load(bytes)
+        let document = YAMLLoader().load(bytes)
         guard let root = document.root, document.diagnostics.isEmpty, let layout = YAMLLayout(bytes) else {
             let reason = document.diagnostics.first?.message ?? "not valid YAML"
             throw ConfigurationEditError("the new entry \"\(name)\" cannot be read: \(reason)")

@@ -3,6 +3,7 @@ import GatewayAdmin
 import GatewayAudit
 import GatewayCore
 import GatewayProxy
+import GatewayStrategies
 import GatewayTokenClient
 import GatewayTokenKeeper
 import GatewayTokenStores
@@ -94,6 +95,11 @@ struct Assembly: Sendable {
         )
         self.observer = observer
         let tokenUses = ClientTokenUses()
+        let jwts = ClientJWTParts(
+            keySets: ClientKeySets(),
+            verify: { JWTSignature.isValid($0, over: $1, as: $2, by: $3) },
+            now: { clock.now().wall }
+        )
         let readiness = ReadinessState()
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
@@ -105,6 +111,7 @@ struct Assembly: Sendable {
                 observer: observer,
                 authenticate: authenticate,
                 tokenUses: tokenUses,
+                jwts: jwts,
                 authority: storage.authority
             )
             self.proxy = proxy
@@ -158,7 +165,7 @@ struct Assembly: Sendable {
                 )
             )
             self.logins = logins
-            let vending = VendingDesk(live: live, observer: observer, tokenUses: tokenUses, clock: clock)
+            let vending = VendingDesk(live: live, observer: observer, tokenUses: tokenUses, jwts: jwts, clock: clock)
             let metrics = options.metrics
             refreshMetrics = {
                 let control = makeControl()
@@ -205,6 +212,7 @@ struct Assembly: Sendable {
             [
                 AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
                 AuditChainService(check: storage.chainCheck), ClientTokenService(uses: tokenUses, clock: clock),
+                ClientKeyService(sets: jwts.keySets, live: live, clock: clock, logger: options.logger("proxy")),
                 AuthorityService(
                     authority: storage.authority,
                     live: live,

@@ -20,6 +20,7 @@ struct Binding {
         observer: TrafficObserver,
         authenticate: @escaping @Sendable ([UInt8]) -> [UInt8],
         tokenUses: ClientTokenUses,
+        jwts: ClientJWTParts,
         authority: LocalAuthority
     ) throws(CommandFailure) -> ProxyServer {
         do throws(LeafError) {
@@ -42,6 +43,7 @@ struct Binding {
                 logger: options.logger("proxy"),
                 passed: options.passedSockets,
                 tokenUses: tokenUses,
+                jwts: jwts,
                 authority: authority
             )
         } catch {

@@ -164,7 +164,8 @@ struct OperatorControl: GatewayControl {
                 credential: credential?.name,
                 strategy: credential?.strategyKind ?? "none",
                 needs: route.credential.flatMap(need),
-                health: health[route.name]
+                health: health[route.name],
+                authz: route.authz.isEmpty ? nil : route.authz
             )
         }
     }

@@ -119,6 +119,7 @@ struct RestoreOperation: Sendable {
                 throw StateError("the audit log of the backup is broken: \(outcome.breach ?? "")")
             }
             try await record(outcome, key, path)
+            try staging.requireClosed()
         } catch {
             throw StateError(BackupOperation.failure(error).description)
         }

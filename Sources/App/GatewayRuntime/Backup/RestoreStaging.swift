@@ -64,6 +64,13 @@ struct RestoreStaging: Sendable {
         }
     }
 
+    /// - Throws: ``StateError`` when a database is not whole in its file: a part is in its write-ahead log.
+    func requireClosed() throws(StateError) {
+        for path in [path(of: .auditLog), path(of: .tokenStore)] where FileIdentity(path + "-wal") != nil {
+            throw StateError("\(path) cannot be closed: its disk does not answer; repeat the restore")
+        }
+    }
+
     /// Removes what was copied.
     func remove() {
         try? FileManager.default.removeItem(atPath: folder)

@@ -17,6 +17,12 @@ package struct OperatorCommands: Sendable {
         self.asJSON = asJSON
     }
 
+    package init(_ remote: RemoteAdmin, asJSON: Bool, style: TextStyle = .current) {
+        self.style = style
+        client = AdminClient(remote)
+        self.asJSON = asJSON
+    }
+
     static func client(configuration: String) throws(CommandFailure) -> AdminClient {
         let plan = try OperatorSettings(configuration: configuration).plan
         return AdminClient(plan.admin, stateDirectory: plan.stateDirectory)

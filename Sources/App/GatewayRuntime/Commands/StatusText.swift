@@ -8,10 +8,25 @@ enum StatusText {
         if !report.tokens.isEmpty { text += "\n" + TokenText.table(of: report.tokens, style) }
         if !report.expirations.isEmpty { text += "\n" + table(of: report.expirations, style) }
         if !report.routes.isEmpty { text += "\n" + table(of: report.routes, style) + failures(of: report.routes) }
+        text += engines(of: report.routes, style)
         let rotated = report.clientTokens.filter { $0.number > 1 }.map(\.client)
         let tokens = report.clientTokens.filter { rotated.contains($0.client) }
         if !tokens.isEmpty { text += "\n" + table(of: tokens, style) }
         return text
+    }
+
+    /// Which credentials leave the gateway for other proxies.
+    private static func engines(of routes: [RouteStatus], _ style: TextStyle) -> String {
+        var handed: [String: [String]] = [:]
+        for route in routes {
+            for engine in route.authz ?? [] { handed[engine, default: []].append(route.name) }
+        }
+        guard !handed.isEmpty else { return "" }
+        var table = TextTable("ENGINE", "IS HANDED THE CREDENTIALS OF")
+        for (engine, routes) in handed.sorted(by: { $0.key < $1.key }) {
+            table.add(engine, routes.joined(separator: ", "))
+        }
+        return "\n" + table.text(style)
     }
 
     private static func color(of state: Readiness.State) -> TextStyle.Color {

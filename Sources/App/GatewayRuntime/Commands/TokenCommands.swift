@@ -33,6 +33,12 @@ package struct TokenCommands: Sendable {
         self.asJSON = asJSON
     }
 
+    package init(_ remote: RemoteAdmin, asJSON: Bool) {
+        client = AdminClient(remote)
+        configuration = ""
+        self.asJSON = asJSON
+    }
+
     package func list() async throws(CommandFailure) -> String {
         let tokens = try await reaching { () throws(CommandFailure) in
             try await client.tokens()
@@ -132,7 +138,8 @@ package struct TokenCommands: Sendable {
         do throws(CommandFailure) {
             return try await online()
         } catch {
-            guard error.status == .unreachable, !client.isAnswered(error) else { throw error }
+            // The files of another machine cannot be read instead.
+            guard error.status == .unreachable, client.remote == nil, !client.isAnswered(error) else { throw error }
             let offline = try await OfflineTokens(configuration: configuration, mayBegin: mayBegin, after: error)
             let value: Value
             do throws(CommandFailure) {

@@ -50,6 +50,11 @@ final class RecordingSecretSource: SecretSource {
         return try source.certificates(path)
     }
 
+    func publicText(_ path: String) throws(SecretSourceError) -> String {
+        files.note(secret: path)
+        return try source.publicText(path)
+    }
+
     func fits(_ tls: ClientTLS) -> Bool { source.fits(tls) }
 
     func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {

@@ -5,7 +5,7 @@ import GatewayFiles
 import NIOCore
 import NIOHTTP1
 
-/// Speaks to the admin listener of the gateway that runs on this machine.
+/// Speaks to the admin listener of the gateway that runs on this machine, or of one that `--admin` names.
 struct AdminClient: Sendable {
     private static let answerLimit = 4 << 20
 
@@ -21,11 +21,23 @@ struct AdminClient: Sendable {
 
     private let address: ListenerPlan.Address
     private let stateDirectory: String
+    /// nil for a gateway of this machine.
+    let remote: RemoteAdmin?
 
     init(_ admin: AdminPlan, stateDirectory: String) {
         address = admin.address
         self.stateDirectory = stateDirectory
+        remote = nil
     }
+
+    init(_ remote: RemoteAdmin) {
+        address = .tcp(host: remote.origin.host, port: remote.origin.port)
+        stateDirectory = ""
+        self.remote = remote
+    }
+
+    /// Whether the gateway that is meant can be the one that answers. TLS has proved who a remote one is.
+    private var isHeld: Bool { remote != nil || StateDirectory.isHeld(stateDirectory) }
 
     func tokens() async throws(CommandFailure) -> [TokenStatus] { try await get("/api/tokens") }
     func token(_ name: String) async throws(CommandFailure) -> TokenStatus {
@@ -86,47 +98,6 @@ struct AdminClient: Sendable {
         [notOurs.description, foreign(.unreachable).description].contains(failure.description)
     }
 
-    /// A refused reload is an answer, too.
-    func reload() async throws(CommandFailure) -> ReloadReport {
-        let (status, body) = try await sendAuthorized("POST", "/api/reload")
-        guard status == 200 || status == 409 else { throw refusal(body) }
-        return try decode(body)
-    }
-
-    func rotateKey() async throws(CommandFailure) -> KeyRotationReport {
-        let (status, body) = try await sendAuthorized("POST", "/api/key/rotate")
-        guard status == 200 else { throw refusal(body) }
-        return try decode(body)
-    }
-
-    func noteBackup(includesKeys: Bool) async throws(CommandFailure) {
-        let body = Array(#"{"keys": \#(includesKeys)}"#.utf8)
-        let (status, answer) = try await sendAuthorized("POST", "/api/state/backup", body: body)
-        guard status == 200 else { throw refusal(answer) }
-    }
-
-    func rotateAuthority() async throws(CommandFailure) -> AuthorityRotationReport {
-        let (status, body) = try await sendAuthorized("POST", "/api/ca/rotate")
-        guard status == 200 else { throw refusal(body) }
-        return try decode(body)
-    }
-
-    func servedPlan() async throws(CommandFailure) -> ServedPlan {
-        let (status, body) = try await sendAuthorized("GET", "/api/plan")
-        guard status == 200 else { throw refusal(body) }
-        return try decode(body)
-    }
-
-    /// The question may hold a client's token: it goes to the gateway that holds the state directory, or nowhere.
-    func explain(_ question: ExplanationQuestion) async throws(CommandFailure) -> ExplanationAnswer {
-        guard let body = try? JSONEncoder().encode(question) else {
-            throw CommandFailure(.usage, "the input cannot be written as JSON")
-        }
-        let (status, answer) = try await sendAuthorized("POST", "/api/explain", body: Array(body))
-        guard status == 200 else { throw refusal(answer) }
-        return try decode(answer)
-    }
-
     private func change(
         _ credential: String,
         _ verb: String,
@@ -144,6 +115,7 @@ struct AdminClient: Sendable {
         _ path: String,
         body: [UInt8]? = nil
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
+        if let remote { return try await send(method, path, as: remote, body: body) }
         try requireTrustedOwner()
         // While no gateway runs, another program may listen there. It is asked what it is, and gets no secret.
         let isHeld = StateDirectory.isHeld(stateDirectory)
@@ -154,6 +126,21 @@ struct AdminClient: Sendable {
         let file = AdminToken.path(in: stateDirectory)
         let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
         throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
+    }
+
+    private func send(
+        _ method: String,
+        _ path: String,
+        as remote: RemoteAdmin,
+        body: [UInt8]?
+    ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
+        let answer = try await send(method, path, token: remote.token, body: body)
+        guard answer.status == 401 else { return answer }
+        let advice =
+            remote.token == nil
+            ? "name a file with the token of a user: --admin-token-file FILE"
+            : "the token is not that of a user of listeners.admin.users"
+        throw CommandFailure(.failed, "\(place) does not know who asks; \(advice)")
     }
 
     /// The listener at this address learns the token, so it must belong to a user who can read the token anyway.
@@ -172,7 +159,7 @@ struct AdminClient: Sendable {
         let (status, body) = try await look(path)
         guard status == 200 else {
             let refusal = refusal(body)
-            throw refusal.status == .failed && !StateDirectory.isHeld(stateDirectory) ? foreign(.unreachable) : refusal
+            throw refusal.status == .failed && !isHeld ? foreign(.unreachable) : refusal
         }
         return try own(body)
     }
@@ -181,12 +168,13 @@ struct AdminClient: Sendable {
     /// directory, the answer is that of another one.
     private func own<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
         let value: Value = try decode(body)
-        guard StateDirectory.isHeld(stateDirectory) else { throw foreign(.unreachable) }
+        guard isHeld else { throw foreign(.unreachable) }
         return value
     }
 
     /// The token is sent only where it is asked for (`listeners.admin.require_token`).
     private func look(_ path: String) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
+        if remote != nil { return try await sendAuthorized("GET", path) }
         let answer = try await send("GET", path, token: nil)
         return answer.status == 401 ? try await sendAuthorized("GET", path) : answer
     }
@@ -201,6 +189,7 @@ struct AdminClient: Sendable {
         request.method = .RAW(value: method)
         // A socket has no name of its own (RFC 9112 §3.2).
         if case .unix = address { request.headers.add(name: "Host", value: "localhost") }
+        if let remote { request.tlsConfiguration = remote.tls }
         if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
         if let body { request.body = .bytes(body) }
         do {
@@ -230,6 +219,10 @@ struct AdminClient: Sendable {
                 let advice = "if it is not the gateway, give listeners.admin another address"
                 throw CommandFailure(.unreachable, "what listens at \(place) does not answer; \(advice)")
             }
+            if remote != nil {
+                let reason = "cannot be reached, or its certificate is not trusted (AUTHGATEWAY_ADMIN_CA)"
+                throw CommandFailure(.unreachable, "\(place) \(reason)")
+            }
             let advice = "is the gateway running? Start it with: authgateway run"
             throw CommandFailure(.unreachable, "no gateway answers at \(place); \(advice)")
         }
@@ -253,7 +246,7 @@ struct AdminClient: Sendable {
     }
 
     /// As a person reads it.
-    private var place: String { ArrivalListener(address: address, port: nil, isTLS: false).boundText }
+    private var place: String { ArrivalListener(address: address, port: nil, isTLS: remote != nil).boundText }
 
     func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
         do {

@@ -93,6 +93,10 @@ package struct SystemSecretSource: SecretSource {
         return text
     }
 
+    package func publicText(_ path: String) throws(SecretSourceError) -> String {
+        String(decoding: try read(path).bytes, as: UTF8.self)
+    }
+
     package func fits(_ tls: ClientTLS) -> Bool { CertificateReader.fits(tls) }
 
     private func read(_ path: String) throws(SecretSourceError) -> BoundedFile {

@@ -8,13 +8,21 @@ final class VendingDesk: VendingControl {
     private let live: LivePlan
     private let observer: TrafficObserver
     private let tokenUses: ClientTokenUses
+    private let jwts: ClientJWTParts
     private let clock: any GatewayClock
     private let limits = Mutex(VendingLimits())
 
-    init(live: LivePlan, observer: TrafficObserver, tokenUses: ClientTokenUses, clock: any GatewayClock) {
+    init(
+        live: LivePlan,
+        observer: TrafficObserver,
+        tokenUses: ClientTokenUses,
+        jwts: ClientJWTParts,
+        clock: any GatewayClock
+    ) {
         self.live = live
         self.observer = observer
         self.tokenUses = tokenUses
+        self.jwts = jwts
         self.clock = clock
     }
 
@@ -66,7 +74,9 @@ final class VendingDesk: VendingControl {
     ) -> Result<Admitted, GatewayProblem> {
         let state = live.state
         let plan = state.plan
-        let clients = ClientAuthenticator(plan.access.clients, uses: tokenUses) { Array(SHA256.hash(data: $0)) }
+        let clients = ClientAuthenticator(plan.access.clients, uses: tokenUses, jwts: jwts) {
+            Array(SHA256.hash(data: $0))
+        }
         let evidence = clients.evidence(of: tokens)
         guard let client = evidence.client else {
             let request = CredentialRequest(route: "tokens", client: nil, requestID: requestID)

@@ -6,16 +6,26 @@ package struct ClientAuthenticationCache: Sendable {
     private var name: String?
     private var proof = SecretBytes([])
     private var mark: ClientTokenUses.Mark?
-    private var certificate: ClientOfCertificate?
+    /// nil for a proof that has no end.
+    private(set) var validity: ClientJWTVerifier.Validity?
+    private var certificate: ClientOfProof?
 
     /// What is longer is not kept: every connection that is open may have one.
     private static let longest = 512
+    /// A signed token costs more to verify than to keep.
+    private static let longestSigned = 4096
 
     /// No client yet.
     package init() {}
 
-    mutating func keep(_ name: String, proof: [UInt8], _ mark: ClientTokenUses.Mark?) {
-        let isKept = proof.count <= Self.longest
+    mutating func keep(
+        _ name: String,
+        proof: [UInt8],
+        mark: ClientTokenUses.Mark? = nil,
+        validity: ClientJWTVerifier.Validity? = nil
+    ) {
+        let isKept = proof.count <= (validity == nil ? Self.longest : Self.longestSigned)
+        self.validity = isKept ? validity : nil
         self.name = isKept ? name : nil
         self.proof = SecretBytes(isKept ? proof : [])
         self.mark = isKept ? mark : nil
@@ -31,7 +41,7 @@ package struct ClientAuthenticationCache: Sendable {
     }
 
     /// The client of the certificate that the connection has, looked up once.
-    mutating func client(of peer: PeerIdentity, in registry: ClientRegistry) -> ClientOfCertificate {
+    mutating func client(of peer: PeerIdentity, in registry: ClientRegistry) -> ClientOfProof {
         if let certificate { return certificate }
         let found = registry.client(of: peer)
         certificate = found

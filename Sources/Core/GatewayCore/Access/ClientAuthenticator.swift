@@ -28,8 +28,8 @@ package struct ClientAuthenticator: Sendable {
             client = nil
         }
 
-        fileprivate mutating func prove(_ certificate: ClientOfCertificate) {
-            switch certificate {
+        fileprivate mutating func prove(_ proof: ClientOfProof) {
+            switch proof {
             case .none: break
             case .one(let name): prove(name)
             case .several: contradict()
@@ -61,13 +61,16 @@ package struct ClientAuthenticator: Sendable {
 
     private let registry: ClientRegistry
 
-    /// - Parameter uses: Told of each token that is used.
+    /// - Parameters:
+    ///   - uses: Told of each token that is used.
+    ///   - jwts: nil where no signed token proves a client.
     package init(
         _ clients: [AccessPlan.Client],
         uses: ClientTokenUses? = nil,
+        jwts: ClientJWTParts? = nil,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
-        registry = ClientRegistry(clients, uses: uses, sha256: sha256)
+        registry = ClientRegistry(clients, uses: uses, jwts: jwts, sha256: sha256)
     }
 
     /// No client is configured: nothing can prove one.
@@ -91,8 +94,9 @@ package struct ClientAuthenticator: Sendable {
             let field = head.section.fields[index]
             guard Self.canPresentToken(field, bytes, places) else { continue }
             evidence.hasPresentedToken = true
-            guard let name = registry.client(presenting: bytes, field.value, last: &cache) else { continue }
-            evidence.prove(name)
+            let proven = registry.client(presenting: bytes, field.value, last: &cache)
+            guard proven != .none else { continue }
+            evidence.prove(proven)
             hasKnownToken = true
             if field.kind == .authorization { evidence.usesAuthorization = true }
         }
@@ -100,7 +104,7 @@ package struct ClientAuthenticator: Sendable {
             let token = ClientTokenParser.read(bytes, query: head.query, parameter: name)
         {
             evidence.hasPresentedToken = true
-            if let name = registry.client(presenting: token) { evidence.prove(name) }
+            evidence.prove(registry.client(presenting: token))
         }
         return evidence
     }
@@ -126,7 +130,7 @@ package struct ClientAuthenticator: Sendable {
         guard head.present.contains(.authorization) else { return evidence }
         for index in head.section.fields.indices where head.section.fields[index].kind == .authorization {
             let value = head.section.fields[index].value
-            if registry.client(presenting: ClientTokenParser.read(bytes, value)) != nil {
+            if registry.client(presenting: ClientTokenParser.read(bytes, value)) != .none {
                 evidence.usesAuthorization = true
             }
         }
@@ -143,7 +147,7 @@ package struct ClientAuthenticator: Sendable {
         if let peer { evidence.prove(cache.client(of: peer, in: registry)) }
         guard let proof else { return evidence }
         evidence.hasPresentedToken = true
-        if let name = registry.client(presenting: proof.span, proof.indices, last: &cache) { evidence.prove(name) }
+        evidence.prove(registry.client(presenting: proof.span, proof.indices, last: &cache))
         return evidence
     }
 
@@ -151,7 +155,7 @@ package struct ClientAuthenticator: Sendable {
         var evidence = Evidence()
         if let peer { evidence.prove(registry.client(of: peer)) }
         evidence.hasPresentedToken = !tokens.isEmpty
-        for name in tokens.compactMap(registry.client(presenting:)) { evidence.prove(name) }
+        for token in tokens { evidence.prove(registry.client(presenting: token)) }
         return evidence
     }
 

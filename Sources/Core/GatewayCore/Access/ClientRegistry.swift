@@ -13,10 +13,17 @@ struct ClientRegistry: Sendable {
 
     private let tokens: [KnownToken]
     private let certificates: [KnownCertificate]
+    private let jwts: ClientJWTVerifier?
     private let sha256: @Sendable ([UInt8]) -> [UInt8]
     let isEmpty: Bool
 
-    init(_ clients: [AccessPlan.Client], uses: ClientTokenUses?, sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+    init(
+        _ clients: [AccessPlan.Client],
+        uses: ClientTokenUses?,
+        jwts parts: ClientJWTParts?,
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) {
+        jwts = ClientJWTVerifier(clients, parts, sha256: sha256)
         let digests = clients.map { client in (name: client.name, digests: client.tokens.map { $0.digest(sha256) }) }
         let marks = uses?.marks(of: digests)
         tokens = digests.enumerated().flatMap { number, client in
@@ -35,20 +42,34 @@ struct ClientRegistry: Sendable {
     ///
     /// - Parameter last: The cache of the connection. It is asked first, and stores the client that is found.
     func client(presenting bytes: borrowing Span<UInt8>, _ value: Range<Int>, last: inout ClientAuthenticationCache)
-        -> String?
+        -> ClientOfProof
     {
-        if let name = last.name(proving: bytes, value) { return name }
-        guard let known = token(presented: ClientTokenParser.read(bytes, value)) else { return nil }
-        known.mark?.note()
-        last.keep(known.client, proof: bytes.array(value), known.mark)
-        return known.client
+        if let name = last.name(proving: bytes, value), isValid(last.validity) { return .one(name) }
+        let token = ClientTokenParser.read(bytes, value)
+        if let known = self.token(presented: token) {
+            known.mark?.note()
+            last.keep(known.client, proof: bytes.array(value), mark: known.mark)
+            return .one(known.client)
+        }
+        guard let result = jwts?.result(for: token) else { return .none }
+        if case .one(let name) = result.client {
+            last.keep(name, proof: bytes.array(value), validity: result.validity)
+        }
+        return result.client
+    }
+
+    private func isValid(_ validity: ClientJWTVerifier.Validity?) -> Bool {
+        guard let validity else { return true }
+        return jwts?.isValid(validity) ?? false
     }
 
     /// The client whose token this is.
-    func client(presenting token: [UInt8]) -> String? {
-        guard let known = self.token(presented: token) else { return nil }
-        known.mark?.note()
-        return known.client
+    func client(presenting token: [UInt8]) -> ClientOfProof {
+        if let known = self.token(presented: token) {
+            known.mark?.note()
+            return .one(known.client)
+        }
+        return jwts?.result(for: token)?.client ?? .none
     }
 
     /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
@@ -61,7 +82,7 @@ struct ClientRegistry: Sendable {
     }
 
     /// The client whose certificate this is. Of several that a name matches, the most exact one counts.
-    func client(of peer: PeerIdentity) -> ClientOfCertificate {
+    func client(of peer: PeerIdentity) -> ClientOfProof {
         var found: Set<String> = []
         for name in peer.names {
             let matching = certificates.filter { $0.name.matches(name) }
@@ -73,11 +94,11 @@ struct ClientRegistry: Sendable {
     }
 }
 
-/// What a certificate says of the client.
-enum ClientOfCertificate: Sendable {
+/// What a proof says of the client.
+enum ClientOfProof: Hashable, Sendable {
     case none
     case one(String)
-    /// Its names are those of different clients.
+    /// It is that of different clients.
     case several
 }
 
@@ -96,6 +117,7 @@ extension AccessPlan.Client {
     package func proofs(_ sha256: ([UInt8]) -> [UInt8]) -> Set<[UInt8]> {
         var proofs = Set(tokens.map { $0.digest(sha256) })
         if let certificate { proofs.insert(Array("certificate \(certificate.description)".utf8)) }
+        if let jwt { proofs.insert(Array(jwt.description.utf8)) }
         return proofs
     }
 }

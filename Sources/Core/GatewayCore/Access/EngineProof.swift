@@ -1,30 +1,45 @@
 /// Whether a request comes from the engine that a listener is for.
+///
+/// Each proof that is configured is asked for. Where none is, the listener has let in nobody else, by the user of the peer.
 package struct EngineProof: Sendable {
     private let tokens: [SecretBytes]
+    private let certificates: [CertificateName]
 
     package init(_ plan: EnginePlan) {
         tokens = plan.tokens.map { SecretBytes($0.withValue { Array($0.utf8) }) }
+        certificates = plan.certificates
     }
 
-    /// Where no token is configured, the listener has let in nobody else: by the user of the peer, or by its certificate.
-    ///
+    /// - Parameter peer: Of the connection.
+    package func isGiven(
+        by head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        peer: PeerIdentity?
+    ) -> Bool {
+        (tokens.isEmpty || hasToken(head, bytes)) && (certificates.isEmpty || isNamed(peer))
+    }
+
     /// How long that takes tells nothing about how near a guess was.
-    package func isGiven(by head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
-        guard !tokens.isEmpty else { return true }
-        var (found, count) = (false, 0)
+    private func hasToken(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+        var (isFound, count) = (false, 0)
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             guard case .other = field.kind, bytes.equalsLowercased(field.name, "x-gw-engine-token") else { continue }
             count += 1
             for token in tokens where token.withValue({ bytes.extracting(field.value).isSame(as: $0.span) }) {
-                found = true
+                isFound = true
             }
         }
-        return found && count == 1
+        return isFound && count == 1
+    }
+
+    private func isNamed(_ peer: PeerIdentity?) -> Bool {
+        guard let peer else { return false }
+        return peer.names.contains { name in certificates.contains { $0.matches(name) } }
     }
 
     package static let refusal = GatewayProblem(
         .engineAuthRequired,
-        "This listener is for one engine, which sends its token in \(EnginePlan.tokenField) (listeners.authz)."
+        "This listener is for one engine, which proves itself by \(EnginePlan.tokenField) or its certificate (listeners.authz)."
     )
 }

@@ -6,6 +6,12 @@ package struct EngineRenewalBudget: Sendable {
     package static let burst = 60
     package static let interval = Duration.seconds(1)
 
+    package enum Answer: Hashable, Sendable {
+        case granted
+        /// - Parameter isNews: None was refused in the last minute, so that the log is told.
+        case refused(isNews: Bool)
+    }
+
     /// Generations that were paid for lately.
     private static let maximumPaid = 64
     private struct Payment: Equatable {
@@ -13,18 +19,20 @@ package struct EngineRenewalBudget: Sendable {
         let generation: Int
     }
 
+    private static let pauseOfNews = Duration.seconds(60)
     private var fullAt: MonotonicTime?
+    private var toldAt: MonotonicTime?
     private var paid: [Payment] = []
     private var next = 0
 
     package init() {}
 
     /// - Returns: Whether this generation of this credential may be renewed because the engine says so.
-    package mutating func spend(_ credential: String, generation: Int, at now: MonotonicTime) -> Bool {
+    package mutating func spend(_ credential: String, generation: Int, at now: MonotonicTime) -> Answer {
         let payment = Payment(credential: credential, generation: generation)
-        if paid.contains(payment) { return true }
+        if paid.contains(payment) { return .granted }
         let full = max(fullAt ?? now, now)
-        guard full - now <= Self.interval * (Self.burst - 1) else { return false }
+        guard full - now <= Self.interval * (Self.burst - 1) else { return refuse(at: now) }
         fullAt = full + Self.interval
         if paid.count < Self.maximumPaid {
             paid.append(payment)
@@ -32,6 +40,12 @@ package struct EngineRenewalBudget: Sendable {
             paid[next] = payment
             next = (next + 1) % Self.maximumPaid
         }
-        return true
+        return .granted
+    }
+
+    private mutating func refuse(at now: MonotonicTime) -> Answer {
+        let isNews = toldAt.map { now - $0 >= Self.pauseOfNews } ?? true
+        if isNews { toldAt = now }
+        return .refused(isNews: isNews)
     }
 }

@@ -50,6 +50,9 @@ package final class ListenerIdentity: Sendable {
         self.address = address
     }
 
+    /// ``peer``, where that is a client: an engine's certificate says nothing of the clients that it asks for.
+    var clientPeer: PeerIdentity? { engine == nil ? peer : nil }
+
     /// The same listener for a connection on which CONNECT was taken.
     package func intercepting(_ origin: InterceptedOrigin) -> ListenerIdentity { with(origin, peer) }
 

@@ -58,13 +58,13 @@ extension RequestAuthorizer {
     ) -> ClientAuthenticator.Evidence {
         if clients.isEmpty { return ClientAuthenticator.Evidence() }
         if let origin = listener.intercepted, origin.listenerPort == nil {
-            return clients.evidence(of: origin, in: head, bytes, peer: listener.peer, cache: &cache)
+            return clients.evidence(of: origin, in: head, bytes, peer: listener.clientPeer, cache: &cache)
         }
         return clients.evidence(
             in: head,
             bytes,
             places: match.map { places[$0.route] },
-            peer: listener.peer,
+            peer: listener.clientPeer,
             cache: &cache
         )
     }

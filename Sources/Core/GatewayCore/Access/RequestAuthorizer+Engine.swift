@@ -24,23 +24,26 @@ extension RequestAuthorizer {
             trace?.add(.hostRefused)
             return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: listener)
         }
-        let upstream =
-            route.isEmpty
-            ? table.findUpstream(
-                bytes,
-                scheme: scheme ?? .https,
-                host: authority.host,
-                port: authority.port,
-                path: head.path
-            ) : .none
-        var match: RouteTable.Match?
-        switch upstream {
-        case .none: match = table.find(bytes, host: authority.host, path: head.path)
-        case .one(let route): match = .upstream(route)
-        case .shared(let shared):
-            let client = client(of: head, bytes, on: listener, &cache, trace)
-            match = shared.route(for: client.client).map { .upstream($0) }
-            if match == nil { return refuse(shared, client, isProxyRequest: false, on: listener) }
+        let upstream = table.findUpstream(
+            bytes,
+            scheme: scheme ?? .https,
+            host: authority.host,
+            port: authority.port,
+            path: head.path
+        )
+        var match = table.find(bytes, host: authority.host, path: head.path)
+        if route.isEmpty {
+            switch upstream {
+            case .none: break
+            case .one(let route): match = .upstream(route)
+            case .shared(let shared):
+                let client = client(of: head, bytes, on: listener, &cache, trace)
+                match = shared.route(for: client.client).map { .upstream($0) }
+                if match == nil { return refuse(shared, client, isProxyRequest: false, on: listener) }
+            }
+        } else if isAmbiguous(upstream, match, head) {
+            trace?.add(.hostRefused)
+            return refuse(Self.ambiguous, on: listener, route: match?.route)
         }
         if let match, let problem = refusal(of: match, to: engine) ?? mismatch(match, chosen: route) {
             trace?.add(.notAllowed)
@@ -68,6 +71,29 @@ extension RequestAuthorizer {
                 + " routes.\(gate.name).authz."
         )
     }
+
+    /// Whether the host of an upstream finds another route, or another path on it, than the engine has chosen by ``EnginePlan/routeField``.
+    ///
+    /// A client could send that field to an engine that does not, and would choose which of both readings is judged.
+    private func isAmbiguous(
+        _ upstream: RouteTable.UpstreamMatch,
+        _ match: RouteTable.Match?,
+        _ head: borrowing RequestHead
+    ) -> Bool {
+        guard let match else { return false }
+        switch upstream {
+        case .none: return false
+        case .one(let route): return route != match.route || !gates[route].readsAlike(head, match)
+        case .shared(let shared):
+            return !shared.routes.contains(match.route) || !gates[match.route].readsAlike(head, match)
+        }
+    }
+
+    private static let ambiguous = GatewayProblem(
+        .misdirected,
+        "The host is that of an upstream, and the engine names a route that it finds in another way. Add the host to match.hosts of"
+            + " that route, or have the engine send no \(EnginePlan.routeField)."
+    )
 
     /// Why the engine's choice is not the gateway's; nil where it is, or where the engine names none.
     private func mismatch(_ match: RouteTable.Match, chosen route: [UInt8]) -> GatewayProblem? {

@@ -37,6 +37,7 @@ package final class RequestAuthorizer: Sendable {
 
     /// - Parameters:
     ///   - connect: By the listener's address; none of them takes a connection to a server without a route.
+    ///   - jwts: nil where no signed token proves a client.
     ///   - uses: Told of each token of a client that is used.
     ///   - viaName: How the gateway calls itself in `Via`.
     package init(
@@ -44,6 +45,7 @@ package final class RequestAuthorizer: Sendable {
         access: AccessPlan,
         connect: [ListenerPlan.Address: ConnectPlan] = [:],
         uses: ClientTokenUses? = nil,
+        jwts: ClientJWTParts? = nil,
         viaName: String,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
@@ -53,7 +55,7 @@ package final class RequestAuthorizer: Sendable {
         names = plans.map(\.name)
         places = routes.map(\.places)
         subjects = routes.map(\.subject)
-        clients = ClientAuthenticator(access.clients, uses: uses, sha256: sha256)
+        clients = ClientAuthenticator(access.clients, uses: uses, jwts: jwts, sha256: sha256)
         self.access = access
         self.connect = connect
         hostRule = HostRule(table: table)

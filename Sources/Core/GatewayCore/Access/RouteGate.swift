@@ -37,6 +37,11 @@ final class RouteGate: Sendable {
         )
     }
 
+    /// Whether the path is judged as it is where the host of the upstream finds the route.
+    func readsAlike(_ head: borrowing RequestHead, _ match: RouteTable.Match) -> Bool {
+        head.forwardedPath(match, without: prefix) == head.forwardedPath(.upstream(match.route), without: prefix)
+    }
+
     /// Why the route does not take this method and path; nil where it does.
     func forbid(
         _ match: RouteTable.Match,

@@ -36,6 +36,12 @@ extension AccessDecoder {
             "The name in the certificate that proves the client on listeners with tls.client_ca.",
             example: "{uri: spiffe://example.org/ci}"
         ),
+        "jwt": KeyMeaning(
+            "A signed JSON web token proves the client: RS256, PS256, ES256 or EdDSA. Its signature, exp, nbf, iat, iss and aud are"
+                + " verified.",
+            example: "issuer: https://issuer.example.com\naudience: authgateway\n"
+                + "jwks: {url: https://issuer.example.com/jwks}\nsubject: build-agent"
+        ),
         "limits": KeyMeaning("Limits of this client alone.", example: "concurrent: 10\nper_second: 50"),
     ]
 

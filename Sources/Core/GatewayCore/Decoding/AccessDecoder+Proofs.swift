@@ -1,13 +1,15 @@
 /// What proves who a client is.
 extension AccessDecoder {
+    /// - Parameter takesJWT: Users of the admin listener have no signed tokens.
     /// - Returns: nil where nothing that can be read proves the client.
-    static func client(_ name: String, _ fields: ConfigFields) -> AccessPlan.Client? {
+    static func client(_ name: String, _ fields: ConfigFields, takesJWT: Bool = true) -> AccessPlan.Client? {
         fields.hidesUnknownValues = true
         defer { fields.refuseUnknownKeys() }
         let certificate = fields.fields("certificate").flatMap(certificate)
+        let jwt = takesJWT ? fields.fields("jwt").flatMap(jwt) : nil
         let tokens = tokens(fields)
-        guard tokens.isEmpty, certificate == nil else {
-            return AccessPlan.Client(name: name, tokens: tokens, certificate: certificate)
+        guard tokens.isEmpty, certificate == nil, jwt == nil else {
+            return AccessPlan.Client(name: name, tokens: tokens, certificate: certificate, jwt: jwt)
         }
         // A client whose proof was not read is a client: routes may name it.
         guard fields.context.isIncomplete else { return nil }
@@ -23,8 +25,8 @@ extension AccessDecoder {
         case (true, true):
             fields.error("a client has token or token_sha256, not both")
         case (false, false):
-            guard fields.unknownKeys.isEmpty, !fields.has("certificate") else { break }
-            fields.error("nothing proves this client; give it a token, token_sha256 or certificate")
+            guard fields.unknownKeys.isEmpty, !fields.has("certificate"), !fields.has("jwt") else { break }
+            fields.error("nothing proves this client; give it a token, token_sha256, certificate or jwt")
         }
         return []
     }
@@ -118,6 +120,9 @@ extension AccessDecoder {
     ) {
         if let twin = others.first(where: { !Set($0.tokens).isDisjoint(with: client.tokens) }) {
             fields.error("has the same token as the client \"\(twin.name)\"", at: span)
+        }
+        if let own = client.jwt, let twin = others.first(where: { $0.jwt == own }) {
+            fields.error("has the same jwt as the client \"\(twin.name)\"", at: span)
         }
         guard let own = client.certificate else { return }
         if let twin = others.first(where: { $0.certificate == own }) {

@@ -55,6 +55,17 @@ extension ListenerDecoder {
         return address(fields).map { .tcp(host: $0.host, port: $0.port) }
     }
 
+    /// Beside an admin listener with TLS.
+    static func checkLocalSocket(of admin: AdminPlan, in stateDirectory: String, _ fields: ConfigFields) {
+        guard admin.tls != nil, case .unix(let path, _) = AdminPlan.localSocket(in: stateDirectory) else { return }
+        let maximum = ListenerPlan.Address.maximumSocketPath
+        guard path.utf8.count > maximum else { return }
+        fields.error(
+            "state_directory",
+            "its path is too long: commands of this machine use the socket admin.sock in it, whose path has at most \(maximum) bytes"
+        )
+    }
+
     // MARK: Users
 
     private static func users(_ fields: ConfigFields, tls: ListenerPlan.TLS?) -> [AdminUser] {
@@ -65,7 +76,7 @@ extension ListenerDecoder {
             own.explain(oneAdminUserMeanings)
             let role = own.choice("role", of: AdminRole.self)
             if !own.has("role") { own.missing("role") }
-            guard let proofs = AccessDecoder.client(name, own), let role else { continue }
+            guard let proofs = AccessDecoder.client(name, own, takesJWT: false), let role else { continue }
             AccessDecoder.refuseTwins(of: proofs, among: users.map(\.proofs), own, at: entry.keySpan)
             AccessDecoder.refuseShortTokens(of: proofs, own)
             if proofs.certificate != nil, tls?.clientCAPath == nil {

@@ -20,12 +20,15 @@ extension EngineDecoder {
             example: "nginx"
         ),
         "token": KeyMeaning(
-            "What the engine sends in X-Gw-Engine-Token to prove itself. At least 16 bytes.",
+            "What the engine sends in X-Gw-Engine-Token to prove itself. At least 16 bytes. A list of two, while the engine changes"
+                + " from one to the other.",
             example: "{file: ./edge.token}"
         ),
-        "previous_token": KeyMeaning(
-            "Is valid beside token, while the engine changes from one to the other.",
-            example: "{file: ./edge.token.old}"
+        "certificates": KeyMeaning(
+            "Names of the engine's certificate (subjectAltName), of which it must have one: host names and URIs, or all URIs below"
+                + " one. For addresses with tls.client_ca.",
+            type: "list of names",
+            example: "[edge.example.com, spiffe://example.org/edges/*]"
         ),
         "path_prefix": KeyMeaning(
             "Stands before the path of each request of an engine with contract: envoy (path_prefix of ext_authz).",

@@ -38,6 +38,7 @@ enum EngineDecoder {
         case (false, true):
             if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
             guard let place = ListenerDecoder.unix(fields) else { return nil }
+            if fields.has("certificates") { fields.error("certificates", "is for addresses with tls.client_ca") }
             if !fields.has("allow_users"), !fields.has("token") {
                 fields.error("asks for no proof of its engine; give a token, or allow_users of the unix socket")
             }
@@ -60,11 +61,16 @@ enum EngineDecoder {
         if !ListenerDecoder.isLoopback(host), !fields.has("tls") {
             fields.error("address", "whole tokens would be sent in clear to other machines; add tls, or use 127.0.0.1")
         }
-        if !fields.has("token") {
-            fields.error(
-                "asks for no proof of its engine; give a token that the engine sends in \(EnginePlan.tokenField)"
-            )
+        let asksForCertificates = fields.fields("tls")?.has("client_ca") ?? false
+        if fields.has("certificates"), !asksForCertificates {
+            fields.error("certificates", "needs tls with client_ca, which asks the engine for its certificate")
         }
+        guard !fields.has("token"), !fields.has("certificates") else { return }
+        let advice =
+            asksForCertificates
+            ? "client_ca lets in each certificate of its authority; name the engine's in certificates"
+            : "give a token that the engine sends in \(EnginePlan.tokenField)"
+        fields.error("asks for no proof of its engine; \(advice)")
     }
 
     private static func engine(_ fields: ConfigFields) -> EnginePlan? {
@@ -72,28 +78,47 @@ enum EngineDecoder {
         if let name, !ConfigName.isValid(name) { fields.error("engine", ConfigName.rule) }
         if !fields.has("contract") { fields.missing("contract") }
         let contract = fields.choice("contract", of: EnginePlan.Contract.self)
-        let tokens = ["token", "previous_token"].compactMap { token(fields, $0) }
-        if fields.has("previous_token"), !fields.has("token") {
-            fields.error("previous_token", "needs a token beside it, which takes its place")
-        }
+        let tokens = tokens(fields)
+        fields.refuseNothing(behind: "certificates", hint: "to ask for no certificate")
+        let certificates = (fields.elements("certificates") ?? []).compactMap { certificate($0.node, $0.path, fields) }
         let prefix = pathPrefix(fields, contract)
         let cache = fields.duration("cache", in: .seconds(1)...(.seconds(3600)))
         guard let name, let contract else { return nil }
-        return EnginePlan(name: name, contract: contract, tokens: tokens, pathPrefix: prefix, cache: cache)
+        return EnginePlan(
+            name: name,
+            contract: contract,
+            tokens: tokens,
+            certificates: certificates,
+            pathPrefix: prefix,
+            cache: cache
+        )
     }
 
-    private static func token(_ fields: ConfigFields, _ key: String) -> Secret? {
-        guard let token = fields.secret(key) else { return nil }
-        if token.byteCount < ClientTokenRule.minimumBytes, let span = fields.node(key)?.span,
-            !fields.context.isUnread(at: span)
-        {
+    private static func tokens(_ fields: ConfigFields) -> [Secret] {
+        let tokens = fields.secrets("token", upTo: EnginePlan.maximumTokens)
+        let isShort = tokens.contains { $0.byteCount < ClientTokenRule.minimumBytes }
+        if isShort, let span = fields.node("token")?.span, !fields.context.isUnread(at: span) {
             fields.error(
-                key,
+                "token",
                 "has fewer than \(ClientTokenRule.minimumBytes) bytes, so it could be guessed; make one with"
                     + " `openssl rand -hex 32`"
             )
         }
-        return token
+        return tokens
+    }
+
+    /// A host name, a URI, or all URIs below one.
+    private static func certificate(
+        _ node: ConfigNode,
+        _ path: ConfigPath,
+        _ fields: ConfigFields
+    ) -> CertificateName? {
+        if case .scalar(let scalar) = node.content, let name = CertificateName(scalar.text) { return name }
+        let advice =
+            "expected a name of the certificate: edge.example.com, spiffe://example.org/edge, or all below one:"
+            + " spiffe://example.org/edges/*"
+        fields.context.error(advice, at: node.span, path: path)
+        return nil
     }
 
     private static func pathPrefix(_ fields: ConfigFields, _ contract: EnginePlan.Contract?) -> String {

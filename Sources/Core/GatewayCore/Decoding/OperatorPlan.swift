@@ -45,6 +45,8 @@ package enum ConfiguredClientToken: Sendable {
             self = .none
             return
         }
-        self = own.has("token_sha256") ? .digest : own.secret("token").map { .token($0) } ?? .none
+        self =
+            own.has("token_sha256")
+            ? .digest : own.secrets("token", upTo: AccessPlan.Client.maximumTokens).first.map { .token($0) } ?? .none
     }
 }

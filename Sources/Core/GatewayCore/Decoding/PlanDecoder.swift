@@ -60,6 +60,7 @@ package enum PlanDecoder {
         let access = AccessDecoder.decode(fields.fields("access"))
         let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
         AccessDecoder.checkProofs(fields.fields("access"), of: access, listeners: listeners.proxy)
+        ListenerDecoder.checkLocalSocket(of: listeners.admin, in: stateDirectory, fields)
         let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
         let limits = LimitsDecoder.decode(fields.fields("limits"))

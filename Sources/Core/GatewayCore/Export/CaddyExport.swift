@@ -152,7 +152,7 @@ struct CaddyExport {
         )
         let prefix = entry.isStripped ? ExportSyntax.pattern(entry.prefix) : ""
         guard !prefix.isEmpty || !base.isEmpty else { return nil }
-        return "uri path_regexp ^\(prefix)/? \(base)/"
+        return base.isEmpty ? "uri path_regexp ^\(prefix)/? /" : "uri path_regexp ^\(prefix) \(base)"
     }
 
     /// As Go spells field names, which is how Caddy keeps them.

@@ -99,8 +99,8 @@ package struct HAProxyExport {
         let base = try ExportSyntax.checked(entry.route.upstreamPath, refusing: "%\\", at: place, for: .haproxy)
         let prefix = entry.isStripped ? ExportSyntax.pattern(entry.prefix) : ""
         guard !prefix.isEmpty || !base.isEmpty else { return }
-        let pattern = Self.quoted("^\(prefix)/?(.*)$")
-        out.add("http-request replace-path \(pattern) \(Self.quoted("\(base)/\\1")) \(isEntry(entry))")
+        let (pattern, replacement) = base.isEmpty ? ("^\(prefix)/?(.*)$", "/\\1") : ("^\(prefix)(.*)$", "\(base)\\1")
+        out.add("http-request replace-path \(Self.quoted(pattern)) \(Self.quoted(replacement)) \(isEntry(entry))")
     }
 
     // MARK: Backends

@@ -57,7 +57,7 @@ struct NginxExport {
         guard let cache = export.engine.cache else { return }
         out.comment("Answers hold credentials, and the keys hold client tokens: keep this folder in memory (tmpfs).")
         out.add(
-            "proxy_cache_path /dev/shm/authgateway-nginx keys_zone=authgateway:1m max_size=16m"
+            "proxy_cache_path /dev/shm/authgateway-\(export.engine.name) keys_zone=authgateway:1m max_size=16m"
                 + " inactive=\(ExportSyntax.seconds(cache))s use_temp_path=off;"
         )
         out.add("")

@@ -132,9 +132,11 @@ struct TraefikExport {
         let prefix = entry.isStripped ? ExportSyntax.pattern(entry.prefix) : ""
         // In a replacement, `$$` is a dollar sign.
         let base = entry.route.upstreamPath.replacing("$", with: "$$")
+        let (pattern, replacement) =
+            base.isEmpty ? ("^\(prefix)/?(.*)$", "/$1") : ("^\(prefix)(.*)$", "\(base)${1}")
         out.add(
-            "path_\(entry.identifier): {replacePathRegex: {regex: \(Self.quoted("^\(prefix)/?(.*)$")),"
-                + " replacement: \(Self.quoted("\(base)/$1"))}}"
+            "path_\(entry.identifier): {replacePathRegex: {regex: \(Self.quoted(pattern)),"
+                + " replacement: \(Self.quoted(replacement))}}"
         )
     }
 

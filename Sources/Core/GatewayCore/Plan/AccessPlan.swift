@@ -21,17 +21,21 @@ package struct AccessPlan: Hashable, Sendable {
         package var tokens: [Token]
         /// A certificate with this name proves the client, too.
         package var certificate: CertificateName?
+        /// A signed token proves the client, too.
+        package var jwt: ClientJWTPlan?
         package var limits: ClientLimitsPlan
 
         package init(
             name: String,
             tokens: [Token],
             certificate: CertificateName? = nil,
+            jwt: ClientJWTPlan? = nil,
             limits: ClientLimitsPlan = ClientLimitsPlan()
         ) {
             self.name = name
             self.tokens = tokens
             self.certificate = certificate
+            self.jwt = jwt
             self.limits = limits
         }
 

@@ -5,6 +5,23 @@ package enum CertificateName: Hashable, Sendable {
     /// A URI that begins with this text, which ends with a slash, and has more behind it.
     case uriBelow(String)
 
+    /// Reads a host name, a URI, or `URI/*` for all below it.
+    package init?(_ text: String) {
+        let prefix = text.hasSuffix("/*") ? String(text.dropLast()) : nil
+        let plain = prefix ?? text
+        guard !plain.contains("*") else { return nil }
+        guard let separator = plain.firstRange(of: "://") else {
+            guard prefix == nil, let name = PeerIdentity.Name(dns: plain.utf8) else { return nil }
+            self = .exactly(name)
+            return
+        }
+        let rest = plain[separator.upperBound...]
+        guard let name = PeerIdentity.Name(uri: plain.utf8), separator.lowerBound > plain.startIndex, !rest.isEmpty,
+            !rest.hasPrefix("/")
+        else { return nil }
+        self = prefix.map { .uriBelow($0) } ?? .exactly(name)
+    }
+
     /// Whether a certificate with this name proves the client.
     package func matches(_ name: PeerIdentity.Name) -> Bool {
         switch (self, name) {

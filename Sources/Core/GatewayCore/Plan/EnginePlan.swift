@@ -13,8 +13,10 @@ package struct EnginePlan: Hashable, Sendable {
     /// Routes name it in `authz`.
     package var name: String
     package var contract: Contract
-    /// One of these the engine sends in ``tokenField``. Empty where the listener itself proves who asks.
+    /// One of these the engine sends in ``tokenField``. Empty where it proves itself in another way.
     package var tokens: [Secret]
+    /// One of these names the certificate of the engine has. Empty where none is asked for.
+    package var certificates: [CertificateName]
     /// Stands before the path of each request of ``Contract/envoy``. It begins with a slash, has none at its end, and may be empty.
     package var pathPrefix: String
     /// How long the engine may keep an answer; nil: not at all.
@@ -24,16 +26,20 @@ package struct EnginePlan: Hashable, Sendable {
         name: String,
         contract: Contract,
         tokens: [Secret] = [],
+        certificates: [CertificateName] = [],
         pathPrefix: String = "",
         cache: Duration? = nil
     ) {
         self.name = name
         self.contract = contract
         self.tokens = tokens
+        self.certificates = certificates
         self.pathPrefix = pathPrefix
         self.cache = cache
     }
 
+    /// A new one, and the one that it replaces.
+    package static let maximumTokens = 2
     package static let tokenField = "X-Gw-Engine-Token"
     package static let generationField = "X-Gw-Generation"
     package static let rejectedGenerationField = "X-Gw-Rejected-Generation"

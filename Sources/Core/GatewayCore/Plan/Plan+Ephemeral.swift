@@ -11,6 +11,7 @@ extension Plan {
         let loopback = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 0)
         plan.stateDirectory = folder
         plan.listeners = [ListenerPlan(address: loopback, intercepts: true, connect: connect, span: span)]
+        plan.authz = []
         let socket = "\(folder)/admin.sock"
         let isShort = socket.utf8.count <= ListenerPlan.Address.maximumSocketPath
         plan.admin = AdminPlan(

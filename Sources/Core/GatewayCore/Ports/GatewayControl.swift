@@ -85,6 +85,8 @@ package struct RouteStatus: Hashable, Sendable, Codable {
     package var needs: String?
     /// How its upstream has answered lately; nil before the first request.
     package var health: UpstreamHealth?
+    /// The engines that are handed its credential; nil where none is.
+    package var authz: [String]?
 
     package init(
         name: String,
@@ -94,8 +96,10 @@ package struct RouteStatus: Hashable, Sendable, Codable {
         credential: String?,
         strategy: String,
         needs: String? = nil,
-        health: UpstreamHealth? = nil
+        health: UpstreamHealth? = nil,
+        authz: [String]? = nil
     ) {
+        self.authz = authz
         self.name = name
         self.upstream = upstream
         self.path = path

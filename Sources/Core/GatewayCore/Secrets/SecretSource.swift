@@ -21,6 +21,11 @@ package protocol SecretSource: Sendable {
     /// - Parameter path: Absolute.
     func certificates(_ path: String) throws(SecretSourceError) -> String
 
+    /// Reads a file that holds no secret, and that others may read too.
+    ///
+    /// - Parameter path: Absolute.
+    func publicText(_ path: String) throws(SecretSourceError) -> String
+
     /// Whether the private key belongs to the first certificate.
     func fits(_ tls: ClientTLS) -> Bool
 
@@ -34,6 +39,9 @@ package protocol SecretSource: Sendable {
 extension SecretSource {
     package var areUnread: Bool { false }
     package func userID(ofName name: String) -> UInt32? { nil }
+    package func publicText(_ path: String) throws(SecretSourceError) -> String {
+        throw SecretSourceError("\(path): no such file")
+    }
     package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? { nil }
 }
 

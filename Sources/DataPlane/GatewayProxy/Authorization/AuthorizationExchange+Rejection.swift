@@ -31,34 +31,39 @@ extension AuthorizationExchange {
         of source: any CredentialSource,
         for admitted: RequestAuthorizer.Admitted
     ) -> EngineUse.Outcome {
-        guard source.isRenewable else { return .unchanged }
         // Another request has reported it before.
         guard case .ready(let credential) = source.current(at: startedAt),
             credential.generation == generation
         else { return .renewed }
-        if let rejections = source.rejections {
-            let number = shared.routes[admitted.match.route].number
-            let bytes = original.bytes
-            let key = rejections.key(number, decoder.head, bytes.span)
-            let decision = rejections.decision(
-                for: key,
-                generation: generation,
-                client: admitted.client,
-                at: startedAt
-            )
-            guard decision == .counts else { return .unchanged }
-        }
-        guard shared.state.maySpendRenewal(of: engine.plan.name, source.name, generation: generation, at: startedAt)
-        else {
-            shared.logger.warning(
-                "An engine reports more rejected tokens than its budget of renewals allows",
-                metadata: [
-                    "gateway.engine": "\(engine.plan.name)", "gateway.credential": "\(source.name)",
-                ]
-            )
+        guard counts(generation, of: source, for: admitted) else { return .unchanged }
+        let (state, engine) = (shared.state, engine.plan.name)
+        switch state.spendRenewal(of: engine, source.name, generation: generation, at: startedAt) {
+        case .granted: break
+        case .refused(let isNews):
+            if isNews {
+                shared.logger.warning(
+                    "An engine reports more rejected tokens than its budget of renewals allows",
+                    metadata: ["gateway.engine": "\(engine)", "gateway.credential": "\(source.name)"]
+                )
+            }
             return .overBudget
         }
         source.rejected(generation: generation, by: credentialRequest(of: admitted))
         return .renewed
+    }
+
+    /// A path that rejects every token must not cause a renewal with each request.
+    private func counts(
+        _ generation: Int,
+        of source: any CredentialSource,
+        for admitted: RequestAuthorizer.Admitted
+    ) -> Bool {
+        guard let rejections = source.rejections else { return source.isRenewable }
+        let bytes = original.bytes
+        let key = rejections.key(shared.routes[admitted.match.route].number, decoder.head, bytes.span)
+        // Of a token that only a person can replace, the next request is told that it has ended.
+        guard source.isRenewable else { return rejections.endsToken(key, generation: generation) }
+        let client = admitted.client
+        return rejections.decision(for: key, generation: generation, client: client, at: startedAt) == .counts
     }
 }

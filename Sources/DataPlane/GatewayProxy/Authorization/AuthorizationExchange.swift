@@ -50,7 +50,11 @@ final class AuthorizationExchange {
     var isProven: Bool {
         let request = stream.request
         let bytes = request.bytes
-        return engine.proof.isGiven(by: request.decoder.head, bytes.readableBytesUInt8Span)
+        return engine.proof.isGiven(
+            by: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            peer: stream.identity.peer
+        )
     }
 
     /// Decides about the request that has come on the stream.
@@ -59,6 +63,10 @@ final class AuthorizationExchange {
         guard isProven else { return refuse(EngineProof.refusal) }
         let request = stream.request
         let bytes = request.bytes
+        // A 2xx would open a tunnel (RFC 9110 section 9.3.6).
+        guard request.decoder.head.form != .authority else {
+            return refuse(GatewayProblem(.methodRefused, "An engine asks by GET, HEAD or POST, and not by CONNECT."))
+        }
         do throws(OriginalRequest.Fault) {
             try original.read(request.decoder.head, bytes.readableBytesUInt8Span)
         } catch {

@@ -24,8 +24,8 @@ final class EngineAnswer {
         self.engine = engine.number
         let plan = route.state.route.plan
         var fields = credential.injection.fields + plan.fields(beside: credential.injection)
-        // Without it the engine knows that another call would bring the same.
-        if source.isRenewable {
+        // A credential that stays has none: another call would bring the same.
+        if source.isRenewable || source.rejections != nil {
             let mark = engine.mark.value(of: credential.generation, from: source)
             fields.append(Injection.Field(name: EnginePlan.generationField, value: Secret(mark)))
         }

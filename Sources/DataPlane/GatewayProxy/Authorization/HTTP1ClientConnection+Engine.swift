@@ -4,18 +4,20 @@ import NIOCore
 /// A connection on which an engine asks. It has no exchange: nothing goes to an upstream.
 extension HTTP1ClientConnection: EngineStream {
     /// An engine has sent a request, and ``request`` has its head.
-    func answerEngine(_ name: String) {
+    ///
+    /// - Parameter contentIsRead: All of it.
+    func answerEngine(_ name: String, contentIsRead: Bool = false) {
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         guard let engine = shared.engines[name] else {
             return refuse(GatewayProblem(.draining, "The engine is no longer configured."))
         }
         phase = .exchange
-        engineRequestIsComplete = request.decoder.head.framing == .none
+        engineRequestIsComplete = contentIsRead || request.decoder.head.framing == .none
         let exchange =
             authorization.flatMap { $0.configuration === configuration ? $0 : nil }
             ?? AuthorizationExchange(engine, on: self, under: configuration)
         authorization = exchange
-        guard request.decoder.head.framing != .none, exchange.isProven else { return exchange.begin() }
+        guard !engineRequestIsComplete, exchange.isProven else { return exchange.begin() }
         if request.decoder.head.expectsContinue {
             stage.append { $0.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n") }
             flush()
@@ -49,9 +51,14 @@ extension HTTP1ClientConnection: EngineStream {
 
     private func decideBehindContent() {
         engineContent = nil
-        engineRequestIsComplete = true
         timer.clear()
-        authorization?.begin()
+        decideAgain()
+    }
+
+    /// By the configuration of the moment.
+    private func decideAgain() {
+        if configuration.isReplaced { takeConfiguration() }
+        if let engine = identity.engine { answerEngine(engine, contentIsRead: true) }
     }
 
     private func endEngineContent(_ problem: GatewayProblem) {
@@ -96,10 +103,7 @@ extension HTTP1ClientConnection: EngineStream {
     func engineFollowsReload() -> Bool {
         guard let authorization, authorization.isWaiting else { return false }
         authorization.cancel()
-        self.authorization = nil
-        takeConfiguration()
-        phase = .head
-        authorize()
+        decideAgain()
         process()
         return true
     }

@@ -14,11 +14,9 @@ extension HTTP2ClientStream: CheckStream {
         authorization = exchange
         guard isCall, exchange.isProven else { return exchange.begin() }
         if let problem = refusal(of: engine) { return exchange.refuse(problem) }
-        if question == nil {
-            question = connection.configuration.buffers.empty
-            setDeadline(connection.timeouts.bodyIdle)
-        }
-        if input.hasEnded { ask() }
+        if question == nil { question = connection.configuration.buffers.empty }
+        guard input.hasEnded, let question else { return setDeadline(connection.timeouts.bodyIdle) }
+        exchange.begin(question.readableBytesUInt8Span, of: self)
     }
 
     var isCall: Bool {
@@ -55,9 +53,11 @@ extension HTTP2ClientStream: CheckStream {
 
     /// The question is complete.
     func ask() {
-        guard let question, !isClosed else { return }
+        guard question != nil, !isClosed, let engine = connection.identity.engine else { return }
         timer.clear()
-        authorization?.begin(question.readableBytesUInt8Span, of: self)
+        // A reload may have come since its head.
+        connection.takeConfiguration()
+        answerEngine(engine)
     }
 
     /// - Returns: Whether the deadline was for an engine.

@@ -72,6 +72,7 @@ final class ProxyShared: Sendable {
             access: configuration.access,
             connect: configuration.connect,
             uses: state.tokenUses,
+            jwts: state.jwts,
             viaName: viaName,
             sha256: configuration.sha256
         )

@@ -12,6 +12,7 @@ final class ProxyState: Sendable {
     /// Tells the request ids of this run from those of another.
     let run: UInt32
     let tokenUses: ClientTokenUses?
+    let jwts: ClientJWTParts?
     /// nil where no listener intercepts.
     let interception: InterceptionTLS?
     /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
@@ -32,11 +33,13 @@ final class ProxyState: Sendable {
         limits: Limits,
         workers: Int,
         tokenUses: ClientTokenUses? = nil,
+        jwts: ClientJWTParts? = nil,
         authority: (any LeafAuthority)? = nil
     ) {
         interception = authority.map { InterceptionTLS(authority: $0, clock: clock) }
         headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
         self.tokenUses = tokenUses
+        self.jwts = jwts
         self.clock = clock
         self.observer = observer
         self.logger = logger
@@ -59,12 +62,12 @@ final class ProxyState: Sendable {
     }
 
     /// Whether an engine may have this generation of this credential renewed.
-    func maySpendRenewal(
+    func spendRenewal(
         of engine: String,
         _ credential: String,
         generation: Int,
         at now: MonotonicTime
-    ) -> Bool {
+    ) -> EngineRenewalBudget.Answer {
         renewals.withLock {
             $0[engine, default: EngineRenewalBudget()].spend(credential, generation: generation, at: now)
         }

@@ -100,6 +100,8 @@ package struct FixtureSecrets: SecretSource {
         return text
     }
 
+    package func publicText(_ path: String) throws(SecretSourceError) -> String { try certificates(path) }
+
     package func fits(_ tls: ClientTLS) -> Bool { true }
 
     package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {

@@ -39,6 +39,7 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
         try await checkRevisions()
         try await checkLeases()
         try await checkChanges()
+        try await checkLocks()
     }
 
     let key = CredentialKey(digest: "00ff11ee22dd33cc44bb55aa6699778800ff11ee22dd33cc44bb55aa66997788")

@@ -49,7 +49,8 @@ package struct PlanDefinitions: Sendable {
         if let database = plan.tokens.database {
             let urls = [database.url, database.listenURL].map { url in
                 let parameters = url?.parameters.sorted { $0.key < $1.key } ?? []
-                return "\(url?.description ?? "") \(url?.user ?? "") \(parameters) \(url?.password?.withValue { $0 } ?? "")"
+                return
+                    "\(url?.description ?? "") \(url?.user ?? "") \(parameters) \(url?.password?.withValue { $0 } ?? "")"
             }
             add("tokens.database", Array("\(urls) \(database.password?.withValue { $0 } ?? "")".utf8))
         }
@@ -79,7 +80,8 @@ package struct PlanDefinitions: Sendable {
             case .tokenSHA256(let digest): proof += digest
             }
         }
-        return proof + Array((client.certificate.map { "\n\($0.description)" } ?? "").utf8)
+        let others = [client.certificate?.description, client.jwt?.description].compactMap(\.self)
+        return proof + others.flatMap { Array("\n\($0)".utf8) }
     }
 
     private static func bytes(of credential: CredentialPlan) -> [UInt8] {

@@ -132,6 +132,7 @@ extension PlanSummary.Engine {
         self.engine = engine.name
         contract = engine.contract.rawValue
         listener = PlanSummary.Listener(plan)
+        certificates = engine.certificates.isEmpty ? nil : engine.certificates.map(\.description)
         pathPrefix = engine.pathPrefix.isEmpty ? nil : engine.pathPrefix
         cache = engine.cache.map { ConfigUnits.text($0) }
     }

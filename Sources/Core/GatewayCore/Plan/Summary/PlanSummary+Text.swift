@@ -88,7 +88,9 @@ extension PlanSummary.Engine: PlanSummaryItem {
     var facts: [PlanSummary.Fact] { [PlanSummary.Fact(key: "", value: text)] }
 
     var text: String {
-        "\(listener.text), engine \(engine), contract \(contract)" + (pathPrefix.map { ", path_prefix \($0)" } ?? "")
+        "\(listener.text), engine \(engine), contract \(contract)"
+            + (certificates.map { ", certificates \(PlanSummary.list($0))" } ?? "")
+            + (pathPrefix.map { ", path_prefix \($0)" } ?? "")
             + (cache.map { ", cache \($0)" } ?? "")
     }
 }

@@ -22,6 +22,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var engine: String
         package var contract: String
         package var listener: Listener
+        /// nil where none is asked for.
+        package var certificates: [String]?
         /// nil where the path begins at once.
         package var pathPrefix: String?
         /// nil where no answer is kept.
