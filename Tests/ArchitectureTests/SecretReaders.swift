@@ -5,6 +5,7 @@ enum SecretReaders {
         "Adapters/GatewayAdmin/AdminTokens.swift",
         "Adapters/GatewayAdmin/AdminVending.swift",
         "Adapters/GatewayAudit/AuditEventRow.swift",
+        "Adapters/GatewayPostgreSQL/PostgreSQLOptions.swift",
         "Adapters/GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
         "Adapters/GatewayTokenClient/ClientTLS+Configuration.swift",
         "Adapters/GatewayTokenStores/CommandTokenStore.swift",

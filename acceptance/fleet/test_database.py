@@ -93,6 +93,7 @@ def test_nothing_secret_is_in_the_database(authority, start_gateway, shared_serv
     assert rows and token not in rows and token.encode().hex() not in rows
 
 
+@pytest.mark.slow
 def test_a_gateway_starts_without_its_database_and_uses_it_when_it_comes(authority, make_gateway, server):
     database = server()
     url = database.database("tokens")
@@ -107,6 +108,7 @@ def test_a_gateway_starts_without_its_database_and_uses_it_when_it_comes(authori
     assert works(gateway)
 
 
+@pytest.mark.slow
 def test_a_valid_token_is_used_while_the_database_does_not_answer(authority, start_gateway, server):
     database = server()
     gateway = start_gateway({**config(authority), **stored(database.database("tokens"))})
@@ -120,6 +122,7 @@ def test_a_valid_token_is_used_while_the_database_does_not_answer(authority, sta
     assert works(gateway)
 
 
+@pytest.mark.slow
 def test_a_read_only_database_is_named_and_used_again(authority, start_gateway, server):
     database = server()
     gateway = start_gateway({**config(authority), **stored(database.database("tokens"))})

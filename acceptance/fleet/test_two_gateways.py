@@ -117,6 +117,7 @@ def test_a_restart_of_the_database_costs_no_token(authority, server, start_pair)
         assert generations(authority) == generation and spent(authority) == generation - 1
 
 
+@pytest.mark.slow
 def test_a_database_that_does_not_answer_spends_no_refresh_token(authority, server, start_pair):
     pair = start_pair(config(authority), server.database("tokens"))
     log_in(pair[0])
@@ -131,6 +132,7 @@ def test_a_database_that_does_not_answer_spends_no_refresh_token(authority, serv
     assert spent(authority) == 1
 
 
+@pytest.mark.slow
 def test_tokens_that_any_gateway_may_fetch_are_fetched_without_the_database(authority, server, start_pair):
     credentials = {
         "credentials": {"box": authority.credential()},

@@ -164,6 +164,7 @@ final class KeyRotation: Sendable {
 
     static let noStore = GatewayProblem(
         .requestRefused,
-        "Only tokens.store: sqlite has a key that can be replaced; this gateway's tokens are kept elsewhere."
+        "Only tokens.store: sqlite has a key that this command replaces; this gateway's tokens are kept elsewhere. For postgres "
+            + "there is `authgateway store encrypt`."
     )
 }

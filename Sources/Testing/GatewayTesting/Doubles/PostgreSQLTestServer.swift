@@ -1,14 +1,6 @@
 import Foundation
 import Synchronization
 
-#if canImport(Darwin)
-    import Darwin
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Glibc
-#endif
-
 /// A PostgreSQL server on a Unix socket in a temporary folder. It ends with the test process, at the latest.
 package final class PostgreSQLTestServer: Sendable {
     package struct Failure: Error, CustomStringConvertible {
@@ -65,7 +57,7 @@ package final class PostgreSQLTestServer: Sendable {
     private func waitUntilReady() throws {
         for _ in 0..<300 {
             if (try? administrate("SELECT 1")) != nil { return }
-            usleep(100_000)
+            Thread.sleep(forTimeInterval: 0.1)
         }
         throw Failure(description: "PostgreSQL did not start; \(folder)/log says why")
     }
@@ -99,7 +91,7 @@ package final class PostgreSQLTestServer: Sendable {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
         process.arguments = ["-c", script]
-        if getuid() == 0 {
+        if NSUserName() == "root" {
             process.executableURL = URL(fileURLWithPath: "/sbin/runuser")
             process.arguments = ["-u", "nobody", "--", "/bin/sh", "-c", script]
         }
