@@ -5,7 +5,7 @@ package import GatewayCore
 ///     try await TokenStoreConformance { try SQLiteTokenStore(...) } reopen: { ... }.check()
 package struct TokenStoreConformance<Store: TokenStore>: Sendable {
     let makeStore: @Sendable () async throws -> Store
-    private let reopen: (@Sendable (Store) async throws -> Store)?
+    let reopen: (@Sendable (Store) async throws -> Store)?
     let beside: (@Sendable (Store) async throws -> Store)?
     private let damage: (@Sendable (Store, CredentialKey) async throws -> Void)?
 
