@@ -105,7 +105,7 @@ class TestRoles:
         answers = [remote.send("POST", path, VIEWER) for path in CHANGES]
         assert [answer.status_code for answer in answers] == [403] * len(CHANGES)
         assert "watcher is a viewer" in answers[0].json()["detail"]
-        assert "authgateway_" in remote.send("GET", "/metrics", VIEWER).text
+        assert "gateway_token_usable" in remote.send("GET", "/metrics", VIEWER).text
         assert not named(remote.gateway, "operator_request")
 
     @pytest.mark.parametrize("proof", [{"token": OPERATOR}, {"certificate": "alice"}], ids=["token", "certificate"])

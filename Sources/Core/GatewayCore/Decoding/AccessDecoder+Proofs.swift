@@ -7,7 +7,7 @@ extension AccessDecoder {
         defer { fields.refuseUnknownKeys() }
         let certificate = fields.fields("certificate").flatMap(certificate)
         let jwt = takesJWT ? fields.fields("jwt").flatMap(jwt) : nil
-        let tokens = tokens(fields)
+        let tokens = tokens(fields, orAnother: fields.has("certificate") || (takesJWT && fields.has("jwt")))
         guard tokens.isEmpty, certificate == nil, jwt == nil else {
             return AccessPlan.Client(name: name, tokens: tokens, certificate: certificate, jwt: jwt)
         }
@@ -16,7 +16,8 @@ extension AccessDecoder {
         return AccessPlan.Client(name: name, proof: .token(Secret("unread token of \(name)")))
     }
 
-    private static func tokens(_ fields: ConfigFields) -> [AccessPlan.Client.Token] {
+    /// - Parameter another: Something else is to prove the client.
+    private static func tokens(_ fields: ConfigFields, orAnother another: Bool) -> [AccessPlan.Client.Token] {
         switch (fields.has("token"), fields.has("token_sha256")) {
         case (true, false):
             let secrets = fields.secrets("token", upTo: AccessPlan.Client.maximumTokens)
@@ -25,7 +26,7 @@ extension AccessDecoder {
         case (true, true):
             fields.error("a client has token or token_sha256, not both")
         case (false, false):
-            guard fields.unknownKeys.isEmpty, !fields.has("certificate"), !fields.has("jwt") else { break }
+            guard fields.unknownKeys.isEmpty, !another else { break }
             fields.error("nothing proves this client; give it a token, token_sha256, certificate or jwt")
         }
         return []
