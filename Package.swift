@@ -117,7 +117,8 @@ let package = Package(
             in: "App",
             [
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
-                "GatewayTokenClient", "GatewayTokenStores", "GatewayPostgreSQL", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
+                "GatewayTokenClient", "GatewayTokenStores", "GatewayPostgreSQL", "GatewayAudit", "GatewayAdmin",
+                "GatewayProxy",
                 "GatewayLocalAuthority", "GatewaySandbox", "CPresets", "CBuildRecord",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio

@@ -31,7 +31,8 @@ enum ImportTable {
 
         // Where siblings meet.
         "GatewayRuntime": adapter + siblings + nio + platform + [
-            "GatewayFiles", "GatewayPostgreSQL", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
+            "GatewayFiles", "GatewayPostgreSQL", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle",
+            "UnixSignals", "Metrics",
             "CPresets", "CBuildRecord",
         ],
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,

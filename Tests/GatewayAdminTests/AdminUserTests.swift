@@ -75,6 +75,7 @@ struct AdminUserTests {
         let control = ScriptedControl()
         var options = Self.options(control)
         options.users = { Self.users }
+        options.requiresToken = true
         options.record = { _ in GatewayProblem(.auditUnavailable, "It cannot be written.") }
         try await Self.serve(options) { (port: Int) async throws in
             #expect(try await Self.status(.POST, "/api/key/rotate", "alice-token", port) == 503)
@@ -89,6 +90,7 @@ struct AdminUserTests {
         let control = ScriptedControl()
         var options = Self.options(control)
         options.users = { Self.users }
+        options.requiresToken = true
         try await Self.serve(options) { (port: Int) async throws in
             let form = "credential=box&operation=lock&token=watcher-token"
             let answer = try await Self.send(.POST, "/token", nil, port, form)

@@ -1,4 +1,6 @@
 import Foundation
+import GatewayCore
+import Synchronization
 import Testing
 
 @testable import GatewayRuntime
@@ -45,5 +47,95 @@ final class CredentialLocksTests {
         }
         let all = try (0..<50).allSatisfy { try stored("c\($0)") }
         #expect(all)
+    }
+}
+
+/// Two gateways with a folder each, and one store.
+@Suite("Locks that gateways share", .timeLimit(.minutes(5)))
+final class SharedLocksTests {
+    private let folders = (1...2).map { _ in
+        FileManager.default.temporaryDirectory.appendingPathComponent("locks-\(UUID().uuidString)").path
+    }
+    private let store = StoreOfLocks()
+
+    init() throws {
+        for folder in folders {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        }
+    }
+
+    deinit { for folder in folders { try? FileManager.default.removeItem(atPath: folder) } }
+
+    private func both() throws -> (CredentialLocks, CredentialLocks) {
+        (try CredentialLocks(in: folders[0], shared: store), try CredentialLocks(in: folders[1], shared: store))
+    }
+
+    @Test func whatOneLocksTheOtherFollows() async throws {
+        let (one, other) = try both()
+        try await one.lock("box")
+        #expect(try await other.synchronize() == ["box"])
+        #expect(other.contains("box"))
+        #expect(try await other.synchronize().isEmpty, "it is said once")
+        #expect(try await one.synchronize().isEmpty, "the own lock is no news")
+        try await other.unlock(["box"])
+        #expect(try await one.synchronize() == ["box"])
+        #expect(!one.contains("box"))
+    }
+
+    @Test func withoutTheStoreALockHoldsHereAndIsToldLater() async throws {
+        let (one, other) = try both()
+        store.fails(true)
+        let error = await #expect(throws: StateError.self) { try await one.lock("box") }
+        #expect(error?.description.contains("cannot be told to other gateways") == true)
+        #expect(one.contains("box"))
+        await #expect(throws: StateError.self) { try await one.synchronize() }
+        #expect(one.contains("box"))
+        store.fails(false)
+        #expect(try await one.synchronize().isEmpty)
+        #expect(try await other.synchronize() == ["box"])
+    }
+
+    @Test func whatCannotBeToldStaysLocked() async throws {
+        let (one, other) = try both()
+        try await one.lock("box")
+        _ = try await other.synchronize()
+        store.fails(true)
+        await #expect(throws: StateError.self) { try await other.unlock(["box"]) }
+        #expect(other.contains("box"))
+        store.fails(false)
+        _ = try await other.synchronize()
+        #expect(other.contains("box"))
+        #expect(one.contains("box"))
+    }
+
+    @Test func theCopyHoldsForAGatewayThatStartsWithoutTheStore() async throws {
+        let (one, _) = try both()
+        try await one.lock("box")
+        store.fails(true)
+        #expect(try CredentialLocks(in: folders[0], shared: store).contains("box"))
+    }
+}
+
+private final class StoreOfLocks: SharedLocks {
+    private struct State {
+        var names: Set<String> = []
+        var isAway = false
+    }
+
+    private let state = Mutex(State())
+
+    func fails(_ isAway: Bool) { state.withLock { $0.isAway = isAway } }
+
+    func update(
+        locking added: Set<String>,
+        unlocking removed: Set<String>
+    ) async throws(TokenStoreError) -> Set<String> {
+        let names: Set<String>? = state.withLock { state in
+            guard !state.isAway else { return nil }
+            state.names = state.names.union(added).subtracting(removed)
+            return state.names
+        }
+        guard let names else { throw .unavailable("gone") }
+        return names
     }
 }

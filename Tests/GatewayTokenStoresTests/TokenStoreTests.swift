@@ -137,7 +137,9 @@ struct TokenStoreTests {
             + "ciphertext = (SELECT ciphertext FROM tokens WHERE key = 'other')",
         """
         DROP TABLE tokens;
-        CREATE TABLE tokens (key, generation, updated_at, version, nonce, ciphertext, revision, lease_until);
+        CREATE TABLE tokens (
+            key PRIMARY KEY, generation, updated_at, version, nonce, ciphertext, revision, lease_until
+        );
         INSERT INTO tokens VALUES ('00112233445566778899aabbccddeeff', NULL, 1, 'x', 2.5, NULL, 'y', 0.5)
         """,
     ])

@@ -12,8 +12,8 @@ def without(*names):
     return {name: value for name, value in ENTRY.items() if name not in names}
 
 
-def check(tmp_path, authz, **route):
-    gateway = Gateway(tmp_path / "gateway", {"authz": authz, "routes": {"api": ROUTE | route}})
+def check(tmp_path, engines, **route):
+    gateway = Gateway(tmp_path / "gateway", {"authz": engines, "routes": {"api": ROUTE | route}})
     result = gateway.run("check")
     assert CANARY not in result.stdout + result.stderr
     return result.returncode, result.stdout + result.stderr
@@ -60,7 +60,7 @@ def test_mistakes_of_listeners_are_named(tmp_path, authz, words):
     gateway.configure({"routes": {"api": ROUTE}, "listeners": listeners})
     result = gateway.run("check")
     said = result.stdout + result.stderr
-    assert result.returncode == 2, said
+    assert result.returncode == 3, said
     for word in words:
         assert word in said, said
     assert CANARY not in said
@@ -82,7 +82,7 @@ def test_mistakes_of_listeners_are_named(tmp_path, authz, words):
 )
 def test_routes_say_what_an_engine_cannot_be_handed(tmp_path, route, words):
     code, said = check(tmp_path, [ENTRY], **route)
-    assert code == 2, said
+    assert code == 3, said
     for word in words:
         assert word in said, said
 

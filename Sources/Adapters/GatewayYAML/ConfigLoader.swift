@@ -31,13 +31,14 @@ package struct ConfigLoader: Sendable {
         files: any ConfigFileSource,
         placeholder: String? = nil,
         strictModes: Bool = false,
+        size: Result<ConfigurationSize, ConfigurationSize.Refusal> = .success(ConfigurationSize()),
         environment: @escaping @Sendable (String) -> String?
     ) {
         self.files = files
         self.placeholder = placeholder
         self.strictModes = strictModes
         self.environment = environment
-        size = ConfigurationSize.read(environment)
+        self.size = size
         loader = YAMLLoader(limits: (try? size.get()).map { YAMLLimits($0) } ?? YAMLLimits())
     }
 

@@ -36,6 +36,9 @@ struct ExportCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Where clients reach the proxy.", valueName: "address"))
     var listen = "127.0.0.1:8000"
 
+    @Flag(name: .customLong("grpc"), help: "With envoy: ask by gRPC, which brings more of a refusal to clients.")
+    var usesGRPC = false
+
     @Flag(help: "With haproxy: print the script that its configuration loads.")
     var script = false
 
@@ -45,6 +48,7 @@ struct ExportCommand: AsyncParsableCommand {
         guard ExportOperation.proxies.contains(proxy) else {
             throw ValidationError("Name one of \(ExportOperation.proxies.joined(separator: ", ")).")
         }
+        if usesGRPC, proxy != "envoy" { throw ValidationError("--grpc is for envoy.") }
         if script, proxy != "haproxy" { throw ValidationError("--script is for haproxy.") }
     }
 
@@ -54,7 +58,7 @@ struct ExportCommand: AsyncParsableCommand {
             return
         }
         let result = try ExportOperation(configuration: config.path())
-            .run(proxy, routes: routes, engine: engine, listen: listen)
+            .run(proxy, routes: routes, engine: engine, listen: listen, usesGRPC: usesGRPC)
         Console.writeError(result.warnings)
         Console.write(result.output)
     }

@@ -30,6 +30,7 @@ extension TokenKeeper {
         } catch {
             return .failure(renewer.unreadable(error).problem)
         }
+        await readNews(&renewer)
         switch renewer.revocation {
         case .nothing:
             dropDescendantsForOperator()

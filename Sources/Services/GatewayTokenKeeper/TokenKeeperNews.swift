@@ -49,6 +49,12 @@ extension TokenKeeper {
         if decide({ $0.storeReturned() }) { wake() }
     }
 
+    /// Reads what others may have written, before the authority is told of a token.
+    func readNews(_ renewer: inout TokenRenewer) async {
+        guard sharesStore, renewer.hasOpened, let entry = try? await context.store.load(context.key) else { return }
+        if case .adopted(let fresh) = await renewer.takeUp(entry, after: look { $0.generation }) { install(fresh) }
+    }
+
     /// - Returns: Whether there was any.
     func takeUpNews(_ renewer: inout TokenRenewer) async -> Bool {
         guard renewer.hasLooked, let news = nextNews(&renewer) else { return false }

@@ -3,8 +3,8 @@ import Logging
 
 /// Performs calls: reads and writes the store, speaks to the authority, commits events. Owned by the keeper's loop.
 ///
-/// The order within a call is the promise: event `acquiring` or `renewing` -> journal (grants that rotate) -> authority ->
-/// store -> event `acquired` or `renewed` -> the token is used.
+/// The order within a call is the promise: lease (stores that gateways share) -> event `acquiring` or `renewing` -> journal
+/// (grants that rotate) -> authority -> store -> event `acquired` or `renewed` -> the token is used.
 ///
 /// When the new token cannot be stored it is used all the same and saved again later: for a grant that rotates it is the
 /// only one there is, and for any other the store merely saves a call after a restart. The journal is still in the

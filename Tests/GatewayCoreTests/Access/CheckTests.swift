@@ -57,6 +57,18 @@ struct CheckTests {
         return (String(decoding: original.bytes, as: UTF8.self), original.scheme)
     }
 
+    @Test func aHeaderNamesTheRouteThatEnvoyHasChosen() throws {
+        var question = Question()
+        question.headers.append(("x-gw-route", "box"))
+        var original = OriginalRequest(EnginePlan(name: "edge", contract: .envoy))
+        let bytes = question.bytes
+        try original.read(check: bytes.span, bytes.indices)
+        #expect(original.route == Array("box".utf8))
+        #expect(!String(decoding: original.bytes, as: UTF8.self).contains("x-gw-route"))
+        question.headers.append(("x-gw-route", "other"))
+        #expect(throws: Fault.duplicate("X-Gw-Route")) { try Self.read(question.bytes) }
+    }
+
     @Test func theMessageNamesTheRequest() throws {
         let (text, scheme) = try Self.read(Question().bytes)
         let expected =

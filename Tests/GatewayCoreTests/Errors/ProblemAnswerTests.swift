@@ -68,7 +68,8 @@ struct ProblemAnswerTests {
     @Test(arguments: ProblemKind.allCases)
     func onlyAClientWithoutProofIsUnauthenticated(_ kind: ProblemKind) {
         let isUnauthenticated = GRPCStatus(kind) == .unauthenticated
-        #expect(isUnauthenticated == (kind == .clientAuthRequired || kind == .proxyAuthRequired))
+        let lacksProof: Set<ProblemKind> = [.clientAuthRequired, .proxyAuthRequired, .engineAuthRequired]
+        #expect(isUnauthenticated == lacksProof.contains(kind))
     }
 
     @Test(arguments: [

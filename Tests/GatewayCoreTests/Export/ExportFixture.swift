@@ -81,14 +81,16 @@ struct ExportFixture {
         routes: [String] = [],
         engine: String? = nil,
         listen: String = "127.0.0.1:8000",
-        contracts: [EnginePlan.Contract]? = nil
+        contracts: [EnginePlan.Contract]? = nil,
+        usesGRPC: Bool = false
     ) throws(ExportProblem) -> String {
         try EngineExport(
             plan(contracts: contracts ?? [proxy.contract]),
             for: proxy,
             routes: routes,
             engine: engine,
-            listen: listen
+            listen: listen,
+            usesGRPC: usesGRPC
         ).text()
     }
 

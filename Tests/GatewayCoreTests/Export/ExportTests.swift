@@ -130,6 +130,14 @@ struct ExportTests {
         #expect(fixture.problem(.traefik)?.contains("listeners.authz.unix") == true)
     }
 
+    @Test func envoyAsksByGRPCWhereItIsTold() throws {
+        let text = try Self.box().export(.envoy, usesGRPC: true)
+        #expect(text.contains("envoy_grpc: {cluster_name: authgateway}"))
+        #expect(text.contains("initial_metadata: [{key: x-gw-engine-token"))
+        #expect(text.contains("explicit_http_config: {http2_protocol_options: {}}"))
+        #expect(!text.contains("http_service:"))
+    }
+
     // MARK: Hosts and paths
 
     @Test func requestsFindTheRouteThatTheGatewayFinds() throws {

@@ -104,6 +104,26 @@ struct StoredRecordTests {
         #expect(record.saved(.saved(revision(9)), writing: token(2), holding: token(2)) == .done)
     }
 
+    /// The successor has sent the spent refresh token, was refused, and has dropped it.
+    @Test func aNewPairIsNotLostToASuccessorThatWasRefused() {
+        func pair(_ number: Int, refreshToken: Secret?) -> StoredToken {
+            var pair = token(number)
+            pair.token.refreshToken = refreshToken
+            return pair
+        }
+        var record = StoredRecord()
+        record.load(entry(pair(1, refreshToken: Secret("one")), 5))
+        let (next, rest) = (pair(2, refreshToken: Secret("two")), pair(1, refreshToken: nil))
+        #expect(
+            record.leased(.granted(lease(6)), writing: nil, holding: pair(1, refreshToken: Secret("one"))) == .begin
+        )
+        #expect(record.saved(.changed(entry(rest, 9)), writing: next, holding: next) == .again)
+        // A gateway without a successor takes note: it does not send that refresh token again.
+        var other = StoredRecord()
+        other.load(entry(pair(1, refreshToken: Secret("one")), 5))
+        #expect(other.change(to: entry(rest, 9), holding: pair(1, refreshToken: Secret("one"))) == .newer(rest))
+    }
+
     @Test func aWriteThatSeemedToFailMayHaveHappened() {
         var record = loaded()
         #expect(record.leased(.granted(lease(6)), writing: nil, holding: token(1)) == .begin)

@@ -24,11 +24,13 @@ package struct ExportOperation: Sendable {
     ///   - routes: Their names; empty takes those that name the engine.
     ///   - engine: nil where one listener of `listeners.authz` fits.
     ///   - listen: Where clients shall reach the proxy.
+    ///   - usesGRPC: For Envoy.
     package func run(
         _ name: String,
         routes: [String],
         engine: String?,
-        listen: String
+        listen: String,
+        usesGRPC: Bool
     ) throws(CommandFailure) -> Result {
         guard let proxy = ExportedProxy(rawValue: name) else {
             let known = Self.proxies.joined(separator: ", ")
@@ -36,7 +38,14 @@ package struct ExportOperation: Sendable {
         }
         let file = try ConfigurationFile(path: path, consequence: Self.consequence)
         do throws(ExportProblem) {
-            let export = try EngineExport(file.plan, for: proxy, routes: routes, engine: engine, listen: listen)
+            let export = try EngineExport(
+                file.plan,
+                for: proxy,
+                routes: routes,
+                engine: engine,
+                listen: listen,
+                usesGRPC: usesGRPC
+            )
             return Result(output: try export.text(), warnings: file.warnings)
         } catch {
             throw CommandFailure(

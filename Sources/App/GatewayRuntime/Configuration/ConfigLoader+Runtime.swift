@@ -10,13 +10,15 @@ extension ConfigLoader {
         _ secrets: some SecretSource,
         strictModes: Bool = false
     ) -> ConfigLoader {
-        ConfigLoader(files: files, strictModes: strictModes) { secrets.environment($0) }
+        ConfigLoader(files: files, strictModes: strictModes, size: .ofProcess) { secrets.environment($0) }
     }
 
     /// A variable that is set counts; one that is not has a value that nothing is said about.
     static func unread(_ files: any ConfigFileSource, strictModes: Bool = false) -> ConfigLoader {
         let variables = SystemSecretSource()
-        return ConfigLoader(files: files, placeholder: "unset", strictModes: strictModes) { variables.environment($0) }
+        return ConfigLoader(files: files, placeholder: "unset", strictModes: strictModes, size: .ofProcess) {
+            variables.environment($0)
+        }
     }
 
     /// With the strategies and presets of the program.
@@ -25,4 +27,9 @@ extension ConfigLoader {
     func plan(of loading: Loading, secrets: any SecretSource) -> ConfigOutcome {
         plan(of: loading, catalog: .builtIn, presets: .builtIn, secrets: secrets)
     }
+}
+
+extension Result<ConfigurationSize, ConfigurationSize.Refusal> {
+    /// As the environment of the program says.
+    static var ofProcess: Self { ConfigurationSize.read(SystemSecretSource().environment) }
 }

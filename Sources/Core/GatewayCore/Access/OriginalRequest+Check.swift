@@ -65,6 +65,9 @@ extension OriginalRequest {
         let value = text.flatMap { $0.isEmpty ? nil : $0 } ?? raw ?? name.upperBound..<name.upperBound
         // What the pseudo-fields say stands in fields of the message.
         guard bytes[name.lowerBound] != 0x3A else { return }
+        if bytes.equalsLowercased(name, "x-gw-route") {
+            guard takeRoute(value, bytes) else { throw .contract(.duplicate(EnginePlan.routeField)) }
+        }
         guard addField(name, value, bytes) else { throw .contract(.malformed("headers")) }
     }
 

@@ -42,9 +42,7 @@ package struct OriginalRequest: Sendable {
     /// Takes the request of which this engine's request tells. Keeps its memory for the next one.
     package mutating func read(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
         begin()
-        if let chosen = try optional(Self.routeField, head, source) {
-            for index in chosen { route.append(source[index]) }
-        }
+        if let chosen = try optional(Self.routeField, head, source) { _ = takeRoute(chosen, source) }
         if case .envoy = contract {
             try writeOwn(head, source)
         } else {
@@ -192,6 +190,13 @@ package struct OriginalRequest: Sendable {
         append(": ")
         append(source, value)
         append("\r\n")
+        return true
+    }
+
+    /// - Returns: false where another one was named before.
+    mutating func takeRoute(_ name: Range<Int>, _ source: borrowing Span<UInt8>) -> Bool {
+        guard route.isEmpty else { return false }
+        for index in name { route.append(source[index]) }
         return true
     }
 

@@ -10,8 +10,8 @@ package struct ConfigurationSize: Hashable, Sendable {
 
     /// How many routes there may be, how many credentials, and how many clients.
     package let entries: Int
-    /// Of one file.
-    package var bytes: Int { max(16 << 20, entries << 10) }
+    /// Of one file. That of twenty thousand entries has room for 800 bytes each.
+    package var bytes: Int { max(16 << 20, entries * 800) }
     /// Values in one file.
     package var nodes: Int { max(1_000_000, entries * 50) }
 

@@ -15,6 +15,8 @@ package struct EngineExport: Sendable {
     /// Each once, in the order of the configuration.
     let routes: [ExportedRoute]
     let limits: Limits
+    /// Envoy asks by gRPC.
+    let usesGRPC: Bool
 
     /// Where the proxy finds the engine's token, which no configuration holds.
     static let tokenVariable = "AUTHGATEWAY_ENGINE_TOKEN"
@@ -29,13 +31,16 @@ package struct EngineExport: Sendable {
     ///   - names: Of the routes; empty takes those that have opted in.
     ///   - engine: The engine's name; nil where one listener of ``Plan/authz`` fits.
     ///   - listen: Where clients shall reach the proxy, as `host:port`.
+    ///   - usesGRPC: For Envoy.
     package init(
         _ plan: Plan,
         for proxy: ExportedProxy,
         routes names: [String],
         engine name: String?,
-        listen: String
+        listen: String,
+        usesGRPC: Bool = false
     ) throws(ExportProblem) {
+        self.usesGRPC = usesGRPC
         let (engine, listener) = try Self.engine(of: plan, named: name, for: proxy)
         self.proxy = proxy
         self.engine = engine

@@ -7,7 +7,7 @@ struct EnvoyExport {
     private static let heldBytes = 1 << 20
     private static let types = "type.googleapis.com/envoy.extensions"
 
-    private let export: EngineExport
+    let export: EngineExport
 
     init(_ export: EngineExport) { self.export = export }
 
@@ -123,59 +123,6 @@ struct EnvoyExport {
         }
     }
 
-    private func writeFilters(_ out: inout ExportText) {
-        out.add("http_filters:")
-        writeLua(named: "authgateway.request", EnvoyScript.request, &out)
-        out.block("- name: envoy.filters.http.ext_authz", nil) { out in
-            out.block("typed_config:", nil) { out in
-                out.add(type("filters.http.ext_authz.v3.ExtAuthz"))
-                out.add("failure_mode_allow: false")
-                out.add("status_on_error: {code: ServiceUnavailable}")
-                out.comment("The gateway judges what it would judge on a listener of its own.")
-                out.add(#"allowed_headers: {patterns: [{safe_regex: {regex: ".*"}}]}"#)
-                out.add(
-                    "disallowed_headers: {patterns: [{exact: transfer-encoding}, {exact: expect}, {exact: te}, {exact: upgrade}]}"
-                )
-                out.block("http_service:", nil) { out in
-                    if !export.engine.pathPrefix.isEmpty {
-                        out.add("path_prefix: \(Self.quoted(export.engine.pathPrefix))")
-                    }
-                    out.add(
-                        "server_uri: {uri: \"http://authgateway\", cluster: authgateway, timeout: \(export.askTimeout)s}"
-                    )
-                    if export.sendsToken {
-                        let value = "%ENVIRONMENT(\(EngineExport.tokenVariable))%"
-                        out.add(
-                            "authorization_request: {headers_to_add: [{key: x-gw-engine-token, value: \"\(value)\"}]}"
-                        )
-                    }
-                    let names = Set(export.routes.flatMap(\.fields).map { $0.lowercased() }).sorted()
-                    let patterns = (names + ["x-gw-generation"]).map { "{exact: \(Self.quoted($0))}" }
-                    out.add(
-                        "authorization_response: {allowed_upstream_headers: {patterns: [\(patterns.joined(separator: ", "))]}}"
-                    )
-                }
-            }
-        }
-        writeLua(named: "authgateway.answer", EnvoyScript.answer, &out)
-        out.block("- name: envoy.filters.http.router", nil) { out in
-            out.add(
-                "typed_config: {\(type("filters.http.router.v3.Router")), suppress_envoy_headers: true}"
-            )
-        }
-    }
-
-    private func writeLua(named name: String, _ script: [String], _ out: inout ExportText) {
-        out.block("- name: \(name)", nil) { out in
-            out.block("typed_config:", nil) { out in
-                out.add(type("filters.http.lua.v3.Lua"))
-                out.block("default_source_code:", nil) { out in
-                    out.block("inline_string: |", nil) { out in out.add(script) }
-                }
-            }
-        }
-    }
-
     // MARK: Clusters
 
     private func writeGatewayCluster(_ out: inout ExportText) {
@@ -192,6 +139,7 @@ struct EnvoyExport {
                     &out
                 )
             }
+            if export.usesGRPC { writeProtocol("http2_protocol_options", &out) { _ in } }
         }
     }
 
@@ -199,7 +147,7 @@ struct EnvoyExport {
         let name = Self.cluster(of: route)
         out.block("- name: \(name)", nil) { out in
             out.add("connect_timeout: \(export.connectTimeout)s")
-            out.comment("Unless told otherwise, Envoy retries three requests at a time, and clients of others get the 401.")
+            out.comment("Unless told otherwise, Envoy retries three requests at a time.")
             let (connections, pending) = (export.limits.connectionsPerUpstream, export.limits.pendingPerUpstream)
             let all = connections + pending
             out.add(
@@ -246,28 +194,34 @@ struct EnvoyExport {
     }
 
     private func writeRenewal(_ route: ExportedRoute, _ out: inout ExportText) {
+        writeProtocol("http_protocol_options", &out) { out in
+            out.add("http_filters:")
+            let script = EnvoyScript.renewal(
+                fields: route.fields,
+                pathPrefix: export.engine.pathPrefix,
+                tokenVariable: export.sendsToken ? EngineExport.tokenVariable : nil,
+                timeout: export.askTimeout
+            )
+            writeLua(named: "authgateway.renewal", script, &out)
+            out.block("- name: envoy.filters.http.upstream_codec", nil) { out in
+                out.add("typed_config: {\(type("filters.http.upstream_codec.v3.UpstreamCodec"))}")
+            }
+        }
+    }
+
+    private func writeProtocol(_ options: String, _ out: inout ExportText, more: (inout ExportText) -> Void) {
         out.block("typed_extension_protocol_options:", nil) { out in
             out.block("envoy.extensions.upstreams.http.v3.HttpProtocolOptions:", nil) { out in
                 out.add(type("upstreams.http.v3.HttpProtocolOptions"))
-                out.add("explicit_http_config: {http_protocol_options: {}}")
-                out.add("http_filters:")
-                let script = EnvoyScript.renewal(
-                    fields: route.fields,
-                    pathPrefix: export.engine.pathPrefix,
-                    tokenVariable: export.sendsToken ? EngineExport.tokenVariable : nil,
-                    timeout: export.askTimeout
-                )
-                writeLua(named: "authgateway.renewal", script, &out)
-                out.block("- name: envoy.filters.http.upstream_codec", nil) { out in
-                    out.add("typed_config: {\(type("filters.http.upstream_codec.v3.UpstreamCodec"))}")
-                }
+                out.add("explicit_http_config: {\(options): {}}")
+                more(&out)
             }
         }
     }
 
     // MARK: Syntax
 
-    private func type(_ name: String) -> String { "\"@type\": \(Self.types).\(name)" }
+    func type(_ name: String) -> String { "\"@type\": \(Self.types).\(name)" }
 
     private static func cluster(of route: ExportedRoute) -> String { "authgateway_route_\(route.name)" }
 
@@ -276,7 +230,7 @@ struct EnvoyExport {
     }
 
     /// A JSON string is one of YAML, too.
-    private static func quoted(_ text: String) -> String { JSONString.quoted(text) }
+    static func quoted(_ text: String) -> String { JSONString.quoted(text) }
 }
 
 extension Origin {

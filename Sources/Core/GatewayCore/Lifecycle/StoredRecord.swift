@@ -32,6 +32,9 @@ package struct StoredRecord: Sendable {
             return entry.revision == seen.revision ? .none : .withdrawn
         }
         if token.token == held?.token || token.token == seen.token?.token { return .none }
+        if let seen = seen.token?.token, let held, held.token != seen, token.token.isRemainder(of: seen) {
+            return .none
+        }
         return .newer(token)
     }
 
@@ -150,6 +153,14 @@ package struct StoredRecord: Sendable {
     private mutating func grant(_ granted: TokenLease, writing token: StoredToken?) {
         lease = granted
         see(TokenEntry(token: token ?? seen.token, revision: granted.revision))
+    }
+}
+
+extension TokenSet {
+    /// The authority refused the refresh token of `other` to another gateway, which has dropped it. Whoever holds a successor of
+    /// `other` knows why.
+    fileprivate func isRemainder(of other: TokenSet) -> Bool {
+        refreshToken == nil && !access.isEmpty && access == other.access
     }
 }
 

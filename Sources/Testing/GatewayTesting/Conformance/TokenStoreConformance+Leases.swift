@@ -6,12 +6,12 @@ extension TokenStoreConformance {
     private var briefly: Duration { .milliseconds(150) }
     private var long: Duration { .seconds(60) }
 
-    private func pair() async throws -> (Store, Store) {
+    func pair() async throws -> (Store, Store) {
         let store = try await makeStore()
         return (store, try await beside?(store) ?? store)
     }
 
-    private func number(_ number: Int) -> StoredToken {
+    func number(_ number: Int) -> StoredToken {
         StoredToken(
             generation: number,
             token: TokenSet(
@@ -269,37 +269,5 @@ extension TokenStoreConformance {
         }
         let stored = try await other.load(key)
         try promise(stored.token == number(1), "the first record is stored")
-    }
-
-    // MARK: Changes
-
-    func checkChanges() async throws {
-        let (one, other) = try await pair()
-        let before = try await other.replace(number(1), for: key)
-        let start = try await other.changes(since: nil)
-        try promise(start.revisions.isEmpty, "the first look brings the mark alone")
-        let heard = other.changes()
-        let revision = try await one.replace(number(2), for: key)
-        let removed = try await one.replace(nil, for: otherKey)
-        let changes = try await other.changes(since: start.mark)
-        try promise(changes.revisions[key] == revision, "a change is named with its revision")
-        try promise(changes.revisions[otherKey] == removed, "a removal is a change")
-        try promise(revision > before, "a change raises the revision")
-        let later = try await other.changes(since: changes.mark)
-        try promise(later.revisions.allSatisfy { changes.revisions[$0] == $1 }, "no change is invented")
-        guard let heard else { return }
-        let isHeard = await withTaskGroup(of: Bool.self) { group in
-            group.addTask {
-                for await changed in heard where changed == key { return true }
-                return false
-            }
-            group.addTask {
-                try? await Task.sleep(for: .seconds(5))
-                return false
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? false
-        }
-        try promise(isHeard, "a store that tells of changes tells of one that another store made")
     }
 }

@@ -5,7 +5,7 @@ package import GatewayCore
 ///     try await TokenStoreConformance { try SQLiteTokenStore(...) } reopen: { ... }.check()
 package struct TokenStoreConformance<Store: TokenStore>: Sendable {
     let makeStore: @Sendable () async throws -> Store
-    private let reopen: (@Sendable (Store) async throws -> Store)?
+    let reopen: (@Sendable (Store) async throws -> Store)?
     let beside: (@Sendable (Store) async throws -> Store)?
     private let damage: (@Sendable (Store, CredentialKey) async throws -> Void)?
 
@@ -39,6 +39,7 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
         try await checkRevisions()
         try await checkLeases()
         try await checkChanges()
+        try await checkLocks()
     }
 
     let key = CredentialKey(digest: "00ff11ee22dd33cc44bb55aa6699778800ff11ee22dd33cc44bb55aa66997788")

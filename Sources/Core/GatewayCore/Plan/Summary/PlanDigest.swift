@@ -49,7 +49,8 @@ package struct PlanDefinitions: Sendable {
         if let database = plan.tokens.database {
             let urls = [database.url, database.listenURL].map { url in
                 let parameters = url?.parameters.sorted { $0.key < $1.key } ?? []
-                return "\(url?.description ?? "") \(url?.user ?? "") \(parameters) \(url?.password?.withValue { $0 } ?? "")"
+                return
+                    "\(url?.description ?? "") \(url?.user ?? "") \(parameters) \(url?.password?.withValue { $0 } ?? "")"
             }
             add("tokens.database", Array("\(urls) \(database.password?.withValue { $0 } ?? "")".utf8))
         }

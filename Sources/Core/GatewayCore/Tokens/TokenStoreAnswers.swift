@@ -1,0 +1,17 @@
+package enum TokenSaveAnswer: Hashable, Sendable {
+    /// It is written, and has this revision.
+    case saved(TokenRevision)
+    /// Nothing is written: somebody has changed the record, and this is what it holds.
+    case changed(TokenEntry)
+    /// Nothing is written: the record is leased, for as long as this.
+    case held(for: Duration)
+}
+
+package enum TokenLeaseAnswer: Hashable, Sendable {
+    /// The lease is yours, and goes by this revision from now on.
+    case granted(TokenLease)
+    /// The lease is not, or no longer, yours: somebody has changed the record, and this is what it holds.
+    case changed(TokenEntry)
+    /// The record is leased to somebody else, for as long as this.
+    case held(for: Duration)
+}
