@@ -125,7 +125,7 @@ claim_scratch() {
             target=${target##*/}
             rm -rf "$configuration/$target.build" "$configuration/Modules/$target".*
         done
-        rm -rf "$configuration"/{authgateway.build,authgateway,AuthGatewayPackage*,GatewayBenchmarks*}
+        rm -rf "$configuration"/{authgateway.build,authgateway,AuthGatewayPackage*,GatewayBenchmarks*,GatewayRenewalLoad*}
     done
     cp "$mark" "$folder/checkout"
 }

@@ -49,6 +49,7 @@ struct RestoredTests {
         try await bench([], age: .seconds(60)).running { bench in
             #expect(await bench.credential().generation == 3)
             #expect(bench.status.state == .rotationUncertain)
+            #expect(bench.status.action != nil)
             bench.clock.advance(by: .seconds(3600))
             #expect(await bench.credential().problem?.kind == .reauthorizationRequired)
             #expect(bench.endpoint.requests.isEmpty)

@@ -112,7 +112,13 @@ def test_alive_asks_only_whether_the_gateway_answers(gateway):
 
 def test_ready_asks_only_whether_requests_are_served(make_gateway, origin):
     """A credential that needs a person is not a reason for a load balancer."""
-    missing = {"strategy": "box_developer_token"}
+    missing = {
+        "strategy": "oauth2_authorization_code",
+        "authorize_url": "http://127.0.0.1:9/authorize",
+        "token_url": "http://127.0.0.1:9/token",
+        "client_id": "web",
+        "client_secret": "s",
+    }
     gateway = make_gateway({"credentials": {"me": missing}, "routes": {"api": {"upstream": origin.url, "auth": "me"}}}).start()
     assert gateway.run("status").returncode == 1
     ready = gateway.run("status", "--ready")

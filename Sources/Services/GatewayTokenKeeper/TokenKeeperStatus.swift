@@ -52,6 +52,9 @@ extension TokenKeeper {
             status.action = GatewayCommand.line("token", "unlock", name)
         } else if let problem = failure, status.needsPerson {
             status.action = problem.command ?? action(for: problem.kind.recovery)
+        } else if state == .rotationUncertain, failure == nil, look({ $0.isIdle }) {
+            // Restored: its refresh token is not sent by itself.
+            status.action = context.loginCommand ?? context.importCommand
         }
         return status
     }
