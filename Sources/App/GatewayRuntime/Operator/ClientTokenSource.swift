@@ -64,7 +64,9 @@ package struct ClientTokenSource: Sendable {
         var random = SystemRandomNumberGenerator()
         // Stands for variables that are not set here, and must not be taken for a token.
         let unset = Hexadecimal.random(bytes: 16, from: &random)
-        let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: unset, size: .ofProcess) { secrets.environment($0) }
+        let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: unset, size: .ofProcess) {
+            secrets.environment($0)
+        }
         let loading = loader.load(configuration)
         let advice = "name a file or a variable with it: --client-token-file FILE, --client-token-env NAME"
         let name = LogText.clean(client)
