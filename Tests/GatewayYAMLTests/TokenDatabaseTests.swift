@@ -58,7 +58,7 @@ struct TokenDatabaseTests {
     @Test(arguments: [
         ("store: postgres", "missing key \"url\""),
         ("store: postgres, url: \"mysql://db\"", "begins with \"postgresql://\""),
-        ("store: postgres, url: \"postgresql://u:a/canary@db\"", "write : as %3A"),
+        ("store: postgres, url: \"postgresql://u:a/canary@db\"", "write @ as %40"),
         ("store: postgres, url: \"postgresql://db.example/x?sslmode=require\"", "could pose as db.example"),
         (
             "store: postgres, url: \"postgresql://db.example/x\", listen_url: \"postgresql://db.example/x?sslmode=prefer\"",
