@@ -186,6 +186,7 @@ REFUSED = {
     "no role": ({"users": {"a": {"token": VIEWER}}}, "role"),
     "another role": ({"users": {"a": {"token": VIEWER, "role": "admin"}}}, "viewer"),
     "no proof": ({"users": {"a": {"role": "viewer"}}}, "nothing proves"),
+    "a signed token": ({"users": {"a": {"role": "viewer", "jwt": {"issuer": "x"}}}}, 'unknown key "jwt"'),
     "a short token": ({"users": {"a": {"role": "viewer", "token": "short"}}}, "fewer than 16 bytes"),
     "the same token": ({"users": {**users(), "b": {"role": "viewer", "token": VIEWER}}}, "the same token as"),
 }
