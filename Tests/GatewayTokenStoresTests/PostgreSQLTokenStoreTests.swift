@@ -258,7 +258,10 @@ struct PostgreSQLTokenStoreTests {
                             for: .seconds(5),
                             writing: nil
                         )
-                        guard case .granted(let lease) = answer else { continue }
+                        guard case .granted(let lease) = answer else {
+                            try await Task.sleep(for: .milliseconds(5))
+                            continue
+                        }
                         guard case .saved = try await store.commit(token(generation + 1), under: lease) else {
                             throw PostgreSQLTestServer.Failure(description: "a commit under a lease failed")
                         }

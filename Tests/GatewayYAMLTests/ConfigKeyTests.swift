@@ -95,12 +95,17 @@ struct ConfigKeyTests {
             .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: UnreadSecrets()).plan
     }
 
+    /// They have a meaning beside the URL of a database alone.
+    private static let ofDatabase: Set = [
+        "tokens.url", "tokens.listen_url", "tokens.password", "tokens.ca", "tokens.allow_unverified",
+    ]
+
     /// Those that are one value, outside of routes and credentials.
     @Test(arguments: keys.filter { $0.strategies.isEmpty && $0.segments.count <= 2 && $0.meaning?.standard != nil })
     func theDefaultIsWhatCountsWithoutTheKey(_ key: ConfigKey) throws {
         let standard = try #require(key.meaning?.standard)
         guard standard != "no limit", !standard.contains("state_directory"), standard != "key", standard != "{}",
-            key.segments.last != "timeout"
+            key.segments.last != "timeout", !Self.ofDatabase.contains(key.segments.joined(separator: "."))
         else { return }
         // Without its address there is no telemetry.
         let beside = key.segments[0] == "telemetry" ? "otlp: http://127.0.0.1:4318" : nil
