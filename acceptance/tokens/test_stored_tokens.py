@@ -21,7 +21,7 @@ def rows(gateway):
     """How many tokens are in the store."""
     database = sqlite3.connect(f"file:{gateway.folder}/state/tokens.sqlite?mode=ro", uri=True, timeout=20)
     with contextlib.closing(database):
-        return database.execute("select count(*) from tokens").fetchone()[0]
+        return database.execute("select count(*) from tokens where length(ciphertext) > 0").fetchone()[0]
 
 
 # MARK: A restart

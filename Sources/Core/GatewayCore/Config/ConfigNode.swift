@@ -26,7 +26,9 @@ package struct ConfigNode: Hashable, Sendable {
         }
 
         /// The text for a diagnostic; what came from the environment is not repeated, it may be a secret.
-        package var shown: String { isInterpolated ? "a value from the environment" : "\"\(text)\"" }
+        package var shown: String {
+            isInterpolated ? "a value from the environment" : "\"\(SourceLine.printable(text))\""
+        }
 
         package var isNull: Bool { !isQuoted && (text.isEmpty || text == "~" || text == "null") }
     }

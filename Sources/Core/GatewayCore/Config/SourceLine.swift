@@ -32,6 +32,12 @@ struct SourceLine {
     }
 
     /// A terminal must not obey what a broken file holds.
+    /// A text that a terminal can show: no control character of it is left.
+    static func printable(_ text: String) -> String {
+        guard !text.unicodeScalars.allSatisfy(isPrintable) else { return text }
+        return String(String.UnicodeScalarView(text.unicodeScalars.map { isPrintable($0) ? $0 : "\u{FFFD}" }))
+    }
+
     private static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
         scalar == "\t" || (scalar.value >= 0x20 && !(0x7F...0x9F).contains(scalar.value))
     }
