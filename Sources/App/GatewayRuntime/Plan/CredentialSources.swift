@@ -15,6 +15,8 @@ struct CredentialSources: Sendable {
     private var fixed: [Fixed] = []
     /// By index into ``keepers``: what each was made from.
     private var definitions: [Definition] = []
+    /// Into ``definitions``.
+    private var indices: [CredentialKey: [Int]] = [:]
     private var perSubjectDefinitions: [Int: Definition] = [:]
 
     /// A static source with what it was made from.
@@ -120,6 +122,7 @@ struct CredentialSources: Sendable {
             parent: parent.map { ObjectIdentifier($0) }
         )
         known[key] = keepers.count
+        indices[definition.key, default: []].append(definitions.count)
         definitions.append(definition)
         let kept = previous?.keeper(of: definition)
         let trigger: TokenEvent.Trigger = previous == nil ? .startup : .reload
@@ -171,7 +174,7 @@ struct CredentialSources: Sendable {
     }
 
     private func keeper(of definition: Definition) -> TokenKeeper? {
-        definitions.firstIndex(of: definition).map { keepers[$0] }
+        indices[definition.key]?.first { definitions[$0] == definition }.map { keepers[$0] }
     }
 
     /// Those that the configuration names, and those that requests have named.
@@ -184,7 +187,8 @@ struct CredentialSources: Sendable {
     }
 
     func keepers(notIn other: CredentialSources) -> [TokenKeeper] {
-        keepers.filter { keeper in !other.keepers.contains { $0 === keeper } }
+        let others = Set(other.keepers.map { ObjectIdentifier($0) })
+        return keepers.filter { !others.contains(ObjectIdentifier($0)) }
     }
 
     /// Those that a reload has left as they were.
