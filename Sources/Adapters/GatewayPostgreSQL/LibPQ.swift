@@ -185,7 +185,7 @@ final class LibPQ {
         }
     }
 
-    /// What asks the server to stop a statement that nobody waits for any more.
+    /// Asks the server to stop a statement whose callers have left.
     func cancellation() -> OpaquePointer? { unsafe pq_getCancel(connection) }
 }
 

@@ -54,7 +54,7 @@ struct PostgreSQLThread: ~Copyable {
     private func nextStep() -> Step {
         let hasSession = session != nil
         return owner.state.withLock { state in
-            // Whoever gave work has left, or the deadline has passed: it is never sent.
+            // The caller has left, or the deadline has passed: the statement is never sent.
             state.queue.removeAll { work in
                 guard !work.end.isKept, work.deadline > .now else {
                     let failure = state.trouble?.failure.reason ?? "the server did not answer in time"

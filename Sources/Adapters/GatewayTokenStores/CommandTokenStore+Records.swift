@@ -8,7 +8,7 @@ extension CommandTokenStore {
     package func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry {
         let before = revision(of: key)
         let token = try await read(key)
-        // A write meanwhile has made what was read uncertain; whoever expects the earlier revision is refused.
+        // A write meanwhile has made what was read uncertain. A writer that expects the earlier revision is refused.
         return TokenEntry(token: token, revision: before)
     }
 

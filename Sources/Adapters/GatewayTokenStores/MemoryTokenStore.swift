@@ -22,7 +22,7 @@ package final class MemoryTokenStore: TokenStore {
         self.now = now
     }
 
-    /// A clock that begins with 0 and that nobody sets.
+    /// A clock that begins with 0 and is never set.
     package static func uptime() -> @Sendable () -> UnixTime {
         let start = ContinuousClock().now
         return { UnixTime(milliseconds: 0) + (ContinuousClock().now - start) }

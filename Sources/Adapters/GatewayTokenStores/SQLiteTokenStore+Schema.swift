@@ -41,7 +41,7 @@ extension SQLiteTokenStore {
         )
     }
 
-    /// Ends leases, and drops what removed records have left: nobody is left who knows their revisions.
+    /// Ends leases, and drops the rows of removed records: no process that knows their revisions is left.
     static func forgetEarlierProcess(_ database: Database) throws {
         try database.inTransaction(.immediate) {
             try database.execute(sql: "UPDATE tokens SET lease_until = NULL WHERE lease_until IS NOT NULL")

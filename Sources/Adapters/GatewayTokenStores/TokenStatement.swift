@@ -18,7 +18,7 @@ struct TokenStatement {
 
     /// Which records are changed.
     enum Condition {
-        /// It has this revision, and nobody leases it.
+        /// It has this revision and no lease.
         case free(TokenRevision)
         /// It has the revision of this lease.
         case leased(TokenRevision)

@@ -9,7 +9,7 @@ package enum KeeperWork: Hashable, Sendable {
     case notes
 }
 
-/// Tells whoever runs a keeper what it has to do. What comes before somebody runs it is told then.
+/// Tells the runner of a keeper what the keeper has to do. What came before there was a runner is told to the first one.
 final class KeeperBell: Sendable {
     private struct State {
         var answer: (@Sendable (KeeperWork) -> Void)?

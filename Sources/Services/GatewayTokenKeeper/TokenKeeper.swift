@@ -19,9 +19,9 @@ package final class TokenKeeper: CredentialSource, Service {
 
     let context: KeeperContext
     let jitter: @Sendable () -> Double
-    /// Tells who runs it that it has something to do.
+    /// Tells its runner that it has something to do.
     let bell = KeeperBell()
-    /// Between two turns. Whoever runs it takes one turn at a time.
+    /// Between two turns. Its runner takes one turn at a time.
     let renewer: Mutex<TokenRenewer>
     /// It takes no more commands, and ends with the turn under way.
     let isStopping = Atomic(false)

@@ -53,7 +53,7 @@ extension TokenKeeper {
         stop()
     }
 
-    /// Makes whoever runs it look for something to do.
+    /// Makes its runner look for something to do.
     ///
     func wake(_ urgency: WorkUrgency = .background) { bell.ring(.turn(urgency)) }
 

@@ -27,7 +27,7 @@ extension TokenRenewer {
     }
 
     /// Notes that the refresh token is about to be spent: without the note a crash could not be told from a token that was
-    /// never sent. Takes the lease in the same step, where there is none yet.
+    /// never sent. Takes the lease in the same step, if it has none yet.
     mutating func journal(for call: TokenCall, after generation: Int) async -> Clearance {
         guard var journalled = record else { return .granted }
         journalled.attempt = RotationAttempt(

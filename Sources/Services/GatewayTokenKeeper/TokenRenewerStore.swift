@@ -99,7 +99,7 @@ extension TokenRenewer {
         return .obtained(token)
     }
 
-    /// Writes the record, if nobody has changed it in the store.
+    /// Writes the record, if it is unchanged in the store.
     ///
     /// - Parameter endsLease: Nothing follows in this attempt.
     mutating func save(endingLease endsLease: Bool = false) async {

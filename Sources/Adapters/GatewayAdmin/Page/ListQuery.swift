@@ -31,7 +31,7 @@ struct ListQuery: Hashable, Sendable {
         return wanted.isEmpty || texts.contains { $0?.lowercased().contains(wanted) == true }
     }
 
-    /// The part that is shown of a list of so many entries.
+    /// The part that is shown of a list with `count` entries.
     func range(of list: List, count: Int) -> Range<Int> {
         let start = (number(of: list, count: count) - 1) * Self.size
         return start..<min(start + Self.size, count)

@@ -48,7 +48,7 @@ struct RestoreStaging: Sendable {
         return try key(.storeKey, manifest, configured ?? layout.path(of: .storeKey).map { .file(path: $0) })
     }
 
-    /// That of the backup, or else what is there already.
+    /// That of the backup, or else the present one.
     private func key(
         _ file: BackupFile,
         _ manifest: BackupManifest,

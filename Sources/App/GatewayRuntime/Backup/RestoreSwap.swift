@@ -2,7 +2,7 @@ import Foundation
 import GatewayCore
 import GatewayFiles
 
-/// Moves what is there aside, and the copied files into their places. Nothing is deleted.
+/// Moves the present files aside, and the copied files into their places. Nothing is deleted.
 struct RestoreSwap: Sendable {
     static let prefix = "replaced-"
 

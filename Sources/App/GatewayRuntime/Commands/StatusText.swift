@@ -76,7 +76,7 @@ enum StatusText {
         return table.text(style)
     }
 
-    /// Of clients with two tokens: the old one can go when nobody uses it any more.
+    /// Of clients with two tokens: the old one can be removed when it is no longer used.
     private static func table(of tokens: [ClientTokenStatus], _ style: TextStyle) -> String {
         var table = TextTable("CLIENT", "TOKEN", "LAST USED")
         for token in tokens {

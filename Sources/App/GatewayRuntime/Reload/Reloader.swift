@@ -93,10 +93,12 @@ final class Reloader: Service {
 
     /// What can leave the process of the plan that is served.
     func servedPlan() -> ServedPlan {
-        served.withLock { served in
-            let plan = served ?? ServedPlan(PlanDefinitions(parts.live.plan), key: digestKey)
-            served = plan
-            return plan
+        if let plan = served.withLock({ $0 }) { return plan }
+        // Outside of the lock: with many routes it takes a while. A reload may have set a newer one meanwhile.
+        let plan = ServedPlan(PlanDefinitions(parts.live.plan), key: digestKey)
+        return served.withLock { served in
+            served = served ?? plan
+            return served ?? plan
         }
     }
 

@@ -122,7 +122,7 @@ final class CredentialLocks: Sendable {
     }
 
     private func share() async throws(StateError) {
-        // What others have changed is followed by whoever asks next: see `synchronize`.
+        // The next caller follows what others have changed: see `synchronize`.
         guard let shared else { return state.withLock { ($0.added, $0.removed) = ([], []) } }
         let (added, removed) = state.withLock { ($0.added, $0.removed) }
         do throws(TokenStoreError) {

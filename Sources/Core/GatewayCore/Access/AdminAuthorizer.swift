@@ -1,6 +1,6 @@
 /// Finds out who uses the admin listener, and what that person may do.
 package struct AdminAuthorizer: Sendable {
-    /// Who has proved to be somebody.
+    /// A user whose proof was accepted.
     package enum Person: Hashable, Sendable {
         /// Who can read the state directory: an operator.
         case holderOfAdminToken
@@ -47,7 +47,7 @@ package struct AdminAuthorizer: Sendable {
         return .person(.user(name, user.role))
     }
 
-    /// Why somebody is refused who needs this role; nil for who has it.
+    /// Why a user without this role is refused; nil for a user with it.
     package func refusal(of evidence: Evidence, needing role: AdminRole) -> GatewayProblem? {
         switch evidence {
         case .none:

@@ -57,7 +57,7 @@ final class ClientJWTVerifier: Sendable {
         validity.generation == parts.keySets.generation && parts.now() < validity.end
     }
 
-    /// - Returns: nil for what proves nobody.
+    /// - Returns: nil for a token that proves no client.
     func result(for token: [UInt8]) -> Result? {
         // Most tokens are no JWT, which begins with `{"` in base64url.
         guard token.starts(with: "ey".utf8), token.count <= SignedJWT.maximumBytes else { return nil }

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// Kept over reloads, in memory only.
 package final class ClientTokenUses: Sendable {
-    /// Of one token. Requests mark it, and whoever looks takes the mark away.
+    /// Of one token. Requests mark it, and a reader removes the mark.
     package final class Mark: Sendable {
         private let isUsed = Atomic<Bool>(false)
 

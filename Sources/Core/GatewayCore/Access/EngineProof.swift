@@ -1,6 +1,6 @@
 /// Whether a request comes from the engine that a listener is for.
 ///
-/// Each proof that is configured is asked for. Where none is, the listener has let in nobody else, by the user of the peer.
+/// Each configured proof is asked for. Without one, the listener has checked the user of the peer.
 package struct EngineProof: Sendable {
     private let tokens: [SecretBytes]
     private let certificates: [CertificateName]

@@ -13,7 +13,7 @@ package final class KeyRecorder {
         case percent(ClosedRange<Int>)
         case url
         case secret
-        /// One, or a list of at most so many.
+        /// One, or a list with a maximum number of them.
         case secrets(Int)
         /// A text that may come from where secrets come from.
         case readText

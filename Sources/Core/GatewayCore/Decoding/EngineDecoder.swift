@@ -52,7 +52,7 @@ enum EngineDecoder {
         }
     }
 
-    /// Whole tokens leave here, so they go to nobody that has not proved itself, and are not sent in clear.
+    /// Whole tokens leave here, so an engine proves itself, and they are not sent in clear.
     private static func check(_ fields: ConfigFields, host: String, _ engine: EnginePlan?) {
         if fields.fields("tls")?.has("ca") ?? false {
             fields.error("tls", "needs a certificate of its own here; \"ca: local\" is for clients of upstreams")

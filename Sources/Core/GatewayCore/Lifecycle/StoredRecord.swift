@@ -15,7 +15,7 @@ package struct StoredRecord: Sendable {
 
     /// What it means that the store holds another entry than the one that was seen.
     package enum Change: Hashable, Sendable {
-        /// Nobody has changed the token. The journal of an attempt may be new.
+        /// The token is unchanged. The journal of an attempt may be new.
         case none
         /// Somebody has another token: it is adopted.
         case newer(StoredToken)
@@ -97,7 +97,7 @@ package struct StoredRecord: Sendable {
     /// What follows from a write.
     package enum Write: Hashable, Sendable {
         case done
-        /// Write once more: nobody has a newer token.
+        /// Write once more: there is no newer token.
         case again
         /// Write later: another gateway is renewing.
         case later(Duration)

@@ -64,7 +64,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
     package var isEmpty: Bool { workers.isEmpty }
     package var count: Int { workers.count }
 
-    /// When the next one is due that nothing wakes earlier; nil when there is none.
+    /// The earliest time at which a worker is due; nil when none is.
     package var nextDue: MonotonicTime? { deadlines.first }
 
     package mutating func add(_ id: ID, of group: Group) {

@@ -3,7 +3,7 @@ package struct ClientTokenStatus: Hashable, Sendable, Codable {
     package var client: String
     /// Its place in the configuration, from 1.
     package var number: Int
-    /// RFC 3339; nil where nobody has used it since the gateway started.
+    /// RFC 3339; nil where it was not used since the gateway started.
     package var lastUsedAt: String?
 
     package init(client: String, number: Int, lastUsedAt: String?) {

@@ -166,7 +166,7 @@ package struct PostgreSQLURL: Hashable, Sendable {
         "sslcrldir", "sslkey", "sslmode", "sslrootcert", "sslsni", "target_session_attrs", "tcp_user_timeout", "user",
     ]
 
-    /// Who could be imitated, because the URL asks for less than `verify-full`; nil when nobody.
+    /// The hosts that could be imitated, because the URL asks for less than `verify-full`; nil when none could.
     package var unprotectedServer: String? {
         guard let mode = parameters["sslmode"], mode != "verify-full" else { return nil }
         if hosts.isEmpty { return description }

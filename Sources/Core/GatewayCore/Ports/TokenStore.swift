@@ -23,7 +23,7 @@ package protocol TokenStore: Sendable {
         expecting revision: TokenRevision
     ) async throws(TokenStoreError) -> TokenSaveAnswer
 
-    /// Writes for an operator: whatever the record holds, and whoever leases it. That lease has ended then.
+    /// Writes for an operator, whatever the record holds. A lease of it ends.
     ///
     /// - Parameter token: nil removes the record.
     @discardableResult

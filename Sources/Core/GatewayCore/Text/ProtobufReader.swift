@@ -1,4 +1,4 @@
-/// Reads a message of Protocol Buffers field by field (protobuf.dev, "Encoding"), from bytes that nobody has checked.
+/// Reads a message of Protocol Buffers field by field (protobuf.dev, "Encoding"), from bytes that were not checked before.
 ///
 /// It allocates nothing: a field is a number, or a range of the bytes. Groups, which proto3 does not have, are malformed.
 package struct ProtobufReader: Sendable {

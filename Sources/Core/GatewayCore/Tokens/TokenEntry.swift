@@ -1,4 +1,4 @@
-/// Counts the changes of one record. Whoever writes says which change was the last one that it knows.
+/// Counts the changes of one record. A writer names the last change that it knows.
 ///
 /// It never falls: a record that was removed keeps its revision.
 package struct TokenRevision: Hashable, Comparable, Sendable {

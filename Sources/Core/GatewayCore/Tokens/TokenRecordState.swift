@@ -42,7 +42,7 @@ package struct TokenRecordState: Hashable, Sendable {
 
     /// The holder writes the record, and keeps the lease.
     ///
-    /// After the end of its lease, too, if nobody has changed the record since.
+    /// After the end of its lease, too, if the record has not changed since.
     package mutating func write(under lease: TokenLease) -> Verdict {
         guard revision == lease.revision else { return .changed }
         revision = revision.next
@@ -66,7 +66,7 @@ package struct TokenRecordState: Hashable, Sendable {
         if revision == lease.revision { leaseUntil = nil }
     }
 
-    /// An operator changes the record, whoever holds it.
+    /// An operator changes the record, whichever gateway holds the lease.
     package mutating func replace() -> TokenRevision { raise() }
 
     private mutating func raise() -> TokenRevision {
