@@ -106,6 +106,7 @@ extension PostgreSQLTokenStore {
         );
         CREATE TABLE IF NOT EXISTS authgateway.lock (name text PRIMARY KEY);
         CREATE INDEX IF NOT EXISTS token_changed ON authgateway.token (changed);
+        \(FleetTables.statements)
         INSERT INTO authgateway.store (name, value) VALUES ('schema', '\(schemaVersion)')
             ON CONFLICT (name) DO UPDATE SET value = excluded.value;
         INSERT INTO authgateway.store (name, value) VALUES ('key_check', '\(keyCheck)') ON CONFLICT (name) DO NOTHING;
