@@ -25,8 +25,12 @@ package struct PlanDefinitions: Sendable {
     package init(_ plan: Plan) {
         summary = PlanSummary(plan)
         parts.reserveCapacity(plan.credentials.count + plan.routes.count)
-        for credential in plan.credentials { add("credentials.\(credential.name)", Self.bytes(of: credential)) }
-        for route in plan.routes { add("routes.\(route.name)", Self.bytes(of: route)) }
+        var policies = Descriptions<RenewalPolicy>()
+        for credential in plan.credentials {
+            add("credentials.\(credential.name)", Self.bytes(of: credential, &policies))
+        }
+        var settings = Descriptions<RoutePlan>()
+        for route in plan.routes { add("routes.\(route.name)", Self.bytes(of: route, &settings)) }
         for client in plan.access.clients { add("access.clients.\(client.name)", Self.bytes(of: client)) }
         for user in plan.admin.users {
             add("listeners.admin.users.\(user.proofs.name)", Self.bytes(of: user.proofs))
@@ -84,8 +88,8 @@ package struct PlanDefinitions: Sendable {
         return proof + others.flatMap { Array("\n\($0)".utf8) }
     }
 
-    private static func bytes(of credential: CredentialPlan) -> [UInt8] {
-        var bytes = Array("\(credential.strategyKind) \(credential.policy)".utf8)
+    private static func bytes(of credential: CredentialPlan, _ policies: inout Descriptions<RenewalPolicy>) -> [UInt8] {
+        var bytes = Array("\(credential.strategyKind) \(policies.text(of: credential.policy))".utf8)
         for part in credential.definition { bytes += part.withValue { Array($0.utf8) } + [0] }
         switch credential.strategy.behavior {
         case .none: break
@@ -102,13 +106,33 @@ package struct PlanDefinitions: Sendable {
         return bytes
     }
 
-    private static func bytes(of route: RoutePlan) -> [UInt8] {
+    private static func bytes(of route: RoutePlan, _ settings: inout Descriptions<RoutePlan>) -> [UInt8] {
         var plain = route
         plain.span = SourceSpan(file: 0, line: 0, column: 0)
         plain.credential = nil
         plain.tls.privateKey = nil
+        // What is not the same for most routes.
+        let own =
+            [
+                plain.name, plain.upstream.scheme.rawValue, plain.upstream.host, String(plain.upstream.port), plain.upstreamPath,
+                plain.matchPath, plain.upstreamMatchPath,
+            ] + plain.matchHosts
+        (plain.name, plain.upstreamPath, plain.matchPath, plain.upstreamMatchPath, plain.matchHosts) = ("", "", "", "", [])
+        plain.upstream = Origin(scheme: .https, host: "", port: 0)
         let secrets = [route.tls.privateKey].compactMap(\.self) + route.headers.set.map(\.value)
-        return Array("\(plain)".utf8) + secrets.flatMap { $0.withValue { Array($0.utf8) + [0] } }
+        return Array("\(own) \(settings.text(of: plain))".utf8) + secrets.flatMap { $0.withValue { Array($0.utf8) + [0] } }
+    }
+}
+
+/// The texts of values, each of which is printed once: that takes some 50 µs for a route.
+private struct Descriptions<Value: Hashable> {
+    private var texts: [Value: String] = [:]
+
+    mutating func text(of value: Value) -> String {
+        if let text = texts[value] { return text }
+        let text = "\(value)"
+        texts[value] = text
+        return text
     }
 }
 
