@@ -6,9 +6,9 @@ extension CredentialSources {
     ///
     /// - Parameter credentials: What these sources were made of.
     func follow(_ locks: CredentialLocks, as credentials: [CredentialPlan], newSince previous: CredentialSources) {
+        let names = self.names(in: credentials)
         for keeper in keepers(notIn: previous) {
-            let names = credentials.indices.filter { self.keeper(of: $0) === keeper }.map { credentials[$0].name }
-            locks.decide(names) { $0 ? keeper.lock() : keeper.unlock() }
+            locks.decide(names[ObjectIdentifier(keeper)] ?? []) { $0 ? keeper.lock() : keeper.unlock() }
         }
         for keepers in perSubjectKeepers(notIn: previous) { keepers.follow(locks) }
     }
@@ -23,8 +23,9 @@ extension CredentialSources {
         changed names: Set<String>
     ) -> [TokenKeeper] {
         var locked: [TokenKeeper] = []
+        let own = self.names(in: credentials)
         for keeper in keepers {
-            let own = credentials.indices.filter { self.keeper(of: $0) === keeper }.map { credentials[$0].name }
+            let own = own[ObjectIdentifier(keeper)] ?? []
             guard !names.isDisjoint(with: own) else { continue }
             locks.decide(own) { if keeper.follow(isLocked: $0) { locked.append(keeper) } }
         }
@@ -37,5 +38,15 @@ extension CredentialSources {
             }
         }
         return locked
+    }
+
+    /// The credentials that each keeper serves.
+    private func names(in credentials: [CredentialPlan]) -> [ObjectIdentifier: [String]] {
+        var names: [ObjectIdentifier: [String]] = [:]
+        for index in credentials.indices {
+            guard let keeper = keeper(of: index) else { continue }
+            names[ObjectIdentifier(keeper), default: []].append(credentials[index].name)
+        }
+        return names
     }
 }

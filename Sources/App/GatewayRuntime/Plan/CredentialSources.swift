@@ -12,21 +12,19 @@ struct CredentialSources: Sendable {
     private var keeperIndices: [Int?] = []
     /// By index into ``Plan/credentials``: the keepers of those whose subject the request names.
     private(set) var perSubjectKeepers: [Int: PerSubjectKeepers] = [:]
-    private var fixed: [Fixed] = []
-    /// By index into ``keepers``: what each was made from.
-    private var definitions: [Definition] = []
-    /// Into ``definitions``.
-    private var indices: [CredentialKey: [Int]] = [:]
-    private var perSubjectDefinitions: [Int: Definition] = [:]
+    /// By the name of the credential.
+    private var fixed: [String: Fixed] = [:]
+    /// By what each was made from.
+    private var definedKeepers: [Definition: TokenKeeper] = [:]
+    private var definedPerSubjectKeepers: [Definition: PerSubjectKeepers] = [:]
 
     /// A static source with what it was made from.
     private struct Fixed {
-        let name: String
         let injection: Injection
         let source: FixedCredentialSource
     }
 
-    private struct Definition: Equatable {
+    private struct Definition: Hashable {
         let key: CredentialKey
         let name: String
         let policy: RenewalPolicy
@@ -57,9 +55,10 @@ struct CredentialSources: Sendable {
             switch credential.strategy.behavior {
             case .none: add(nil, keeper: nil)
             case .fixed(let injection):
-                let kept = previous?.fixed.first { $0.name == credential.name && $0.injection == injection }
-                let source = kept?.source ?? Self.fixed(credential, injection, parts)
-                fixed.append(Fixed(name: credential.name, injection: injection, source: source))
+                let earlier = previous?.fixed[credential.name]
+                let kept = earlier?.injection == injection ? earlier?.source : nil
+                let source = kept ?? Self.fixed(credential, injection, parts)
+                fixed[credential.name] = Fixed(injection: injection, source: source)
                 add(source, keeper: nil)
             case .onChallenge(let injection, let realm):
                 let source = ChallengeCredentialSource(
@@ -122,11 +121,11 @@ struct CredentialSources: Sendable {
             parent: parent.map { ObjectIdentifier($0) }
         )
         known[key] = keepers.count
-        indices[definition.key, default: []].append(definitions.count)
-        definitions.append(definition)
-        let kept = previous?.keeper(of: definition)
+        let kept = previous?.definedKeepers[definition]
         let trigger: TokenEvent.Trigger = previous == nil ? .startup : .reload
-        keepers.append(kept ?? Self.keeper(credential, grant, key, parent, parts, begunBy: trigger))
+        let own = kept ?? Self.keeper(credential, grant, key, parent, parts, begunBy: trigger)
+        definedKeepers[definition] = own
+        keepers.append(own)
         return known[key]
     }
 
@@ -145,11 +144,8 @@ struct CredentialSources: Sendable {
             definition: credential.definition,
             parent: nil
         )
-        perSubjectDefinitions[index] = definition
-        let kept = previous?.perSubjectDefinitions.first { $0.value == definition }
-            .flatMap { previous?.perSubjectKeepers[$0.key] }
-        perSubjectKeepers[index] =
-            kept
+        let all =
+            previous?.definedPerSubjectKeepers[definition]
             ?? PerSubjectKeepers(
                 name: credential.name,
                 strategy: credential.strategyKind,
@@ -170,11 +166,9 @@ struct CredentialSources: Sendable {
                 },
                 start: parts.start
             )
-        if parts.locks.contains(credential.name) { perSubjectKeepers[index]?.lock() }
-    }
-
-    private func keeper(of definition: Definition) -> TokenKeeper? {
-        indices[definition.key]?.first { definitions[$0] == definition }.map { keepers[$0] }
+        definedPerSubjectKeepers[definition] = all
+        perSubjectKeepers[index] = all
+        if parts.locks.contains(credential.name) { all.lock() }
     }
 
     /// Those that the configuration names, and those that requests have named.

@@ -119,12 +119,12 @@ extension ExportedRoute {
 
 /// What clients may not say to an upstream, whatever the route.
 enum RemovedFields {
-    /// The gateway's own fields, of its contracts with engines.
-    static let own = ["X-Gw-Engine-Token", "X-Gw-Generation", "X-Gw-Rejected-Generation", "X-Gw-Route"]
     static let original = ["X-Original-Method", "X-Original-URI", "X-Original-Host", "X-Original-Proto"]
 
     static let always =
-        own + original + ["Authorization", "Proxy-Authorization", "X-Forwarded-Method", "X-Forwarded-Uri"]
+        EnginePlan.ownFields + original + [
+            "Authorization", "Proxy-Authorization", "X-Forwarded-Method", "X-Forwarded-Uri",
+        ]
         + ForwardedPolicy.names.map(spelled)
 
     /// `X-Forwarded-For` of `x-forwarded-for`.

@@ -46,4 +46,6 @@ package struct EnginePlan: Hashable, Sendable {
     /// Names the route to whose upstream the engine will send the request. A credential of another route would leave for the wrong
     /// server.
     package static let routeField = "X-Gw-Route"
+    /// Between the gateway and its engines only: no client may send them to an upstream.
+    package static let ownFields = [tokenField, generationField, rejectedGenerationField, routeField]
 }

@@ -31,7 +31,7 @@ final class EngineAnswer {
         }
         self.fields = fields
         let replaced = Set(fields.map { $0.name.lowercased() })
-        let own = ["authorization", "proxy-authorization", EnginePlan.tokenField, EnginePlan.rejectedGenerationField]
+        let own = ["Authorization", "Proxy-Authorization"] + EnginePlan.ownFields
         removed = (own + plan.headers.remove).map { $0.lowercased() }.filter { !replaced.contains($0) }
         var lines = fields.flatMap { $0.line.withValue { $0 } }
         if case .envoy = engine.plan.contract {

@@ -10,7 +10,8 @@ extension HTTP2ClientConnection {
         for stream in Array(streams.values) { stream.exchange?.endIfWithdrawn(withdrawn) }
         flush()
         // An answer that the engine has not taken yet may hold what was withdrawn.
-        if identity.engine != nil, writer.untakenBytes() > 0 { closeAtOnce() }
+        guard identity.engine != nil else { return }
+        if writer.untakenBytes() > 0 || streams.values.contains(where: { $0.untakenBytes > 0 }) { closeAtOnce() }
     }
 
     /// What the client has not taken is lost.
