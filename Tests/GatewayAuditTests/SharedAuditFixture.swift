@@ -36,11 +36,11 @@ final class SharedAuditFixture: Sendable {
 
     func tamper(_ sql: String) throws { try Self.server.get().administrate(sql, database: database) }
 
-    /// Copies the rows of a log that is closed, as they are.
+    /// Copies the rows of a log as they are.
     func ship(_ log: AuditFixture, as chain: String, host: String, keys: AuditKeys? = nil) async throws {
         let events = AuditSchema.allColumns + ["client_request_id"]
         try await copy(log, "token_events", events, to: "audit_event", of: chain)
-        try await copy(log, "audit_checkpoints", AuditSchema.checkpointColumns, to: "audit_checkpoint", of: chain)
+        try await shipCheckpoints(of: log, as: chain)
         let uses = [
             "minute", "route", "client", "credential", "generation", "status_class", "requests", "bytes_received",
             "bytes_sent",
@@ -52,6 +52,10 @@ final class SharedAuditFixture: Sendable {
             .text(chain), .text(host), .text(key.keyCheck), .integer(head.id), .text(head.hash),
         ]
         try await run("INSERT INTO authgateway.audit_chain VALUES ($1, $2, $3, $4, $5)", entry)
+    }
+
+    func shipCheckpoints(of log: AuditFixture, as chain: String) async throws {
+        try await copy(log, "audit_checkpoints", AuditSchema.checkpointColumns, to: "audit_checkpoint", of: chain)
     }
 
     private func copy(

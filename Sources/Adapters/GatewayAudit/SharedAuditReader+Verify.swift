@@ -1,6 +1,7 @@
 import GRDB
 package import GatewayCore
 import GatewayPostgreSQL
+import GatewaySQLite
 
 /// One of the logs that a database holds.
 package struct SharedAuditChain: Hashable, Sendable {
@@ -39,7 +40,10 @@ extension SharedAuditReader {
     ///
     /// - Throws: ``AuditError`` when it cannot be read; a chain that was tampered with is a result.
     package func verify(_ chain: SharedAuditChain, keys: AuditKeys) async throws(AuditError) -> AuditVerification {
-        guard let entry = chain.entry else { return Self.withoutEntry }
+        guard let entry = chain.entry else {
+            let words = "audit_chain has no entry for these rows, so rows may have been cut off the end"
+            return Self.broken(.headMissing, words)
+        }
         let key = AuditChain(key: keys.chain)
         let copy = try SharedAuditCopy()
         try await copy.use { database in
@@ -55,30 +59,39 @@ extension SharedAuditReader {
         evidence.shipped = (entry.headID, entry.headHash)
         let verifier = AuditVerifier(chain: key, head: .missing, evidence: evidence)
         return try await copy.use { database in
+            if let row = try Self.takeRemovedRows(from: database, key) {
+                let words = "row \(row) was changed after it was written, or written without the key"
+                return Self.broken(.changed, row: row, words)
+            }
             for rule in AuditSchema.guards.values { try database.execute(sql: rule) }
             return try verifier.verify(database)
         }
     }
 
+    /// Checkpoints after the rows: they explain which rows were gone by then.
     private func fill(_ copy: SharedAuditCopy, with chain: String) async throws(AuditError) {
-        let pruned = PostgreSQLStatement(
-            "SELECT coalesce(max(pruned_to_id), 0) FROM authgateway.audit_checkpoint WHERE chain = $1",
-            [.text(chain)],
-            isRepeatable: true
-        )
-        let before = try await ask(pruned).first?.integer(0) ?? 0
         try await fetch(chain, "audit_event", Self.eventColumns, into: "token_events", of: copy)
         try await fetch(chain, "audit_checkpoint", AuditSchema.checkpointColumns, into: "audit_checkpoints", of: copy)
-        // Retention may have removed rows while they were fetched.
-        try await copy.use { database in
-            try database.execute(
-                sql: """
-                    DELETE FROM token_events
-                    WHERE id > ? AND id <= (SELECT coalesce(max(pruned_to_id), 0) FROM audit_checkpoints)
-                    """,
-                arguments: [before]
-            )
+    }
+
+    /// A gateway removes rows from the database after the checkpoint that stands in their place, some at a time. Those that are left
+    /// have gaps, so each is verified alone: its hash covers the number.
+    ///
+    /// - Returns: The first row that was changed; nil when none was.
+    private static func takeRemovedRows(from database: Database, _ chain: AuditChain) throws -> Int64? {
+        let condition = "id <= (SELECT max(pruned_to_id) FROM audit_checkpoints)"
+        var changed: Int64?
+        try StatementRow.forEach(
+            of: "SELECT \(AuditSchema.columnList) FROM token_events WHERE \(condition) ORDER BY id",
+            in: database
+        ) { row in
+            guard changed == nil else { return }
+            let count = AuditSchema.columns.count
+            var link = ChainLink(.event, columns: count, after: row.text(at: count) ?? "", chain: chain)
+            if link.follow(row) != .fits { changed = row.integer(at: 0) }
         }
+        if changed == nil { try database.execute(sql: "DELETE FROM token_events WHERE \(condition)") }
+        return changed
     }
 
     private func fetch(
@@ -95,14 +108,14 @@ extension SharedAuditReader {
         }
     }
 
-    private static var withoutEntry: AuditVerification {
+    private static func broken(
+        _ fault: AuditVerification.Fault,
+        row: Int64? = nil,
+        _ explanation: String
+    ) -> AuditVerification {
         var result = AuditVerification(rows: 0, prunedTo: 0)
         result.isCopy = true
-        result.breach = AuditVerification.Breach(
-            fault: .headMissing,
-            row: nil,
-            explanation: "audit_chain has no entry for these rows, so rows may have been cut off the end"
-        )
+        result.breach = AuditVerification.Breach(fault: fault, row: row, explanation: explanation)
         return result
     }
 
