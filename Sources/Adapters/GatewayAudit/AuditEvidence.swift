@@ -8,6 +8,8 @@ package struct AuditEvidence: Sendable {
     package var log: String?
     /// What the anchor holds.
     package var anchor: [AnchoredHead] = []
+    /// The newest row that the gateway has shipped, as the database has it beside the rows.
+    var shipped: (id: Int64, hash: String)?
     /// A row and its hash, as an operator has them from elsewhere.
     package var row: (id: Int64, hash: String)?
 
@@ -24,6 +26,8 @@ package struct AuditEvidence: Sendable {
             }
             marks.append(AuditMark(.anchor, id: head.id, hash: head.hash, at: head.at, mayLieBeyondTheEnd: isCopy))
         }
+        // Without rows there is no hash.
+        if let shipped, shipped.id > 0 { marks.append(AuditMark(.shipped, id: shipped.id, hash: shipped.hash)) }
         if let row { marks.append(AuditMark(.argument, id: row.id, hash: row.hash)) }
         return marks
     }

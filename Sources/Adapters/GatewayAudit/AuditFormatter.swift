@@ -25,6 +25,11 @@ package struct AuditFormatter: Sendable {
         return parts.joined(separator: "  ")
     }
 
+    /// With the host of the gateway in front.
+    package func line(_ row: SharedAuditRow) -> String {
+        "\(pad(SafeText.singleLine(row.gateway ?? "-"), to: 16))  \(line(row.row))"
+    }
+
     package func line(_ row: AuditRequestRow) -> String {
         var facts: [String] = []
         func add(_ name: String, _ value: String?) {

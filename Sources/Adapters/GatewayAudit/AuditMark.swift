@@ -9,6 +9,8 @@ package struct AuditMark: Hashable, Sendable {
         case logHead = "log_head"
         /// Where `audit.anchor` sends heads.
         case anchor
+        /// The entry of a chain in the shared database.
+        case shipped
         /// `--head`.
         case argument
     }
@@ -34,6 +36,7 @@ package struct AuditMark: Hashable, Sendable {
         switch source {
         case .head: .init(.changed, row: id, "row \(id) is not the one that the head file names")
         case .logHead: .init(.changed, row: id, "row \(id) is not the one that the head file of the log names")
+        case .shipped: .init(.changed, row: id, "row \(id) is not the one that audit_chain names")
         case .anchor, .argument:
             .init(.rolledBack, row: id, "row \(id) is not the one that \(words); the log \(Self.putBack), and went on")
         }
@@ -42,7 +45,7 @@ package struct AuditMark: Hashable, Sendable {
     /// The log ends before it.
     func absence(behind end: Int64) -> AuditVerifier.Found {
         switch source {
-        case .head, .logHead:
+        case .head, .logHead, .shipped:
             let range = id == end + 1 ? "row \(id) was" : "rows \(end + 1) to \(id) were"
             return .init(.cutTail, row: end + 1, "\(range) cut off the end")
         case .anchor, .argument:

@@ -92,6 +92,11 @@ extension AuditRow {
     /// One line of JSON Lines, members named and ordered as the columns of the table.
     package var json: String {
         var line = JSONLine()
+        add(to: &line)
+        return line.text
+    }
+
+    func add(to line: inout JSONLine) {
         line.add("id", id)
         line.add("at", at)
         line.add("event", event)
@@ -115,7 +120,6 @@ extension AuditRow {
         line.add("detail", verbatim: detailIsObject ? detail : SafeText.json(detail))
         line.add("previous_hash", previousHash)
         line.add("hash", hash)
-        return line.text
     }
 
     /// Only what certainly is an object on one line may stand in the output unquoted.

@@ -20,8 +20,8 @@ extension PostgreSQLTokenStore {
         found.clockOffset = .milliseconds(time - now)
         found.listens = feed.listens
         if found.isReadOnly {
-            let error = words(for: PostgreSQLFailure(.refused("25006"), "the database is read-only"))
-            state.withLock { $0.lastFailure = error }
+            let failure = PostgreSQLFailure(.refused("25006"), "the database is read-only")
+            state.withLock { $0.lastFailure = .unavailable(failure.words(for: name)) }
             // The setting of a session outlasts its change in the database.
             connection.renew()
         }

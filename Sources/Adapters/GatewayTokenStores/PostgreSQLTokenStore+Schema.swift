@@ -3,8 +3,7 @@ import GatewayPostgreSQL
 import Synchronization
 
 extension PostgreSQLTokenStore {
-    /// Counts the changes of the tables. A gateway refuses tables of a newer program.
-    package static let schemaVersion: Int64 = 1
+    package static let schemaVersion = SharedSchema.version
 
     /// Looks at the tables and the key, and makes the tables of an empty database. Call it while starting.
     ///
@@ -49,19 +48,11 @@ extension PostgreSQLTokenStore {
     private func version() async throws(TokenStoreError) -> Int64? {
         let present = PostgreSQLStatement("SELECT to_regclass('authgateway.store') IS NOT NULL", isRepeatable: true)
         guard try await ask(present).first?.boolean(0) == true else { return nil }
-        let statement = PostgreSQLStatement(
-            "SELECT value::bigint FROM authgateway.store WHERE name = 'schema'",
-            isRepeatable: true
-        )
-        return try await ask(statement).first?.integer(0)
+        return try await ask(SharedSchema.question).first?.integer(0)
     }
 
     private func requireKnown(_ version: Int64) throws(TokenStoreError) {
-        guard version > Self.schemaVersion else { return }
-        throw .damaged(
-            "\(name) was written by a newer authgateway (schema \(version); this one knows \(Self.schemaVersion)); run the newer "
-                + "program here, too"
-        )
+        if let problem = SharedSchema.problem(with: version, in: name) { throw .damaged(problem) }
     }
 
     /// Chooses the key that the database is encrypted with.

@@ -93,24 +93,7 @@ package final class PostgreSQLTokenStore: TokenStore {
         do throws(PostgreSQLFailure) {
             return try await connection.run(statement, within: limit)
         } catch {
-            throw words(for: error)
-        }
-    }
-
-    func words(for failure: PostgreSQLFailure) -> TokenStoreError {
-        switch failure.state {
-        case "25006":
-            .unavailable(
-                "\(name) takes no writes at the moment (it is a standby, or default_transaction_read_only is on); name the "
-                    + "primary, or all hosts with target_session_attrs=read-write"
-            )
-        case "42P01", "3F000": .unavailable("\(name) has no tables of this gateway; run `authgateway store migrate`")
-        case "42501":
-            .unavailable(
-                "the role of \(name) lacks a right (\(failure.reason)); grant what docs/fleet.md names, or run "
-                    + "`authgateway store migrate` as the owner of the database"
-            )
-        default: .unavailable("\(name) cannot be used: \(failure.reason)")
+            throw .unavailable(error.words(for: name))
         }
     }
 }

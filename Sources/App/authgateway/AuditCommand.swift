@@ -12,6 +12,10 @@ struct AuditCommand: ParsableCommand {
               authgateway audit query --request k3f9a01-2s
               authgateway audit stats --by client --last 1h
               authgateway audit verify
+              authgateway audit query --all --since 1h --failed
+
+            With --all, query, export, stats and verify read the logs of all gateways that
+            share a token database (tokens.store: postgres). tail has no --all.
             """,
         subcommands: [
             AuditTailCommand.self, AuditQueryCommand.self, AuditExportCommand.self, AuditStatsCommand.self,
@@ -31,6 +35,29 @@ struct AuditSource: ParsableArguments {
         // With a database of its own no gateway is looked for.
         let configuration = path == nil ? try config.runningPath() : config.path()
         return try AuditCommands(configuration: configuration, path: path, style: style)
+    }
+}
+
+/// Which logs are meant.
+struct AuditScope: ParsableArguments {
+    @OptionGroup var source: AuditSource
+
+    @Flag(name: .customLong("all"), help: "The logs of all gateways that share the database of tokens.store: postgres.")
+    var isAll = false
+
+    func validate() throws {
+        guard isAll, source.path != nil else { return }
+        throw ValidationError("--path names one log, and --all reads those of all gateways: leave out one of them.")
+    }
+
+    func requireEvents(unless showsRequests: Bool) throws {
+        guard isAll, showsRequests else { return }
+        throw ValidationError("Requests stay with their gateway: leave out --all, or --requests.")
+    }
+
+    /// nil without `--all`.
+    func shared(_ style: AuditCommands.Style) throws -> SharedAuditCommands? {
+        isAll ? try SharedAuditCommands(configuration: source.config.runningPath(), style: style) : nil
     }
 }
 

@@ -11,21 +11,29 @@ struct AuditQueryCommand: AsyncParsableCommand {
               authgateway audit query --event renewed --credential box-service --json
               authgateway audit query --request k3f9a01-2s
               authgateway audit query --requests --since 10m --failed
+              authgateway audit query --all --credential box-service --since 1h
 
             With audit.usage: request, --requests shows the requests instead of the events.
             --request ID shows the events of a request, and then its requests.
+            With --all each line begins with the host of its gateway; in JSON, gateway
+            and chain name it. Requests stay with their gateway.
             """
     )
 
-    @OptionGroup var source: AuditSource
+    @OptionGroup var scope: AuditScope
     @OptionGroup var output: AuditOutput
     @OptionGroup var rows: AuditFilterOptions
 
     @Flag(name: .customLong("requests"), help: "Requests (audit.usage: request) instead of events.")
     var showsRequests = false
 
+    func validate() throws { try scope.requireEvents(unless: showsRequests) }
+
     func run() async throws {
-        let commands = try source.commands(output.style)
+        if let shared = try scope.shared(output.style) {
+            return try await shared.query(rows.filter) { Console.write($0) }
+        }
+        let commands = try scope.source.commands(output.style)
         if showsRequests {
             try await commands.requests(rows.filter) { Console.write($0) }
         } else {
@@ -45,17 +53,24 @@ struct AuditExportCommand: AsyncParsableCommand {
               authgateway audit export > events.jsonl
               authgateway audit export --since 30d | gzip > month.jsonl.gz
               authgateway audit export --requests > requests.jsonl
+              authgateway audit export --all --since 24h > all.jsonl
             """
     )
 
-    @OptionGroup var source: AuditSource
+    @OptionGroup var scope: AuditScope
     @OptionGroup var rows: AuditFilterOptions
 
     @Flag(name: .customLong("requests"), help: "Requests (audit.usage: request) instead of events.")
     var showsRequests = false
 
+    func validate() throws { try scope.requireEvents(unless: showsRequests) }
+
     func run() async throws {
-        let commands = try source.commands(AuditCommands.Style(asJSON: true))
+        let style = AuditCommands.Style(asJSON: true)
+        if let shared = try scope.shared(style) {
+            return try await shared.query(rows.filter) { Console.write($0) }
+        }
+        let commands = try scope.source.commands(style)
         if showsRequests {
             try await commands.requests(rows.filter) { Console.write($0) }
         } else {

@@ -10,6 +10,7 @@ struct AuditStatsCommand: AsyncParsableCommand {
               authgateway audit stats
               authgateway audit stats --by client --last 1h
               authgateway audit stats --by upstream --last 7d --json
+              authgateway audit stats --all --last 1h
 
             With --by: requests that carried a credential, those answered with 400
             or more or not at all, their bytes, and calls for tokens. The log has
@@ -18,7 +19,7 @@ struct AuditStatsCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var source: AuditSource
+    @OptionGroup var scope: AuditScope
     @OptionGroup var json: JSONFlag
 
     @Option(help: ArgumentHelp("One of client, route, credential, upstream.", valueName: "what"))
@@ -30,7 +31,12 @@ struct AuditStatsCommand: AsyncParsableCommand {
     var last: String?
 
     func run() async throws {
-        let commands = try source.commands(AuditCommands.Style(asJSON: json.isOn))
+        let style = AuditCommands.Style(asJSON: json.isOn)
+        if let shared = try scope.shared(style) {
+            Console.write(try await shared.stats(by: by, last: last))
+            return
+        }
+        let commands = try scope.source.commands(style)
         Console.write(try await commands.stats(by: by, last: last))
     }
 }

@@ -73,10 +73,12 @@ extension AuditCommands {
     }
 
     private func key(_ path: String?, _ settings: OperatorSettings?) throws(CommandFailure) -> InstallationKey {
-        guard let path else {
-            let settings = if let settings { settings } else { try configured() }
-            return try settings.installationKey()
-        }
+        if let path { return try Self.key(at: path) }
+        let settings = if let settings { settings } else { try configured() }
+        return try settings.installationKey()
+    }
+
+    static func key(at path: String) throws(CommandFailure) -> InstallationKey {
         do throws(InstallationKeyError) {
             guard let key = try InstallationKey.load(path: path) else {
                 throw InstallationKeyError("there is no installation key at \(path)")

@@ -31,6 +31,10 @@ package struct AuditCommands: Sendable {
             self.usesLocalTime = usesLocalTime
             self.usesColor = usesColor
         }
+
+        var formatter: AuditFormatter {
+            AuditFormatter(coloured: usesColor, offset: usesLocalTime ? LocalTime.offset : nil)
+        }
     }
 
     /// nil when a database is named instead of the configuration's.
@@ -84,7 +88,7 @@ package struct AuditCommands: Sendable {
 
     package func query(_ filter: Filter, emit: @escaping @Sendable (String) -> Bool) async throws(CommandFailure) {
         let filter = try await resolve(filter)
-        try await reading {
+        try await Self.reading {
             try await AuditReader(path: path).forEach(filter) { row in
                 guard emit(line(row)) else { throw CommandFailure(.ok) }
             }
@@ -97,21 +101,10 @@ package struct AuditCommands: Sendable {
             throw CommandFailure(.usage, "requests are no events: leave out --event, or --requests")
         }
         let filter = try await resolve(filter)
-        try await reading {
+        try await Self.reading {
             try await AuditReader(path: path).forEachRequest(filter) { row in
                 guard emit(line(row)) else { throw CommandFailure(.ok) }
             }
-        }
-    }
-
-    private func reading(_ body: () async throws -> Void) async throws(CommandFailure) {
-        do {
-            try await body()
-        } catch let failure as CommandFailure {
-            // The reader is gone.
-            guard failure.status == .ok else { throw failure }
-        } catch {
-            throw CommandFailure(.failed, (error as? AuditError)?.reason ?? "the audit log cannot be read")
         }
     }
 
@@ -120,40 +113,22 @@ package struct AuditCommands: Sendable {
         if let settings { settings } else { try OperatorSettings(configuration: configuration) }
     }
 
-    private func line(_ row: AuditRow) -> String {
-        style.asJSON ? row.json + "\n" : formatter.line(row) + "\n"
-    }
+    private func line(_ row: AuditRow) -> String { (style.asJSON ? row.json : style.formatter.line(row)) + "\n" }
 
-    private func line(_ row: AuditRequestRow) -> String {
-        style.asJSON ? row.json + "\n" : formatter.line(row) + "\n"
-    }
-
-    private var formatter: AuditFormatter {
-        AuditFormatter(coloured: style.usesColor, offset: style.usesLocalTime ? LocalTime.offset : nil)
-    }
+    private func line(_ row: AuditRequestRow) -> String { (style.asJSON ? row.json : style.formatter.line(row)) + "\n" }
 
     private func resolve(_ filter: Filter, mayBeMissing: Bool = false) async throws(CommandFailure) -> AuditFilter {
-        let event = try event(filter.event)
-        try await requireKnownNames(filter, mayBeMissing: mayBeMissing)
-        return AuditFilter(
-            credential: filter.credential,
-            route: filter.route,
-            client: filter.client,
-            event: event,
-            request: filter.request,
-            since: try moment(filter.since),
-            until: try moment(filter.until),
-            failedOnly: filter.failedOnly,
-            limit: filter.limit
-        )
-    }
-
-    private func moment(_ text: String?) throws(CommandFailure) -> UnixTime? {
-        guard let text else { return nil }
-        if let time = UnixTime(rfc3339: text) { return time }
-        if let duration = ConfigUnits.duration(text) { return SystemClock().now().wall + (.zero - duration) }
-        let advice = "write 2026-03-01T09:30:00Z, or how long ago: 30m, 2h, 7d"
-        throw CommandFailure(.usage, "cannot read the time \"\(LogText.clean(text))\"; \(advice)")
+        let path = path
+        let names = KnownNames(configured: settings?.plan.names) { (kind) async throws(CommandFailure) in
+            // A log that is not there yet is one without names.
+            if mayBeMissing, !FileManager.default.fileExists(atPath: path) { return [] }
+            do throws(AuditError) {
+                return try await AuditReader(path: path).names(in: kind)
+            } catch {
+                throw CommandFailure(.failed, error.reason)
+            }
+        }
+        return try await filter.resolved(names)
     }
 
     private func matches(_ row: AuditRow, _ filter: AuditFilter) -> Bool {
@@ -171,6 +146,19 @@ package struct AuditCommands: Sendable {
             if let until = filter.until, at >= until { return false }
         }
         return !filter.failedOnly || row.failed
+    }
+}
+
+extension AuditCommands {
+    /// A body that throws ``ExitStatus/ok`` ends the reading: nobody reads what is printed.
+    static func reading(_ body: () async throws -> Void) async throws(CommandFailure) {
+        do {
+            try await body()
+        } catch let failure as CommandFailure {
+            guard failure.status == .ok else { throw failure }
+        } catch {
+            throw CommandFailure(.failed, (error as? AuditError)?.reason ?? "the audit log cannot be read")
+        }
     }
 }
 

@@ -45,7 +45,7 @@ extension Storage {
         )
     }
 
-    private static func options(_ url: PostgreSQLURL, _ plan: PostgreSQLPlan) -> PostgreSQLOptions {
+    static func options(_ url: PostgreSQLURL, _ plan: PostgreSQLPlan) -> PostgreSQLOptions {
         PostgreSQLOptions(url, password: plan.password, authorities: plan.authorities)
     }
 }

@@ -1,0 +1,71 @@
+import GatewayAudit
+import GatewayCore
+
+/// Names in filters: those of the configuration, and those that the log has. What was removed from the configuration is still in
+/// the log.
+struct KnownNames: Sendable {
+    /// nil when a database is named instead of a configuration.
+    let configured: ConfiguredNames?
+    let logged: @Sendable (AuditUsage.Grouping) async throws(CommandFailure) -> [String]
+
+    func require(_ filter: AuditCommands.Filter) async throws(CommandFailure) {
+        let names = configured ?? ConfiguredNames()
+        try await require(filter.route, .route, names.routes)
+        try await require(filter.client, .client, names.clients)
+        try await require(filter.credential, .credential, names.credentials)
+    }
+
+    private func require(
+        _ name: String?,
+        _ kind: AuditUsage.Grouping,
+        _ known: [String]
+    ) async throws(CommandFailure) {
+        guard let name else { return }
+        // A subject is no name of the configuration: there may be no event of it so far.
+        let base = kind == .credential ? UnknownName.base(ofCredential: name) : name
+        if known.contains(name) || known.contains(base) { return }
+        let logged = try await logged(kind)
+        if logged.contains(where: { kind == .credential && UnknownName.base(ofCredential: $0) == base }) { return }
+        let place = configured == nil ? "the log" : "the configuration or the log"
+        let message = UnknownName.message(name, kind: kind.rawValue, in: place, known: known + logged)
+        if let message { throw CommandFailure(.usage, message) }
+    }
+}
+
+extension AuditCommands.Filter {
+    /// What was typed, as the log has it.
+    ///
+    /// - Throws: ``ExitStatus/usage`` for a name that nothing has, and for a time that cannot be read.
+    func resolved(_ names: KnownNames) async throws(CommandFailure) -> AuditFilter {
+        let event = try Self.event(event)
+        try await names.require(self)
+        return AuditFilter(
+            credential: credential,
+            route: route,
+            client: client,
+            event: event,
+            request: request,
+            since: try Self.moment(since),
+            until: try Self.moment(until),
+            failedOnly: failedOnly,
+            limit: limit
+        )
+    }
+
+    private static func event(_ name: String?) throws(CommandFailure) -> TokenEvent.Name? {
+        guard let name else { return nil }
+        let known = TokenEvent.Name.allCases.map(\.rawValue)
+        if let message = UnknownName.message(name, kind: "event", in: "this version", known: known) {
+            throw CommandFailure(.usage, message)
+        }
+        return TokenEvent.Name(rawValue: name)
+    }
+
+    private static func moment(_ text: String?) throws(CommandFailure) -> UnixTime? {
+        guard let text else { return nil }
+        if let time = UnixTime(rfc3339: text) { return time }
+        if let duration = ConfigUnits.duration(text) { return SystemClock().now().wall + (.zero - duration) }
+        let advice = "write 2026-03-01T09:30:00Z, or how long ago: 30m, 2h, 7d"
+        throw CommandFailure(.usage, "cannot read the time \"\(LogText.clean(text))\"; \(advice)")
+    }
+}
