@@ -42,6 +42,7 @@ extension SQLiteAuditLog {
             state.head = opened.head
             state.headIsExported = false
             state.loss = opened.loss
+            state.chainName = opened.chainName
         }
         observer?(opened.added)
         writer.track { exportHead() }

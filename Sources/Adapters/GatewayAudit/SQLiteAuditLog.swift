@@ -22,6 +22,8 @@ package final class SQLiteAuditLog: AuditLog {
         package var retention: Duration?
         package var recordsUsage: Bool
         package var onMissing = AuditPlan.OnMissing.refuse
+        /// The log is a copy, and the one that it was copied from may still be written.
+        package var takesNewChainName = false
         package var maximumBytes = AuditRoom.defaultLimit
         /// How long a lock of another program is waited for.
         package var busyTimeout: Duration = .seconds(5)
@@ -56,6 +58,7 @@ package final class SQLiteAuditLog: AuditLog {
         /// What came before the first row is lost.
         var loss: AuditLoss?
         var isKeyMissing = false
+        var chainName = ""
     }
 
     let options: Options
@@ -105,6 +108,7 @@ package final class SQLiteAuditLog: AuditLog {
             let room = AuditRoom(usedBytes: 0, limit: options.maximumBytes)
             var state = State(file: AuditFile(path: path), head: opened.head, room: room)
             state.loss = opened.loss
+            state.chainName = opened.chainName
             self.state = Mutex(state)
         } catch {
             throw auditError(error, file: path)
@@ -114,6 +118,9 @@ package final class SQLiteAuditLog: AuditLog {
         measure()
         if let loss = state.withLock({ $0.loss }) { report(loss) }
     }
+
+    /// The name of this log's chain in a database that other gateways write, too. A log that is begun anew has another one.
+    package var chainName: String { state.withLock { $0.chainName } }
 
     /// nil once the log is closed.
     var database: DatabaseQueue? { writer.database }
