@@ -99,7 +99,7 @@ let package = Package(
         target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
         target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1] + nio),
         target("GatewayTokenStores", in: "Adapters", ["GatewayCore", "GatewayPostgreSQL", crypto] + storage),
-        target("GatewayAudit", in: "Adapters", ["GatewayCore", crypto, logging] + storage),
+        target("GatewayAudit", in: "Adapters", ["GatewayCore", "GatewayPostgreSQL", crypto, logging] + storage),
         target("GatewayLocalAuthority", in: "Adapters", ["GatewayCore", "GatewayFiles", crypto] + certificates),
         target("GatewayAdmin", in: "Adapters", ["GatewayCore", logging] + hummingbird + nio),
         target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging] + nioHTTP2 + nio),

@@ -16,7 +16,7 @@ enum ImportTable {
         "GatewayYAML": ["GatewayCore", "CLibYAML", "Synchronization"],
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1"] + nio,
         "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GatewayPostgreSQL", "GRDB", "Crypto"],
-        "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
+        "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GatewayPostgreSQL", "GRDB", "Crypto"],
         "GatewayLocalAuthority": ["GatewayCore", "GatewayFiles", "Crypto", "X509", "SwiftASN1", "Synchronization"]
             + foundation + platform,
         "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],

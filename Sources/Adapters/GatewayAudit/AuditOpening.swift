@@ -12,6 +12,8 @@ struct AuditOpening {
         var head: AuditHead
         /// See ``AuditChainName``.
         var chainName = ""
+        /// The last row that the shared database is known to have, or that retention has removed.
+        var shippedTo: Int64 = 0
         /// What was written.
         var added: [AuditRow] = []
         /// The database was gone.
@@ -36,6 +38,7 @@ struct AuditOpening {
             opened.chainName =
                 options.takesNewChainName
                 ? try AuditChainName.replace(in: database) : try AuditChainName.ensure(in: database)
+            opened.shippedTo = try ShippingMarks.shippedTo(in: database)
             opened.head = try Self.head(of: database, chain: chain)
             try requireExportedHead(exported, in: database, head: opened.head)
             return .commit
@@ -72,6 +75,7 @@ struct AuditOpening {
         return Opened(
             head: appender.head,
             chainName: try AuditChainName.ensure(in: database),
+            shippedTo: try ShippingMarks.shippedTo(in: database),
             added: appender.added,
             loss: AuditLoss(lostTo: lost.id, at: now)
         )

@@ -43,6 +43,7 @@ extension SQLiteAuditLog {
             state.headIsExported = false
             state.loss = opened.loss
             state.chainName = opened.chainName
+            state.shipping = ShippingProgress(known: opened.shippedTo)
         }
         observer?(opened.added)
         writer.track { exportHead() }
