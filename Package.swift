@@ -156,7 +156,10 @@ let package = Package(
         ),
         tests(
             "GatewayAuditTests",
-            ["GatewayAudit", "GatewayFiles", "GatewaySQLite", "GatewayTesting", grdb, crypto, logging]
+            [
+                "GatewayAudit", "GatewayFiles", "GatewayPostgreSQL", "GatewaySQLite", "GatewayTesting", grdb, crypto,
+                logging,
+            ]
         ),
         tests(
             "GatewayAdminTests",

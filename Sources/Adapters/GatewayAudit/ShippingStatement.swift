@@ -93,8 +93,8 @@ enum ShippingStatement {
     private static func insertion(_ table: ShippedTable, from parameter: Int, where condition: String) -> String {
         """
         INSERT INTO authgateway.\(table.name) (chain, \(table.list))
-            SELECT \(condition).chain, row.* FROM \(condition),
-            json_to_recordset($\(parameter)::json) AS row (\(table.definitions))
+            SELECT \(condition).chain, shipped.* FROM \(condition),
+            json_to_recordset($\(parameter)::json) AS shipped (\(table.definitions))
         """
     }
 }
