@@ -39,6 +39,13 @@ final class AuditFixture: Sendable {
         return try open(options, keys: keys)
     }
 
+    /// A log that is copied to a database.
+    func openShipped(at path: String? = nil, retention: Duration? = nil) throws(AuditError) -> SQLiteAuditLog {
+        var options = SQLiteAuditLog.Options(path: path ?? self.path, instance: "gw-1", retention: retention)
+        options.isShipped = true
+        return try open(options)
+    }
+
     func open(_ options: SQLiteAuditLog.Options, keys: AuditKeys? = nil) throws(AuditError) -> SQLiteAuditLog {
         try SQLiteAuditLog(
             options: options,

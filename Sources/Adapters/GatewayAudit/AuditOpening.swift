@@ -10,6 +10,10 @@ struct AuditOpening {
 
     struct Opened {
         var head: AuditHead
+        /// See ``AuditChainName``.
+        var chainName = ""
+        /// The last row that the shared database is known to have, or that retention has removed.
+        var shippedTo: Int64 = 0
         /// What was written.
         var added: [AuditRow] = []
         /// The database was gone.
@@ -31,6 +35,10 @@ struct AuditOpening {
             }
             try AuditSchema.create(in: database)
             try requireOwnKey(in: database)
+            opened.chainName =
+                options.takesNewChainName
+                ? try AuditChainName.replace(in: database) : try AuditChainName.ensure(in: database)
+            opened.shippedTo = try ShippingMarks.shippedTo(in: database)
             opened.head = try Self.head(of: database, chain: chain)
             try requireExportedHead(exported, in: database, head: opened.head)
             return .commit
@@ -64,7 +72,13 @@ struct AuditOpening {
         event.detail = ["lost_to": String(lost.id)]
         var appender = AuditAppender(rows: rows, chain: chain, head: lost)
         try appender.append(event, to: database)
-        return Opened(head: appender.head, added: appender.added, loss: AuditLoss(lostTo: lost.id, at: now))
+        return Opened(
+            head: appender.head,
+            chainName: try AuditChainName.ensure(in: database),
+            shippedTo: try ShippingMarks.shippedTo(in: database),
+            added: appender.added,
+            loss: AuditLoss(lostTo: lost.id, at: now)
+        )
     }
 
     /// Where the next row is linked to: the last row, or the checkpoint when all rows before it were pruned.

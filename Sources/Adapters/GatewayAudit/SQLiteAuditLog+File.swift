@@ -42,6 +42,8 @@ extension SQLiteAuditLog {
             state.head = opened.head
             state.headIsExported = false
             state.loss = opened.loss
+            state.chainName = opened.chainName
+            state.shipping = ShippingProgress(known: opened.shippedTo)
         }
         observer?(opened.added)
         writer.track { exportHead() }

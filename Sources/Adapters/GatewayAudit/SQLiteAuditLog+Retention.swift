@@ -2,6 +2,7 @@ import GRDB
 import GatewayCore
 import GatewaySQLite
 import Logging
+import Synchronization
 
 extension SQLiteAuditLog {
     /// Removes the oldest rows that are past their retention, a bounded number at a time.
@@ -9,7 +10,7 @@ extension SQLiteAuditLog {
     /// The guards of the table let only rows go that a checkpoint covers: the id and the hash of the last one removed,
     /// chained with the key like the rows themselves. So what is left can still be verified, and a deletion
     /// cannot pass as retention without the key. The newest row always stays, and so do rows that no longer fit: they are
-    /// evidence.
+    /// evidence. Rows that a shared database is to have stay until it has them.
     package func prune() async {
         guard let retention = options.retention else { return }
         let now = clock.now().wall
@@ -65,7 +66,7 @@ extension SQLiteAuditLog {
     private func prune(before cutoff: UnixTime, at now: UnixTime, in database: Database) throws -> Bool {
         var mayGoOn = false
         try database.inTransaction(.immediate) {
-            try database.execute(sql: "DELETE FROM token_use WHERE minute < ?", arguments: [cutoff.rfc3339])
+            try pruneUse(before: cutoff, in: database)
             // The oldest rows up to the first one that is to stay: clocks jump, so times need not ascend.
             let range = try Row.fetchOne(
                 database,
@@ -78,14 +79,25 @@ extension SQLiteAuditLog {
             )
             let bounds = range.map { $0.databaseValues.map { Int64.fromDatabaseValue($0) } } ?? []
             guard bounds.count == 2, let first = bounds[0], let kept = bounds[1], first < kept else { return .commit }
-            let last = min(kept - 1, first + Self.pruneLimit - 1)
+            let removable = state.withLock { options.isShipped ? $0.shipping.removableTo : .max }
+            state.withLock { $0.shipping.holdsRetention = removable < kept - 1 }
+            let last = min(kept - 1, first + Self.pruneLimit - 1, removable)
+            guard first <= last else { return .commit }
             try requireIntactRows(upTo: last, in: database)
             try checkpoint(upTo: last, at: now, in: database)
             try database.execute(sql: "DELETE FROM token_events WHERE id <= ?", arguments: [last])
-            mayGoOn = last < kept - 1
+            mayGoOn = last < min(kept - 1, removable)
             return .commit
         }
         return mayGoOn
+    }
+
+    private func pruneUse(before cutoff: UnixTime, in database: Database) throws {
+        let shipped = options.isShipped ? try ShippingMarks.useShippedBefore(in: database) ?? "" : cutoff.rfc3339
+        try database.execute(
+            sql: "DELETE FROM token_use WHERE minute < ?",
+            arguments: [min(cutoff.rfc3339, shipped)]
+        )
     }
 
     private func requireIntactRows(upTo last: Int64, in database: Database) throws {

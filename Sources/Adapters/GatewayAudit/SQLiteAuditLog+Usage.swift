@@ -47,13 +47,15 @@ extension SQLiteAuditLog {
         while (try? await clock.sleep(for: options.usageInterval)) != nil {
             await flushUsage()
             sincePruning += options.usageInterval
-            if sincePruning >= (hasRoom(for: .traffic) ? .seconds(3600) : .seconds(60)) {
+            if sincePruning >= (isPruningUrgent ? .seconds(60) : .seconds(3600)) {
                 await prune()
                 sincePruning = .zero
             }
         }
         await flushUsage()
     }
+
+    private var isPruningUrgent: Bool { !hasRoom(for: .traffic) || state.withLock { $0.shipping.holdsRetention } }
 
     /// Adds what was counted to `token_use`. What cannot be written now is kept for the next time, within the limit.
     package func flushUsage() async {
@@ -69,7 +71,9 @@ extension SQLiteAuditLog {
         }
         guard !uses.isEmpty else { return }
         do {
-            try commit(waitingForLock: backgroundLockLimit) { try Self.add(uses, to: $0) }
+            let first = uses.map(\.key.minute).min()?.rfc3339 ?? ""
+            try commit(waitingForLock: backgroundLockLimit) { try Self.add(uses, since: first, to: $0) }
+            state.withLock { $0.shipping.noteUse(changedAt: first) }
             measure()
         } catch {
             usage.withLock { usage in
@@ -81,8 +85,9 @@ extension SQLiteAuditLog {
         }
     }
 
-    private static func add(_ uses: [TokenUse], to database: Database) throws {
+    private static func add(_ uses: [TokenUse], since first: String, to database: Database) throws {
         try database.inTransaction(.immediate) {
+            try ShippingMarks.note(useChangedAt: first, in: database)
             let addition = try database.cachedStatement(
                 sql: """
                     INSERT INTO token_use (minute, route, client, credential, generation, status_class, requests,

@@ -22,6 +22,10 @@ package final class SQLiteAuditLog: AuditLog {
         package var retention: Duration?
         package var recordsUsage: Bool
         package var onMissing = AuditPlan.OnMissing.refuse
+        /// The log is a copy, and the one that it was copied from may still be written.
+        package var takesNewChainName = false
+        /// The log is copied to a database. What is not there yet is not removed here.
+        package var isShipped = false
         package var maximumBytes = AuditRoom.defaultLimit
         /// How long a lock of another program is waited for.
         package var busyTimeout: Duration = .seconds(5)
@@ -56,6 +60,8 @@ package final class SQLiteAuditLog: AuditLog {
         /// What came before the first row is lost.
         var loss: AuditLoss?
         var isKeyMissing = false
+        var chainName = ""
+        var shipping = ShippingProgress()
     }
 
     let options: Options
@@ -66,9 +72,7 @@ package final class SQLiteAuditLog: AuditLog {
     let state: Mutex<State>
     let usage = Mutex(UsageCounts())
     let requests = Mutex(PendingRequests())
-    /// An element after each commit of events; several may be one. Ends when the log is closed.
-    package let headChanges: AsyncStream<Void>
-    let headChanged: AsyncStream<Void>.Continuation
+    let headChanged = ChangeSignal()
     let rows: AuditEventRow
     /// Told of rows once they are committed.
     let observer: (@Sendable ([AuditRow]) -> Void)?
@@ -92,7 +96,6 @@ package final class SQLiteAuditLog: AuditLog {
         self.observer = observer
         chain = AuditChain(key: keys.chain)
         rows = AuditEventRow(keys: keys, instance: options.instance)
-        (headChanges, headChanged) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
         do {
             try PrivateFile.ensure(path, keepsMode: true)
         } catch {
@@ -105,6 +108,8 @@ package final class SQLiteAuditLog: AuditLog {
             let room = AuditRoom(usedBytes: 0, limit: options.maximumBytes)
             var state = State(file: AuditFile(path: path), head: opened.head, room: room)
             state.loss = opened.loss
+            state.chainName = opened.chainName
+            state.shipping.known = opened.shippedTo
             self.state = Mutex(state)
         } catch {
             throw auditError(error, file: path)
@@ -114,6 +119,12 @@ package final class SQLiteAuditLog: AuditLog {
         measure()
         if let loss = state.withLock({ $0.loss }) { report(loss) }
     }
+
+    /// The name of this log's chain in a database that other gateways write, too. A log that is begun anew has another one.
+    package var chainName: String { state.withLock { $0.chainName } }
+
+    /// An element after each commit of events, for each reader; several may be one. Ends when the log is closed.
+    package var headChanges: AsyncStream<Void> { headChanged.changes }
 
     /// nil once the log is closed.
     var database: DatabaseQueue? { writer.database }
@@ -173,7 +184,6 @@ package final class SQLiteAuditLog: AuditLog {
             }
             measure()
         }
-        headChanged.yield()
     }
 
     /// - Returns: Whether anything was written.
@@ -231,6 +241,7 @@ package final class SQLiteAuditLog: AuditLog {
             state.headIsExported = false
         }
         observer?(added)
+        headChanged.tell()
     }
 
     /// On the thread only.

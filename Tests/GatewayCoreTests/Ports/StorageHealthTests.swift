@@ -54,6 +54,16 @@ struct StorageHealthTests {
         #expect(reasons[1].contains("begun anew at 1970-01-01T00:00:00.000Z: rows up to 41 are lost"))
     }
 
+    @Test(arguments: [(false, AuditPlan.OnFailure.block), (true, .block), (true, .degrade)])
+    func eventsThatWaitForTheDatabaseBlockOnlyWhereItIsRequired(_ isRequired: Bool, _ onFailure: AuditPlan.OnFailure) {
+        var health = health()
+        let failure = AuditShipping.Failure(since: UnixTime(milliseconds: 0), reason: "the server is away")
+        health.unshipped = AuditShipping(unshipped: 7, failure: failure, isRequired: isRequired)
+        let (reasons, blocks) = health.troubles(onFailure, rotating: [])
+        #expect(blocks == (isRequired && onFailure == .block))
+        #expect(reasons.count == 1 && reasons[0].contains("7 events wait") && reasons[0].contains("the server is away"))
+    }
+
     @Test func aKeyThatIsGoneIsSaidBeforeTheNextStartNeedsIt() {
         var health = health()
         health.missingKey = "/state/token.key"

@@ -1,5 +1,4 @@
 import GatewayAdmin
-import GatewayAudit
 import GatewayCore
 import Logging
 
@@ -7,7 +6,7 @@ import Logging
 struct AdminActionLog: Sendable {
     private static let maximumPath = 256
 
-    let audit: SQLiteAuditLog
+    let audit: any AuditLog
     let onFailure: AuditPlan.OnFailure
     let clock: any GatewayClock
     let logger: Logger

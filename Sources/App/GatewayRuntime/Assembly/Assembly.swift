@@ -67,7 +67,7 @@ struct Assembly: Sendable {
             store: storage.tokens,
             endpoint: clocks,
             programs: SystemProgramRunner(),
-            audit: storage.audit,
+            audit: storage.recorder,
             onAuditFailure: plan.audit.onFailure,
             feed: feed,
             locks: storage.locks,
@@ -123,7 +123,7 @@ struct Assembly: Sendable {
                 adminTLS: adminTLS,
                 keepers: keepers,
                 locks: storage.locks,
-                audit: storage.audit,
+                audit: storage.recorder,
                 authority: storage.authority,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
                 makeConfiguration: {
@@ -158,7 +158,7 @@ struct Assembly: Sendable {
                 parts: LoginDesk.Parts(
                     keeper: { makeControl().keeper(of: $0) },
                     endpoint: clocks,
-                    audit: storage.audit,
+                    audit: storage.recorder,
                     onAuditFailure: plan.audit.onFailure,
                     clock: clock,
                     logger: options.logger("logins")
@@ -171,6 +171,7 @@ struct Assembly: Sendable {
                 let control = makeControl()
                 observer.collect()
                 TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
+                storage.shipper?.record(in: metrics)
             }
             admin = binding.makeAdmin(
                 control: { makeControl() },

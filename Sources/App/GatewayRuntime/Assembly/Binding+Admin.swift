@@ -57,7 +57,7 @@ extension Binding {
         admin.sha256 = { Array(SHA256.hash(data: $0)) }
         admin.record =
             AdminActionLog(
-                audit: storage.audit,
+                audit: storage.recorder,
                 onFailure: plan.audit.onFailure,
                 clock: clock,
                 logger: options.logger("admin")

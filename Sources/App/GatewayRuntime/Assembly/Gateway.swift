@@ -152,6 +152,7 @@ package final class Gateway: Sendable {
     private func record(_ name: TokenEvent.Name, detail: [String: String]) async throws(CommandFailure) {
         let event = TokenEvent(at: SystemClock().now().wall, name: name, detail: detail)
         do throws(AuditError) {
+            // In the local log: a gateway starts while the database is away.
             try await assembly.storage.audit.record(event)
         } catch {
             logger.error(

@@ -72,7 +72,7 @@ struct OperatorControl: GatewayControl {
             live: live,
             keepers: keepers,
             locks: storage.locks,
-            audit: storage.audit,
+            audit: storage.recorder,
             onAuditFailure: state.plan.audit.onFailure,
             clock: clock,
             isOffline: isOffline,
@@ -259,7 +259,7 @@ struct OperatorControl: GatewayControl {
         }
         let event = TokenEvent(at: clock.now().wall, name: .authorityRotated, trigger: .operator)
         do throws(AuditError) {
-            try await storage.audit.record(event)
+            try await storage.recorder.record(event)
         } catch {
             guard plan.audit.onFailure != .block else {
                 return .failure(GatewayProblem(.auditUnavailable, "The event cannot be recorded: \(error.reason)."))

@@ -147,6 +147,7 @@ struct RestoreOperation: Sendable {
     private func record(_ outcome: Outcome, _ key: InstallationKey, _ path: String) async throws {
         var options = SQLiteAuditLog.Options(path: path, instance: key.instanceName)
         options.maximumBytes = layout.places.audit.maximumBytes
+        options.takesNewChainName = true
         let log = try SQLiteAuditLog(options: options, keys: AuditKeys(key), clock: clock, logger: logger)
         var event = TokenEvent(at: clock.now().wall, name: .stateRestored, trigger: .operator)
         event.detail = [

@@ -6,6 +6,8 @@ enum MetricHelp {
             "Audit events that were lost because the queue before the audit log was full.",
         "gateway_audit_requests_lost_total":
             "Requests without a row in the audit log, because more came than it could write (audit.usage: request).",
+        "gateway_audit_unshipped_events":
+            "Events of the audit log that the database of tokens.store: postgres does not have yet.",
         "gateway_clients_denied_total": "Requests that were refused before a credential was used, by reason.",
         "gateway_engine_answers_total": "Answers to engines of listeners.authz, by engine and outcome.",
         "gateway_expires_in_seconds": "Seconds until something ends that only a person can replace: kind and name.",

@@ -22,7 +22,7 @@ struct OfflineLogins: LoginDriver {
             parts: LoginDesk.Parts(
                 keeper: { tokens.control.keeper(of: $0) },
                 endpoint: tokens.endpoint,
-                audit: tokens.storage.audit,
+                audit: tokens.storage.recorder,
                 onAuditFailure: tokens.onAuditFailure,
                 clock: SystemClock(),
                 logger: LogOutput.standardError.logger("authgateway.logins", level: .error)

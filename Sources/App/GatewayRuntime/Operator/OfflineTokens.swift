@@ -46,7 +46,7 @@ struct OfflineTokens: Sendable {
                 store: storage.tokens,
                 endpoint: endpoint,
                 programs: SystemProgramRunner(),
-                audit: storage.audit,
+                audit: storage.recorder,
                 onAuditFailure: plan.audit.onFailure,
                 feed: AuditFeed(audit: storage.audit, metrics: MetricRegistry(), logger: logger),
                 locks: storage.locks,

@@ -18,7 +18,7 @@ final class Reloader: Service {
         var adminTLS: OperatorTLS?
         let keepers: KeeperSupervisor
         let locks: CredentialLocks
-        let audit: SQLiteAuditLog
+        let audit: any AuditLog
         let authority: LocalAuthority
         let makeSources: @Sendable (Plan, CredentialSources) -> CredentialSources
         let makeConfiguration: @Sendable (Plan, CredentialSources) -> ProxyConfiguration

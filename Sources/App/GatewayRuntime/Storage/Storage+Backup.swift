@@ -12,7 +12,7 @@ extension Storage {
         var event = TokenEvent(at: now, name: .stateBackedUp, trigger: .operator)
         event.detail = ["keys": includesKeys ? "included" : "left out"]
         do throws(AuditError) {
-            try await audit.record(event)
+            try await recorder.record(event)
         } catch {
             guard onFailure != .block else {
                 let detail = "Nothing was copied: the event cannot be recorded: \(error.reason)."

@@ -1,3 +1,5 @@
+import Foundation
+import GatewayAudit
 import GatewayCore
 import GatewayPostgreSQL
 import GatewayTokenStores
@@ -47,5 +49,29 @@ extension Storage {
 
     static func options(_ url: PostgreSQLURL, _ plan: PostgreSQLPlan) -> PostgreSQLOptions {
         PostgreSQLOptions(url, password: plan.password, authorities: plan.authorities)
+    }
+
+    // MARK: Audit log
+
+    static func shipper(
+        of log: SQLiteAuditLog,
+        _ places: Places,
+        _ clock: any GatewayClock,
+        _ logger: Logger
+    ) -> AuditShipper? {
+        guard let database = places.tokens.database, places.audit.ships else { return nil }
+        return AuditShipper(
+            log,
+            to: options(database.url, database),
+            host: ProcessInfo.processInfo.hostName,
+            isRequired: places.audit.store == .postgres,
+            clock: clock,
+            logger: logger
+        )
+    }
+
+    static func recorder(_ log: SQLiteAuditLog, _ shipper: AuditShipper?, _ plan: AuditPlan) -> any AuditLog {
+        guard plan.store == .postgres, let shipper else { return log }
+        return ConfirmedAuditLog(log, shipper: shipper)
     }
 }

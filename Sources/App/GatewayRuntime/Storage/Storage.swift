@@ -10,6 +10,10 @@ struct Storage: Sendable {
     let directory: StateDirectory
     let key: InstallationKey
     let audit: SQLiteAuditLog
+    /// For events that have to be recorded before something is done: `audit`, and with `audit.store: postgres` the database, too.
+    let recorder: any AuditLog
+    /// nil where the log is not copied to a database.
+    let shipper: AuditShipper?
     /// nil without `audit.anchor`.
     let anchor: AuditAnchor?
     let chainCheck: AuditChainCheck
@@ -47,7 +51,7 @@ struct Storage: Sendable {
         try databases.createMissing(of: places)
         databaseLocks = databases
         keyPath = if case .file(let path) = places.tokens.key { path } else { nil }
-        let audit = try Self.openAudit(places.audit, key, keyPath, clock, logger, observer)
+        let audit = try Self.openAudit(places, key, keyPath, clock, logger, observer)
         self.audit = audit
         anchor = places.audit.anchor.map { AuditAnchor($0, log: audit, clock: clock, logger: logger) }
         chainCheck = AuditChainCheck(path: places.audit.path, keys: AuditKeys(key), clock: clock, logger: logger)
@@ -80,10 +84,13 @@ struct Storage: Sendable {
         _ = try? await locks.synchronize()
         adminToken = try AdminToken.create(in: places.stateDirectory)
         try await keyRotation?.settle()
+        shipper = Self.shipper(of: audit, places, clock, logger)
+        recorder = Self.recorder(audit, shipper, places.audit)
     }
 
     func close() async {
         await anchor?.finish()
+        await shipper?.finish()
         await audit.close()
         await tokens.close()
     }
@@ -121,6 +128,7 @@ struct Storage: Sendable {
         health.auditBreach = chainCheck.result?.breach?.explanation
         health.missingKey = audit.isKeyMissing ? keyPath : nil
         health.tokenFailure = tokens.failure?.reason
+        health.unshipped = shipper?.trouble
         return health
     }
 
@@ -144,13 +152,14 @@ struct Storage: Sendable {
     }
 
     private static func openAudit(
-        _ plan: AuditPlan,
+        _ places: Places,
         _ key: InstallationKey,
         _ keyPath: String?,
         _ clock: any GatewayClock,
         _ logger: Logger,
         _ observer: (@Sendable ([AuditRow]) -> Void)?
     ) throws(StateError) -> SQLiteAuditLog {
+        let plan = places.audit
         var options = SQLiteAuditLog.Options(
             path: plan.path,
             instance: key.instanceName,
@@ -160,6 +169,7 @@ struct Storage: Sendable {
         options.keyPath = keyPath
         options.onMissing = plan.onMissing
         options.maximumBytes = plan.maximumBytes
+        options.isShipped = places.tokens.store == .postgres && plan.ships
         do throws(AuditError) {
             return try SQLiteAuditLog(
                 options: options,

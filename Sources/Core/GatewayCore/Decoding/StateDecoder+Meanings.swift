@@ -5,6 +5,17 @@ extension StateDecoder {
             default: "audit.sqlite in state_directory",
             example: "./state/audit.sqlite"
         ),
+        "store": KeyMeaning(
+            "What an event has to be committed in before it counts as recorded. sqlite: the local database; postgres: that, and "
+                + "the database of tokens.store: postgres.",
+            default: "sqlite",
+            example: "postgres"
+        ),
+        "ship": KeyMeaning(
+            "Whether the log is copied to the database of tokens.store: postgres. The local database has it in any case.",
+            default: "true",
+            example: "false"
+        ),
         "usage": KeyMeaning(
             "How uses of a credential are recorded: counts per minute, not at all, or each request as well.",
             default: "minute",

@@ -10,6 +10,8 @@ enum StateDecoder {
         guard let fields else { return plan }
         fields.explain(auditMeanings)
         if let path = fields.filePath("path") { plan.path = path }
+        if let store = fields.choice("store", of: AuditPlan.Store.self) { plan.store = store }
+        if let ships = fields.bool("ship") { plan.ships = ships }
         if let usage = fields.choice("usage", of: AuditPlan.Usage.self) {
             plan.usage = usage
         }
@@ -23,6 +25,20 @@ enum StateDecoder {
         if let bytes = fields.size("max_bytes", in: 16 << 20...16 << 40) { plan.maximumBytes = bytes }
         fields.refuseUnknownKeys()
         return plan
+    }
+
+    /// What `audit` says of a database needs one in `tokens`.
+    static func checkShipping(of audit: AuditPlan, to tokens: TokenPlan, _ fields: ConfigFields?) {
+        guard let fields else { return }
+        if audit.store == .postgres, !audit.ships {
+            fields.error("ship", "must not be false with \"store: postgres\": remove one of the two")
+        }
+        guard tokens.store != .postgres else { return }
+        if audit.store == .postgres {
+            fields.error("store", "\"postgres\" is for \"store: postgres\" of \"tokens\", whose database it uses")
+        } else if fields.has("ship") {
+            fields.error("ship", "is for \"store: postgres\" of \"tokens\"")
+        }
     }
 
     static func tokens(

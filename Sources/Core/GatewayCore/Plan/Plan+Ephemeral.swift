@@ -20,6 +20,7 @@ extension Plan {
         )
         plan.audit.path = "\(folder)/audit.sqlite"
         plan.audit.anchor = nil
+        plan.audit.store = .sqlite
         plan.tokens = TokenPlan(
             store: .memory,
             path: "\(folder)/tokens.sqlite",

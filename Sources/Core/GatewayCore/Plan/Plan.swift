@@ -140,7 +140,18 @@ package struct AuditPlan: Hashable, Sendable {
         case recreate
     }
 
+    /// What an event has to be committed in before it counts as recorded.
+    package enum Store: String, CaseIterable, Sendable {
+        /// The local log.
+        case sqlite
+        /// The local log and the database of `tokens.store: postgres`.
+        case postgres
+    }
+
     package var path: String
+    package var store = Store.sqlite
+    /// Whether the log is copied to the database of `tokens.store: postgres`, where there is one.
+    package var ships = true
     package var usage: Usage
     package var retention: Duration
     package var onFailure: OnFailure

@@ -18,6 +18,8 @@ package struct StorageHealth: Hashable, Sendable {
     package var auditLoss: Loss?
     /// What was tampered with in the audit log, as far as it was recomputed.
     package var auditBreach: String?
+    /// What the database should have of the audit log, and does not take; nil where that is well, or nothing is shipped.
+    package var unshipped: AuditShipping?
     /// Withdrawals that wait to be recorded.
     package var unrecorded = 0
     /// Why tokens cannot be stored; nil when they can.
@@ -45,6 +47,10 @@ package struct StorageHealth: Hashable, Sendable {
         } else if let shortage = room.shortage(for: .traffic) {
             let what = "failed requests, denials and uses are not recorded any more"
             reasons.append("the audit log is almost full, so \(what): \(room.explanation(of: shortage))")
+        }
+        if let unshipped, let failure = unshipped.failure {
+            blocks = blocks || unshipped.isRequired && isBlocking
+            reasons.append(unshipped.sentence(failure, effect: effect))
         }
         if unrecorded > 0 { reasons.append("the audit log lacks \(unrecorded) locks, revocations and the like so far") }
         if let auditBreach {

@@ -23,6 +23,10 @@ extension PlanSummary {
             "on_missing": plan.audit.onMissing.rawValue, "max_bytes": ConfigUnits.text(bytes: plan.audit.maximumBytes),
         ]
         audit["anchor"] = plan.audit.anchor?.summary
+        if plan.tokens.store == .postgres {
+            audit["store"] = plan.audit.store.rawValue
+            audit["ship"] = String(plan.audit.ships)
+        }
         tokens = ["store": plan.tokens.store.rawValue]
         if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
         if let database = plan.tokens.database {
