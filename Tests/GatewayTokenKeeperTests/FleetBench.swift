@@ -46,6 +46,8 @@ final class FleetGateway: Sendable {
     let line: AuthorityLine
     /// Keepers whose use the watcher has ended.
     let ended = Watched(0)
+    /// Whether the end of their use is confirmed.
+    let confirms = Watched(true)
     private let watcher: TokenStoreWatcher
     private let clock: ManualClock
 
@@ -73,10 +75,11 @@ final class FleetGateway: Sendable {
         watcher = TokenStoreWatcher(
             of: store,
             keepers: { [keeper] },
-            ended: { [ended] keepers in ended.update { $0 += keepers.count } },
-            clock: fleet.clock,
-            logger: logger,
-            jitter: { 0 }
+            ended: { [ended, confirms] keepers in
+                ended.update { $0 += keepers.count }
+                return confirms.value
+            },
+            logger: logger
         )
     }
 
@@ -84,6 +87,9 @@ final class FleetGateway: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.keeper.run() }
             group.addTask { try await self.watcher.run() }
+            group.addTask {
+                repeat { _ = await self.watcher.follow() } while (try? await self.clock.sleep(for: .seconds(1))) != nil
+            }
             try await group.waitForAll()
         }
     }
