@@ -46,9 +46,11 @@ final class FleetGateway: Sendable {
     let line: AuthorityLine
     /// Keepers whose use the watcher has ended.
     let ended = Watched(0)
+    /// Why records cannot be read; changes are told nevertheless.
+    let loadFailure = Watched<TokenStoreError?>(nil)
     /// Whether the end of their use is confirmed.
     let confirms = Watched(true)
-    private let watcher: TokenStoreWatcher
+    let watcher: TokenStoreWatcher
     private let clock: ManualClock
 
     init(_ name: String, in fleet: FleetBench) {
@@ -56,7 +58,7 @@ final class FleetGateway: Sendable {
         logger.logLevel = .critical
         clock = fleet.clock
         line = AuthorityLine(to: fleet.authority)
-        let store = MortalStore(store: fleet.store, line: line)
+        let store = MortalStore(store: fleet.store, line: line, loadFailure: loadFailure)
         let keeper = TokenKeeper(
             name: "box",
             strategyKind: "sample",
@@ -185,6 +187,7 @@ final class AuthorityLine: TokenEndpoint {
 private struct MortalStore: TokenStore {
     let store: RecordingTokenStore
     let line: AuthorityLine
+    let loadFailure: Watched<TokenStoreError?>
 
     var isShared: Bool { store.isShared }
 
@@ -194,6 +197,7 @@ private struct MortalStore: TokenStore {
 
     func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry {
         try requireLife()
+        if let failure = loadFailure.value { throw failure }
         return try await store.load(key)
     }
 

@@ -188,7 +188,7 @@ struct PostgreSQLTokenStoreTests {
         }
         #expect(try await store.commit(nil, under: lease) == .saved(lease.revision.next))
         #expect(try await store.update(locking: ["a"], unlocking: ["b"]).names == ["a"])
-        #expect(try await store.update(locking: [], unlocking: ["a"]).isEmpty)
+        #expect(try await store.update(locking: [], unlocking: ["a"]).names.isEmpty)
         for store in [store, owner] { await store.close() }
     }
 

@@ -10,7 +10,7 @@ package final class TokenStoreWatcher: Service {
     private struct State {
         /// Records that the store told of and that have yet to be read.
         var heard: Set<CredentialKey> = []
-        /// Records that could not be read.
+        /// Records that could not be read, and are read again.
         var unread: Set<CredentialKey> = []
         /// Keepers whose withdrawn token may still be in use.
         var unended: [TokenKeeper] = []
@@ -19,6 +19,9 @@ package final class TokenStoreWatcher: Service {
         var mark: TokenStoreMark?
         var isAway = false
     }
+
+    /// In one look at the store.
+    private static let maximumReadAgain = 100
 
     private let store: any TokenStore
     private let keepers: @Sendable () -> [TokenKeeper]
@@ -82,6 +85,8 @@ package final class TokenStoreWatcher: Service {
         }
     }
 
+    private var unread: ArraySlice<CredentialKey> { state.withLock { Array($0.unread) }.prefix(Self.maximumReadAgain) }
+
     /// Asks for changes and follows them. Misses none, also after a time without the store. Called by one task.
     ///
     /// - Returns: What was followed; nil when something was not, or when the store does not tell.
@@ -96,7 +101,7 @@ package final class TokenStoreWatcher: Service {
                 defer { state.isAway = false }
                 return state.isAway
             }
-            await read(keys.union(takeHeard()))
+            await read(keys.union(takeHeard()).union(unread))
             if wasAway { storeReturned() }
             return await isFollowed() ? changes.upTo : nil
         } catch {
@@ -157,10 +162,7 @@ package final class TokenStoreWatcher: Service {
                 withdrawn += keepers.filter { $0.notice(entry) }
                 state.withLock { _ = $0.unread.remove(key) }
             } catch {
-                state.withLock { state in
-                    state.unread.insert(key)
-                    if case .unavailable = error { state.heard.insert(key) }
-                }
+                guard state.withLock({ $0.unread.insert(key).inserted }) else { continue }
                 let metadata: Logger.Metadata = [
                     "gateway.credential": "\(keepers.first?.name ?? "")", "gateway.reason": "\(error.reason)",
                 ]
