@@ -22,6 +22,7 @@ enum FolderTable {
             "Clients": ["Addresses", "Secrets", "Text", "Time"],
             "Config": ["Addresses", "Secrets", "Text"],
             "Connections": ["Errors", "Text", "Time"],
+            "Fleet": ["Text", "Time"],
             "HTTP": ["Errors", "Text"],
             "Pool": ["Errors", "Time"],
             "Traffic": ["Errors", "Time"],
@@ -37,7 +38,7 @@ enum FolderTable {
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
             "Audit": ["Config", "Connections", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
-            "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],
+            "Tokens": ["Addresses", "Credentials", "Errors", "Fleet", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
         ["Auth": ["Addresses", "Config", "Credentials", "Errors", "Login", "Secrets", "Text", "Time", "Tokens"]],
@@ -69,8 +70,8 @@ enum FolderTable {
                 "Secrets", "Text", "Time", "Tokens",
             ],
             "Ports": [
-                "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text",
-                "Time", "Tokens", "Traffic",
+                "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Fleet", "Plan", "Secrets",
+                "Text", "Time", "Tokens", "Traffic",
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
             "Telemetry": ["Addresses", "Errors", "Exchange", "Text", "Time", "Tokens", "Tracing"],
@@ -85,7 +86,7 @@ enum FolderTable {
             ],
         ],
         ["Import": ["Addresses", "Config", "Explain", "Secrets", "Text"]],
-        ["Doctor": ["Addresses", "Clients", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
+        ["Doctor": ["Addresses", "Clients", "Config", "Errors", "Fleet", "Plan", "Ports", "Text", "Time", "Tokens"]],
     ]
 
     private static let runtime: [Layer] = [

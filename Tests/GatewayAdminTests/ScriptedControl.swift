@@ -60,6 +60,20 @@ final class ScriptedControl: GatewayControl {
 
     func readiness() async -> Readiness { Readiness(isReady: isReady, reasons: isReady ? [] : ["it is draining"]) }
 
+    func fleet() async -> Result<FleetReport, GatewayProblem> {
+        var question = FleetQuestion(FleetMark(1))
+        let heartbeat = FleetHeartbeat(
+            id: "00112233445566aa",
+            host: "gateway-1",
+            version: "test",
+            startedAt: "2026-11-25T08:00:00.000Z",
+            configurationDigest: "8a04c3",
+            acknowledged: FleetMark(1)
+        )
+        _ = question.note([FleetMember(heartbeat, seen: .milliseconds(300))], after: .milliseconds(12))
+        return .success(FleetReport(question))
+    }
+
     func reload() async -> ReloadReport {
         actions.withLock { $0.append("reload") }
         return ReloadReport(cause: .operator, outcome: isReady ? .loaded : .refused)

@@ -73,12 +73,13 @@ final class SharedLocksTests {
     @Test func whatOneLocksTheOtherFollows() async throws {
         let (one, other) = try both()
         try await one.lock("box")
-        #expect(try await other.synchronize() == ["box"])
+        let followed = try await other.synchronize()
+        #expect(followed.changed == ["box"] && followed.upTo == FleetMark(7))
         #expect(other.contains("box"))
-        #expect(try await other.synchronize().isEmpty, "it is said once")
-        #expect(try await one.synchronize().isEmpty, "the own lock is no news")
+        #expect(try await other.synchronize().changed.isEmpty, "it is said once")
+        #expect(try await one.synchronize().changed.isEmpty, "the own lock is no news")
         try await other.unlock(["box"])
-        #expect(try await one.synchronize() == ["box"])
+        #expect(try await one.synchronize().changed == ["box"])
         #expect(!one.contains("box"))
     }
 
@@ -88,11 +89,11 @@ final class SharedLocksTests {
         let error = await #expect(throws: StateError.self) { try await one.lock("box") }
         #expect(error?.description.contains("cannot be told to other gateways") == true)
         #expect(one.contains("box"))
-        await #expect(throws: StateError.self) { try await one.synchronize() }
+        await #expect(throws: StateError.self) { _ = try await one.synchronize() }
         #expect(one.contains("box"))
         store.fails(false)
-        #expect(try await one.synchronize().isEmpty)
-        #expect(try await other.synchronize() == ["box"])
+        #expect(try await one.synchronize().changed.isEmpty)
+        #expect(try await other.synchronize().changed == ["box"])
     }
 
     @Test func whatCannotBeToldStaysLocked() async throws {
@@ -129,13 +130,13 @@ private final class StoreOfLocks: SharedLocks {
     func update(
         locking added: Set<String>,
         unlocking removed: Set<String>
-    ) async throws(TokenStoreError) -> Set<String> {
+    ) async throws(TokenStoreError) -> SharedLockNames {
         let names: Set<String>? = state.withLock { state in
             guard !state.isAway else { return nil }
             state.names = state.names.union(added).subtracting(removed)
             return state.names
         }
         guard let names else { throw .unavailable("gone") }
-        return names
+        return SharedLockNames(names, upTo: FleetMark(7))
     }
 }

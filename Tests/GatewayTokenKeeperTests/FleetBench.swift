@@ -46,7 +46,11 @@ final class FleetGateway: Sendable {
     let line: AuthorityLine
     /// Keepers whose use the watcher has ended.
     let ended = Watched(0)
-    private let watcher: TokenStoreWatcher
+    /// Why records cannot be read; changes are told nevertheless.
+    let loadFailure = Watched<TokenStoreError?>(nil)
+    /// Whether the end of their use is confirmed.
+    let confirms = Watched(true)
+    let watcher: TokenStoreWatcher
     private let clock: ManualClock
 
     init(_ name: String, in fleet: FleetBench) {
@@ -54,7 +58,7 @@ final class FleetGateway: Sendable {
         logger.logLevel = .critical
         clock = fleet.clock
         line = AuthorityLine(to: fleet.authority)
-        let store = MortalStore(store: fleet.store, line: line)
+        let store = MortalStore(store: fleet.store, line: line, loadFailure: loadFailure)
         let keeper = TokenKeeper(
             name: "box",
             strategyKind: "sample",
@@ -73,10 +77,11 @@ final class FleetGateway: Sendable {
         watcher = TokenStoreWatcher(
             of: store,
             keepers: { [keeper] },
-            ended: { [ended] keepers in ended.update { $0 += keepers.count } },
-            clock: fleet.clock,
-            logger: logger,
-            jitter: { 0 }
+            ended: { [ended, confirms] keepers in
+                ended.update { $0 += keepers.count }
+                return confirms.value
+            },
+            logger: logger
         )
     }
 
@@ -84,6 +89,9 @@ final class FleetGateway: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.keeper.run() }
             group.addTask { try await self.watcher.run() }
+            group.addTask {
+                repeat { _ = await self.watcher.follow() } while (try? await self.clock.sleep(for: .seconds(1))) != nil
+            }
             try await group.waitForAll()
         }
     }
@@ -179,6 +187,7 @@ final class AuthorityLine: TokenEndpoint {
 private struct MortalStore: TokenStore {
     let store: RecordingTokenStore
     let line: AuthorityLine
+    let loadFailure: Watched<TokenStoreError?>
 
     var isShared: Bool { store.isShared }
 
@@ -188,6 +197,7 @@ private struct MortalStore: TokenStore {
 
     func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry {
         try requireLife()
+        if let failure = loadFailure.value { throw failure }
         return try await store.load(key)
     }
 

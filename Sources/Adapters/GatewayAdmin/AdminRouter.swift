@@ -26,6 +26,7 @@ struct AdminRouter: Sendable {
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
         router.get("/api/traffic") { _, _ in AdminResponse.json(await options.control.traffic()) }
         router.get("/api/expirations") { _, _ in AdminResponse.json(await options.control.expirations()) }
+        router.get("/api/fleet") { _, _ in await fleet() }
         AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { _, _ in await reload() }
         router.post("/api/key/rotate") { _, _ in await rotateKey() }
@@ -47,6 +48,13 @@ struct AdminRouter: Sendable {
         let status: HTTPResponse.Status = readiness.isReady ? .ok : .serviceUnavailable
         if isVerbose { return AdminResponse.json(readiness, status: status) }
         return AdminResponse.text("\(readiness.text)\n", type: "text/plain; charset=utf-8", status: status)
+    }
+
+    private func fleet() async -> Response {
+        switch await options.control.fleet() {
+        case .success(let report): AdminResponse.json(report)
+        case .failure(let problem): AdminResponse.problem(problem)
+        }
     }
 
     private func reload() async -> Response {

@@ -123,10 +123,10 @@ extension MemoryTokenStore: SharedLocks {
     package func update(
         locking added: Set<String>,
         unlocking removed: Set<String>
-    ) async throws(TokenStoreError) -> Set<String> {
+    ) async throws(TokenStoreError) -> SharedLockNames {
         state.withLock { state in
             state.locks = state.locks.union(added).subtracting(removed)
-            return state.locks
+            return SharedLockNames(state.locks)
         }
     }
 }

@@ -10,7 +10,7 @@ extension PostgreSQLTokenStore {
     package func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
         let rows = try await run(TokenStatement.changes(since: mark))
         guard let low = rows.first?.integer(0) else { throw .unavailable("\(name) does not tell its transactions") }
-        var changes = TokenChanges(mark: TokenStoreMark(low))
+        var changes = TokenChanges(mark: TokenStoreMark(low), upTo: rows.first?.integer(3).map { FleetMark($0) })
         for row in rows {
             guard let key = row.text(1), let revision = row.integer(2) else { continue }
             changes.revisions[CredentialKey(digest: key)] = TokenRevision(revision)
@@ -39,6 +39,7 @@ extension PostgreSQLTokenStore {
 final class TokenChangeFeed: Sendable {
     private struct State {
         var watchers: [Int: AsyncStream<CredentialKey>.Continuation] = [:]
+        var called: [Int: AsyncStream<Void>.Continuation] = [:]
         var lastWatcher = 0
         var listens = false
         var isClosed = false
@@ -66,6 +67,25 @@ final class TokenChangeFeed: Sendable {
     }
 
     func note(listens: Bool) { state.withLock { $0.listens = listens } }
+
+    /// See ``SharedFleet/calls()``.
+    func calls() -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let id = state.withLock { state in
+            state.lastWatcher += 1
+            state.called[state.lastWatcher] = continuation
+            return state.lastWatcher
+        }
+        continuation.onTermination = { [weak self] _ in
+            self?.state.withLock { _ = $0.called.removeValue(forKey: id) }
+        }
+        return stream
+    }
+
+    func call() {
+        let called = state.withLock { Array($0.called.values) }
+        for continuation in called { continuation.yield() }
+    }
 
     func tell(_ key: CredentialKey) {
         let watchers = state.withLock { Array($0.watchers.values) }
@@ -105,11 +125,12 @@ final class TokenChangeFeed: Sendable {
     }
 
     func close() {
-        let (polling, watchers) = state.withLock { state in
+        let (polling, watchers, called) = state.withLock { state in
             state.isClosed = true
-            return (state.polling.take(), Array(state.watchers.values))
+            return (state.polling.take(), Array(state.watchers.values), Array(state.called.values))
         }
         polling?.cancel()
         for watcher in watchers { watcher.finish() }
+        for continuation in called { continuation.finish() }
     }
 }

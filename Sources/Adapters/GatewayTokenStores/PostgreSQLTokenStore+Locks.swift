@@ -7,13 +7,21 @@ extension PostgreSQLTokenStore: SharedLocks {
     package func update(
         locking added: Set<String>,
         unlocking removed: Set<String>
-    ) async throws(TokenStoreError) -> Set<String> {
+    ) async throws(TokenStoreError) -> SharedLockNames {
         let statement =
-            added.isEmpty && removed.isEmpty
-            ? PostgreSQLStatement("SELECT name FROM authgateway.lock", isRepeatable: true)
-            : Self.change(added.subtracting(removed), removed)
-        return Set(try await run(statement).compactMap { $0.text(0) })
+            added.isEmpty && removed.isEmpty ? Self.names : Self.change(added.subtracting(removed), removed)
+        let rows = try await run(statement)
+        return SharedLockNames(
+            Set(rows.compactMap { $0.text(0) }),
+            upTo: rows.first?.integer(1).map { FleetMark($0) }
+        )
     }
+
+    /// One row without a name where none is locked, for the mark.
+    private static let names = PostgreSQLStatement(
+        "SELECT name, \(FleetStatement.upTo) FROM (VALUES (1)) AS one LEFT JOIN authgateway.lock ON true",
+        isRepeatable: true
+    )
 
     /// What a statement changes is not yet visible in it.
     private static func change(_ added: Set<String>, _ removed: Set<String>) -> PostgreSQLStatement {
@@ -23,8 +31,8 @@ extension PostgreSQLTokenStore: SharedLocks {
             removed AS (SELECT jsonb_array_elements_text($2::jsonb) AS name),
             unlocked AS (DELETE FROM authgateway.lock WHERE name IN (SELECT name FROM removed)),
             locked AS (INSERT INTO authgateway.lock (name) SELECT name FROM added ON CONFLICT (name) DO NOTHING)
-            SELECT name FROM authgateway.lock WHERE name NOT IN (SELECT name FROM removed)
-            UNION SELECT name FROM added
+            SELECT name, \(FleetStatement.upTo) FROM authgateway.lock WHERE name NOT IN (SELECT name FROM removed)
+            UNION SELECT name, \(FleetStatement.upTo) FROM added
             """,
             [.text(list(added)), .text(list(removed))],
             isRepeatable: true

@@ -52,7 +52,10 @@ package final class PostgreSQLTokenStore: TokenStore {
         listening.channel = TokenStatement.channel
         listener = PostgreSQLConnection(
             listening,
-            onNotification: { [feed] in feed.tell(CredentialKey(digest: $0)) },
+            onNotification: { [feed] in
+                guard $0 != FleetStatement.call else { return feed.call() }
+                feed.tell(CredentialKey(digest: $0))
+            },
             onConnection: { [feed] in feed.note(listens: $0.listens) }
         )
     }

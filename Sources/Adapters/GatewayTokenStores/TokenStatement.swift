@@ -164,15 +164,16 @@ struct TokenStatement {
     /// A mark from the future is one of another server, so that all records are named.
     static func changes(since mark: TokenStoreMark?) -> PostgreSQLStatement {
         let moment = """
-            WITH moment AS (SELECT pg_snapshot_xmin(s)::text::bigint AS low, pg_snapshot_xmax(s)::text::bigint AS high
-            FROM pg_current_snapshot() AS s)
+            WITH moment AS (SELECT pg_snapshot_xmin(s)::text::bigint AS low, pg_snapshot_xmax(s)::text::bigint AS high,
+            \(FleetStatement.upTo) AS up_to FROM pg_current_snapshot() AS s)
             """
         guard let mark else {
-            return PostgreSQLStatement("\(moment) SELECT low, NULL::text, NULL::bigint FROM moment", isRepeatable: true)
+            let columns = "low, NULL::text, NULL::bigint, up_to"
+            return PostgreSQLStatement("\(moment) SELECT \(columns) FROM moment", isRepeatable: true)
         }
         return PostgreSQLStatement(
             """
-            \(moment) SELECT low, key, revision FROM moment
+            \(moment) SELECT low, key, revision, up_to FROM moment
             LEFT JOIN authgateway.token ON changed >= $1::bigint OR $1::bigint > high
             """,
             [.integer(mark.value)],

@@ -5,41 +5,47 @@ import Synchronization
 
 /// Tells the keepers of one gateway what others have written to a store that they share.
 ///
-/// The store tells of changes, where it can. Beside that it is asked about every second, with one question for all records.
+/// The store tells of changes, where it can. Beside that ``follow()`` asks it, with one question for all records.
 package final class TokenStoreWatcher: Service {
-    /// How often the store is asked; a quarter of it more at the most, so that gateways do not ask at the same time.
-    static let interval: Duration = .seconds(1)
+    private struct State {
+        /// Records that the store told of and that have yet to be read.
+        var heard: Set<CredentialKey> = []
+        /// Records that could not be read, and are read again.
+        var unread: Set<CredentialKey> = []
+        /// Keepers whose withdrawn token may still be in use.
+        var unended: [TokenKeeper] = []
+        /// Kept when what was heard last is followed.
+        var reading: Promise<Void>?
+        var mark: TokenStoreMark?
+        var isAway = false
+    }
+
+    /// In one look at the store.
+    private static let maximumReadAgain = 100
 
     private let store: any TokenStore
     private let keepers: @Sendable () -> [TokenKeeper]
-    private let ended: @Sendable ([TokenKeeper]) async -> Void
-    private let clock: any GatewayClock
+    private let ended: @Sendable ([TokenKeeper]) async -> Bool
     private let logger: Logger
-    private let jitter: @Sendable () -> Double
-    /// Records that the store told of and that have yet to be read.
-    private let heard = Mutex<Set<CredentialKey>>([])
+    private let state = Mutex(State())
     private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     /// - Parameters:
     ///   - keepers: Those that run by now.
-    ///   - ended: Ends what is under way with a token that these keepers have just withdrawn.
+    ///   - ended: Ends what is under way with a token that these keepers have just withdrawn; returns whether that is confirmed.
     package init(
         of store: any TokenStore,
         keepers: @escaping @Sendable () -> [TokenKeeper],
-        ended: @escaping @Sendable ([TokenKeeper]) async -> Void,
-        clock: any GatewayClock,
-        logger: Logger,
-        jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) }
+        ended: @escaping @Sendable ([TokenKeeper]) async -> Bool,
+        logger: Logger
     ) {
         self.store = store
         self.keepers = { keepers().filter(\.sharesStore) }
         self.ended = ended
-        self.clock = clock
         self.logger = logger
-        self.jitter = jitter
     }
 
-    /// Does nothing for a store that no other gateway uses.
+    /// Hears what the store tells of. Does nothing for a store that no other gateway uses.
     package func run() async throws {
         guard store.isShared else {
             try? await gracefulShutdown()
@@ -49,7 +55,6 @@ package final class TokenStoreWatcher: Service {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.listen() }
                 group.addTask { await self.readWhatIsHeard() }
-                group.addTask { await self.ask() }
                 await group.waitForAll()
             }
         }
@@ -58,43 +63,80 @@ package final class TokenStoreWatcher: Service {
     private func listen() async {
         guard let changes = store.changes() else { return }
         for await key in changes {
-            heard.withLock { _ = $0.insert(key) }
+            state.withLock { _ = $0.heard.insert(key) }
             wakeUps.continuation.yield()
         }
     }
 
     private func readWhatIsHeard() async {
-        for await _ in wakeUps.stream { await read(takeHeard()) }
-    }
-
-    private func takeHeard() -> Set<CredentialKey> {
-        heard.withLock { heard in
-            defer { heard = [] }
-            return heard
+        for await _ in wakeUps.stream {
+            let done = Promise<Void>()
+            state.withLock { $0.reading = done }
+            await read(takeHeard())
+            state.withLock { $0.reading = nil }
+            done.keep(())
         }
     }
 
-    /// Misses nothing, also after a time without the store.
-    private func ask() async {
-        var mark: TokenStoreMark?
-        var isAway = false
-        while !Task.isCancelled {
-            do throws(TokenStoreError) {
-                let changes = try await store.changes(since: mark)
-                // At the first time a keeper may have read its record just before it was changed.
-                let keys = mark == nil ? Set(keepers().map(\.key)) : news(in: changes)
-                mark = changes.mark
-                await read(keys.union(takeHeard()))
-                if isAway { storeReturned() }
-                isAway = false
-            } catch {
-                if !isAway {
-                    let metadata: Logger.Metadata = ["gateway.reason": "\(error.reason)"]
-                    logger.warning("The token store cannot be asked for changes", metadata: metadata)
-                }
-                isAway = true
+    private func takeHeard() -> Set<CredentialKey> {
+        state.withLock { state in
+            defer { state.heard = [] }
+            return state.heard
+        }
+    }
+
+    private var unread: ArraySlice<CredentialKey> { state.withLock { Array($0.unread) }.prefix(Self.maximumReadAgain) }
+
+    /// Asks for changes and follows them. Misses none, also after a time without the store. Called by one task.
+    ///
+    /// - Returns: What was followed; nil when something was not, or when the store does not tell.
+    package func follow() async -> FleetMark? {
+        do throws(TokenStoreError) {
+            let mark = state.withLock { $0.mark }
+            let changes = try await store.changes(since: mark)
+            // At the first time a keeper may have read its record just before it was changed.
+            let keys = mark == nil ? Set(keepers().map(\.key)) : news(in: changes)
+            let wasAway = state.withLock { state in
+                state.mark = changes.mark
+                defer { state.isAway = false }
+                return state.isAway
             }
-            guard (try? await clock.sleep(for: Self.interval + Self.interval / 4 * jitter())) != nil else { return }
+            await read(keys.union(takeHeard()).union(unread))
+            if wasAway { storeReturned() }
+            return await isFollowed() ? changes.upTo : nil
+        } catch {
+            let wasAway = state.withLock { state in
+                defer { state.isAway = true }
+                return state.isAway
+            }
+            if !wasAway {
+                let metadata: Logger.Metadata = ["gateway.reason": "\(error.reason)"]
+                logger.warning("The token store cannot be asked for changes", metadata: metadata)
+            }
+            return nil
+        }
+    }
+
+    /// What the store told of may have been noticed, and its use not have ended yet.
+    private func isFollowed() async -> Bool {
+        await state.withLock { $0.reading }?.value()
+        let own = Set(keepers().map(\.key))
+        let unended = state.withLock { state in
+            defer { state.unended = [] }
+            return state.unended
+        }
+        await end(unended)
+        return state.withLock { state in
+            state.unread.formIntersection(own)
+            return state.unread.isEmpty && state.unended.isEmpty
+        }
+    }
+
+    private func end(_ withdrawn: [TokenKeeper]) async {
+        guard !withdrawn.isEmpty, await !ended(withdrawn) else { return }
+        state.withLock { state in
+            let known = Set(state.unended.map(ObjectIdentifier.init))
+            state.unended += withdrawn.filter { !known.contains(ObjectIdentifier($0)) }
         }
     }
 
@@ -118,14 +160,15 @@ package final class TokenStoreWatcher: Service {
             do throws(TokenStoreError) {
                 let entry = try await store.load(key)
                 withdrawn += keepers.filter { $0.notice(entry) }
+                state.withLock { _ = $0.unread.remove(key) }
             } catch {
-                if case .unavailable = error { heard.withLock { _ = $0.insert(key) } }
+                guard state.withLock({ $0.unread.insert(key).inserted }) else { continue }
                 let metadata: Logger.Metadata = [
                     "gateway.credential": "\(keepers.first?.name ?? "")", "gateway.reason": "\(error.reason)",
                 ]
                 logger.warning("A changed token cannot be read", metadata: metadata)
             }
         }
-        if !withdrawn.isEmpty { await ended(withdrawn) }
+        await end(withdrawn)
     }
 }

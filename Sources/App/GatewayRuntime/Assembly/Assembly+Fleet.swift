@@ -1,3 +1,4 @@
+import GatewayAudit
 import GatewayCore
 import GatewayProxy
 import GatewayTokenKeeper
@@ -5,31 +6,52 @@ import Logging
 import ServiceLifecycle
 
 extension Assembly {
-    /// What follows other gateways that share the token store.
+    /// What follows other gateways that share the token store, and tells them of this one.
+    ///
+    /// - Parameter unshipped: How many rows of the audit log the database does not have yet.
     static func fleet(
         _ storage: Storage,
         _ live: LivePlan,
         _ proxy: ProxyServer,
+        startedAt: UnixTime,
+        unshipped: @escaping @Sendable () -> Int = { 0 },
         _ clock: any GatewayClock,
         _ logger: Logger
     ) -> [any Service] {
         let withdraw: @Sendable ([any CredentialSource]) async -> [Int] = { await proxy.withdraw($0) }
-        return [
-            TokenStoreWatcher(
-                of: storage.tokens,
-                keepers: { live.sources.allKeepers },
-                ended: { keepers in
-                    let silent = await withdraw(keepers)
-                    guard let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token")
-                    else {
-                        return
-                    }
-                    logger.warning("\(warning)")
-                },
-                clock: clock,
-                logger: logger
-            ),
-            LockService(locks: storage.locks, live: live, clock: clock, logger: logger, withdraw: withdraw),
-        ]
+        let watcher = TokenStoreWatcher(
+            of: storage.tokens,
+            keepers: { live.sources.allKeepers },
+            ended: { keepers in
+                let silent = await withdraw(keepers)
+                guard let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") else {
+                    return true
+                }
+                logger.warning("\(warning)")
+                return false
+            },
+            logger: logger
+        )
+        let locks = LockFollower(storage.locks, live: live, logger: logger, withdraw: withdraw)
+        let host = HostName.current
+        let parts = FleetService.Parts(
+            store: storage.tokens,
+            followLocks: { await locks.follow() },
+            followTokens: { await watcher.follow() },
+            heartbeat: {
+                FleetHeartbeat(
+                    id: storage.audit.chainName,
+                    host: host,
+                    version: GatewayVersion.current,
+                    startedAt: startedAt.rfc3339,
+                    configurationDigest: live.state.digest,
+                    unshipped: unshipped()
+                )
+            },
+            reloads: live.replacements,
+            clock: clock,
+            logger: logger
+        )
+        return [watcher, FleetService(parts)]
     }
 }

@@ -216,7 +216,17 @@ struct OperatorControl: GatewayControl {
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
-        await operations.perform(operation, on: name)
+        let result = await operations.perform(operation, on: name)
+        guard case .success(var report) = result, operation.concernsOtherGateways, let inquiry else { return result }
+        report.tell(of: await inquiry.following(from: storage.audit.chainName))
+        return .success(report)
+    }
+
+    private var inquiry: FleetInquiry? { FleetInquiry(storage.tokens, clock: clock) }
+
+    func fleet() async -> Result<FleetReport, GatewayProblem> {
+        guard let inquiry else { return .failure(FleetInquiry.notShared) }
+        return await inquiry.report().mapError { GatewayProblem(.storeUnavailable, "\($0.reason).") }
     }
 
     func reveal(_ name: String) async -> Result<RevealedToken, GatewayProblem> {

@@ -16,10 +16,21 @@ struct DatabaseProbe: Sendable {
         do throws(TokenStoreError) {
             await store.waitForNotifications(within: Self.listenLimit)
             let report = try await store.inspect()
-            return (DatabaseRule.findings(of: report, name), StoredTokenReader(store, key: key))
+            return (
+                DatabaseRule.findings(of: report, name) + (await gateways(store, name)),
+                StoredTokenReader(store, key: key)
+            )
         } catch {
             await store.close()
             return ([StorageRule.store(.unusable(error.reason), name)], nil)
+        }
+    }
+
+    private func gateways(_ store: PostgreSQLTokenStore, _ name: String) async -> [DoctorFinding] {
+        do throws(TokenStoreError) {
+            return FleetRule.findings(of: try await store.members(), name)
+        } catch {
+            return [FleetRule.unknown(error.reason, name)]
         }
     }
 }

@@ -50,6 +50,8 @@ struct AdminClient: Sendable {
 
     func expirations() async throws(CommandFailure) -> [Expiration] { try await get("/api/expirations") }
 
+    func fleet() async throws(CommandFailure) -> FleetReport { try await get("/api/fleet") }
+
     /// Needs no token, so that any user may ask.
     func requireLife() async throws(CommandFailure) {
         guard try await send("GET", "/healthz", token: nil).status == 200 else { throw notOurs }

@@ -26,6 +26,7 @@ final class LivePlan: Sendable {
     private let current: Mutex<State>
 
     private let digest: @Sendable (PlanDefinitions) -> String
+    private let replaced = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     init(
         plan: Plan,
@@ -51,7 +52,11 @@ final class LivePlan: Sendable {
     func replace(with plan: Plan, _ definitions: PlanDefinitions, sources: CredentialSources, at now: UnixTime) {
         let state = State(plan: plan, sources: sources, loadedAt: now, digest: digest(definitions))
         current.withLock { $0 = state }
+        replaced.continuation.yield()
     }
+
+    /// An element after each reload; several may be one. For one task.
+    var replacements: AsyncStream<Void> { replaced.stream }
 
     func refuse(because reason: String) { current.withLock { $0.refusal = reason } }
 }

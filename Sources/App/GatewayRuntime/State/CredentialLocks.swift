@@ -99,11 +99,11 @@ final class CredentialLocks: Sendable {
 
     /// Takes over what other gateways have locked and unlocked, and tells them what they do not know yet.
     ///
-    /// - Returns: The names that are locked here, or unlocked, since.
-    func synchronize() async throws(StateError) -> Set<String> {
-        guard let shared else { return [] }
+    /// - Returns: The names that are locked here, or unlocked, since; and what was followed, see ``SharedLockNames/upTo``.
+    func synchronize() async throws(StateError) -> (changed: Set<String>, upTo: FleetMark?) {
+        guard let shared else { return ([], nil) }
         let (added, removed) = state.withLock { ($0.added, $0.removed) }
-        let all: Set<String>
+        let all: SharedLockNames
         do throws(TokenStoreError) {
             all = try await shared.update(locking: added, unlocking: removed)
         } catch {
@@ -113,12 +113,12 @@ final class CredentialLocks: Sendable {
             // An operator may have been here meanwhile.
             state.added.subtract(added)
             state.removed.subtract(removed)
-            let names = all.union(state.added).subtracting(state.removed)
+            let names = all.names.union(state.added).subtracting(state.removed)
             defer { state.names = names }
             return state.names.symmetricDifference(names)
         }
         try? await store()
-        return changed
+        return (changed, all.upTo)
     }
 
     private func share() async throws(StateError) {

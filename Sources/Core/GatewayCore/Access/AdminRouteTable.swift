@@ -62,6 +62,7 @@ package enum AdminRouteTable {
         Row("GET", "/api/overview", .role(.viewer)), Row("GET", "/api/routes", .role(.viewer)),
         Row("GET", "/api/traffic", .role(.viewer)), Row("GET", "/api/expirations", .role(.viewer)),
         Row("GET", "/api/tokens", .role(.viewer)), Row("GET", "/api/tokens/:name", .role(.viewer)),
+        Row("GET", "/api/fleet", .role(.viewer)),
         // What changes something, or shows what others must not see.
         Row("POST", "/api/tokens/:name/refresh", .role(.operator)),
         Row("POST", "/api/tokens/:name/revoke", .role(.operator)),

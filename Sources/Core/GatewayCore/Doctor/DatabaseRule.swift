@@ -23,9 +23,6 @@ package enum DatabaseRule {
         }
     }
 
-    /// More than the clocks of machines that ask a time server differ.
-    private static let maximumOffset: Duration = .seconds(5)
-
     package static func findings(of database: Observation, _ name: String) -> [DoctorFinding] {
         var findings: [DoctorFinding] = []
         if database.isReadOnly {
@@ -40,6 +37,7 @@ package enum DatabaseRule {
             )
         }
         if !database.keepsLastCommit { findings.append(lossy(database, name)) }
+        let maximumOffset = FleetMember.maximumClockOffset
         if database.clockOffset > maximumOffset || database.clockOffset < .zero - maximumOffset {
             let seconds = database.clockOffset.wholeMilliseconds / 1000
             findings.append(

@@ -9,6 +9,9 @@ package protocol GatewayControl: Sendable {
     func overview() async -> GatewayOverview
     func readiness() async -> Readiness
 
+    /// The gateways that share the token store with this one.
+    func fleet() async -> Result<FleetReport, GatewayProblem>
+
     /// - Parameter credential: As the configuration names it; several names may share a token.
     func token(_ credential: String) async -> Result<TokenStatus, GatewayProblem>
 

@@ -3,10 +3,20 @@
 /// Each gateway keeps a copy, so that a lock holds without the store.
 package protocol SharedLocks: Sendable {
     /// Adds and removes names in one step. With neither it reads them.
-    ///
-    /// - Returns: All names that are locked from now on.
     func update(
         locking added: Set<String>,
         unlocking removed: Set<String>
-    ) async throws(TokenStoreError) -> Set<String>
+    ) async throws(TokenStoreError) -> SharedLockNames
+}
+
+package struct SharedLockNames: Hashable, Sendable {
+    /// All names that are locked from now on.
+    package var names: Set<String>
+    /// What these names reach up to; nil where the store does not tell.
+    package var upTo: FleetMark?
+
+    package init(_ names: Set<String>, upTo: FleetMark? = nil) {
+        self.names = names
+        self.upTo = upTo
+    }
 }

@@ -81,9 +81,9 @@ package struct TokenRecords: Sendable {
     /// - Parameter mark: nil asks for the present mark alone.
     package func changes(since mark: TokenStoreMark?) -> TokenChanges {
         let now = TokenStoreMark(lastMark)
-        guard let mark else { return TokenChanges(mark: now) }
+        guard let mark else { return TokenChanges(mark: now, upTo: FleetMark(lastMark)) }
         let changed = records.filter { $0.value.mark > mark.value }
-        return TokenChanges(revisions: changed.mapValues(\.state.revision), mark: now)
+        return TokenChanges(revisions: changed.mapValues(\.state.revision), mark: now, upTo: FleetMark(lastMark))
     }
 
     private mutating func saved(

@@ -72,6 +72,9 @@ package protocol TokenStore: Sendable {
     /// The locks that gateways share; nil where each gateway has its own.
     var sharedLocks: (any SharedLocks)? { get }
 
+    /// Where gateways that share the store know each other; nil where they do not.
+    var sharedFleet: (any SharedFleet)? { get }
+
     // MARK: Health
 
     /// Why tokens cannot be saved at the moment, as far as is known without asking the store; nil when they can.
@@ -87,6 +90,7 @@ package protocol TokenStore: Sendable {
 extension TokenStore {
     package func changes() -> AsyncStream<CredentialKey>? { nil }
     package var sharedLocks: (any SharedLocks)? { nil }
+    package var sharedFleet: (any SharedFleet)? { nil }
     package var failure: TokenStoreError? { nil }
     package func look() async {}
     package func close() async {}
@@ -103,10 +107,13 @@ package struct TokenChanges: Hashable, Sendable {
     package var revisions: [CredentialKey: TokenRevision]
     /// To ask with the next time.
     package var mark: TokenStoreMark
+    /// What these changes reach up to; nil where the store does not tell.
+    package var upTo: FleetMark?
 
-    package init(revisions: [CredentialKey: TokenRevision] = [:], mark: TokenStoreMark) {
+    package init(revisions: [CredentialKey: TokenRevision] = [:], mark: TokenStoreMark, upTo: FleetMark? = nil) {
         self.revisions = revisions
         self.mark = mark
+        self.upTo = upTo
     }
 }
 

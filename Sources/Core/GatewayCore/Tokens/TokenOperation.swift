@@ -11,6 +11,14 @@ package enum TokenOperation: Sendable {
     /// Stops injecting, over restarts too.
     case lock
     case unlock
+
+    /// Gateways that share the token store follow it.
+    package var concernsOtherGateways: Bool {
+        switch self {
+        case .refresh: false
+        case .revoke, .clear, .import, .lock, .unlock: true
+        }
+    }
 }
 
 /// What came of an operation.
@@ -18,10 +26,17 @@ package struct OperationReport: Hashable, Sendable, Codable {
     /// One sentence for the person who asked.
     package var message: String
     package var token: TokenStatus
+    /// nil where no other gateway shares the token store.
+    package var fleet: FleetFollowing?
 
     package init(message: String, token: TokenStatus) {
         self.message = message
         self.token = token
+    }
+
+    package mutating func tell(of following: FleetFollowing) {
+        fleet = following
+        if let sentence = following.sentence { message += " \(sentence)" }
     }
 }
 

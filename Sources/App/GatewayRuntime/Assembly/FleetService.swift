@@ -1,0 +1,133 @@
+import GatewayCore
+import Logging
+import ServiceLifecycle
+import Synchronization
+
+/// Follows, about once a second, what other gateways of the token store do, and tells them of this one.
+///
+/// A heartbeat comes after each round. So what it acknowledges was known before the round, and is followed.
+final class FleetService: Service {
+    struct Parts: Sendable {
+        let store: any TokenStore
+        /// See ``LockFollower/follow()``.
+        let followLocks: @Sendable () async -> FleetMark?
+        /// See ``TokenStoreWatcher/follow()``.
+        let followTokens: @Sendable () async -> FleetMark?
+        /// What this gateway tells of itself, without clock and acknowledgement.
+        let heartbeat: @Sendable () -> FleetHeartbeat
+        let reloads: AsyncStream<Void>
+        let clock: any GatewayClock
+        let logger: Logger
+        var jitter: @Sendable () -> Double = { Double.random(in: 0...1) }
+    }
+
+    private struct State {
+        var acknowledgement = FleetAcknowledgement()
+        var clockOffset = Duration.zero
+        var lastBeat: MonotonicTime?
+        var isUntold = false
+    }
+
+    /// How often others are followed; a quarter of it more at the most, so that gateways do not ask at the same time.
+    static let interval: Duration = .seconds(1)
+    /// A heartbeat does not wait for a round that takes longer.
+    static let longestPause: Duration = .milliseconds(1500)
+    private static let look: Duration = .milliseconds(500)
+    static let leaveLimit: Duration = .seconds(1)
+
+    private let parts: Parts
+    private let state = Mutex(State())
+    private let rounds = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    private let beats = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+
+    init(_ parts: Parts) { self.parts = parts }
+
+    /// Does nothing for a store that no other gateway uses.
+    func run() async throws {
+        guard parts.store.isShared else {
+            try? await gracefulShutdown()
+            return
+        }
+        await cancelWhenGracefulShutdown { [self] in
+            await withDiscardingTaskGroup { tasks in
+                tasks.addTask { await self.beginRounds() }
+                tasks.addTask { for await _ in self.rounds.stream { await self.follow() } }
+                guard let fleet = self.parts.store.sharedFleet else { return }
+                tasks.addTask { for await _ in fleet.calls() { self.rounds.continuation.yield() } }
+                tasks.addTask { for await _ in self.parts.reloads { self.beats.continuation.yield() } }
+                tasks.addTask { await self.requestLateBeats() }
+                tasks.addTask { for await _ in self.beats.stream { await self.beat(fleet) } }
+            }
+        }
+        await leave()
+    }
+
+    private func beginRounds() async {
+        repeat {
+            rounds.continuation.yield()
+        } while (try? await parts.clock.sleep(for: Self.interval + Self.interval / 4 * parts.jitter())) != nil
+    }
+
+    private func follow() async {
+        async let locks = parts.followLocks()
+        async let tokens = parts.followTokens()
+        let (followedLocks, followedTokens) = await (locks, tokens)
+        state.withLock { state in
+            if let mark = followedLocks { state.acknowledgement.follow(.locks, upTo: mark) }
+            if let mark = followedTokens { state.acknowledgement.follow(.tokens, upTo: mark) }
+        }
+        beats.continuation.yield()
+    }
+
+    // MARK: Heartbeats
+
+    private func requestLateBeats() async {
+        while (try? await parts.clock.sleep(for: Self.look)) != nil {
+            let last = state.withLock { $0.lastBeat }
+            let isLate = last.map { parts.clock.monotonic() - $0 >= Self.longestPause } ?? true
+            if isLate { beats.continuation.yield() }
+        }
+    }
+
+    private func beat(_ fleet: any SharedFleet) async {
+        let clock = parts.clock
+        var heartbeat = parts.heartbeat()
+        state.withLock { state in
+            state.lastBeat = clock.monotonic()
+            heartbeat.clockOffset = state.clockOffset
+            if let mark = state.acknowledgement.mark { heartbeat.acknowledged = mark }
+        }
+        let sent = clock.now().wall
+        do throws(TokenStoreError) {
+            let time = try await fleet.beat(heartbeat)
+            let offset = FleetClock.offset(of: time, sent: sent, received: clock.now().wall)
+            state.withLock { state in
+                state.isUntold = false
+                if let offset { state.clockOffset = offset }
+            }
+        } catch {
+            complain(error)
+        }
+    }
+
+    /// Where the store cannot be used at all, others have said so.
+    private func complain(_ error: TokenStoreError) {
+        guard parts.store.failure == nil else { return }
+        let isKnown = state.withLock { state in
+            defer { state.isUntold = true }
+            return state.isUntold
+        }
+        guard !isKnown else { return }
+        parts.logger.warning(
+            "Other gateways are not told of this one",
+            metadata: ["gateway.reason": "\(LogText.clean(error.reason))"]
+        )
+    }
+
+    /// So that nobody waits for a gateway that has stopped.
+    private func leave() async {
+        guard let fleet = parts.store.sharedFleet else { return }
+        let id = parts.heartbeat().id
+        _ = await Deadline.value(within: Self.leaveLimit) { try? await fleet.leave(id) }
+    }
+}

@@ -1,0 +1,72 @@
+import GatewayCore
+import GatewayProxy
+import GatewayTokenKeeper
+import Logging
+import Synchronization
+
+/// Follows what operators of other gateways lock and unlock.
+final class LockFollower: Sendable {
+    private struct State {
+        var isAway = false
+        /// Keepers that were locked, and whose token may still be in use.
+        var unended: [TokenKeeper] = []
+    }
+
+    private let locks: CredentialLocks
+    private let live: LivePlan
+    private let logger: Logger
+    /// See ``TokenOperations/withdraw``.
+    private let withdraw: @Sendable ([any CredentialSource]) async -> [Int]
+    private let state = Mutex(State())
+
+    init(
+        _ locks: CredentialLocks,
+        live: LivePlan,
+        logger: Logger,
+        withdraw: @escaping @Sendable ([any CredentialSource]) async -> [Int]
+    ) {
+        self.locks = locks
+        self.live = live
+        self.logger = logger
+        self.withdraw = withdraw
+    }
+
+    /// Called by one task.
+    ///
+    /// - Returns: What was followed; nil when something was not, or when the store does not tell.
+    func follow() async -> FleetMark? {
+        let found: (changed: Set<String>, upTo: FleetMark?)
+        do throws(StateError) {
+            found = try await locks.synchronize()
+        } catch {
+            let wasAway = state.withLock { state in
+                defer { state.isAway = true }
+                return state.isAway
+            }
+            if !wasAway { logger.warning("\(error.description)") }
+            return nil
+        }
+        let unended = state.withLock { state in
+            state.isAway = false
+            return state.unended
+        }
+        let locked = found.changed.isEmpty ? [] : lock(found.changed)
+        let silent = await withdraw(unended + locked)
+        state.withLock { $0.unended = silent.isEmpty ? [] : unended + locked }
+        if !locked.isEmpty, let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") {
+            logger.warning("\(warning)")
+        }
+        return silent.isEmpty ? found.upTo : nil
+    }
+
+    private func lock(_ changed: Set<String>) -> [TokenKeeper] {
+        let serving = live.state
+        let locked = serving.sources.follow(locks, as: serving.plan.credentials, changed: changed)
+        let names = LogText.clean(changed.sorted().joined(separator: " "))
+        logger.notice(
+            "Another gateway has locked or unlocked credentials",
+            metadata: ["gateway.credentials": "\(names)"]
+        )
+        return locked
+    }
+}

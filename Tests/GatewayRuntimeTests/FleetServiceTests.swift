@@ -1,0 +1,243 @@
+import GatewayCore
+import GatewayTesting
+import GatewayTokenStores
+import Logging
+import ServiceLifecycle
+import Synchronization
+import Testing
+
+@testable import GatewayRuntime
+
+/// A store whose gateways know each other, in memory.
+private final class FleetInMemory: TokenStore, SharedFleet {
+    struct State: Sendable {
+        var members: [String: FleetHeartbeat] = [:]
+        var beats: [FleetHeartbeat] = []
+        var transaction: Int64 = 100
+        var failure: TokenStoreError?
+        var called: [AsyncStream<Void>.Continuation] = []
+    }
+
+    let state = Watched(State())
+    let clock: ManualClock
+    private let plain = MemoryTokenStore(isShared: true)
+
+    init(_ clock: ManualClock) { self.clock = clock }
+
+    var isShared: Bool { true }
+    var sharedFleet: (any SharedFleet)? { self }
+
+    func beat(_ heartbeat: FleetHeartbeat) async throws(TokenStoreError) -> UnixTime {
+        if let failure = state.value.failure { throw failure }
+        state.update { state in
+            state.members[heartbeat.id] = heartbeat
+            state.beats.append(heartbeat)
+        }
+        return clock.now().wall + .seconds(-30)
+    }
+
+    func leave(_ id: String) async throws(TokenStoreError) { state.update { $0.members[id] = nil } }
+
+    func members() async throws(TokenStoreError) -> [FleetMember] {
+        if let failure = state.value.failure { throw failure }
+        return state.value.members.values.map { FleetMember($0, seen: .zero) }
+    }
+
+    func call() async throws(TokenStoreError) -> FleetMark {
+        if let failure = state.value.failure { throw failure }
+        let (mark, called) = state.update { state in
+            state.transaction += 1
+            return (FleetMark(state.transaction), state.called)
+        }
+        for continuation in called { continuation.yield() }
+        return mark
+    }
+
+    func calls() -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        state.update { $0.called.append(continuation) }
+        return stream
+    }
+
+    var followed: FleetMark { FleetMark(state.value.transaction) }
+
+    // MARK: Records
+
+    func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry { try await plain.load(key) }
+
+    func save(
+        _ token: StoredToken,
+        for key: CredentialKey,
+        expecting revision: TokenRevision
+    ) async throws(TokenStoreError) -> TokenSaveAnswer { try await plain.save(token, for: key, expecting: revision) }
+
+    func replace(_ token: StoredToken?, for key: CredentialKey) async throws(TokenStoreError) -> TokenRevision {
+        try await plain.replace(token, for: key)
+    }
+
+    func lease(
+        _ key: CredentialKey,
+        expecting revision: TokenRevision,
+        for time: Duration,
+        writing token: StoredToken?
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        try await plain.lease(key, expecting: revision, for: time, writing: token)
+    }
+
+    func prolong(_ lease: TokenLease, for time: Duration) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        try await plain.prolong(lease, for: time)
+    }
+
+    func save(_ token: StoredToken, under lease: TokenLease) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        try await plain.save(token, under: lease)
+    }
+
+    func commit(_ token: StoredToken?, under lease: TokenLease) async throws(TokenStoreError) -> TokenSaveAnswer {
+        try await plain.commit(token, under: lease)
+    }
+
+    func release(_ lease: TokenLease) async throws(TokenStoreError) { try await plain.release(lease) }
+
+    func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
+        try await plain.changes(since: mark)
+    }
+}
+
+@Suite("A gateway in its fleet", .timeLimit(.minutes(1)))
+struct FleetServiceTests {
+    private let clock = ManualClock()
+    private let store: FleetInMemory
+    private let logger: Logger
+    private let reloads = AsyncStream.makeStream(of: Void.self)
+    /// What the gateway follows; nil while it does not.
+    private let follows = Watched(true)
+
+    init() {
+        store = FleetInMemory(clock)
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        self.logger = logger
+    }
+
+    private func service() -> FleetService {
+        FleetService(
+            FleetService.Parts(
+                store: store,
+                followLocks: { [store] in store.followed },
+                followTokens: { [store, follows] in follows.value ? store.followed : nil },
+                heartbeat: {
+                    FleetHeartbeat(
+                        id: "one",
+                        host: "host",
+                        version: "1",
+                        startedAt: "2026-11-25T08:00:00.000Z",
+                        configurationDigest: "aaaaaa"
+                    )
+                },
+                reloads: reloads.stream,
+                clock: clock,
+                logger: logger,
+                jitter: { 0 }
+            )
+        )
+    }
+
+    /// Stops the service gracefully when `body` is done.
+    private func running(_ body: @escaping @Sendable () async throws -> Void) async throws {
+        let group = ServiceGroup(
+            configuration: .init(services: [.init(service: service())], logger: logger)
+        )
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            try await body()
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
+    }
+
+    private func beats(_ count: Int) async throws -> FleetHeartbeat {
+        let state = try await store.state.until { $0.beats.count >= count }
+        return state.beats[count - 1]
+    }
+
+    @Test func itTellsOfItselfAfterEachRoundAndLeavesWhenItStops() async throws {
+        try await running {
+            #expect(try await beats(1).acknowledged == store.followed)
+            store.state.update { $0.transaction = 200 }
+            try await clock.untilAsleep(moreThan: .milliseconds(900))
+            clock.advance(by: .seconds(1))
+            let second = try await beats(2)
+            #expect(second.acknowledged == FleetMark(200))
+            #expect(second.clockOffset == .seconds(-30), "as the first one has measured it")
+            #expect(store.state.value.members.count == 1)
+        }
+        #expect(store.state.value.members.isEmpty)
+    }
+
+    @Test func aCallIsFollowedAtOnce() async throws {
+        try await running {
+            _ = try await beats(1)
+            _ = try await store.state.until { !$0.called.isEmpty }
+            let mark = try await store.call()
+            _ = try await store.state.until { $0.beats.last?.acknowledged == mark }
+        }
+    }
+
+    @Test func aReloadIsToldAtOnce() async throws {
+        try await running {
+            _ = try await beats(1)
+            reloads.continuation.yield()
+            _ = try await beats(2)
+        }
+    }
+
+    @Test func whatIsNotFollowedIsNotAcknowledged() async throws {
+        try await running {
+            let first = try await beats(1).acknowledged
+            _ = try await store.state.until { !$0.called.isEmpty }
+            follows.update { $0 = false }
+            let mark = try await store.call()
+            #expect(try await beats(2).acknowledged == first)
+            #expect(first < mark)
+        }
+    }
+
+    // MARK: Asking
+
+    @Test func anAnswerNamesWhoHasNotFollowed() async throws {
+        _ = try await store.beat(heartbeat("own", 0))
+        _ = try await store.beat(heartbeat("prompt", 1 << 40))
+        _ = try await store.beat(heartbeat("late", 0))
+        let inquiry = try #require(FleetInquiry(store, clock: SystemClock()))
+        let following = await inquiry.following(from: "own")
+        #expect(following.unacknowledged.map(\.id) == ["late"])
+        #expect(following.unknown == nil)
+        let report = try await inquiry.report().get()
+        #expect(report.gateways.map { $0.lagSeconds == nil } == [true, true, false])
+    }
+
+    @Test func anAnswerSaysThatTheStoreCannotBeAsked() async throws {
+        store.state.update { $0.failure = .unavailable("it is gone") }
+        let inquiry = try #require(FleetInquiry(store, clock: SystemClock()))
+        #expect(await inquiry.following(from: "own").unknown == "it is gone")
+        guard case .failure(.unavailable("it is gone")) = await inquiry.report() else {
+            Issue.record("the report says why there is none")
+            return
+        }
+    }
+
+    @Test func aStoreThatIsNotSharedIsNotAsked() {
+        #expect(FleetInquiry(MemoryTokenStore(), clock: SystemClock()) == nil)
+    }
+
+    private func heartbeat(_ id: String, _ acknowledged: Int64) -> FleetHeartbeat {
+        FleetHeartbeat(
+            id: id,
+            host: id,
+            version: "1",
+            startedAt: "2026-11-25T08:00:00.000Z",
+            configurationDigest: "aaaaaa",
+            acknowledged: FleetMark(acknowledged)
+        )
+    }
+}
