@@ -45,10 +45,6 @@ enum ExportSyntax {
     /// In seconds, rounded up.
     static func seconds(_ duration: Duration) -> Int { max(1, Int((duration.wholeMilliseconds + 999) / 1000)) }
 
-    static func address(_ host: String, _ port: Int) -> String {
-        host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
-    }
-
     /// Text of the configuration as part of a double-quoted string, in which nothing is replaced.
     static func checked(_ text: String, refusing characters: String, at place: String, for proxy: ExportedProxy)
         throws(ExportProblem) -> String

@@ -19,16 +19,10 @@ struct ExportedRoute: Hashable, Sendable {
     let dropsCookies: Bool
 
     /// `api.example.com`, or with a port that is not the scheme's own.
-    var authority: String {
-        let host = upstream.host.contains(":") ? "[\(upstream.host)]" : upstream.host
-        return upstream.port == upstream.scheme.defaultPort ? host : "\(host):\(upstream.port)"
-    }
+    var authority: String { upstream.authority }
 
     /// With the port.
-    var address: String {
-        let host = upstream.host.contains(":") ? "[\(upstream.host)]" : upstream.host
-        return "\(host):\(upstream.port)"
-    }
+    var address: String { Origin.hostAndPort(upstream.host, upstream.port) }
 
     /// What is asked of the upstream where the client names the route's own path alone.
     var rootPath: String { upstreamPath.isEmpty ? "/" : upstreamPath }

@@ -23,7 +23,7 @@ package struct PostgreSQLURL: Hashable, Sendable {
         }
 
         package var description: String {
-            let name = name.contains(":") ? "[\(name)]" : name
+            let name = Origin.urlHost(name)
             return port.map { "\(name):\($0)" } ?? name
         }
     }
