@@ -12,8 +12,9 @@ struct TokenDatabaseTests {
         files: [:]
     )
 
-    private func outcome(_ tokens: String) -> ConfigOutcome {
-        let text = "version: 1\ntokens: {\(tokens)}\nroutes: {box: {upstream: https://api.box.com, auth: none}}\n"
+    private func outcome(_ tokens: String, audit: String = "") -> ConfigOutcome {
+        let text =
+            "version: 1\naudit: {\(audit)}\ntokens: {\(tokens)}\nroutes: {box: {upstream: https://api.box.com, auth: none}}\n"
         let files = MemoryFiles(["/work/gateway.yaml": text])
         return ConfigLoader(files: files, environment: { Self.secrets.environment($0) })
             .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: Self.secrets)
@@ -80,5 +81,34 @@ struct TokenDatabaseTests {
     @Test func aWeakerModeMayBeAccepted() throws {
         let url = "postgresql://db.example/x?sslmode=require"
         #expect(try plan("store: postgres, url: \"\(url)\", allow_unverified: true").tokens.database != nil)
+    }
+
+    // MARK: The audit log
+
+    private static let database = "store: postgres, url: \"postgresql://db.example/x\""
+
+    @Test(arguments: [
+        ("", AuditPlan.Store.sqlite, true), ("ship: false", .sqlite, false), ("store: postgres", .postgres, true),
+        ("store: postgres, ship: true", .postgres, true),
+    ])
+    func theAuditLogGoesThereToo(_ audit: String, _ store: AuditPlan.Store, _ ships: Bool) throws {
+        let outcome = outcome(Self.database, audit: audit)
+        #expect(outcome.report(consequence: "refused") == "")
+        let plan = try #require(outcome.plan)
+        #expect(plan.audit.store == store && plan.audit.ships == ships)
+        #expect(PlanSummary(plan).audit["store"] == store.rawValue)
+    }
+
+    @Test(arguments: [
+        (database, "store: postgres, ship: false", "audit.ship: must not be false with \"store: postgres\""),
+        ("store: memory", "store: postgres", "audit.store: \"postgres\" is for \"store: postgres\" of \"tokens\""),
+        ("store: memory", "ship: false", "audit.ship: is for \"store: postgres\" of \"tokens\""),
+        (database, "store: memory", "audit.store"),
+    ])
+    func aMistakeOfTheAuditLogIsNamed(_ tokens: String, _ audit: String, _ words: String) {
+        let outcome = outcome(tokens, audit: audit)
+        let report = outcome.report(consequence: "refused")
+        #expect(outcome.plan == nil)
+        #expect(report.contains(words), "\(report)")
     }
 }

@@ -200,10 +200,16 @@ def test_the_owner_makes_the_tables_and_gateways_need_few_rights(authority, make
         f"""grant usage on schema authgateway to gw_{database};
         grant select on authgateway.store to gw_{database};
         grant select, insert, update on authgateway.token to gw_{database};
-        grant select, insert, delete on authgateway.lock to gw_{database};""",
+        grant select, insert, delete on authgateway.lock to gw_{database};
+        grant select, insert, update on authgateway.audit_chain to gw_{database};
+        grant select, insert, delete on authgateway.audit_event to gw_{database};
+        grant select, insert on authgateway.audit_checkpoint to gw_{database};
+        grant select, insert, update, delete on authgateway.audit_use to gw_{database};""",
         database,
     )
     log_in(gateway)
+    completed = "select count(*) from authgateway.audit_event where event = 'login_completed'"
+    wait_until(lambda: shared_server.sql(completed, database) == "1", 20, lambda: f"the audit log arrives\n{gateway.text()}")
     assert works(gateway)
     assert gateway.run("token", "lock", "me").returncode == 0
     assert not works(gateway)

@@ -144,7 +144,7 @@ package final class AuditShipper: Sendable {
             let begun = clock.now().wall
             var failure: ShippingRun.Failure?
             do throws(ShippingRun.Failure) {
-                try await run.ship { !Task.isCancelled }
+                try await run.ship(isLast: isFinishing) { !Task.isCancelled }
             } catch {
                 failure = error
             }

@@ -67,6 +67,11 @@ extension SQLiteAuditLog {
         var mayGoOn = false
         try database.inTransaction(.immediate) {
             try pruneUse(before: cutoff, in: database)
+            let removable = state.withLock { options.isShipped ? $0.shipping.removableTo : .max }
+            // Before all rows are looked at, again each minute while a database is away.
+            let oldest = try Int64.fetchOne(database, sql: "SELECT min(id) FROM token_events") ?? 0
+            state.withLock { $0.shipping.holdsRetention = oldest > removable }
+            guard oldest <= removable else { return .commit }
             // The oldest rows up to the first one that is to stay: clocks jump, so times need not ascend.
             let range = try Row.fetchOne(
                 database,
@@ -79,7 +84,6 @@ extension SQLiteAuditLog {
             )
             let bounds = range.map { $0.databaseValues.map { Int64.fromDatabaseValue($0) } } ?? []
             guard bounds.count == 2, let first = bounds[0], let kept = bounds[1], first < kept else { return .commit }
-            let removable = state.withLock { options.isShipped ? $0.shipping.removableTo : .max }
             state.withLock { $0.shipping.holdsRetention = removable < kept - 1 }
             let last = min(kept - 1, first + Self.pruneLimit - 1, removable)
             guard first <= last else { return .commit }

@@ -22,9 +22,11 @@ struct ShippingRun {
     /// The chain and what the database has of it; nil when it has to be asked.
     private var known: (chain: String, copy: ShippedChain.Copy)?
     private var removedTo: Int64 = 0
+    private var nextUses = ContinuousClock.now
     private var nextCleaning = ContinuousClock.now
 
     private static let statementLimit: Duration = .seconds(15)
+    private static let usesInterval: Duration = .seconds(5)
     private static let cleaningInterval: Duration = .seconds(3600)
 
     init(
@@ -45,10 +47,13 @@ struct ShippingRun {
         self.forked = forked
     }
 
-    /// Returns once the database has everything.
+    /// Returns once the database has everything. Uses and the work of retention have their turn now and then.
     ///
-    /// - Parameter isWanted: Asked between statements.
-    mutating func ship(while isWanted: () -> Bool) async throws(Failure) {
+    /// - Parameters:
+    ///   - isLast: No other pass comes.
+    ///   - isWanted: Asked between statements.
+    mutating func ship(isLast: Bool, while isWanted: () -> Bool) async throws(Failure) {
+        if isLast { nextUses = .now }
         do {
             while isWanted() {
                 let (chain, copy) = try await position()
@@ -56,8 +61,10 @@ struct ShippingRun {
                     try await send(shipment)
                     continue
                 }
+                guard ContinuousClock.now >= nextUses else { return }
                 if try await shipUses(chain, copy) { continue }
                 if try await clean(chain, copy) { continue }
+                nextUses = .now.advanced(by: Self.usesInterval)
                 return
             }
         } catch let failure as PostgreSQLFailure {
@@ -85,7 +92,7 @@ struct ShippingRun {
         guard let difference = ShippedChain.difference(between: facts, and: copy) else {
             known = (chain, copy)
             (removedTo, nextCleaning) = (0, .now)
-            note(copy)
+            note(max(copy.head?.id ?? 0, facts.removedTo?.id ?? 0))
             return (chain, copy)
         }
         try await log.takeNewChainName()
@@ -94,8 +101,7 @@ struct ShippingRun {
         return try await position()
     }
 
-    private func note(_ copy: ShippedChain.Copy) {
-        let row = copy.head?.id ?? 0
+    private func note(_ row: Int64) {
         log.noteShipped(to: row)
         confirm(row)
     }
@@ -112,7 +118,7 @@ struct ShippingRun {
         }
         let copy = ShippedChain.Copy(head: shipment.after, checkpoint: shipment.lastCheckpoint)
         known = (shipment.chain, copy)
-        note(copy)
+        note(shipment.after.id)
     }
 
     /// - Returns: Whether there may be more to do.
