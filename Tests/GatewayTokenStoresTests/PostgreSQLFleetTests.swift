@@ -105,7 +105,10 @@ struct PostgreSQLFleetTests {
         let database = try server.makeDatabase()
         let store = try open(database)
         let long = Task.detached {
-            try? server.administrate("BEGIN; SELECT pg_current_xact_id(); SELECT pg_sleep(3); COMMIT", database: database)
+            try? server.administrate(
+                "BEGIN; SELECT pg_current_xact_id(); SELECT pg_sleep(3); COMMIT",
+                database: database
+            )
         }
         try await Task.sleep(for: .seconds(1))
         let call = try await store.call()
