@@ -22,7 +22,7 @@ enum FolderTable {
             "Clients": ["Addresses", "Secrets", "Text", "Time"],
             "Config": ["Addresses", "Secrets", "Text"],
             "Connections": ["Errors", "Text", "Time"],
-            "Fleet": ["Text", "Time"],
+            "Fleet": ["Time"],
             "HTTP": ["Errors", "Text"],
             "Pool": ["Errors", "Time"],
             "Traffic": ["Errors", "Time"],

@@ -119,7 +119,7 @@ struct AdminEventsTests {
 
     @Test(arguments: [
         "/metrics", "/api/tokens", "/api/routes", "/api/expirations", "/api/traffic", "/api/overview", "/api/events",
-        "/live",
+        "/live", "/api/fleet",
         "/readyz?verbose", "//api/tokens", "/api//tokens", "/api/tokens/", "/nothing",
     ])
     func withoutTheTokenNothingIsSeen(_ path: String) async throws {
@@ -137,7 +137,7 @@ struct AdminEventsTests {
         options.requiresToken = true
         try await serving(options) { (port: Int) async throws in
             let fields = [("Authorization", "Bearer \(Self.token)")]
-            for path in ["/metrics", "/api/tokens", "/api/events", "/readyz?verbose"] {
+            for path in ["/metrics", "/api/tokens", "/api/events", "/api/fleet", "/readyz?verbose"] {
                 #expect(try await get(path, port, fields).status == .ok)
             }
             #expect(try await get("/", port, fields).text.contains("<h2 id=\"routes-title\">"))

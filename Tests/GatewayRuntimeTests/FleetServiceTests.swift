@@ -137,7 +137,8 @@ struct FleetServiceTests {
                 reloads: reloads.stream,
                 clock: clock,
                 logger: logger,
-                jitter: { 0 }
+                jitter: { 0 },
+                pause: .zero
             )
         )
     }

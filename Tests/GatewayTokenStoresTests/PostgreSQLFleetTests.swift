@@ -68,6 +68,25 @@ struct PostgreSQLFleetTests {
         await store.close()
     }
 
+    @Test func aCopyOfAGatewayIsNamed() async throws {
+        let server = try Self.server.get()
+        let database = try server.makeDatabase()
+        let store = try open(database)
+        var copy = heartbeat("1")
+        copy.startedAt = "2026-11-25T09:00:00.000Z"
+        _ = try await store.beat(copy)
+        let error = await #expect(throws: TokenStoreError.self) { _ = try await store.beat(heartbeat("1")) }
+        #expect(error?.reason.contains("has the same id, 1,") == true)
+        #expect(try await store.members().map(\.heartbeat) == [copy])
+        try server.administrate(
+            "UPDATE authgateway.gateway SET seen_at = clock_timestamp() - interval '6 seconds'",
+            database: database
+        )
+        _ = try await store.beat(heartbeat("1"))
+        #expect(try await store.members().map(\.heartbeat) == [heartbeat("1")])
+        await store.close()
+    }
+
     @Test func whatWasCommittedBeforeACallIsSeenByWhoAcknowledgesIt() async throws {
         let database = try Self.server.get().makeDatabase()
         let (one, other) = (try open(database), try open(database))
@@ -105,7 +124,10 @@ struct PostgreSQLFleetTests {
         let database = try server.makeDatabase()
         let store = try open(database)
         let long = Task.detached {
-            try? server.administrate("BEGIN; SELECT pg_current_xact_id(); SELECT pg_sleep(3); COMMIT", database: database)
+            try? server.administrate(
+                "BEGIN; SELECT pg_current_xact_id(); SELECT pg_sleep(3); COMMIT",
+                database: database
+            )
         }
         try await Task.sleep(for: .seconds(1))
         let call = try await store.call()

@@ -6,7 +6,10 @@ extension PostgreSQLTokenStore: SharedFleet {
 
     package func beat(_ heartbeat: FleetHeartbeat) async throws(TokenStoreError) -> UnixTime {
         guard let time = try await aside(FleetStatement.beat(heartbeat)).first?.integer(0) else {
-            throw .unavailable("\(name) does not tell its time")
+            throw .unavailable(
+                "a gateway that was started later has the same id, \(heartbeat.id), since its state directory is a copy; "
+                    + "move the audit log of one of them away, and restart it"
+            )
         }
         return UnixTime(milliseconds: time)
     }
@@ -43,19 +46,22 @@ enum FleetStatement {
     /// oldest transaction under way does not matter, which may last for hours.
     static let upTo = "(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1)"
 
+    /// Its row is the time; without a row another gateway has the same id, and stands in the table.
+    ///
     /// Nothing waits for a disk: a heartbeat that is lost is followed by the next one.
     static func beat(_ heartbeat: FleetHeartbeat) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
             WITH gone AS (DELETE FROM authgateway.gateway WHERE id IN (SELECT id FROM authgateway.gateway
             WHERE seen_at < clock_timestamp() - interval '1 day' AND id <> $1::text FOR UPDATE SKIP LOCKED))
-            INSERT INTO authgateway.gateway (id, host, version, started_at, configuration, clock_offset_ms, unshipped,
+            INSERT INTO authgateway.gateway AS g (id, host, version, started_at, configuration, clock_offset_ms, unshipped,
             acknowledged, seen_at) VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::bigint, $7::bigint,
             least($8::bigint, \(upTo)), clock_timestamp())
             ON CONFLICT (id) DO UPDATE SET host = excluded.host, version = excluded.version,
             started_at = excluded.started_at, configuration = excluded.configuration,
             clock_offset_ms = excluded.clock_offset_ms, unshipped = excluded.unshipped,
             acknowledged = excluded.acknowledged, seen_at = excluded.seen_at
+            WHERE g.started_at <= excluded.started_at OR g.seen_at < clock_timestamp() - interval '5 seconds'
             RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
             set_config('synchronous_commit', 'off', true)
             """,

@@ -106,7 +106,10 @@ struct FleetQuestionTests {
         _ = question.note((0..<8).map { member("\($0)", seen: .seconds(Double($0))) }, after: .seconds(2))
         let following = FleetFollowing(question)
         #expect(following.unacknowledged.count == 8)
-        #expect(following.sentence?.hasPrefix("8 gateways have not acknowledged it: host-0 (0, last seen 0 s ago), ") == true)
+        #expect(
+            following.sentence?.hasPrefix("8 gateways have not acknowledged it: host-0 (0, last seen 0 s ago), ")
+                == true
+        )
         #expect(following.sentence?.hasSuffix(" and 3 more.") == true)
     }
 
@@ -140,7 +143,10 @@ struct FleetQuestionTests {
 
     @Test func theOffsetIsMeasuredAroundTheStatement() {
         let sent = UnixTime(milliseconds: 1_000_000)
-        #expect(FleetClock.offset(of: sent + .seconds(60), sent: sent, received: sent + .milliseconds(200)) == .milliseconds(59_900))
+        #expect(
+            FleetClock.offset(of: sent + .seconds(60), sent: sent, received: sent + .milliseconds(200))
+                == .milliseconds(59_900)
+        )
         #expect(FleetClock.offset(of: sent, sent: sent, received: sent + .seconds(2)) == nil)
         #expect(FleetClock.offset(of: sent, sent: sent, received: sent + .seconds(-1)) == nil)
     }
@@ -151,7 +157,9 @@ struct FleetQuestionTests {
         }
         #expect(levels([]) == [])
         #expect(levels([member("a"), member("b")]) == [.ok])
-        #expect(levels([member("a", offset: .seconds(6)), member("b", offset: .seconds(-6))]) == [.ok, .warning, .warning])
+        #expect(
+            levels([member("a", offset: .seconds(6)), member("b", offset: .seconds(-6))]) == [.ok, .warning, .warning]
+        )
         #expect(levels([member("a"), member("b", version: "2")]) == [.ok, .warning])
         #expect(levels([member("a"), member("b", seen: .seconds(60), version: "2")]) == [.ok])
     }

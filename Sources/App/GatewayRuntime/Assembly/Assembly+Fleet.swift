@@ -7,14 +7,11 @@ import ServiceLifecycle
 
 extension Assembly {
     /// What follows other gateways that share the token store, and tells them of this one.
-    ///
-    /// - Parameter unshipped: How many rows of the audit log the database does not have yet.
     static func fleet(
         _ storage: Storage,
         _ live: LivePlan,
         _ proxy: ProxyServer,
         startedAt: UnixTime,
-        unshipped: @escaping @Sendable () -> Int = { 0 },
         _ clock: any GatewayClock,
         _ logger: Logger
     ) -> [any Service] {
@@ -45,7 +42,7 @@ extension Assembly {
                     version: GatewayVersion.current,
                     startedAt: startedAt.rfc3339,
                     configurationDigest: live.state.digest,
-                    unshipped: unshipped()
+                    unshipped: storage.audit.unshippedEvents
                 )
             },
             reloads: live.replacements,

@@ -19,6 +19,8 @@ final class FleetService: Service {
         let clock: any GatewayClock
         let logger: Logger
         var jitter: @Sendable () -> Double = { Double.random(in: 0...1) }
+        /// Between two rounds, however often gateways are called.
+        var pause: Duration = .milliseconds(50)
     }
 
     private struct State {
@@ -51,7 +53,7 @@ final class FleetService: Service {
         await cancelWhenGracefulShutdown { [self] in
             await withDiscardingTaskGroup { tasks in
                 tasks.addTask { await self.beginRounds() }
-                tasks.addTask { for await _ in self.rounds.stream { await self.follow() } }
+                tasks.addTask { await self.takeRounds() }
                 guard let fleet = self.parts.store.sharedFleet else { return }
                 tasks.addTask { for await _ in fleet.calls() { self.rounds.continuation.yield() } }
                 tasks.addTask { for await _ in self.parts.reloads { self.beats.continuation.yield() } }
@@ -66,6 +68,14 @@ final class FleetService: Service {
         repeat {
             rounds.continuation.yield()
         } while (try? await parts.clock.sleep(for: Self.interval + Self.interval / 4 * parts.jitter())) != nil
+    }
+
+    private func takeRounds() async {
+        for await _ in rounds.stream {
+            await follow()
+            guard parts.pause > .zero else { continue }
+            try? await parts.clock.sleep(for: parts.pause)
+        }
     }
 
     private func follow() async {

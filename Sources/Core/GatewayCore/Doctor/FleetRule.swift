@@ -4,7 +4,12 @@ package enum FleetRule {
     package static func findings(of members: [FleetMember], _ name: String) -> [DoctorFinding] {
         let live = members.filter(\.isLive)
         guard !live.isEmpty else { return [] }
-        let count = DoctorFinding(.store, .ok, name, "\(live.count.counted("gateway")) share\(live.count == 1 ? "s" : "") it")
+        let count = DoctorFinding(
+            .store,
+            .ok,
+            name,
+            "\(live.count.counted("gateway")) share\(live.count == 1 ? "s" : "") it"
+        )
         return [count] + live.filter(\.isClockOff).map { clock($0, name) } + versions(live, name)
     }
 

@@ -1,0 +1,165 @@
+"""`authgateway fleet`, and what operators are told of the other gateways."""
+
+import json
+import time
+
+import pytest
+import requests
+from harness.gateway import command
+from harness.login import Login, config, works
+from harness.person import Person
+from harness.postgresql import PostgreSQL
+from harness.processes import wait_until
+
+
+@pytest.fixture
+def server(short_folder):
+    server = PostgreSQL(short_folder / "pg")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def start_pair(make_gateway, tmp_path):
+    """Two gateways with one key."""
+    key = tmp_path / "token.key"
+    key.write_bytes(bytes(range(32)))
+    key.chmod(0o600)
+
+    def start(config, url):
+        tokens = {"store": "postgres", "url": url, "key": {"file": str(key)}}
+        pair = [make_gateway({**config, "tokens": tokens}).start() for _ in range(2)]
+        wait_until(lambda: all(lags(pair[0])) and len(lags(pair[0])) == 2, 10, "both gateways are in the list and follow")
+        return pair
+
+    return start
+
+
+def log_in(pair):
+    login = Login(pair[0], "me", "--no-browser")
+    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
+    code, _, words = login.end()
+    assert code == 0, words
+    wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+
+
+def fleet(gateway):
+    done = gateway.run("fleet", "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["gateways"]
+
+
+def lags(gateway):
+    return [member.get("lag_seconds") is not None for member in fleet(gateway)]
+
+
+def operate(gateway, *arguments):
+    """The answer as JSON, and how long it took."""
+    begun = time.monotonic()
+    done = gateway.run("token", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), time.monotonic() - begun
+
+
+def test_each_gateway_lists_both(authority, server, start_pair):
+    pair = start_pair(config(authority), server.database("tokens"))
+    lists = [fleet(gateway) for gateway in pair]
+    assert [member["id"] for member in lists[0]] == [member["id"] for member in lists[1]]
+    assert len({member["id"] for member in lists[0]}) == 2
+    for member in lists[0]:
+        assert len(member["id"]) == 16 and member["host"] and member["started_at"]
+        assert not member["version_differs"] and not member["clock_is_off"]
+        assert abs(member["clock_offset_seconds"]) < 1 and member["last_seen_seconds"] < 3
+        assert member["lag_seconds"] < 1.5 and member["unshipped"] >= 0
+    table = pair[0].run("fleet").stdout
+    assert table.startswith("HOST") and all(member["id"] in table for member in lists[0])
+
+
+def test_an_answer_waits_until_the_other_gateway_has_followed(authority, server, start_pair):
+    pair = start_pair(config(authority), server.database("tokens"))
+    log_in(pair)
+    for verb in ("lock", "unlock", "clear"):
+        report, _ = operate(pair[0], verb, "me")
+        assert report["fleet"] == {"unacknowledged": []} and "acknowledged" not in report["message"]
+        if verb != "unlock":
+            assert not works(pair[1]), "without waiting: the answer says that it has followed"
+
+
+@pytest.mark.timing
+def test_a_halted_gateway_is_named_and_follows_later(authority, server, start_pair):
+    one, other = pair = start_pair(config(authority), server.database("tokens"))
+    log_in(pair)
+    with other.halted():
+        report, seconds = operate(one, "lock", "me")
+        assert 1.5 < seconds < 4.5, "it is waited for, and not for long"
+        [silent] = report["fleet"]["unacknowledged"]
+        assert silent["host"] and silent["last_seen_seconds"] < 5
+        assert f"1 gateway has not acknowledged it: {silent['host']} ({silent['id']}, last seen " in report["message"]
+        assert not works(one), "the lock holds here nevertheless"
+        wait_until(lambda: max(member["last_seen_seconds"] for member in fleet(one)) > 5.5, 20, "it was not seen for a while")
+        report, seconds = operate(one, "unlock", "me")
+        assert seconds < 1.5, "a gateway that is gone is not waited for"
+        assert [member["id"] for member in report["fleet"]["unacknowledged"]] == [silent["id"]]
+        assert "did not follow" in one.run("fleet").stdout
+        operate(one, "lock", "me")
+    wait_until(lambda: not works(other), 3, "it follows when it goes on")
+    wait_until(lambda: all(lags(one)), 5, "and acknowledges")
+    report, _ = operate(one, "unlock", "me")
+    assert report["fleet"] == {"unacknowledged": []}
+    assert works(other)
+
+
+def test_a_gateway_that_stops_disappears_and_one_that_is_killed_stays(authority, server, start_pair):
+    one, other = start_pair(config(authority), server.database("tokens"))
+    names = {member["id"] for member in fleet(one)}
+    other.stop()
+    assert len(fleet(one)) == 1
+    other.start()
+    wait_until(lambda: {member["id"] for member in fleet(one)} == names, 5, "it comes back with its name")
+    other.kill()
+    assert len(fleet(one)) == 2
+    one.stop()
+    done = one.run("fleet", "--json")
+    assert done.returncode == 0 and "No gateway runs here; the database is asked." in done.stderr
+    assert len(json.loads(done.stdout)["gateways"]) == 1
+
+
+def test_a_reload_is_told_and_a_configuration_that_differs_is_marked(authority, server, start_pair):
+    one, other = start_pair(config(authority), server.database("tokens"))
+    before = {member["id"]: member["configuration_digest"] for member in fleet(one)}
+    whole = json.loads(other.file.read_text())
+    whole["limits"] = {**whole.get("limits", {}), "connect_timeout": "7s"}
+    other.file.write_text(json.dumps(whole))
+    assert other.run("reload").returncode == 0
+
+    def changed():
+        return [member["id"] for member in fleet(one) if member["configuration_digest"] != before[member["id"]]]
+
+    wait_until(lambda: len(changed()) == 1, 2, "the new digest is told")
+    assert all(member["configuration_differs"] for member in fleet(one)), "of two, each differs from the other"
+
+
+def test_without_the_database_the_answer_says_that_it_is_not_known(authority, server, start_pair):
+    one, _ = pair = start_pair(config(authority), server.database("tokens"))
+    log_in(pair)
+    server.stop()
+    done = one.run("fleet")
+    assert done.returncode == 1 and "cannot be used" in done.stderr
+    done = one.run("token", "clear", "me", "--json")
+    if done.returncode == 0:
+        assert "It is not known whether the other gateways have followed" in json.loads(done.stdout)["message"]
+    server.start()
+
+
+def test_a_store_that_is_not_shared_has_no_fleet(start_gateway, origin):
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": "none"}}})
+    done = gateway.run("fleet")
+    assert done.returncode == 1 and "tokens.store is not postgres" in done.stderr
+    gateway.stop()
+    done = gateway.run("fleet")
+    assert done.returncode == 1 and "tokens.store is not postgres" in done.stderr
+
+
+def test_help_has_examples():
+    text = command("fleet", "--help").stdout
+    assert "authgateway fleet --json" in text and "LAG" in text
