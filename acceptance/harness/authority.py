@@ -51,6 +51,10 @@ class Authority:
         wanted = {"lifetime": lifetime, "token_delay": token_delay, "grace": grace}
         assert requests.post(f"{self.url}/reset", json=wanted, timeout=30).status_code == 204
 
+    def change(self, **settings):
+        """`lifetime`, `token_delay` or `grace`, for what is issued from now on."""
+        assert requests.post(f"{self.url}/change", json=settings, timeout=30).status_code == 204
+
     @property
     def url(self):
         return f"http://127.0.0.1:{self.port}"

@@ -3,8 +3,8 @@
 Usage: python oauth_server.py DATABASE PORT LIFETIME_SECONDS TOKEN_DELAY_SECONDS
 
 Prints a line when it listens. `POST /reset` with `{"lifetime": SECONDS, "token_delay": SECONDS, "grace": SECONDS}` begins a new test
-run: calls in progress end without effect, and the database is again as it was at the start. `GET /calls` has the answers of
-`/o/token/` in this run: how many of each grant and outcome.
+run: calls in progress end without effect, and the database is again as it was at the start. `POST /change` with some of these changes
+them within a run. `GET /calls` has the answers of `/o/token/` in this run: how many of each grant and outcome.
 
 `/o/authorize/`, `/o/token/` and `/o/revoke_token/` are django-oauth-toolkit's own. `/api/` requires one of its tokens and describes
 the request that it received.
@@ -75,9 +75,15 @@ class TestRuns:
                 raise TimeoutError("requests of the previous test run do not end")
             with contextlib.closing(sqlite3.connect(DATABASE, timeout=20)) as database:
                 self.fresh.backup(database)
-            self.lifetime, self.token_delay = lifetime, token_delay
             self.calls.clear()
-            oauth2_settings.REFRESH_TOKEN_GRACE_PERIOD_SECONDS = grace
+            self.change(lifetime=lifetime, token_delay=token_delay, grace=grace)
+
+    def change(self, **settings):
+        for name, value in settings.items():
+            if name == "grace":
+                oauth2_settings.REFRESH_TOKEN_GRACE_PERIOD_SECONDS = value
+            else:
+                setattr(self, name, value)
 
 
 runs = TestRuns(int(sys.argv[3]), float(sys.argv[4]))
@@ -162,6 +168,9 @@ def track_requests(get_response):
     def respond(request):
         if request.path == "/reset":
             runs.reset(**json.loads(request.body))
+            return HttpResponse(status=204)
+        if request.path == "/change":
+            runs.change(**json.loads(request.body))
             return HttpResponse(status=204)
         if request.path == "/calls":
             with runs.changed:

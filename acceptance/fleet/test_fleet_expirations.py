@@ -1,0 +1,82 @@
+"""Four gateways, one PostgreSQL, and refresh tokens that are valid once at an authority that ends the whole login when one comes twice."""
+
+import random
+import tempfile
+import time
+
+import pytest
+from harness.fleet import Fleet, load
+from harness.postgresql import PgBouncer, PostgreSQL
+from harness.processes import wait_until
+
+GATEWAYS = 4
+
+
+@pytest.fixture(scope="module")
+def server():
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+        server = PostgreSQL(folder + "/one")
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def start_fleet(make_gateway, make_authority, tmp_path, server, request):
+    """Returns the fleet and the name of its database."""
+
+    def start(lifetime, token_delay=0.0, grace=0, pooler=None, **options):
+        name = f"fleet_{random.getrandbits(32):08x}"
+        url = server.database(name)
+        authority = make_authority(lifetime=lifetime, token_delay=token_delay, grace=grace)
+        fleet = Fleet(make_gateway, tmp_path, authority, pooler.url(name) if pooler else url, gateways=GATEWAYS, **options)
+        return fleet.start().seed(), name
+
+    return start
+
+
+# MARK: Expirations
+
+
+def pass_expirations(fleet, expirations, seconds):
+    """Clients ask at all gateways, until the authority has renewed that often. Returns what the clients got."""
+    goal, began = fleet.renewals() + expirations, time.monotonic()
+    with load(fleet) as clients:
+        wait_until(lambda: fleet.renewals() >= goal, seconds, lambda: f"{goal} renewals: {fleet.authority.calls()}", pause=0.5)
+    fleet.settle()
+    return clients, time.monotonic() - began
+
+
+def require_each_was_spent_once(fleet, server, name):
+    renewals = fleet.renewals()
+    assert fleet.refusals() == {}
+    assert fleet.stored_renewals(server, name) == renewals, "each answer of the authority was stored"
+    # Each login has one refresh token that was not spent yet.
+    assert sum(1 for revoked in fleet.authority.refresh_tokens() if not revoked) == len(fleet.names)
+    generations = [[token["generation"] for token in tokens] for tokens in fleet.tokens().values()]
+    assert all(found == generations[0] for found in generations), "all gateways have the newest tokens"
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("expirations", [300, pytest.param(10_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+def test_four_gateways_spend_each_refresh_token_once(start_fleet, server, expirations):
+    fleet, name = start_fleet(lifetime=4, credentials=60)
+    clients, seconds = pass_expirations(fleet, expirations, seconds=60 + expirations / 5)
+    print(f"\n{GATEWAYS} gateways x {fleet.renewals()} expirations in {seconds:.0f} s; requests {dict(clients.statuses)}", end="")
+    print(f", slowest {clients.slowest:.1f} s; refused {fleet.refusals()}, stored {fleet.stored_renewals(server, name)}")
+    require_each_was_spent_once(fleet, server, name)
+    assert clients.failures == []
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("expirations", [100, pytest.param(2_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+def test_a_pooler_in_transaction_mode_changes_nothing(start_fleet, server, short_folder, expirations):
+    """Without notifications: gateways ask for changes."""
+    pooler = PgBouncer(short_folder / "pooler", server)
+    try:
+        fleet, name = start_fleet(lifetime=4, credentials=30, pooler=pooler)
+        clients, seconds = pass_expirations(fleet, expirations, seconds=60 + expirations / 3)
+        print(f"\n{fleet.renewals()} expirations through PgBouncer in {seconds:.0f} s; requests {dict(clients.statuses)}")
+        require_each_was_spent_once(fleet, server, name)
+        assert clients.failures == []
+    finally:
+        pooler.stop()

@@ -1,0 +1,110 @@
+"""A gateway that is killed while it renews: another one goes on, and no refresh token comes twice that need not."""
+
+import random
+import tempfile
+import time
+
+import pytest
+from harness import seeds
+from harness.fleet import Fleet, load
+from harness.postgresql import PostgreSQL
+from harness.processes import wait_until
+
+#: How long a lease lasts that nobody prolongs.
+LEASE = 20
+
+
+@pytest.fixture(scope="module")
+def server():
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+        server = PostgreSQL(folder + "/one")
+        yield server
+        server.stop()
+
+
+class Kills:
+    """Kills gateways at random moments, and learns which credentials they were renewing."""
+
+    def __init__(self, fleet, server, database):
+        self.fleet, self.server, self.database = fleet, server, database
+        #: The credential of each row.
+        self.names = {}
+        #: Those whose lease a killed gateway has left behind.
+        self.hit = set()
+        #: How many kills have met at least one lease, and how many leases there were in all.
+        self.met = self.leases = self.kills = self.logins = 0
+
+    def seed(self):
+        """One after the other: what is new in the table is the credential's."""
+        for name in self.fleet.names:
+            self.fleet.log_in(name)
+            rows = self.server.sql("select key from authgateway.token", self.database).split()
+            [new] = set(rows) - set(self.names)
+            self.names[new] = name
+        wait_until(self.fleet.are_all_valid, 30, self.fleet.states, pause=0.2)
+
+    def left_behind(self, moment):
+        """The credentials whose lease was taken before that moment, and that nobody has prolonged or ended since."""
+        taken = f"lease_until > clock_timestamp() and lease_until < to_timestamp({moment + LEASE + 0.2})"
+        rows = self.server.sql(f"select key from authgateway.token where {taken}", self.database).split()
+        return {self.names[row] for row in rows}
+
+    def kill(self, gateway):
+        gateway.kill()
+        moment = time.time()
+        gateway.start()
+        # A gateway that lives ends its lease within this time, or prolongs it.
+        time.sleep(max(0, moment + 2.5 - time.time()))
+        found = self.left_behind(moment)
+        self.hit |= found
+        self.kills += 1
+        self.met += bool(found)
+        self.leases += len(found)
+
+    def log_in_again(self):
+        """A person does so where the authority has ended the login."""
+        for name in self.fleet.in_state("rotation_uncertain"):
+            assert name in self.hit, f"{name}: no gateway was killed that renewed it"
+            self.fleet.log_in(name)
+            self.logins += 1
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("grace", [0, 3600], ids=["strict", "grace"])
+@pytest.mark.parametrize("kills", [5, pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+def test_a_kill_of_the_gateway_with_the_lease_spends_no_refresh_token_of_others(
+    make_gateway, make_authority, tmp_path, server, kills, grace
+):
+    chance = random.Random(seeds.seed())
+    name = f"kills_{chance.getrandbits(32):08x}"
+    url = server.database(name)
+    # Slow answers, so that at any moment every gateway is renewing something.
+    authority = make_authority(lifetime=4, token_delay=0.3, grace=grace)
+    fleet = Fleet(make_gateway, tmp_path, authority, url, gateways=4, credentials=60).start()
+    killing = Kills(fleet, server, name)
+    killing.seed()
+    with load(fleet) as clients:
+        while killing.met < kills:
+            time.sleep(chance.uniform(0, 0.5))
+            killing.kill(chance.choice(fleet.gateways))
+            killing.log_in_again()
+            clients.goes_on()
+        # The last leases end by themselves.
+        time.sleep(LEASE + 2)
+        killing.log_in_again()
+    fleet.settle()
+
+    lost = fleet.renewals() - fleet.stored_renewals(server, name)
+    print(
+        f"\n{killing.kills} kills, {killing.met} of a gateway with a lease, {killing.leases} leases left behind; {fleet.renewals()} calls, "
+        f"{lost} answers lost with a gateway; refused {fleet.refusals()}, {killing.logins} logins; "
+        f"requests {dict(clients.statuses)}"
+    )
+    assert 0 <= lost <= killing.leases
+    if grace:
+        assert fleet.refusals() == {} and killing.logins == 0
+    else:
+        # Whoever takes up the renewal sends the refresh token again, once: only the authority knows whether it was spent.
+        assert fleet.refusals().get("invalid_grant", 0) == killing.logins == lost
+    assert {failed for _, failed, _, _ in clients.failures} <= killing.hit, "clients notice what a killed gateway was renewing, if any"
+    assert {status for _, _, status, _ in clients.failures} <= {401, 503}
