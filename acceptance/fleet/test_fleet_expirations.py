@@ -1,6 +1,6 @@
 """Four gateways, one PostgreSQL, and refresh tokens that are valid once at an authority that ends the whole login when one comes twice."""
 
-import random
+import secrets
 import tempfile
 import time
 
@@ -21,11 +21,11 @@ def server():
 
 
 @pytest.fixture
-def start_fleet(make_gateway, make_authority, tmp_path, server, request):
+def start_fleet(make_gateway, make_authority, tmp_path, server):
     """Returns the fleet and the name of its database."""
 
     def start(lifetime, token_delay=0.0, grace=0, pooler=None, **options):
-        name = f"fleet_{random.getrandbits(32):08x}"
+        name = f"fleet_{secrets.token_hex(4)}"
         url = server.database(name)
         authority = make_authority(lifetime=lifetime, token_delay=token_delay, grace=grace)
         fleet = Fleet(make_gateway, tmp_path, authority, pooler.url(name) if pooler else url, gateways=GATEWAYS, **options)

@@ -1,6 +1,7 @@
 """A gateway that is killed while it renews: another one goes on, and no refresh token comes twice that need not."""
 
 import random
+import secrets
 import tempfile
 import time
 
@@ -75,8 +76,8 @@ class Kills:
 def test_a_kill_of_the_gateway_with_the_lease_spends_no_refresh_token_of_others(
     make_gateway, make_authority, tmp_path, server, kills, grace
 ):
-    chance = random.Random(seeds.seed())
-    name = f"kills_{chance.getrandbits(32):08x}"
+    chance = random.Random(seeds.choose())
+    name = f"kills_{secrets.token_hex(4)}"
     url = server.database(name)
     # Slow answers, so that at any moment every gateway is renewing something.
     authority = make_authority(lifetime=4, token_delay=0.3, grace=grace)

@@ -51,13 +51,13 @@ class PostgreSQL:
     """
 
     def __init__(
-        self, folder, authentication="trust", settings=(), tls=None, version=15, address="127.0.0.1", within=(), primary=None
+        self, folder, authentication="trust", settings=(), tls=None, version=15, address="127.0.0.1", within=(), primary=None, port=None
     ):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.binaries = binaries(version)
         self.address, self.within = address, list(within)
-        self.port = processes.free_port()
+        self.port = port or processes.free_port()
         self.settings = {
             "listen_addresses": address,
             "port": self.port,
