@@ -2,9 +2,7 @@
 
 import contextlib
 import json
-import os
 import secrets
-import tempfile
 
 import pytest
 import requests
@@ -12,28 +10,30 @@ from harness.configs import BEARER, CANARY
 from harness.gateway import command
 from harness.login import Login, config, works
 from harness.person import Person
-from harness.postgresql import PgBouncer, PostgreSQL
+from harness.postgresql import VERSIONS, PgBouncer, PostgreSQL, running
 from harness.processes import wait_until
 from harness.tls import CertificateAuthority
 
 
+@pytest.fixture(scope="module", params=VERSIONS)
+def version(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def shared_server(tmp_path_factory):
+def shared_server(version):
     """For tests that need a database only."""
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        os.chmod(folder, 0o755)
-        server = PostgreSQL(folder + "/one")
+    with running(version=version) as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture
-def server(short_folder):
+def server(short_folder, version):
     """For tests that stop it or need it in another way."""
     with contextlib.ExitStack() as stops:
 
         def make(**options):
-            server = PostgreSQL(short_folder / "pg", **options)
+            server = PostgreSQL(short_folder / "pg", version=version, **options)
             stops.callback(server.stop)
             return server
 

@@ -1,23 +1,20 @@
 """Four gateways, one PostgreSQL, and refresh tokens that are valid once at an authority that ends the whole login when one comes twice."""
 
 import secrets
-import tempfile
 import time
 
 import pytest
 from harness.fleet import Fleet, load
-from harness.postgresql import PgBouncer, PostgreSQL
+from harness.postgresql import VERSIONS, PgBouncer, running
 from harness.processes import wait_until
 
 GATEWAYS = 4
 
 
-@pytest.fixture(scope="module")
-def server():
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        server = PostgreSQL(folder + "/one")
+@pytest.fixture(scope="module", params=VERSIONS)
+def server(request):
+    with running(version=request.param) as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture

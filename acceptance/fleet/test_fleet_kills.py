@@ -2,13 +2,12 @@
 
 import random
 import secrets
-import tempfile
 import time
 
 import pytest
 from harness import seeds
 from harness.fleet import Fleet, load
-from harness.postgresql import PostgreSQL
+from harness.postgresql import running
 from harness.processes import wait_until
 
 #: How long a lease lasts that nobody prolongs.
@@ -17,10 +16,8 @@ LEASE = 20
 
 @pytest.fixture(scope="module")
 def server():
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        server = PostgreSQL(folder + "/one")
+    with running() as server:
         yield server
-        server.stop()
 
 
 class Kills:

@@ -2,7 +2,6 @@
 
 import contextlib
 import secrets
-import tempfile
 import time
 
 import pytest
@@ -10,18 +9,16 @@ from harness.clock import needs_faketime
 from harness.debian import nginx
 from harness.fleet import Fleet, Load, load
 from harness.idle_connections import Gateways
-from harness.postgresql import PostgreSQL
+from harness.postgresql import running
 from harness.proc import resident_mib
 from harness.processes import wait_until
 
 
 @pytest.fixture(scope="module")
 def server():
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        # Two connections for each of a hundred gateways, and some for tests.
-        server = PostgreSQL(folder + "/one", settings={"max_connections": 220}.items())
+    # Two connections for each of a hundred gateways, and some for tests.
+    with running(settings={"max_connections": 220}.items(), version=18) as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture

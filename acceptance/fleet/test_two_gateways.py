@@ -7,13 +7,13 @@ import pytest
 import requests
 from harness.login import Login, config, works
 from harness.person import Person
-from harness.postgresql import PgBouncer, PostgreSQL
+from harness.postgresql import VERSIONS, PgBouncer, PostgreSQL
 from harness.processes import wait_until
 
 
-@pytest.fixture
-def server(short_folder):
-    server = PostgreSQL(short_folder / "pg")
+@pytest.fixture(params=VERSIONS)
+def server(request, short_folder):
+    server = PostgreSQL(short_folder / "pg", version=request.param)
     yield server
     server.stop()
 

@@ -45,7 +45,7 @@ class Gateways:
         for number in range(2 * count):
             self.connections.append(Connection(url))
             if number % 2:
-                self.connections[-1].run("listen authgateway")
+                self.connections[-1].run("listen authgateway_tokens")
 
     def close(self):
         for connection in self.connections:

@@ -177,6 +177,18 @@ class PostgreSQL:
                     os.kill(process, signal.SIGCONT)
 
 
+@contextlib.contextmanager
+def running(**options):
+    """A server in a folder of its own. The path is short, and the server's user may look into it."""
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+        os.chmod(folder, 0o755)
+        server = PostgreSQL(folder + "/one", **options)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
 class PgBouncer:
     """In transaction mode: each transaction may get another connection of the server."""
 
