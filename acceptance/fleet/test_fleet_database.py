@@ -41,20 +41,6 @@ def make_fleet(make_gateway, tmp_path):
     return make
 
 
-def require_nothing_was_lost(fleet, server):
-    """Also a renewal that the database did not take at once was stored in the end."""
-    fleet.settle()
-    print(f"\n{fleet.authority.calls()}, {fleet.stored_renewals(server, 'tokens')} renewals stored", end="")
-    assert fleet.refusals() == {}
-    assert fleet.stored_renewals(server, "tokens") == fleet.renewals()
-    assert fleet.are_all_valid()
-
-
-def renews(fleet, more=20, seconds=60):
-    goal = fleet.renewals() + more
-    wait_until(lambda: fleet.renewals() >= goal, seconds, lambda: f"{goal} renewals: {fleet.authority.calls()}", pause=0.2)
-
-
 @pytest.mark.timing
 @pytest.mark.parametrize("restarts", [3, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_restarts_under_load_lose_no_token(make_authority, make_server, make_fleet, restarts):
@@ -62,10 +48,10 @@ def test_restarts_under_load_lose_no_token(make_authority, make_server, make_fle
     fleet = make_fleet(make_authority(lifetime=4), server.database("tokens"))
     with load(fleet) as clients:
         for _ in range(restarts):
-            renews(fleet)
+            fleet.renews()
             server.restart()
-        renews(fleet)
-    require_nothing_was_lost(fleet, server)
+        fleet.renews()
+    fleet.require_nothing_lost(server, "tokens")
     print(f"; {restarts} restarts, requests {dict(clients.statuses)}")
     assert set(clients.statuses) <= PATIENT
 
@@ -83,16 +69,16 @@ def test_a_failover_to_the_synchronous_standby_loses_no_token(make_authority, ma
     times = []
     with load(fleet) as clients:
         for number in range(failovers):
-            renews(fleet)
+            fleet.renews()
             primary.crash()
             began = time.monotonic()
             standby.promote()
-            renews(fleet)
+            fleet.renews()
             times.append(time.monotonic() - began)
             if number + 1 < failovers:
                 free = next(port for port in ports if port != standby.port)
                 primary, standby = standby, make_standby(make_server, standby, free)
-    require_nothing_was_lost(fleet, standby)
+    fleet.require_nothing_lost(standby, "tokens")
     print(f"; {failovers} failovers, 20 renewals at most {max(times):.1f} s after it; requests {dict(clients.statuses)}")
     assert set(clients.statuses) <= PATIENT
 
@@ -113,13 +99,13 @@ def test_a_halted_database_spends_no_refresh_token(make_authority, make_server, 
     fleet = make_fleet(make_authority(lifetime=4), server.database("tokens"))
     with load(fleet) as clients:
         for _ in range(times):
-            renews(fleet)
+            fleet.renews()
             with server.halted():
                 # Longer than a token lives.
                 time.sleep(6)
                 clients.goes_on(0)
-        renews(fleet)
-    require_nothing_was_lost(fleet, server)
+        fleet.renews()
+    fleet.require_nothing_lost(server, "tokens")
     print(f"; halted {times} times, requests {dict(clients.statuses)}")
     assert set(clients.statuses) <= PATIENT
 
@@ -134,12 +120,12 @@ def test_a_database_that_the_network_cuts_off_spends_no_refresh_token(network, m
         fleet = make_fleet(make_authority(own=True, lifetime=4), server.network_url("tokens"), allow_unverified=True)
         with load(fleet) as clients:
             for _ in range(times):
-                renews(fleet)
+                fleet.renews()
                 host.cut()
                 time.sleep(6)
                 host.connect()
-            renews(fleet)
-        require_nothing_was_lost(fleet, server)
+            fleet.renews()
+        fleet.require_nothing_lost(server, "tokens")
         print(f"; cut off {times} times, requests {dict(clients.statuses)}")
         assert set(clients.statuses) <= PATIENT
     finally:

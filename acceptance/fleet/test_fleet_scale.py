@@ -11,7 +11,6 @@ from harness.fleet import Fleet, Load, load
 from harness.idle_connections import Gateways
 from harness.postgresql import running
 from harness.proc import resident_mib
-from harness.processes import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +27,6 @@ def database(server):
     return name
 
 
-def require_each_was_spent_once(fleet, server, database):
-    fleet.settle()
-    assert fleet.refusals() == {}
-    assert fleet.stored_renewals(server, database) == fleet.renewals()
-
-
-def renews(fleet, more, seconds=90):
-    goal = fleet.renewals() + more
-    wait_until(lambda: fleet.renewals() >= goal, seconds, lambda: f"{goal} renewals: {fleet.authority.calls()}", pause=0.2)
-
-
 # MARK: Many gateways
 
 
@@ -52,13 +40,13 @@ def test_the_connections_of_a_hundred_gateways(make_gateway, make_authority, tmp
     try:
         fleet.seed()
         with load(fleet) as clients:
-            renews(fleet, 60)
+            fleet.renews(60)
         count = server.sql("select count(*) from pg_stat_activity where datname is not null", database)
         memory = sum(resident_mib(gateway.process.pid) for gateway in fleet.gateways)
-        require_each_was_spent_once(fleet, server, database)
+        fleet.require_nothing_lost(server, database)
     finally:
         others.close()
-    print(f"\n{gateways} gateways with {memory:.0f} MiB, {count} connections; {fleet.renewals()} renewals", end="")
+    print(f"; {gateways} gateways with {memory:.0f} MiB, {count} connections", end="")
     print(f"; requests {dict(clients.statuses)}, slowest {clients.slowest:.1f} s")
     assert int(count) >= 200
     assert clients.failures == []
@@ -82,8 +70,8 @@ def test_clocks_a_minute_apart_cost_no_token(make_gateway, make_authority, tmp_p
         with load(fleet) as clients:
             time.sleep(10)
         seconds = fleet.renewals() - began
-        require_each_was_spent_once(fleet, server, database)
-        print(f"\n{offset:+d} s, tokens of {lifetime} s: {seconds} renewals in 10 s, requests {dict(clients.statuses)}")
+        fleet.require_nothing_lost(server, database)
+        print(f"; {offset:+d} s, tokens of {lifetime} s: {seconds} renewals in 10 s, requests {dict(clients.statuses)}")
         assert clients.failures == []
         # A token is renewed when half of its life is left, or a little earlier; not with each look.
         assert seconds <= len(fleet.names) * (10 / (lifetime * 0.45) + 2)
@@ -114,12 +102,12 @@ def test_a_rolling_restart_is_not_noticed_by_clients(make_gateway, make_authorit
         beside = ends.enter_context(load(fleet))
         for _ in range(rounds):
             for gateway in fleet.gateways:
-                renews(fleet, 10)
+                fleet.renews(10)
                 assert gateway.stop() == 0
                 behind.goes_on()
                 gateway.start()
                 behind.goes_on()
                 beside.goes_on()
-    require_each_was_spent_once(fleet, server, database)
-    print(f"\n{3 * rounds} restarts, {fleet.renewals()} renewals; behind nginx {dict(behind.statuses)}, beside it {dict(beside.statuses)}")
+    fleet.require_nothing_lost(server, database)
+    print(f"; {3 * rounds} restarts; behind nginx {dict(behind.statuses)}, beside it {dict(beside.statuses)}")
     assert behind.failures == [] and beside.failures == []

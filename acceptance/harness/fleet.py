@@ -98,6 +98,23 @@ class Fleet:
         """How many renewals were stored: all generations but those that were imported."""
         return int(server.sql("select sum(generation) from authgateway.token", database)) - self.imports
 
+    def renews(self, more=20, seconds=90):
+        """Waits until the authority has answered so many renewals more."""
+        goal = self.renewals() + more
+        wait_until(lambda: self.renewals() >= goal, seconds, lambda: f"{goal} renewals: {self.authority.calls()}", pause=0.2)
+
+    def require_nothing_lost(self, server, database):
+        """Each refresh token was sent once, each answer was stored, and all gateways have the last one."""
+        self.settle()
+        renewals, stored = self.renewals(), self.stored_renewals(server, database)
+        print(f"\n{renewals} answers of the authority, {stored} stored, refused {self.refusals()}", end="")
+        assert self.refusals() == {}
+        assert stored == renewals
+        # Each login has one refresh token that was not spent yet.
+        assert sum(1 for revoked in self.authority.refresh_tokens() if not revoked) == len(self.names)
+        generations = [[token["generation"] for token in tokens] for tokens in self.tokens().values()]
+        assert all(found == generations[0] for found in generations), generations
+
     def settle(self, seconds=60, but=frozenset()):
         """Lets the tokens live for an hour from now on, and waits until each gateway has such a one for each credential."""
         self.authority.change(lifetime=3600, token_delay=0)
