@@ -41,7 +41,7 @@ def make_fleet(make_gateway, tmp_path):
     return make
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [3, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_restarts_under_load_lose_no_token(make_authority, make_server, make_fleet, restarts):
     server = make_server()
@@ -56,7 +56,7 @@ def test_restarts_under_load_lose_no_token(make_authority, make_server, make_fle
     assert set(clients.statuses) <= PATIENT
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 @pytest.mark.parametrize("failovers", [1, pytest.param(20, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_a_failover_to_the_synchronous_standby_loses_no_token(make_authority, make_server, make_fleet, failovers):
     """Gateways know the addresses of both. The server crashes under load, and the standby takes its place."""
@@ -92,7 +92,7 @@ def make_standby(make_server, primary, port=None):
     return standby
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_a_halted_database_spends_no_refresh_token(make_authority, make_server, make_fleet, times):
     server = make_server()
@@ -110,7 +110,7 @@ def test_a_halted_database_spends_no_refresh_token(make_authority, make_server, 
     assert set(clients.statuses) <= PATIENT
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_a_database_that_the_network_cuts_off_spends_no_refresh_token(network, make_authority, make_server, make_fleet, times):
     host = SecondHost()

@@ -67,7 +67,7 @@ class Kills:
             self.logins += 1
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 @pytest.mark.parametrize("grace", [0, 3600], ids=["strict", "grace"])
 @pytest.mark.parametrize("kills", [5, pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_a_kill_of_the_gateway_with_the_lease_spends_no_refresh_token_of_others(
