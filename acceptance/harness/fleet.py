@@ -76,9 +76,10 @@ class Fleet:
         """How many credentials each gateway has in each state."""
         return {number: collections.Counter(token["state"] for token in found) for number, found in self.tokens().items()}
 
-    def in_state(self, state):
-        """The credentials that any gateway says this of."""
-        return {token["credential"] for found in self.tokens().values() for token in found if token["state"] == state}
+    def lost(self):
+        """The credentials that some gateway wants a login for, since an answer was lost."""
+        tokens = [token for found in self.tokens().values() for token in found]
+        return {token["credential"] for token in tokens if token["state"] == "rotation_uncertain" and token.get("action")}
 
     def are_all_valid(self):
         return all(works(gateway, name) for gateway in self.gateways for name in self.names)
