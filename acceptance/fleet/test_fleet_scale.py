@@ -1,6 +1,7 @@
 """Many gateways on one database, gateways whose clocks differ, and gateways that are restarted one after the other."""
 
 import contextlib
+import datetime
 import secrets
 import time
 
@@ -35,7 +36,7 @@ def database(server):
 def test_the_connections_of_a_hundred_gateways(make_gateway, make_authority, tmp_path, server, database, gateways):
     """What is no gateway of a hundred has connections as one, and is told of each change as one."""
     url = server.url(database)
-    fleet = Fleet(make_gateway, tmp_path, make_authority(lifetime=10), url, gateways=gateways, credentials=20).start()
+    fleet = Fleet(make_gateway, tmp_path, make_authority(lifetime=6), url, gateways=gateways, credentials=20).start()
     others = Gateways(url, 100 - gateways)
     try:
         fleet.seed()
@@ -61,19 +62,21 @@ def test_the_connections_of_a_hundred_gateways(make_gateway, make_authority, tmp
 def test_clocks_a_minute_apart_cost_no_token(make_gateway, make_authority, tmp_path, clock, server, database, offset):
     clock.set(f"{offset:+d}")
     authority = make_authority(lifetime=6)
-    wrong = {1: clock.environment}
-    fleet = Fleet(make_gateway, tmp_path, authority, server.url(database), gateways=2, credentials=10, environments=wrong)
+    url, environments = server.url(database), {1: clock.environment}
+    fleet = Fleet(make_gateway, tmp_path, authority, url, gateways=2, credentials=10, environments=environments)
     try:
         fleet.start().seed()
         began = fleet.renewals()
         with load(fleet) as clients:
             time.sleep(10)
-        seconds = fleet.renewals() - began
+        renewals = fleet.renewals() - began
+        right, wrong = (datetime.datetime.fromisoformat(tokens[0]["renews_at"]) for tokens in fleet.tokens().values())
+        assert abs((wrong - right).total_seconds() - offset) < 20, "the clock of the other gateway is wrong"
         fleet.require_nothing_lost(server, database)
-        print(f"; {offset:+d} s, {seconds} renewals in 10 s, requests {dict(clients.statuses)}")
+        print(f"; {offset:+d} s, {renewals} renewals in 10 s, requests {dict(clients.statuses)}")
         assert clients.failures == []
-        # A token is renewed when half of its life is left, or a little earlier; not with each look.
-        assert seconds <= len(fleet.names) * (10 / (lifetime * 0.45) + 2)
+        # A token is renewed when half of its six seconds is left, or a little earlier; not with each look.
+        assert renewals <= len(fleet.names) * (10 / 2.7 + 2)
     finally:
         fleet.gateways[1].kill()
 
