@@ -243,6 +243,8 @@ def test_a_password_is_used_and_never_shown(make_gateway, origin, server):
     assert "password authentication failed" in doctor.stdout and CANARY not in doctor.stdout
 
 
+# The server of the package index is built without TLS.
+@pytest.mark.parametrize("version", VERSIONS[:1], indirect=True)
 def test_the_certificate_of_the_database_is_verified(make_gateway, origin, server, tmp_path):
     authority = CertificateAuthority(tmp_path, "right")
     other = CertificateAuthority(tmp_path, "wrong")
