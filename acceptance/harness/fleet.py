@@ -37,6 +37,7 @@ class Fleet:
         self.gateways = [make_gateway(config, environment=(environments or {}).get(number)) for number in range(gateways)]
         #: How many tokens were imported: each is a generation that no renewal has brought.
         self.imports = 0
+        self.counting = threading.Lock()
 
     def start(self):
         # The first one makes the tables.
@@ -63,7 +64,8 @@ class Fleet:
             timeout=60,
         )
         assert answer.status_code == 200, answer.text
-        self.imports += 1
+        with self.counting:
+            self.imports += 1
 
     # MARK: What the gateways say
 
