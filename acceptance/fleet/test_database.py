@@ -2,9 +2,7 @@
 
 import contextlib
 import json
-import os
 import secrets
-import tempfile
 
 import pytest
 import requests
@@ -12,28 +10,30 @@ from harness.configs import BEARER, CANARY
 from harness.gateway import command
 from harness.login import Login, config, works
 from harness.person import Person
-from harness.postgresql import PgBouncer, PostgreSQL
+from harness.postgresql import VERSIONS, PgBouncer, PostgreSQL, running
 from harness.processes import wait_until
 from harness.tls import CertificateAuthority
 
 
+@pytest.fixture(scope="module", params=VERSIONS)
+def version(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def shared_server(tmp_path_factory):
+def shared_server(version):
     """For tests that need a database only."""
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        os.chmod(folder, 0o755)
-        server = PostgreSQL(folder + "/one")
+    with running(version=version) as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture
-def server(short_folder):
+def server(short_folder, version):
     """For tests that stop it or need it in another way."""
     with contextlib.ExitStack() as stops:
 
         def make(**options):
-            server = PostgreSQL(short_folder / "pg", **options)
+            server = PostgreSQL(short_folder / "pg", version=version, **options)
             stops.callback(server.stop)
             return server
 
@@ -249,6 +249,8 @@ def test_a_password_is_used_and_never_shown(make_gateway, origin, server):
     assert "password authentication failed" in doctor.stdout and CANARY not in doctor.stdout
 
 
+# The server of the package index is built without TLS.
+@pytest.mark.parametrize("version", VERSIONS[:1], indirect=True)
 def test_the_certificate_of_the_database_is_verified(make_gateway, origin, server, tmp_path):
     authority = CertificateAuthority(tmp_path, "right")
     other = CertificateAuthority(tmp_path, "wrong")

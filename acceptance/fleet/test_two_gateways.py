@@ -1,19 +1,21 @@
 """Two gateways on one PostgreSQL, with refresh tokens that are valid once."""
 
 import concurrent.futures
+import sqlite3
 import time
 
 import pytest
 import requests
-from harness.login import Login, config, works
+from harness.known import StillBroken, known
+from harness.login import Login, config, status_of, works
 from harness.person import Person
-from harness.postgresql import PgBouncer, PostgreSQL
+from harness.postgresql import VERSIONS, PgBouncer, PostgreSQL
 from harness.processes import wait_until
 
 
-@pytest.fixture
-def server(short_folder):
-    server = PostgreSQL(short_folder / "pg")
+@pytest.fixture(params=VERSIONS)
+def server(request, short_folder):
+    server = PostgreSQL(short_folder / "pg", version=request.param)
     yield server
     server.stop()
 
@@ -130,6 +132,28 @@ def test_a_database_that_does_not_answer_spends_no_refresh_token(authority, serv
         assert spent(authority) == 0
     wait_until(lambda: all(works(gateway) for gateway in pair), 40, "both work again without a restart")
     assert spent(authority) == 1
+
+
+def end_login(authority):
+    """As an administrator of the authority would: no token of the login is good for anything."""
+    with sqlite3.connect(authority.database, timeout=20) as database:
+        database.execute("update oauth2_provider_refreshtoken set revoked = '2000-01-01 00:00:00'")
+    database.close()
+    authority.revoke_all()
+
+
+@known("refused-by-each-gateway")
+def test_a_refused_refresh_token_is_sent_by_one_gateway(authority, server, start_pair):
+    pair = start_pair(config(authority), server.database("tokens"))
+    log_in(pair[0])
+    wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+    end_login(authority)
+    assert not works(pair[0])
+    assert authority.calls()["refresh_token invalid_grant"] == 1
+    assert not works(pair[1])
+    if authority.calls()["refresh_token invalid_grant"] > 1:
+        raise StillBroken("the other gateway sent it as well")
+    assert {status_of(gateway)["state"] for gateway in pair} == {"login_required"}
 
 
 @pytest.mark.slow

@@ -46,10 +46,14 @@ class Authority:
                 _fresh = database.serialize()
             database.close()
 
-    def reset(self, lifetime=3600, token_delay=0.0):
+    def reset(self, lifetime=3600, token_delay=0.0, grace=0):
         """Without what earlier tests left behind; takes milliseconds, where a start takes seconds."""
-        wanted = {"lifetime": lifetime, "token_delay": token_delay}
+        wanted = {"lifetime": lifetime, "token_delay": token_delay, "grace": grace}
         assert requests.post(f"{self.url}/reset", json=wanted, timeout=30).status_code == 204
+
+    def change(self, **settings):
+        """`lifetime`, `token_delay` or `grace`, for what is issued from now on."""
+        assert requests.post(f"{self.url}/change", json=settings, timeout=30).status_code == 204
 
     @property
     def url(self):
@@ -117,6 +121,17 @@ class Authority:
             rows = database.execute("select revoked from oauth2_provider_refreshtoken order by id").fetchall()
         database.close()
         return [revoked for (revoked,) in rows]
+
+    def log_in(self):
+        """The tokens that `ada` gets for her password, as the authority answers."""
+        form = {"grant_type": "password", "username": "ada", "password": "pw-of-ada", "scope": "read"}
+        answer = requests.post(self.token_url, data=form, auth=("pw", "s3cret-of-pw"), timeout=30)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def calls(self):
+        """How many of each grant and outcome the token endpoint has answered: `refresh_token ok`, `refresh_token invalid_grant`."""
+        return requests.get(f"{self.url}/calls", timeout=30).json()
 
     def stop(self):
         processes.end(self.process)

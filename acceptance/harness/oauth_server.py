@@ -2,17 +2,19 @@
 
 Usage: python oauth_server.py DATABASE PORT LIFETIME_SECONDS TOKEN_DELAY_SECONDS
 
-Prints a line when it listens. `POST /reset` with `{"lifetime": SECONDS, "token_delay": SECONDS}` begins a new test run: calls in
-progress end without effect, and the database is again as it was at the start.
+Prints a line when it listens. `POST /reset` with `{"lifetime": SECONDS, "token_delay": SECONDS, "grace": SECONDS}` begins a new test
+run: calls in progress end without effect, and the database is again as it was at the start. `POST /change` with some of these changes
+them within a run. `GET /calls` has the answers of `/o/token/` in this run: how many of each grant and outcome.
 
 `/o/authorize/`, `/o/token/` and `/o/revoke_token/` are django-oauth-toolkit's own. `/api/` requires one of its tokens and describes
 the request that it received.
 
 The clients are `cc` (client credentials, secret `s3cret-of-cc`), `pw` (password, `s3cret-of-pw`) and `web` (authorization code with
 PKCE, `s3cret-of-web`). The person is `ada` with the password `pw-of-ada`. A refresh token works once. The reuse of a spent refresh
-token revokes all tokens of the same login at once.
+token revokes all tokens of the same login at once. During the seconds of `grace` it gets the same answer again instead.
 """
 
+import collections
 import contextlib
 import json
 import socketserver
@@ -37,6 +39,7 @@ class TestRuns:
         #: A copy of the database after its setup.
         self.fresh = sqlite3.connect(":memory:", check_same_thread=False)
         self.lifetime, self.token_delay = lifetime, token_delay
+        self.calls = collections.Counter()
 
     def keep(self):
         with contextlib.closing(sqlite3.connect(DATABASE, timeout=20)) as database:
@@ -59,7 +62,12 @@ class TestRuns:
         with self.changed:
             return self.changed.wait_for(lambda: self.number != number, self.token_delay)
 
-    def reset(self, lifetime, token_delay):
+    def count(self, request, response):
+        outcome = "ok" if response.status_code == 200 else json.loads(response.content or "{}").get("error", "other")
+        with self.changed:
+            self.calls[f"{request.POST.get('grant_type')} {outcome}"] += 1
+
+    def reset(self, lifetime, token_delay, grace=0):
         with self.changed:
             self.number += 1
             self.changed.notify_all()
@@ -67,7 +75,15 @@ class TestRuns:
                 raise TimeoutError("requests of the previous test run do not end")
             with contextlib.closing(sqlite3.connect(DATABASE, timeout=20)) as database:
                 self.fresh.backup(database)
-            self.lifetime, self.token_delay = lifetime, token_delay
+            self.calls.clear()
+            self.change(lifetime=lifetime, token_delay=token_delay, grace=grace)
+
+    def change(self, **settings):
+        for name, value in settings.items():
+            if name == "grace":
+                oauth2_settings.REFRESH_TOKEN_GRACE_PERIOD_SECONDS = value
+            else:
+                setattr(self, name, value)
 
 
 runs = TestRuns(int(sys.argv[3]), float(sys.argv[4]))
@@ -145,6 +161,7 @@ from django.http import HttpResponse, JsonResponse
 from django.urls import include, path
 from django.views.decorators.csrf import csrf_exempt
 from oauth2_provider.oauth2_backends import get_oauthlib_core
+from oauth2_provider.settings import oauth2_settings
 
 
 def track_requests(get_response):
@@ -152,10 +169,19 @@ def track_requests(get_response):
         if request.path == "/reset":
             runs.reset(**json.loads(request.body))
             return HttpResponse(status=204)
+        if request.path == "/change":
+            runs.change(**json.loads(request.body))
+            return HttpResponse(status=204)
+        if request.path == "/calls":
+            with runs.changed:
+                return JsonResponse(runs.calls)
         with runs.request() as number:
             if runs.token_delay and request.path == "/o/token/" and runs.is_cancelled_during_delay(number):
                 return HttpResponse(status=503)
-            return get_response(request)
+            response = get_response(request)
+            if request.path == "/o/token/":
+                runs.count(request, response)
+            return response
 
     return respond
 

