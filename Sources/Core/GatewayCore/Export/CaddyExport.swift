@@ -85,7 +85,7 @@ struct CaddyExport {
     private func writeAsk(_ route: ExportedRoute, isRenewal: Bool, _ out: inout ExportText) {
         let gateway =
             switch export.gateway {
-            case .tcp(let host, let port): ExportSyntax.address(host, port)
+            case .tcp(let host, let port): Origin.hostAndPort(host, port)
             case .unix(let path): "unix/\(path)"
             }
         out.block("reverse_proxy \(gateway) {") { out in

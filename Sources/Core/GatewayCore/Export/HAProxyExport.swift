@@ -48,7 +48,7 @@ package struct HAProxyExport {
 
     private func writeFrontend(_ out: inout ExportText) throws(ExportProblem) {
         try out.block("frontend authgateway_clients", nil) { (out) throws(ExportProblem) in
-            out.add("bind \(ExportSyntax.address(export.listen.host, export.listen.port))")
+            out.add("bind \(Origin.hostAndPort(export.listen.host, export.listen.port))")
             out.add("http-request set-var(txn.gw_host) req.hdr(host),host_only,lower")
             for host in export.hosts {
                 for entry in host.entries {
@@ -127,7 +127,7 @@ package struct HAProxyExport {
 
     private var gateway: String {
         switch export.gateway {
-        case .tcp(let host, let port): "http://\(ExportSyntax.address(host, port))/ -"
+        case .tcp(let host, let port): "http://\(Origin.hostAndPort(host, port))/ -"
         case .unix(let path): "http://authgateway/ \(Self.quoted("unix@" + path))"
         }
     }

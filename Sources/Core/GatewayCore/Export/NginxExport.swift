@@ -66,7 +66,7 @@ struct NginxExport {
     private func writeUpstreams(_ out: inout ExportText) {
         out.block("upstream authgateway {") { out in
             switch export.gateway {
-            case .tcp(let host, let port): out.add("server \(ExportSyntax.address(host, port));")
+            case .tcp(let host, let port): out.add("server \(Origin.hostAndPort(host, port));")
             case .unix(let path): out.add("server \(Self.quoted("unix:" + path));")
             }
             out.add("keepalive 16;")
@@ -101,7 +101,7 @@ struct NginxExport {
 
     // MARK: Servers
 
-    private var listen: String { ExportSyntax.address(export.listen.host, export.listen.port) }
+    private var listen: String { Origin.hostAndPort(export.listen.host, export.listen.port) }
 
     private func writeServer(_ host: ExportedHost, _ out: inout ExportText) {
         out.add("")

@@ -16,7 +16,7 @@ struct TraefikExport {
         out.block("http:", nil) { out in
             out.block("routers:", nil) { out in writeRouters(&out) }
             out.block("middlewares:", nil) { out in
-                writeAsk(ExportSyntax.address(host, port), &out)
+                writeAsk(Origin.hostAndPort(host, port), &out)
                 for route in export.routes { writeMiddlewares(route, &out) }
                 for entry in export.hosts.flatMap(\.entries) where Self.rewrites(entry) { writeRewrite(entry, &out) }
             }
@@ -35,7 +35,7 @@ struct TraefikExport {
     private func writeHead(_ out: inout ExportText) {
         out.comment("Traefik asks AuthGateway (engine \(export.engine.name)) for the credential of each request.")
         out.comment("Start it with:")
-        let address = ExportSyntax.address(export.listen.host, export.listen.port)
+        let address = Origin.hostAndPort(export.listen.host, export.listen.port)
         out.comment(
             "  traefik --entryPoints.authgateway.address=\(address)"
                 + " --entryPoints.authgateway.forwardedHeaders.notAppendXForwardedFor=true"
