@@ -184,6 +184,31 @@ struct AuthorizationTests {
         }
     }
 
+    /// The engine asks one gateway, and sends the rejection to another one.
+    @Test func aTokenOfAnotherGatewayIsRenewedWhateverItsNumberThere() async throws {
+        let mark = Mutex("")
+        try await withEngine(ScriptedSource { $0.ahead = 6 }) { proxy in
+            let value = try #require(Self.value("X-Gw-Generation", of: try proxy.exchange(Self.ask()).head))
+            #expect(value.hasPrefix("7."))
+            mark.withLock { $0 = value }
+        }
+        let fields = [Self.token, "X-Gw-Rejected-Generation: \(mark.withLock { $0 })"]
+        let same = ScriptedSource()
+        try await withEngine(same) { proxy in
+            for _ in 0..<3 {
+                let head = try proxy.exchange(Self.ask(fields)).head
+                #expect(Self.value("Authorization", of: head) == "Bearer token-2")
+            }
+            #expect(same.state.withLock { $0.renewals } == 1)
+        }
+        let newer = ScriptedSource { ($0.generation, $0.ahead) = (2, 5) }
+        try await withEngine(newer) { proxy in
+            let head = try proxy.exchange(Self.ask(fields)).head
+            #expect(Self.value("Authorization", of: head) == "Bearer token-2", "its number is 7 as well")
+            #expect(newer.state.withLock { $0.renewals } == 0)
+        }
+    }
+
     @Test(arguments: ["1.00", "0", "1", "", "x"])
     func aValueThatWasNotHandedOutRenewsNothing(_ mark: String) async throws {
         let source = ScriptedSource()

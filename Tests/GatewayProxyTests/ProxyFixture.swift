@@ -48,6 +48,8 @@ final class ScriptedSource: CredentialSource {
 
     struct State {
         var generation = 1
+        /// What the generations of this gateway are ahead of those of another one.
+        var ahead = 0
         var rejected = 0
         var renewals = 0
         var waiters: [@Sendable (Result<Credential, GatewayProblem>) -> Void] = []
@@ -65,16 +67,16 @@ final class ScriptedSource: CredentialSource {
         state = Mutex(initial)
     }
 
-    static func credential(_ generation: Int) -> Credential {
+    static func credential(_ generation: Int, ahead: Int = 0) -> Credential {
         let injection = Injection.authorization(scheme: "Bearer", Secret("token-\(generation)"))
-        return Credential(name: "scripted", generation: generation, injection: injection)
+        return Credential(name: "scripted", generation: generation + ahead, injection: injection)
     }
 
     func current(at now: MonotonicTime) -> CredentialAnswer {
         state.withLock { state in
             if let failure = state.failure { return .unavailable(failure) }
             if state.isCold || state.generation <= state.rejected { return .wait }
-            return .ready(Self.credential(state.generation))
+            return .ready(Self.credential(state.generation, ahead: state.ahead))
         }
     }
 
@@ -90,8 +92,8 @@ final class ScriptedSource: CredentialSource {
 
     func rejected(generation: Int, by demand: CredentialRequest) {
         state.withLock { state in
-            guard generation > state.rejected else { return }
-            state.rejected = generation
+            guard generation - state.ahead > state.rejected else { return }
+            state.rejected = generation - state.ahead
             guard state.renewsAtOnce else { return }
             state.renewals += 1
             state.generation += 1

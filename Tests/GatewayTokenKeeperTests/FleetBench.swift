@@ -44,6 +44,7 @@ final class FleetGateway: Sendable {
     let keeper: TokenKeeper
     let audit = RecordingAuditLog()
     let line: AuthorityLine
+    let storeLine = StoreLine()
     /// Keepers whose use the watcher has ended.
     let ended = Watched(0)
     /// Why records cannot be read; changes are told nevertheless.
@@ -58,7 +59,7 @@ final class FleetGateway: Sendable {
         logger.logLevel = .critical
         clock = fleet.clock
         line = AuthorityLine(to: fleet.authority)
-        let store = MortalStore(store: fleet.store, line: line, loadFailure: loadFailure)
+        let store = MortalStore(store: fleet.store, line: line, loadFailure: loadFailure, storeLine: storeLine)
         let keeper = TokenKeeper(
             name: "box",
             strategyKind: "sample",
@@ -111,6 +112,11 @@ final class FleetGateway: Sendable {
     var access: String? {
         guard case .ready(let credential) = keeper.current(at: clock.now().monotonic) else { return nil }
         return credential.access
+    }
+
+    /// What the watcher does when it has heard of a change.
+    func hear(_ fleet: FleetBench) async throws {
+        keeper.notice(try await fleet.store.load(FleetBench.key))
     }
 
     func untilAccess(_ expected: String?) async throws {
@@ -183,16 +189,28 @@ final class AuthorityLine: TokenEndpoint {
     }
 }
 
+/// The way of one gateway to the store, which can be cut.
+final class StoreLine: Sendable {
+    private let state = Watched(false)
+
+    var isCut: Bool { state.value }
+
+    func cut() { state.update { $0 = true } }
+    func mend() { state.update { $0 = false } }
+}
+
 /// The store as a gateway sees it that may be dead: nothing that it does arrives then.
 private struct MortalStore: TokenStore {
     let store: RecordingTokenStore
     let line: AuthorityLine
     let loadFailure: Watched<TokenStoreError?>
+    let storeLine: StoreLine
 
     var isShared: Bool { store.isShared }
 
     private func requireLife() throws(TokenStoreError) {
         if line.isDead { throw .unavailable("this gateway is dead") }
+        if storeLine.isCut { throw .unavailable("this gateway is cut off") }
     }
 
     func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry {

@@ -73,15 +73,15 @@ extension CommandTokenStore {
 
     private func revision(of key: CredentialKey) -> TokenRevision { states.withLock { $0[key]?.revision ?? .none } }
 
-    private typealias Decide = (inout TokenRecordState, UnixTime) -> TokenRecordState.Verdict
+    private typealias Decide = (inout TokenRecordState, UnixTime) -> RecordDecision
 
-    private func decide(_ key: CredentialKey, _ decide: Decide) -> TokenRecordState.Verdict {
+    private func decide(_ key: CredentialKey, _ decide: Decide) -> RecordDecision {
         let now = now()
         return states.withLock { states in
             var state = states[key] ?? TokenRecordState()
-            let verdict = decide(&state, now)
-            if case .allowed = verdict { states[key] = state }
-            return verdict
+            let decision = decide(&state, now)
+            if case .allowed = decision { states[key] = state }
+            return decision
         }
     }
 

@@ -98,7 +98,7 @@ extension SQLiteTokenStore {
         init(_ token: StoredToken?) { self = token.map { .token($0) } ?? .nothing }
     }
 
-    private typealias Decide = @Sendable (inout TokenRecordState, UnixTime) -> TokenRecordState.Verdict
+    private typealias Decide = @Sendable (inout TokenRecordState, UnixTime) -> RecordDecision
 
     private func saved(
         _ key: CredentialKey,
@@ -133,13 +133,13 @@ extension SQLiteTokenStore {
         _ content: Content,
         _ decide: Decide,
         in database: Database
-    ) throws -> TokenRecordState.Verdict {
+    ) throws -> RecordDecision {
         let (sealer, time) = (sealer.withLock { $0 }, now())
-        var verdict = TokenRecordState.Verdict.changed
+        var decision = RecordDecision.changed
         try database.inTransaction(.immediate) {
             var state = try state(of: key, in: database, sealedBy: sealer)
-            verdict = decide(&state, time)
-            guard case .allowed = verdict else { return .rollback }
+            decision = decide(&state, time)
+            guard case .allowed = decision else { return .rollback }
             switch content {
             case .same: try put(state, nil, for: key, in: database)
             case .nothing: try put(state, .removed(key, at: time), for: key, in: database)
@@ -151,7 +151,7 @@ extension SQLiteTokenStore {
             }
             return .commit
         }
-        return verdict
+        return decision
     }
 
     /// In one statement with the look at the key of the file.

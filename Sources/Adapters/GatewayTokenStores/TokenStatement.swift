@@ -145,13 +145,12 @@ struct TokenStatement {
         )
     }
 
-    /// Those that wait for the lease are told.
+    /// Nobody is told, because the record is unchanged: those that wait for the lease ask for it about every second.
     static func release(_ lease: TokenLease) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
-            WITH done AS (UPDATE authgateway.token SET lease_until = NULL
-            WHERE key = $1::text AND revision = $2::bigint AND lease_until IS NOT NULL RETURNING key)
-            SELECT pg_notify('\(channel)', key) FROM done
+            UPDATE authgateway.token SET lease_until = NULL
+            WHERE key = $1::text AND revision = $2::bigint AND lease_until IS NOT NULL
             """,
             [.text(lease.key.digest), .integer(lease.revision.value)],
             isRepeatable: true

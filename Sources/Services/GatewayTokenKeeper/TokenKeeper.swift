@@ -20,7 +20,7 @@ package final class TokenKeeper: CredentialSource, Service {
     let context: KeeperContext
     let jitter: @Sendable () -> Double
     /// Tells its runner that it has something to do.
-    let bell = KeeperBell()
+    let signal = KeeperSignal()
     /// Between two turns. Its runner takes one turn at a time.
     let renewer: Mutex<TokenRenewer>
     /// It takes no more commands, and ends with the turn under way.
@@ -32,7 +32,7 @@ package final class TokenKeeper: CredentialSource, Service {
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
     let notes = KeeperNotes()
-    /// What somebody else has written to the store and the loop has yet to take up.
+    /// What somebody else has written to the store and the loop has yet to apply.
     let news = Mutex<News?>(nil)
 
     /// No gateway runs, so nothing is tried again by itself.
@@ -231,6 +231,6 @@ package final class TokenKeeper: CredentialSource, Service {
         event.detail = detail
         event.detail["engine"] = demand.engine
         guard notes.add(event) else { return context.metrics.noteDropped() }
-        bell.ring(.notes)
+        signal.send(.notes)
     }
 }

@@ -12,7 +12,7 @@ extension TokenKeeper {
         _ terms: DownscopeTerms
     ) async -> Result<RevealedToken, GatewayProblem> {
         var renewer = TokenRenewer(context: context.exchanging(by: grant, from: self))
-        renewer.hasOpened = true
+        renewer.phase = .open
         switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.operatorProblem)
         case .nothing, .held, .withdrawn:

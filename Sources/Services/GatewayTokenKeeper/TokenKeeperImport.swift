@@ -14,7 +14,9 @@ extension TokenKeeper {
         }
         // A record that cannot be read is replaced.
         try? await renewer.loadRecord(highestGeneration: look { $0.generation })
-        let earlier = renewer.record
+        // Another gateway may have spent the refresh token of the record that is known here.
+        await readNews(&renewer)
+        let earlier = renewer.earlier
         let fresh: FreshToken
         switch await renewer.take(token, as: .imported, after: look { $0.generation }) {
         case .failure(let failure): return .failure(failure.problem)
@@ -30,7 +32,7 @@ extension TokenKeeper {
     /// Refreshes an imported token before it is used.
     private func refreshImported(
         _ imported: FreshToken,
-        replacing earlier: StoredToken?,
+        replacing earlier: TokenRenewer.Earlier,
         _ renewer: inout TokenRenewer
     ) async -> OperatorCommand.Outcome {
         guard let call = decide({ $0.beginImport(generation: imported.generation) }) else {
@@ -59,11 +61,14 @@ extension TokenKeeper {
     private func importFailed(
         _ refusal: TokenFailure,
         of imported: FreshToken,
-        replacing earlier: StoredToken?,
+        replacing earlier: TokenRenewer.Earlier,
         by call: TokenCall,
         _ renewer: inout TokenRenewer
     ) async -> OperatorCommand.Outcome {
-        let kept = earlier.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
+        // A token of another gateway that was adopted during the call stays.
+        let isRestored = renewer.record.map { $0.generation == imported.generation } ?? true
+        let left = isRestored ? earlier.record : renewer.record
+        let kept = left.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
         // With an earlier token no login is needed. A refused import is not tried again by itself.
         let failure = kept == nil && refusal.class == .loginRequired ? context.advised(refusal) : refusal
         let (now, jitter) = (context.clock.now(), jitter())
@@ -77,7 +82,8 @@ extension TokenKeeper {
             return .success(note(untried: "It could not be tried yet: \(failure.problem.detail)"))
         case .refused(let ended):
             release(ended)
-            await restore(earlier, &renewer)
+            if isRestored { await renewer.restore(earlier, inPlaceOf: imported.token) }
+            if left?.isRevoked ?? true { leave(&renewer) } else { showUncertainty(of: renewer) }
             await noteRefusedImport(imported, failure)
         case .ignored:
             break
@@ -97,12 +103,6 @@ extension TokenKeeper {
         event.outcome = .failed
         event.errorCode = failure.problem.cause?.code
         await context.note(event)
-    }
-
-    /// Puts back into the store what it held before the import.
-    private func restore(_ earlier: StoredToken?, _ renewer: inout TokenRenewer) async {
-        await renewer.restore(earlier)
-        if earlier?.isRevoked ?? true { leave(&renewer) } else { showUncertainty(of: renewer) }
     }
 
     private func note(untried reason: String?) -> String {

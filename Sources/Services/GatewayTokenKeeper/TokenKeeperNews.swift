@@ -5,7 +5,7 @@ import Synchronization
 extension TokenKeeper {
     struct News {
         let entry: TokenEntry
-        /// Requests wait until it is taken up.
+        /// Requests wait until it is applied.
         let hasTakenAway: Bool
     }
 
@@ -13,14 +13,14 @@ extension TokenKeeper {
     package var sharesStore: Bool { context.store.isShared }
 
     /// Whether the store holds another record than this keeper knows.
-    package func isNews(_ revision: TokenRevision) -> Bool { revision != context.known.revision }
+    package func isUnknown(_ revision: TokenRevision) -> Bool { revision != context.known.revision }
 
-    /// Takes up an entry of the store. What it takes away is not handed out from now on, as with ``takeAway(_:)``.
+    /// Has an entry of the store applied. What it takes away is not handed out from now on, as with ``takeAway(_:)``.
     ///
     /// - Returns: Whether it takes the token away.
     @discardableResult
     package func notice(_ entry: TokenEntry) -> Bool {
-        guard isNews(entry.revision), !isStopping.load(ordering: .acquiring) else { return false }
+        guard isUnknown(entry.revision), !isStopping.load(ordering: .acquiring) else { return false }
         let isLater = entry.revision > context.known.revision
         let takesAway = isLater && (entry.token?.isRevoked ?? true) && look { $0.held != nil }
         if takesAway { decide { $0.beginClear() } }
@@ -51,12 +51,14 @@ extension TokenKeeper {
 
     /// Reads what others may have written, before the authority is told of a token.
     func readNews(_ renewer: inout TokenRenewer) async {
-        guard sharesStore, renewer.hasOpened, let entry = try? await context.store.load(context.key) else { return }
-        await takeUp(entry, &renewer)
+        guard sharesStore, renewer.phase == .open, let entry = try? await context.store.load(context.key) else {
+            return
+        }
+        await apply(entry, &renewer)
     }
 
-    private func takeUp(_ entry: TokenEntry, _ renewer: inout TokenRenewer) async {
-        switch await renewer.takeUp(entry, after: look { $0.generation }) {
+    private func apply(_ entry: TokenEntry, _ renewer: inout TokenRenewer) async {
+        switch await renewer.apply(entry, after: look { $0.generation }) {
         case .nothing: break
         case .adopted(let fresh): install(fresh)
         case .withdrawn: forgetWithdrawn(&renewer)
@@ -64,9 +66,9 @@ extension TokenKeeper {
     }
 
     /// - Returns: Whether there was any.
-    func takeUpNews(_ renewer: inout TokenRenewer) async -> Bool {
-        guard renewer.hasLooked, let news = nextNews(&renewer) else { return false }
-        await takeUp(news.entry, &renewer)
+    func applyNews(_ renewer: inout TokenRenewer) async -> Bool {
+        guard renewer.phase != .unread, let news = nextNews(&renewer) else { return false }
+        await apply(news.entry, &renewer)
         if news.hasTakenAway { resume() }
         showUncertainty(of: renewer)
         return true

@@ -10,7 +10,7 @@ extension TokenKeeper {
     package func run() async throws {
         let turns = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let notes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        answerBell { work in
+        onSignal { work in
             if work == .notes { notes.continuation.yield() } else { turns.continuation.yield() }
         }
         await withGracefulShutdownHandler {
@@ -30,7 +30,7 @@ extension TokenKeeper {
     }
 
     /// - Parameter answer: Told what there is to do, on any thread; must return at once. What came before is told, too.
-    package func answerBell(_ answer: (@Sendable (KeeperWork) -> Void)?) { bell.set(answer) }
+    package func onSignal(_ answer: (@Sendable (KeeperWork) -> Void)?) { signal.set(answer) }
 
     /// Whether ``finish()`` is the next thing to do.
     package var isEnding: Bool { isStopping.load(ordering: .acquiring) || Task.isCancelled }
@@ -54,8 +54,7 @@ extension TokenKeeper {
     }
 
     /// Makes its runner look for something to do.
-    ///
-    func wake(_ urgency: WorkUrgency = .background) { bell.ring(.turn(urgency)) }
+    func wake(_ urgency: WorkUrgency = .background) { signal.send(.turn(urgency)) }
 
     /// It takes no more commands. Who runs it has to call ``finish()``.
     package func stop() {
@@ -96,11 +95,13 @@ extension TokenKeeper {
     /// stored.
     private func storeWhatIsLeft(_ renewer: inout TokenRenewer) async {
         await storeRejection(&renewer)
-        if renewer.saveIsDue != nil { await renewer.saveAgain() }
+        if renewer.pendingWrite != .none { await renewer.saveAgain() }
         await renewer.endLease()
     }
 
-    /// Writes the events of the request path that wait. Must not be called again before it has returned.
+    /// Writes the events of the request path that wait.
+    ///
+    /// Several calls may run at a time, as at the end of a run. Each event is written by one of them, in no certain order.
     package func writeNotes() async {
         while true {
             let batch = notes.take()
@@ -124,7 +125,7 @@ extension TokenKeeper {
             return .again
         }
         if await storeRejection(&renewer) { return .again }
-        if await takeUpNews(&renewer) { return .again }
+        if await applyNews(&renewer) { return .again }
         let now = context.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
@@ -142,7 +143,7 @@ extension TokenKeeper {
             if !isRenewable { event.errorCode = ProblemKind.staticTokenExpired.rawValue }
             await context.note(event)
         case .sleep(let until):
-            guard let due = renewer.saveIsDue else { return .rest(until: until) }
+            guard let due = renewer.pendingWrite.due else { return .rest(until: until) }
             guard due <= now.monotonic else { return .rest(until: min(due, until ?? due)) }
             await renewer.saveAgain()
         }

@@ -28,24 +28,30 @@ struct TokenRenewer {
 
     static let saveInterval: Duration = .seconds(5)
 
+    /// How far the renewer has got with the store.
+    enum Phase {
+        /// It was never read. A change that others have made is no news yet.
+        case unread
+        /// The next call reads it.
+        case closed
+        /// The record was forgotten here, but the store would not remove it: it is not to be read again.
+        case forgotten
+        /// ``TokenRenewer/record`` is what there is.
+        case open
+    }
+
     let context: KeeperContext
-    var record: StoredToken?
+    private(set) var record: StoredToken?
     /// What the store held when it was last asked.
     var stored = StoredRecord() {
         didSet { context.known.revision = stored.revision }
     }
-    /// What somebody else has written in the place of what was to be saved; taken up in the next turn.
+    /// What somebody else has written in the place of what was to be saved; applied in the next turn.
     var overtakenBy: TokenEntry?
-    /// What an operator has brought and the store did not take: it is written whatever the store holds.
-    var isOperatorsWrite = false
-    var hasOpened = false
-    /// The store was read once. Before that a change that others have made is no news.
-    var hasLooked = false
-    /// The record was forgotten and the store would not remove it: it is not to be read again.
-    var isForgotten = false
-    var uncommitted: Uncommitted?
-    /// The store does not hold `record` yet; when to try again.
-    var saveIsDue: MonotonicTime?
+    var phase = Phase.unread
+    private(set) var uncommitted: Uncommitted?
+    /// Of ``record``.
+    var pendingWrite = PendingWrite.none
     /// A refresh token was sent and no answer came that says what became of it.
     var isUncertain = false
     /// Why what an operator has just taken away is not in the audit log yet.
@@ -58,10 +64,10 @@ struct TokenRenewer {
     ///   - waiters: How many requests wait by now.
     mutating func perform(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
         if let uncommitted { return await commit(uncommitted) }
-        if !hasOpened, let end = await open(call, after: generation) { return end }
+        if phase != .open, let end = await open(call, after: generation) { return end }
         let end = await renew(call, after: max(generation, record?.generation ?? 0), waiters: waiters)
         // In a store of its own a gateway keeps the lease for its next attempt, which costs no write.
-        if context.store.isShared, saveIsDue == nil { await endLease() }
+        if context.store.isShared, pendingWrite == .none { await endLease() }
         return end
     }
 
@@ -88,7 +94,28 @@ struct TokenRenewer {
 
     mutating func storeRejection(of generation: Int) async {
         guard record?.generation == generation else { return }
-        record?.isRejected = true
+        amendRecord { $0.isRejected = true }
         await save()
+    }
+
+    // MARK: The record
+
+    /// Puts another record in the place of the present one. What goes with the present one is dropped: a write that the
+    /// store did not take, and an event that the audit log did not take.
+    ///
+    /// - Returns: The token whose event was dropped.
+    @discardableResult
+    mutating func replaceRecord(with token: StoredToken?) -> Uncommitted? {
+        record = token
+        pendingWrite = .none
+        isUncertain = context.isUncertain(token)
+        return uncommitted.take()
+    }
+
+    /// Changes what is known of the present record.
+    mutating func amendRecord(_ change: (inout StoredToken) -> Void) {
+        guard var amended = record else { return }
+        change(&amended)
+        record = amended
     }
 }

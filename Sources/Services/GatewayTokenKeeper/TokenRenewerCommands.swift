@@ -6,7 +6,6 @@ extension TokenRenewer {
     /// - Returns: Why it may come back with the next start.
     mutating func clear(after generation: Int) async -> GatewayProblem? {
         let problem = await forget(isOperators: true)
-        isUncertain = false
         let event = context.event(.cleared, generation: generation == 0 ? nil : generation, trigger: .operator)
         unrecorded = await context.note(event)
         return problem
@@ -17,17 +16,15 @@ extension TokenRenewer {
     /// - Parameter isOperators: It is removed from the store whatever that holds.
     private mutating func forget(isOperators: Bool) async -> GatewayProblem? {
         let generation = record?.generation
-        record = nil
-        uncommitted = nil
-        saveIsDue = nil
-        hasOpened = false
+        let dropped = replaceRecord(with: nil)
+        phase = .forgotten
         do throws(TokenStoreError) {
-            try await remove(isOperators: isOperators)
-            isForgotten = false
+            if try await remove(asOperators: isOperators) { phase = .closed }
+            await noteOvertaken(dropped?.event)
             return nil
         } catch {
             await report(error, while: "remove", generation: generation)
-            isForgotten = true
+            await noteOvertaken(dropped?.event)
             let detail =
                 "The token of \(context.name) is forgotten until the gateway restarts, but the store did not remove it;"
                 + " the log says why. Repeat this when the store works again."
@@ -50,27 +47,34 @@ extension TokenRenewer {
         event.expiresAt = token.expiresAt
         event.token = isIncomplete ? nil : token.access
         if let failure = await context.commit(event) { return .failure(failure) }
-        self.record = record
-        uncommitted = nil
-        hasOpened = true
-        isForgotten = false
-        isUncertain = false
-        isOperatorsWrite = true
-        await save()
+        let dropped = replaceRecord(with: record)
+        phase = .open
+        await save(asOperators: true)
+        await noteOvertaken(dropped?.event)
         return .success(fresh(record))
     }
 
-    /// Puts back what there was before a token was taken that turned out to be no good.
-    mutating func restore(_ earlier: StoredToken?) async {
-        isUncertain = context.isUncertain(earlier)
-        guard let earlier else {
-            _ = await forget(isOperators: true)
-            hasOpened = true
-            return
+    /// The record before a token is taken that may turn out to be no good.
+    struct Earlier {
+        let record: StoredToken?
+        /// It came from an operator, and the store has not taken it.
+        let isOperatorsWrite: Bool
+    }
+
+    var earlier: Earlier { Earlier(record: record, isOperatorsWrite: pendingWrite.isOperators) }
+
+    /// Puts back what there was before `refused` was taken. What somebody else has written since then stays.
+    mutating func restore(_ earlier: Earlier, inPlaceOf refused: TokenSet) async {
+        // An import that the store has not taken has replaced nothing there.
+        let isOperators = pendingWrite.isOperators && earlier.isOperatorsWrite
+        stored.disown(refused)
+        if let record = earlier.record {
+            replaceRecord(with: record)
+            await save(asOperators: isOperators)
+        } else {
+            _ = await forget(isOperators: false)
         }
-        record = earlier
-        isOperatorsWrite = true
-        await save()
+        phase = .open
     }
 
     // MARK: Revocation
@@ -121,7 +125,6 @@ extension TokenRenewer {
             await context.note(context.event(.cleared, generation: record?.generation, trigger: .operator))
         }
         await withdraw(isOperators: true)
-        isUncertain = false
         return (end.problem, true)
     }
 
@@ -176,11 +179,10 @@ extension TokenRenewer {
             _ = await forget(isOperators: isOperators)
             return
         }
-        record = .revoked(generation: generation, at: now.wall)
-        uncommitted = nil
-        hasOpened = true
-        isOperatorsWrite = isOperators
-        await save(endingLease: true)
+        let dropped = replaceRecord(with: .revoked(generation: generation, at: now.wall))
+        phase = .open
+        await save(asOperators: isOperators, endingLease: true)
+        await noteOvertaken(dropped?.event)
     }
 
     private func log(_ end: RevocationEnd) {

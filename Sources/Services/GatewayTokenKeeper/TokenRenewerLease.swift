@@ -49,6 +49,11 @@ extension TokenRenewer {
         for call: TokenCall,
         after generation: Int
     ) async throws(TokenStoreError) -> Clearance {
+        // Otherwise the record that it replaces would be adopted.
+        if pendingWrite.isOperators, let record {
+            stored.replace(with: record, as: try await context.store.replace(record, for: context.key))
+            pendingWrite = .none
+        }
         let answer: TokenLeaseAnswer
         if let lease = stored.lease {
             // One that is left of an earlier attempt may be about to end.
@@ -69,8 +74,8 @@ extension TokenRenewer {
         switch stored.leased(answer, writing: token, holding: record) {
         case .begin:
             if let token {
-                record = token
-                saveIsDue = nil
+                amendRecord { $0.attempt = token.attempt }
+                pendingWrite = .none
             }
             return .granted
         case .wait(let time): return .ended(.held(time))
@@ -79,8 +84,8 @@ extension TokenRenewer {
             return .ended(.withdrawn)
         case .adopt(let token): return await use(token, after: generation, call.trigger).map { .ended($0) } ?? .again
         case .again:
-            record = record ?? stored.seen.token
-            if record?.token == stored.seen.token?.token { record?.attempt = stored.seen.token?.attempt }
+            learnOfRevocation()
+            if let seen = stored.seen.token, seen.token == record?.token { amendRecord { $0.attempt = seen.attempt } }
             isUncertain = context.isUncertain(record)
             return .again
         }
@@ -107,85 +112,6 @@ extension TokenRenewer {
             // It ends by itself.
             await report(error, while: "release", generation: record?.generation)
         }
-    }
-
-    // MARK: What others have written
-
-    /// What became of a change that somebody else has made.
-    enum TakenUp {
-        /// There is nothing to do.
-        case nothing
-        case adopted(FreshToken)
-        case withdrawn
-    }
-
-    /// - Parameter generation: The highest there has been.
-    mutating func takeUp(_ news: TokenEntry, after generation: Int) async -> TakenUp {
-        guard news.revision != stored.revision, let entry = await latest(news) else { return .nothing }
-        let change = stored.change(to: entry, holding: record)
-        switch change {
-        case .none:
-            stored.load(entry)
-            record = record ?? entry.token
-            return .nothing
-        case .wentBack:
-            await reportLoss(of: entry)
-            return .nothing
-        case .withdrawn:
-            stored.load(entry)
-            await withdrawnByOthers()
-            return .withdrawn
-        case .newer(let token):
-            stored.load(entry)
-            return .adopted(await adopt(token, after: generation))
-        }
-    }
-
-    /// News that is older than what the renewer knows was read before the renewer wrote, or the store has lost the rest.
-    private mutating func latest(_ news: TokenEntry) async -> TokenEntry? {
-        guard news.revision < stored.revision else { return news }
-        do throws(TokenStoreError) {
-            let entry = try await context.store.load(context.key)
-            return entry.revision == stored.revision ? nil : entry
-        } catch {
-            await report(error, while: "load", generation: record?.generation)
-            return nil
-        }
-    }
-
-    /// A token whose event cannot be recorded is used all the same: the one that is at hand may have been revoked.
-    private mutating func adopt(_ token: StoredToken, after generation: Int) async -> FreshToken {
-        let (adopted, event) = adoption(of: token, after: generation, nil)
-        hasOpened = true
-        await context.note(event)
-        return fresh(adopted)
-    }
-
-    /// What an operator of another gateway, or the authority through it, has taken away.
-    mutating func withdrawnByOthers() async {
-        let generation = record?.generation
-        record = stored.seen.token
-        uncommitted = nil
-        saveIsDue = nil
-        isUncertain = false
-        // The configuration may have a token, unless the record says that it was revoked.
-        hasOpened = record != nil
-        var event = context.event(.cleared, generation: generation)
-        event.detail = ["from": "store"]
-        await context.note(event)
-    }
-
-    private mutating func reportLoss(of entry: TokenEntry) async {
-        stored.load(entry)
-        context.logger.error(
-            "The token store holds an earlier record than before; the later token is stored again",
-            metadata: ["gateway.credential": "\(context.name)"]
-        )
-        var event = context.event(.storeFailed, generation: record?.generation)
-        event.outcome = .failed
-        event.detail = ["operation": "load", "reason": "went_back"]
-        await context.note(event)
-        await save()
     }
 }
 

@@ -121,7 +121,7 @@ extension TokenRenewer {
         kept.token.refreshTokenObtainedAt = nil
         kept.isRestored = false
         if !fate.isLost { kept.attempt = nil }
-        record = kept
+        amendRecord { $0 = kept }
         isUncertain = fate.isLost
         await save()
     }
@@ -143,10 +143,11 @@ extension TokenRenewer {
             token: token,
             previousRefreshToken: isRotated ? spent : record?.previousRefreshToken
         )
-        record = accepted
-        isUncertain = false
+        // The successor of what an operator brought takes its place in the store, too.
+        let isOperators = pendingWrite.isOperators
+        replaceRecord(with: accepted)
         context.callLimit?.passwordWorked()
-        await save(endingLease: true)
+        await save(asOperators: isOperators, endingLease: true)
         if let entry = overtakenBy.take() { return await drop(event, of: token, for: entry, call) }
         event.demand = call.demand
         event.httpStatus = reply?.httpStatus
@@ -178,13 +179,10 @@ extension TokenRenewer {
         _ call: TokenCall
     ) async -> End {
         var event = event
-        event.outcome = .failed
-        event.errorCode = ProblemKind.tokenTemporarilyUnavailable.rawValue
         event.token = token.access
-        event.detail["reason"] = "overtaken"
-        await context.note(event)
-        record = stored.seen.token
-        switch await takeUp(entry, after: nextGeneration(after: 0) - 1) {
+        await noteOvertaken(event)
+        replaceRecord(with: stored.seen.token)
+        switch await apply(entry, after: record?.generation ?? 0) {
         case .adopted(let fresh): return .obtained(fresh)
         case .withdrawn, .nothing: return .withdrawn
         }

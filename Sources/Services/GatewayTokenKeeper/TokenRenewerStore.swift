@@ -8,9 +8,9 @@ extension TokenRenewer {
     /// - Returns: nil when a call has to be made: a request waits for it, a renewal was cut off half-way, or the token is
     ///   to be obtained before it is needed.
     mutating func open(_ call: TokenCall, after generation: Int) async -> End? {
-        hasLooked = true
+        if phase == .unread { phase = .closed }
         do throws(TokenStoreError) {
-            record = isForgotten ? nil : try await load()
+            replaceRecord(with: phase == .forgotten ? nil : try await load())
         } catch {
             await report(error, while: "load", generation: nil)
             // The store may hold a later refresh token than the configuration; spending the earlier one could cost both.
@@ -21,11 +21,11 @@ extension TokenRenewer {
             return await use(found, from: "store", call)
         }
         if record == nil, let seeded = seedRecord(after: generation) {
-            record = seeded
+            replaceRecord(with: seeded)
             await save()
             return await use(seeded, from: "configuration", call, renewing: context.grant.renewsSeed)
         }
-        hasOpened = true
+        phase = .open
         guard call.isFirstLook else { return nil }
         if record?.isRevoked == true, let obstacle { return await refused(obstacle, call) }
         // What only a person can bring is not asked for; the status says so.
@@ -37,8 +37,8 @@ extension TokenRenewer {
     ///
     /// - Parameter highestGeneration: The highest there has been, which `clear` leaves as it is.
     mutating func loadRecord(highestGeneration: Int) async throws(TokenStoreError) {
-        guard !hasOpened, record == nil, !isForgotten else { return }
-        record = try await load() ?? seedRecord(after: highestGeneration)
+        guard phase == .unread || phase == .closed, record == nil else { return }
+        replaceRecord(with: try await load() ?? seedRecord(after: highestGeneration))
     }
 
     private mutating func load() async throws(TokenStoreError) -> StoredToken? {
@@ -82,7 +82,7 @@ extension TokenRenewer {
         if found.attempt != nil { event.detail["renewal"] = "cut_off" }
         if found.isRestored { event.detail["renewal"] = "restored" }
         if let failure = await context.commit(event) { return .failed(failure) }
-        hasOpened = true
+        phase = .open
         context.logger.info(
             "Token loaded",
             metadata: [
@@ -101,30 +101,38 @@ extension TokenRenewer {
 
     /// Writes the record, if it is unchanged in the store.
     ///
-    /// - Parameter endsLease: Nothing follows in this attempt.
-    mutating func save(endingLease endsLease: Bool = false) async {
+    /// - Parameters:
+    ///   - asOperators: It is written whatever the store holds. An operator's write that failed stays one.
+    ///   - endsLease: Nothing follows in this attempt.
+    mutating func save(asOperators: Bool = false, endingLease endsLease: Bool = false) async {
         guard let record else { return }
+        let isOperators = asOperators || pendingWrite.isOperators
+        let pause: Duration?
         do throws(TokenStoreError) {
-            saveIsDue = try await write(record, endingLease: endsLease).map { context.clock.now().monotonic + $0 }
-            if saveIsDue == nil { isOperatorsWrite = false }
+            pause = try await write(record, asOperators: isOperators, endingLease: endsLease)
         } catch {
-            saveIsDue = context.clock.now().monotonic + Self.saveInterval
+            pause = Self.saveInterval
             await report(error, while: "save", generation: record.generation)
         }
+        pendingWrite =
+            pause.map { PendingWrite(isOperators: isOperators, due: context.clock.now().monotonic + $0) } ?? .none
     }
 
     /// - Returns: When to try again; nil when that is not necessary.
     private mutating func write(
         _ record: StoredToken?,
+        asOperators: Bool,
         endingLease endsLease: Bool
     ) async throws(TokenStoreError) -> Duration? {
-        // The second try names what the first one was told.
-        for _ in 1...2 {
+        if asOperators {
+            overtakenBy = nil
+            stored.replace(with: record, as: try await context.store.replace(record, for: context.key))
+            return nil
+        }
+        // The next try names what the one before was told. A removal takes a lease first.
+        for _ in 1...3 {
             let write: StoredRecord.Write
-            if isOperatorsWrite {
-                stored.replace(with: record, as: try await context.store.replace(record, for: context.key))
-                return nil
-            } else if let lease = stored.lease, endsLease || record == nil {
+            if let lease = stored.lease, endsLease || record == nil {
                 let answer = try await context.store.commit(record, under: lease)
                 write = stored.saved(answer, writing: record, holding: self.record)
             } else if let lease = stored.lease, let record {
@@ -134,8 +142,13 @@ extension TokenRenewer {
                 let answer = try await context.store.save(record, for: context.key, expecting: stored.revision)
                 write = stored.saved(answer, writing: record, holding: self.record)
             } else {
-                stored.replace(with: nil, as: try await context.store.replace(nil, for: context.key))
-                return nil
+                let answer = try await context.store.lease(
+                    context.key,
+                    expecting: stored.revision,
+                    for: RenewalLease.duration,
+                    writing: nil
+                )
+                write = stored.leasedForRemoval(answer, holding: self.record)
             }
             switch write {
             case .done: return nil
@@ -151,16 +164,16 @@ extension TokenRenewer {
 
     /// Removes the record from the store.
     ///
-    /// - Parameter isOperators: It is removed whatever the store holds.
-    mutating func remove(isOperators: Bool) async throws(TokenStoreError) {
-        isOperatorsWrite = isOperators
-        defer { isOperatorsWrite = false }
-        _ = try await write(nil, endingLease: true)
+    /// - Parameter asOperators: It is removed whatever the store holds.
+    /// - Returns: Whether it is removed: another gateway may be renewing the token, or may have another one.
+    mutating func remove(asOperators: Bool) async throws(TokenStoreError) -> Bool {
+        let pause = try await write(nil, asOperators: asOperators, endingLease: true)
+        return pause == nil && overtakenBy == nil
     }
 
     mutating func saveAgain() async {
         await save(endingLease: true)
-        if saveIsDue == nil, overtakenBy == nil {
+        if pendingWrite == .none, overtakenBy == nil {
             context.logger.notice("Token stored after all", metadata: ["gateway.credential": "\(context.name)"])
         }
     }
@@ -169,7 +182,7 @@ extension TokenRenewer {
     mutating func strikeJournal() async {
         isUncertain = false
         guard record?.attempt != nil else { return }
-        record?.attempt = nil
+        amendRecord { $0.attempt = nil }
         await save(endingLease: true)
     }
 

@@ -148,7 +148,7 @@ package final class TokenStoreWatcher: Service {
     private func news(in changes: TokenChanges) -> Set<CredentialKey> {
         guard !changes.revisions.isEmpty else { return [] }
         return Set(
-            keepers().filter { keeper in changes.revisions[keeper.key].map(keeper.isNews) ?? false }.map(\.key)
+            keepers().filter { keeper in changes.revisions[keeper.key].map(keeper.isUnknown) ?? false }.map(\.key)
         )
     }
 

@@ -148,28 +148,55 @@ struct EngineTests {
         }
     }
 
-    @Test func aGenerationIsKnownByItsMark() {
-        let value = Array(Self.mark().value(of: 17, from: Self.source).utf8)
-        #expect(Self.mark().generation(in: value.span, value.indices, from: Self.source) == 17)
-        #expect(Self.mark("other").generation(in: value.span, value.indices, from: Self.source) == nil)
-        #expect(Self.mark(key: 2).generation(in: value.span, value.indices, from: Self.source) == nil)
+    private static func credential(_ generation: Int, token: String = "token") -> Credential {
+        let injection = Injection.authorization(scheme: "Bearer", Secret(token))
+        return Credential(name: "box", generation: generation, injection: injection)
+    }
+
+    private static func rejected(
+        in text: String,
+        _ mark: GenerationMark = mark(),
+        from source: any CredentialSource = source
+    ) -> GenerationMark.Rejected? {
+        let value = Array(text.utf8)
+        return mark.rejected(in: value.span, value.indices, from: source)
+    }
+
+    @Test func aTokenIsKnownByItsMark() {
+        let value = Self.mark().value(of: Self.credential(17), from: Self.source)
+        #expect(Self.rejected(in: value)?.generation == 17)
+        #expect(Self.rejected(in: value, Self.mark("other")) == nil)
+        #expect(Self.rejected(in: value, Self.mark(key: 2)) == nil)
         let another = FixedCredentialSource(name: "other", strategy: "bearer", injection: Injection())
-        #expect(Self.mark().generation(in: value.span, value.indices, from: another) == nil)
+        #expect(Self.rejected(in: value, from: another) == nil)
+        #expect(!value.contains("token"))
+    }
+
+    /// Each gateway counts for itself: after a `clear` and a restart of one, their numbers differ.
+    @Test func theTokenDecidesAndNotItsNumber() throws {
+        let value = Self.mark().value(of: Self.credential(7), from: Self.source)
+        let rejected = try #require(Self.rejected(in: value))
+        #expect(Self.mark().names(Self.credential(1), rejected, from: Self.source))
+        #expect(!Self.mark().names(Self.credential(7, token: "another"), rejected, from: Self.source))
     }
 
     @Test(arguments: [
-        "", "17", "17.", ".00", "18.{}", "17.{}0", "x17.{}", "99999999999999999999.{}", "17,{}",
+        "", "17", "17.", ".00", "18.{}", "17.{}0", "x17.{}", "99999999999999999999.{}", "17,{}", "17.0{}",
     ])
     func aValueThatWasNotHandedOutIsIgnored(_ pattern: String) {
-        let code = Self.mark().value(of: 17, from: Self.source).dropFirst(3)
-        let value = Array(pattern.replacing("{}", with: code).utf8)
-        #expect(Self.mark().generation(in: value.span, value.indices, from: Self.source) == nil)
+        let code = Self.mark().value(of: Self.credential(17), from: Self.source).dropFirst(3)
+        #expect(Self.rejected(in: pattern.replacing("{}", with: code)) == nil)
+    }
+
+    @Test func anotherFingerprintIsIgnored() {
+        let one = Self.mark().value(of: Self.credential(17), from: Self.source).dropFirst(3)
+        let other = Self.mark().value(of: Self.credential(17, token: "another"), from: Self.source).dropFirst(3)
+        #expect(Self.rejected(in: "17.\(other.prefix(32))\(one.suffix(32))") == nil)
     }
 
     @Test func withoutAKeyNoValueCounts() {
         let mark = GenerationMark(engine: "edge") { _ in [] }
-        let value = Array(mark.value(of: 1, from: Self.source).utf8)
-        #expect(mark.generation(in: value.span, value.indices, from: Self.source) == nil)
+        #expect(Self.rejected(in: mark.value(of: Self.credential(1), from: Self.source), mark) == nil)
     }
 
     // MARK: Budget

@@ -144,6 +144,43 @@ struct StoredRecordTests {
         #expect(other.leased(.changed(entry(token(1), 5)), writing: nil, holding: nil) == .adopt(token(1)))
     }
 
+    /// An import was refused. Its write seemed to fail, and did not.
+    @Test func whatWasTakenBackIsNotAdopted() {
+        var record = loaded()
+        record.disown(token(9).token)
+        #expect(record.change(to: entry(token(9), 6), holding: token(1)) == .none)
+        #expect(record.saved(.changed(entry(token(9), 6)), writing: token(1), holding: token(1)) == .again)
+        #expect(record.saved(.saved(revision(7)), writing: token(1), holding: token(1)) == .done)
+        #expect(
+            record.change(to: entry(token(9), 8), holding: token(1)) == .newer(token(9)),
+            "somebody brought it again"
+        )
+    }
+
+    @Test func aRemovalTakesALeaseFirst() {
+        var record = loaded()
+        #expect(record.leasedForRemoval(.granted(lease(6)), holding: nil) == .again)
+        #expect(record.lease == lease(6))
+        #expect(record.saved(.saved(revision(7)), writing: nil, holding: nil) == .done)
+        #expect(record.seen == entry(nil, 7))
+    }
+
+    @Test func aRemovalLeavesWhatOthersBrought() {
+        var record = loaded()
+        let news = entry(token(2), 6)
+        #expect(record.leasedForRemoval(.held(for: .seconds(3)), holding: nil) == .later(.seconds(3)))
+        #expect(record.leasedForRemoval(.changed(news), holding: nil) == .overtaken(news))
+        #expect(record.leasedForRemoval(.changed(entry(nil, 7)), holding: nil) == .done)
+    }
+
+    @Test func aWriteThatFailedIsTriedAgainByTheSameRight() {
+        let due = MonotonicTime(nanoseconds: 5)
+        #expect(PendingWrite(isOperators: true, due: due) == .operators(due: due))
+        #expect(PendingWrite(isOperators: false, due: due) == .own(due: due))
+        #expect(PendingWrite.operators(due: due).isOperators && !PendingWrite.own(due: due).isOperators)
+        #expect(PendingWrite.none.due == nil && PendingWrite.own(due: due).due == due)
+    }
+
     @Test func aStoreThatWentBackIsNotBelieved() {
         var record = loaded()
         #expect(record.change(to: entry(token(0), 3), holding: token(1)) == .wentBack)

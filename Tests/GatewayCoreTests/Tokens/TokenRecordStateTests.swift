@@ -7,7 +7,7 @@ struct TokenRecordStateTests {
     private let key = CredentialKey(digest: "00")
 
     private func lease(_ value: Int64) -> TokenLease { TokenLease(key: key, revision: TokenRevision(value)) }
-    private func allowed(_ value: Int64) -> TokenRecordState.Verdict { .allowed(TokenRevision(value)) }
+    private func allowed(_ value: Int64) -> RecordDecision { .allowed(TokenRevision(value)) }
 
     @Test func aWriterMustKnowTheLastChange() {
         var state = TokenRecordState()

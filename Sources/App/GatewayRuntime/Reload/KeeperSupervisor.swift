@@ -65,7 +65,7 @@ final class KeeperSupervisor: Service {
     }
 
     private func listen(to keeper: TokenKeeper) {
-        keeper.answerBell { [weak self, weak keeper] work in
+        keeper.onSignal { [weak self, weak keeper] work in
             guard let self, let keeper else { return }
             self.take(work, of: keeper)
         }
@@ -160,7 +160,7 @@ final class KeeperSupervisor: Service {
 
     /// Its run is over: the next one of the token begins, unless the gateway is stopping.
     private func end(_ keeper: TokenKeeper) {
-        keeper.answerBell(nil)
+        keeper.onSignal(nil)
         let refused = state.withLock { state -> [TokenKeeper] in
             state.schedule.remove(keeper.key)
             let successors = state.runs.removeValue(forKey: keeper.key)?.successors ?? []

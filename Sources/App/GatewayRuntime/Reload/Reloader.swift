@@ -218,8 +218,9 @@ final class Reloader: Service {
             report.warnings +=
                 "The reload is not recorded yet: \(error.reason). It is as soon as the audit log can be written.\n"
         }
-        for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
+        // Keepers are told of changes of the store from here on. One that has read its record before would miss some.
         parts.live.replace(with: plan, definitions, sources: sources, at: parts.clock.now().wall)
+        for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
         served.withLock { $0 = next }
         if let adminTLS { parts.adminTLS?.use(adminTLS) }
         // What operators have locked since the keepers were made.

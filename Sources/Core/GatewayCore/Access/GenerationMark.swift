@@ -1,14 +1,23 @@
-/// The value that stands for a generation of a credential in the answer to an engine (`X-Gw-Generation`).
+/// The value that stands for a token in the answer to an engine (`X-Gw-Generation`).
 ///
-/// The engine sends it back when the upstream has rejected the credential. It proves that the gateway has handed out this generation to
-/// this engine: a client's own value would let it cause renewals.
+/// The engine sends it back when the upstream has rejected the token. It proves that a gateway of the installation has handed out this
+/// token to this engine: a client's own value would let it cause renewals.
+///
+/// Gateways number the same token differently. So the value also has a keyed fingerprint of the token, which is the same on all of them.
 package struct GenerationMark: Sendable {
-    /// Of the code; 128 bits.
+    /// Of the fingerprint, and of the code; 128 bits each.
     static let codeBytes = 16
     private static let maximumDigits = 18
 
     private let engine: String
     private let authenticate: @Sendable ([UInt8]) -> [UInt8]
+
+    /// What an engine was handed and names as rejected.
+    package struct Rejected: Sendable {
+        /// At the gateway that handed it out.
+        package let generation: Int
+        fileprivate let fingerprint: [UInt8]
+    }
 
     /// - Parameter authenticate: The keyed code of these bytes; at least ``codeBytes`` long. All gateways of an installation agree on it.
     package init(engine: String, authenticate: @escaping @Sendable ([UInt8]) -> [UInt8]) {
@@ -16,38 +25,62 @@ package struct GenerationMark: Sendable {
         self.authenticate = authenticate
     }
 
-    /// `7.0f1e…`
-    package func value(of generation: Int, from source: any CredentialSource) -> String {
-        "\(generation).\(Hexadecimal.text(of: code(of: generation, from: source)))"
+    /// `7.0f1e…`: the generation, the fingerprint, and the code over both.
+    package func value(of credential: Credential, from source: any CredentialSource) -> String {
+        let fingerprint = fingerprint(of: credential, from: source)
+        let code = code(of: credential.generation, fingerprint, from: source)
+        return "\(credential.generation).\(String(decoding: fingerprint + code, as: UTF8.self))"
     }
 
-    /// The generation that the value stands for; nil where it is not one that the gateway has handed out.
+    /// What the value stands for; nil where it is not one that a gateway of the installation has handed out.
     ///
     /// How long that takes tells nothing about how near a guess was.
-    package func generation(
+    package func rejected(
         in bytes: borrowing Span<UInt8>,
         _ value: Range<Int>,
         from source: any CredentialSource
-    ) -> Int? {
+    ) -> Rejected? {
         var (index, generation) = (value.lowerBound, 0)
         while index < value.upperBound, bytes[index].isDigit, index - value.lowerBound < Self.maximumDigits {
             generation = generation * 10 + Int(bytes[index] &- 0x30)
             index += 1
         }
-        guard index > value.lowerBound, index < value.upperBound, bytes[index] == 0x2E else { return nil }
-        let code = code(of: generation, from: source)
-        guard code.count == Self.codeBytes else { return nil }
-        let expected = Array(Hexadecimal.text(of: code).utf8)
-        guard bytes.extracting(index + 1..<value.upperBound).isSame(as: expected.span) else { return nil }
-        return generation
+        let digits = 2 * Self.codeBytes
+        guard index > value.lowerBound, value.upperBound - index == 1 + 2 * digits, bytes[index] == 0x2E else {
+            return nil
+        }
+        let middle = index + 1 + digits
+        let fingerprint = (index + 1..<middle).map { bytes[$0] }
+        let code = code(of: generation, fingerprint, from: source)
+        guard code.count == digits, bytes.extracting(middle..<value.upperBound).isSame(as: code.span) else {
+            return nil
+        }
+        return Rejected(generation: generation, fingerprint: fingerprint)
     }
 
-    private func code(of generation: Int, from source: any CredentialSource) -> ArraySlice<UInt8> {
+    /// Whether this is the token that was rejected, whatever its number is here.
+    package func names(_ credential: Credential, _ rejected: Rejected, from source: any CredentialSource) -> Bool {
+        fingerprint(of: credential, from: source) == rejected.fingerprint
+    }
+
+    private func fingerprint(of credential: Credential, from source: any CredentialSource) -> [UInt8] {
+        var parts = ["token", engine, source.name, source.grantKey?.digest ?? ""].map { Array($0.utf8) }
+        for field in credential.injection.fields {
+            parts += [Array(field.name.utf8), field.value.withValue { Array($0.utf8) }]
+        }
+        return authenticated(parts)
+    }
+
+    private func code(of generation: Int, _ fingerprint: [UInt8], from source: any CredentialSource) -> [UInt8] {
+        let texts = ["generation", engine, source.name, source.grantKey?.digest ?? "", String(generation)]
+        return authenticated(texts.map { Array($0.utf8) } + [fingerprint])
+    }
+
+    /// In hexadecimal digits.
+    private func authenticated(_ parts: [[UInt8]]) -> [UInt8] {
         // Lengths come first, so that no two inputs are the same bytes.
         var input: [UInt8] = []
-        for part in [engine, source.name, source.grantKey?.digest ?? "", String(generation)] {
-            input += Array("\(part.utf8.count):\(part)".utf8)
-        }
-        return authenticate(input).prefix(Self.codeBytes)
+        for part in parts { input += Array("\(part.count):".utf8) + part }
+        return Array(Hexadecimal.text(of: authenticate(input).prefix(Self.codeBytes)).utf8)
     }
 }

@@ -6,6 +6,8 @@ package struct StoredRecord: Sendable {
     package private(set) var lease: TokenLease?
     /// The store has said what it holds. Otherwise that is no news, but the past.
     private var hasRead = false
+    /// See ``disown(_:)``.
+    private var disowned: TokenSet?
 
     package init() {}
 
@@ -31,7 +33,7 @@ package struct StoredRecord: Sendable {
             guard let held, !held.isRevoked else { return .none }
             return entry.revision == seen.revision ? .none : .withdrawn
         }
-        if token.token == held?.token || token.token == seen.token?.token { return .none }
+        if token.token == held?.token || token.token == seen.token?.token || token.token == disowned { return .none }
         if let seen = seen.token?.token, let held, held.token != seen, token.token.isRemainder(of: seen) {
             return .none
         }
@@ -41,8 +43,13 @@ package struct StoredRecord: Sendable {
     /// The record was read.
     package mutating func load(_ entry: TokenEntry) { see(entry) }
 
+    /// The gateway brought this token and takes it back. The store may hold it although the write seemed to fail: it is not
+    /// adopted from there. Ends with the next write.
+    package mutating func disown(_ token: TokenSet) { disowned = token }
+
     /// An operator's write, which nothing can refuse.
     package mutating func replace(with token: StoredToken?, as revision: TokenRevision) {
+        disowned = nil
         see(TokenEntry(token: token, revision: revision))
     }
 
@@ -101,7 +108,7 @@ package struct StoredRecord: Sendable {
         case again
         /// Write later: another gateway is renewing.
         case later(Duration)
-        /// Somebody was before: what was to be written is dropped, and this is taken up.
+        /// Somebody was before: what was to be written is dropped, and this is applied.
         case overtaken(TokenEntry)
     }
 
@@ -113,6 +120,7 @@ package struct StoredRecord: Sendable {
     ) -> Write {
         switch answer {
         case .saved(let revision):
+            disowned = nil
             see(TokenEntry(token: token, revision: revision))
             return .done
         case .held(let time): return .later(time)
@@ -128,10 +136,22 @@ package struct StoredRecord: Sendable {
     ) -> Write {
         switch answer {
         case .granted(let lease):
+            disowned = nil
             grant(lease, writing: token)
             return .done
         case .held(let time): return .later(time)
         case .changed(let entry): return refused(by: entry, writing: token, holding: held)
+        }
+    }
+
+    /// Of the lease that is taken to remove the record.
+    package mutating func leasedForRemoval(_ answer: TokenLeaseAnswer, holding held: StoredToken?) -> Write {
+        switch answer {
+        case .granted(let lease):
+            grant(lease, writing: nil)
+            return .again
+        case .held(let time): return .later(time)
+        case .changed(let entry): return refused(by: entry, writing: nil, holding: held)
         }
     }
 

@@ -88,7 +88,7 @@ package struct TokenRecords: Sendable {
 
     private mutating func saved(
         _ key: CredentialKey,
-        _ decide: (inout TokenRecordState) -> TokenRecordState.Verdict,
+        _ decide: (inout TokenRecordState) -> RecordDecision,
         writing write: (inout StoredToken?) -> Void
     ) -> TokenSaveAnswer {
         switch change(key, decide, write) {
@@ -100,7 +100,7 @@ package struct TokenRecords: Sendable {
 
     private mutating func leased(
         _ key: CredentialKey,
-        _ decide: (inout TokenRecordState) -> TokenRecordState.Verdict,
+        _ decide: (inout TokenRecordState) -> RecordDecision,
         writing write: (inout StoredToken?) -> Void = { _ in }
     ) -> TokenLeaseAnswer {
         switch change(key, decide, write) {
@@ -112,16 +112,16 @@ package struct TokenRecords: Sendable {
 
     private mutating func change(
         _ key: CredentialKey,
-        _ decide: (inout TokenRecordState) -> TokenRecordState.Verdict,
+        _ decide: (inout TokenRecordState) -> RecordDecision,
         _ write: (inout StoredToken?) -> Void
-    ) -> TokenRecordState.Verdict {
+    ) -> RecordDecision {
         var record = records[key] ?? Record()
-        let verdict = decide(&record.state)
-        guard case .allowed = verdict else { return verdict }
+        let decision = decide(&record.state)
+        guard case .allowed = decision else { return decision }
         write(&record.token)
         lastMark += 1
         record.mark = lastMark
         records[key] = record
-        return verdict
+        return decision
     }
 }

@@ -11,15 +11,6 @@ package struct TokenRecordState: Hashable, Sendable {
         self.leaseUntil = leaseUntil
     }
 
-    package enum Verdict: Hashable, Sendable {
-        /// The record has this revision from now on.
-        case allowed(TokenRevision)
-        /// It has changed since.
-        case changed
-        /// It is leased to somebody else for as long as this.
-        case held(for: Duration)
-    }
-
     /// - Returns: How long the lease lasts; nil when there is none.
     package func timeLeft(at now: UnixTime) -> Duration? {
         guard let leaseUntil, leaseUntil > now else { return nil }
@@ -27,14 +18,15 @@ package struct TokenRecordState: Hashable, Sendable {
     }
 
     /// A lease is taken, or taken over after its end.
-    package mutating func lease(expecting known: TokenRevision, for time: Duration, at now: UnixTime) -> Verdict {
-        let verdict = write(expecting: known, at: now)
-        if case .allowed = verdict { leaseUntil = now + time }
-        return verdict
+    package mutating func lease(expecting known: TokenRevision, for time: Duration, at now: UnixTime) -> RecordDecision
+    {
+        let decision = write(expecting: known, at: now)
+        if case .allowed = decision { leaseUntil = now + time }
+        return decision
     }
 
     /// The record is written without a lease.
-    package mutating func write(expecting known: TokenRevision, at now: UnixTime) -> Verdict {
+    package mutating func write(expecting known: TokenRevision, at now: UnixTime) -> RecordDecision {
         if let left = timeLeft(at: now) { return .held(for: left) }
         guard revision == known else { return .changed }
         return .allowed(raise())
@@ -43,20 +35,20 @@ package struct TokenRecordState: Hashable, Sendable {
     /// The holder writes the record, and keeps the lease.
     ///
     /// After the end of its lease, too, if the record has not changed since.
-    package mutating func write(under lease: TokenLease) -> Verdict {
+    package mutating func write(under lease: TokenLease) -> RecordDecision {
         guard revision == lease.revision else { return .changed }
         revision = revision.next
         return .allowed(revision)
     }
 
     /// The holder writes the record, and the lease ends.
-    package mutating func commit(under lease: TokenLease) -> Verdict {
+    package mutating func commit(under lease: TokenLease) -> RecordDecision {
         guard revision == lease.revision else { return .changed }
         return .allowed(raise())
     }
 
     /// The lease lasts for `time` from now.
-    package mutating func prolong(_ lease: TokenLease, for time: Duration, at now: UnixTime) -> Verdict {
+    package mutating func prolong(_ lease: TokenLease, for time: Duration, at now: UnixTime) -> RecordDecision {
         guard revision == lease.revision else { return .changed }
         leaseUntil = now + time
         return .allowed(revision)
@@ -74,4 +66,14 @@ package struct TokenRecordState: Hashable, Sendable {
         revision = revision.next
         return revision
     }
+}
+
+/// Whether a record may be changed.
+package enum RecordDecision: Hashable, Sendable {
+    /// The record has this revision from now on.
+    case allowed(TokenRevision)
+    /// It has changed since.
+    case changed
+    /// It is leased to somebody else for as long as this.
+    case held(for: Duration)
 }

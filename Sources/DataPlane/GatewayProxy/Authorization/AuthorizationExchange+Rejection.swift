@@ -5,7 +5,7 @@ import NIOCore
 /// A second call: the upstream has rejected what the engine was handed.
 extension AuthorizationExchange {
     /// What the engine says was rejected; nil for a first call, and for a value that the gateway did not hand out.
-    func rejectedGeneration(from source: any CredentialSource) -> Int? {
+    func rejectedToken(from source: any CredentialSource) -> GenerationMark.Rejected? {
         let request = stream.request
         let bytes = request.bytes
         let span = bytes.readableBytesUInt8Span
@@ -20,21 +20,22 @@ extension AuthorizationExchange {
             value = field.value
         }
         guard let value, !value.isEmpty else { return nil }
-        return engine.mark.generation(in: span, value, from: source)
+        return engine.mark.rejected(in: span, value, from: source)
     }
 
     /// Tells the source, if the engine may cause a renewal and the path is not one that rejects every token.
     ///
     /// - Returns: What the engine gets in its place.
     func reject(
-        _ generation: Int,
+        _ rejected: GenerationMark.Rejected,
         of source: any CredentialSource,
         for admitted: RequestAuthorizer.Admitted
     ) -> EngineUse.Outcome {
-        // Another request has reported it before.
+        // Another request, or another gateway, has replaced it before.
         guard case .ready(let credential) = source.current(at: startedAt),
-            credential.generation == generation
+            engine.mark.names(credential, rejected, from: source)
         else { return .renewed }
+        let generation = credential.generation
         guard counts(generation, of: source, for: admitted) else { return .unchanged }
         let (state, engine) = (shared.state, engine.plan.name)
         switch state.spendRenewal(of: engine, source.name, generation: generation, at: startedAt) {

@@ -142,8 +142,8 @@ final class AuthorizationExchange {
             let detail = "The route has no credential that an engine could be handed."
             return refuse(GatewayProblem(.credentialMisconfigured, detail), of: admitted)
         }
-        if let generation = rejectedGeneration(from: source) {
-            rejection = reject(generation, of: source, for: admitted)
+        if let rejected = rejectedToken(from: source) {
+            rejection = reject(rejected, of: source, for: admitted)
         } else if admitted.chosen == nil, route.credential != nil, route.isOffered(at: startedAt) {
             return answer(admitted, by: route, from: source)
         }

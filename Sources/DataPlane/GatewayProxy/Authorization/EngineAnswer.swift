@@ -26,7 +26,7 @@ final class EngineAnswer {
         var fields = credential.injection.fields + plan.fields(beside: credential.injection)
         // A credential that stays has none: another call would bring the same.
         if source.isRenewable || source.rejections != nil {
-            let mark = engine.mark.value(of: credential.generation, from: source)
+            let mark = engine.mark.value(of: credential, from: source)
             fields.append(Injection.Field(name: EnginePlan.generationField, value: Secret(mark)))
         }
         self.fields = fields

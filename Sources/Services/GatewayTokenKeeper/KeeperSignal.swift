@@ -10,7 +10,7 @@ package enum KeeperWork: Hashable, Sendable {
 }
 
 /// Tells the runner of a keeper what the keeper has to do. What came before there was a runner is told to the first one.
-final class KeeperBell: Sendable {
+final class KeeperSignal: Sendable {
     private struct State {
         var answer: (@Sendable (KeeperWork) -> Void)?
         var waiting: Set<KeeperWork> = []
@@ -18,7 +18,7 @@ final class KeeperBell: Sendable {
 
     private let state = Mutex(State())
 
-    func ring(_ work: KeeperWork) {
+    func send(_ work: KeeperWork) {
         let answer = state.withLock { state in
             if state.answer == nil { state.waiting.insert(work) }
             return state.answer
