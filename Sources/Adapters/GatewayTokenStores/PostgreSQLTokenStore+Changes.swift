@@ -3,7 +3,7 @@ import GatewayPostgreSQL
 import Synchronization
 
 extension PostgreSQLTokenStore {
-    package func changes() -> AsyncStream<CredentialKey>? {
+    package func changes() -> AsyncStream<TokenChange>? {
         feed.watch { [weak self] in await self?.poll() ?? false }
     }
 
@@ -35,11 +35,9 @@ extension PostgreSQLTokenStore {
     }
 }
 
-/// Tells watchers of records that have changed.
+/// Tells watchers of records that others have changed.
 final class TokenChangeFeed: Sendable {
     private struct State {
-        var watchers: [Int: AsyncStream<CredentialKey>.Continuation] = [:]
-        var lastWatcher = 0
         var listens = false
         var isClosed = false
         var polling: Task<Void, Never>?
@@ -49,7 +47,11 @@ final class TokenChangeFeed: Sendable {
     }
 
     private let state = Mutex(State())
+    private let watchers = TokenChangeWatchers()
     private static let interval: Duration = .milliseconds(400)
+
+    /// What this store calls itself in notifications.
+    let sender = TokenNotification.makeSender()
 
     /// Notifications arrive.
     var listens: Bool { state.withLock { $0.listens } }
@@ -67,49 +69,39 @@ final class TokenChangeFeed: Sendable {
 
     func note(listens: Bool) { state.withLock { $0.listens = listens } }
 
-    func tell(_ key: CredentialKey) {
-        let watchers = state.withLock { Array($0.watchers.values) }
-        for watcher in watchers { watcher.yield(key) }
+    /// What this store has written itself is no news.
+    func take(_ payload: String) {
+        guard let notification = TokenNotification(payload: payload), notification.sender != sender else { return }
+        watchers.tell(notification.change)
     }
 
     func tell(_ key: CredentialKey, _ revision: TokenRevision) {
         guard state.withLock({ $0.told.updateValue(revision, forKey: key) != revision }) else { return }
-        tell(key)
+        watchers.tell(TokenChange(key, revision))
     }
 
     /// - Parameter poll: Asks for changes; false ends it.
-    func watch(_ poll: @escaping @Sendable () async -> Bool) -> AsyncStream<CredentialKey> {
-        let (stream, continuation) = AsyncStream.makeStream(
-            of: CredentialKey.self,
-            bufferingPolicy: .bufferingNewest(1024)
-        )
-        let id = state.withLock { state in
-            state.lastWatcher += 1
-            state.watchers[state.lastWatcher] = continuation
-            if state.polling == nil {
-                state.polling = Task {
-                    while !Task.isCancelled, await poll() {
-                        // Gateways do not ask in step.
-                        guard (try? await Task.sleep(for: Self.interval * Double.random(in: 0.8...1.2))) != nil else {
-                            return
-                        }
+    func watch(_ poll: @escaping @Sendable () async -> Bool) -> AsyncStream<TokenChange> {
+        state.withLock { state in
+            guard state.polling == nil else { return }
+            state.polling = Task {
+                while !Task.isCancelled, await poll() {
+                    // Gateways do not ask in step.
+                    guard (try? await Task.sleep(for: Self.interval * Double.random(in: 0.8...1.2))) != nil else {
+                        return
                     }
                 }
             }
-            return state.lastWatcher
         }
-        continuation.onTermination = { [weak self] _ in
-            self?.state.withLock { _ = $0.watchers.removeValue(forKey: id) }
-        }
-        return stream
+        return watchers.watch()
     }
 
     func close() {
-        let (polling, watchers) = state.withLock { state in
+        let polling = state.withLock { state in
             state.isClosed = true
-            return (state.polling.take(), Array(state.watchers.values))
+            return state.polling.take()
         }
         polling?.cancel()
-        for watcher in watchers { watcher.finish() }
+        watchers.finish()
     }
 }

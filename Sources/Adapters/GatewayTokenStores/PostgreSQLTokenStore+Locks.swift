@@ -8,11 +8,12 @@ extension PostgreSQLTokenStore: SharedLocks {
         locking added: Set<String>,
         unlocking removed: Set<String>
     ) async throws(TokenStoreError) -> Set<String> {
-        let statement =
-            added.isEmpty && removed.isEmpty
-            ? PostgreSQLStatement("SELECT name FROM authgateway.lock", isRepeatable: true)
-            : Self.change(added.subtracting(removed), removed)
-        return Set(try await run(statement).compactMap { $0.text(0) })
+        let isQuestion = added.isEmpty && removed.isEmpty
+        let rows =
+            isQuestion
+            ? try await run(PostgreSQLStatement("SELECT name FROM authgateway.lock", isRepeatable: true))
+            : try await write(Self.change(added.subtracting(removed), removed))
+        return Set(rows.compactMap { $0.text(0) })
     }
 
     /// What a statement changes is not yet visible in it.

@@ -31,7 +31,7 @@ extension PostgreSQLTokenStore {
             _ = try await migrate()
             return try await ensureKey(number)
         }
-        try requireKnown(version)
+        try requireCurrent(version)
         try await ensureKey(number)
     }
 
@@ -54,6 +54,15 @@ extension PostgreSQLTokenStore {
             isRepeatable: true
         )
         return try await ask(statement).first?.integer(0)
+    }
+
+    private func requireCurrent(_ version: Int64) throws(TokenStoreError) {
+        try requireKnown(version)
+        guard version < Self.schemaVersion else { return }
+        throw .unavailable(
+            "\(name) has the tables of an older authgateway (schema \(version); this one needs \(Self.schemaVersion)); run "
+                + "`authgateway store migrate`"
+        )
     }
 
     private func requireKnown(_ version: Int64) throws(TokenStoreError) {

@@ -15,6 +15,8 @@ package final class PostgreSQLTokenStore: TokenStore {
         var sealer = 0
         /// Why the last statement failed; nil when it did not.
         var lastFailure: TokenStoreError?
+        /// The database takes no writes, although it may be read.
+        var isReadOnly = false
     }
 
     package var isShared: Bool { true }
@@ -24,6 +26,7 @@ package final class PostgreSQLTokenStore: TokenStore {
     let connection: PostgreSQLConnection
     let listener: PostgreSQLConnection
     let feed = TokenChangeFeed()
+    let loads = TokenLoads()
     let sealers: [TokenSealer]
     let limit: Duration
     /// Whether an empty database gets its tables.
@@ -49,11 +52,12 @@ package final class PostgreSQLTokenStore: TokenStore {
         sealers = keys.map { TokenSealer(key: $0) }
         connection = PostgreSQLConnection(options)
         var listening = listening ?? options
-        listening.channel = TokenStatement.channel
+        listening.channel = TokenNotification.channel
         listener = PostgreSQLConnection(
             listening,
-            onNotification: { [feed] in feed.tell(CredentialKey(digest: $0)) },
-            onConnection: { [feed] in feed.note(listens: $0.listens) }
+            onNotification: { [feed] in feed.take($0) },
+            onConnection: { [feed] in feed.note(listens: $0.listens) },
+            onDisconnection: { [feed] in feed.note(listens: false) }
         )
     }
 
@@ -61,7 +65,7 @@ package final class PostgreSQLTokenStore: TokenStore {
 
     package var failure: TokenStoreError? {
         if let failure = connection.failure { return .unavailable("\(name) cannot be used: \(failure.reason)") }
-        return state.withLock { $0.lastFailure }
+        return state.withLock { $0.lastFailure ?? ($0.isReadOnly ? readOnly : nil) }
     }
 
     package func look() async {
@@ -75,6 +79,13 @@ package final class PostgreSQLTokenStore: TokenStore {
     }
 
     // MARK: Statements
+
+    /// Runs a statement that changes something: see ``run(_:)``.
+    func write(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> [PostgreSQLRow] {
+        let rows = try await run(statement)
+        state.withLock { $0.isReadOnly = false }
+        return rows
+    }
 
     /// Runs a statement once the tables and the key are known to be right.
     func run(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> [PostgreSQLRow] {
@@ -93,17 +104,14 @@ package final class PostgreSQLTokenStore: TokenStore {
         do throws(PostgreSQLFailure) {
             return try await connection.run(statement, within: limit)
         } catch {
+            if error.isReadOnly { state.withLock { $0.isReadOnly = true } }
             throw words(for: error)
         }
     }
 
     func words(for failure: PostgreSQLFailure) -> TokenStoreError {
         switch failure.state {
-        case "25006":
-            .unavailable(
-                "\(name) takes no writes at the moment (it is a standby, or default_transaction_read_only is on); name the "
-                    + "primary, or all hosts with target_session_attrs=read-write"
-            )
+        case _ where failure.isReadOnly: readOnly
         case "42P01", "3F000": .unavailable("\(name) has no tables of this gateway; run `authgateway store migrate`")
         case "42501":
             .unavailable(
@@ -112,5 +120,12 @@ package final class PostgreSQLTokenStore: TokenStore {
             )
         default: .unavailable("\(name) cannot be used: \(failure.reason)")
         }
+    }
+
+    private var readOnly: TokenStoreError {
+        .unavailable(
+            "\(name) takes no writes at the moment (it is a standby, or default_transaction_read_only is on); name the "
+                + "primary, or all hosts with target_session_attrs=read-write"
+        )
     }
 }

@@ -9,6 +9,8 @@ import Synchronization
 package final class TokenStoreWatcher: Service {
     /// How often the store is asked; a quarter of it more at the most, so that gateways do not ask at the same time.
     static let interval: Duration = .seconds(1)
+    /// How many records are read at the same time.
+    static let readsAtATime = 256
 
     private let store: any TokenStore
     private let keepers: @Sendable () -> [TokenKeeper]
@@ -17,7 +19,7 @@ package final class TokenStoreWatcher: Service {
     private let logger: Logger
     private let jitter: @Sendable () -> Double
     /// Records that the store told of and that have yet to be read.
-    private let heard = Mutex<Set<CredentialKey>>([])
+    private let heard = Mutex<[CredentialKey: TokenChange]>([:])
     private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     /// - Parameters:
@@ -57,8 +59,8 @@ package final class TokenStoreWatcher: Service {
 
     private func listen() async {
         guard let changes = store.changes() else { return }
-        for await key in changes {
-            heard.withLock { _ = $0.insert(key) }
+        for await change in changes {
+            heard.withLock { $0[change.key] = change }
             wakeUps.continuation.yield()
         }
     }
@@ -67,11 +69,17 @@ package final class TokenStoreWatcher: Service {
         for await _ in wakeUps.stream { await read(takeHeard()) }
     }
 
+    /// - Returns: Those that a keeper does not know yet.
     private func takeHeard() -> Set<CredentialKey> {
-        heard.withLock { heard in
-            defer { heard = [] }
+        let changes = heard.withLock { heard in
+            defer { heard = [:] }
             return heard
         }
+        guard !changes.isEmpty else { return [] }
+        let news = keepers().filter { keeper in
+            changes[keeper.key].map { $0.revision.map(keeper.isNews) ?? true } ?? false
+        }
+        return Set(news.map(\.key))
     }
 
     /// Misses nothing, also after a time without the store.
@@ -113,19 +121,36 @@ package final class TokenStoreWatcher: Service {
     /// Hands records to the keepers that keep them.
     private func read(_ keys: Set<CredentialKey>) async {
         guard !keys.isEmpty else { return }
-        var withdrawn: [TokenKeeper] = []
-        for (key, keepers) in Dictionary(grouping: keepers().filter { keys.contains($0.key) }, by: \.key) {
-            do throws(TokenStoreError) {
-                let entry = try await store.load(key)
-                withdrawn += keepers.filter { $0.notice(entry) }
-            } catch {
-                if case .unavailable = error { heard.withLock { _ = $0.insert(key) } }
-                let metadata: Logger.Metadata = [
-                    "gateway.credential": "\(keepers.first?.name ?? "")", "gateway.reason": "\(error.reason)",
-                ]
-                logger.warning("A changed token cannot be read", metadata: metadata)
+        let all = Dictionary(grouping: keepers().filter { keys.contains($0.key) }, by: \.key)
+        // A store may make one statement of those that are read at the same time.
+        let withdrawn = await withTaskGroup(of: [TokenKeeper].self) { group in
+            var rest = all.makeIterator()
+            for _ in 0..<Self.readsAtATime {
+                guard let (key, keepers) = rest.next() else { break }
+                group.addTask { await self.read(key, for: keepers) }
             }
+            var withdrawn: [TokenKeeper] = []
+            for await some in group {
+                withdrawn += some
+                if let (key, keepers) = rest.next() { group.addTask { await self.read(key, for: keepers) } }
+            }
+            return withdrawn
         }
         if !withdrawn.isEmpty { await ended(withdrawn) }
+    }
+
+    /// - Returns: Those whose token it takes away.
+    private func read(_ key: CredentialKey, for keepers: [TokenKeeper]) async -> [TokenKeeper] {
+        do throws(TokenStoreError) {
+            let entry = try await store.load(key)
+            return keepers.filter { $0.notice(entry) }
+        } catch {
+            if case .unavailable = error { heard.withLock { $0[key] = $0[key] ?? TokenChange(key) } }
+            let metadata: Logger.Metadata = [
+                "gateway.credential": "\(keepers.first?.name ?? "")", "gateway.reason": "\(error.reason)",
+            ]
+            logger.warning("A changed token cannot be read", metadata: metadata)
+            return []
+        }
     }
 }
