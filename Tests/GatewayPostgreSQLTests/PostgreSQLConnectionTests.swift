@@ -119,6 +119,60 @@ struct PostgreSQLConnectionTests {
         await connection.close(within: .seconds(3))
     }
 
+    @Test func whoListensIsToldOfTheEndOfEachConnection() async throws {
+        let (stream, told) = AsyncStream.makeStream(of: Bool.self)
+        var options = PostgreSQLOptions(try PostgreSQLURL(try Self.server.get().url()))
+        options.channel = "channel_c"
+        let listener = PostgreSQLConnection(
+            options,
+            onConnection: { told.yield($0.listens) },
+            onDisconnection: { told.yield(false) }
+        )
+        let pid = try #require(try await rows(listener, "SELECT pg_backend_pid()").first?.integer(0))
+        try Self.server.get().administrate("SELECT pg_terminate_backend(\(pid))")
+        var heard: [Bool] = []
+        for await listens in stream {
+            heard.append(listens)
+            if heard.count == 3 { break }
+        }
+        #expect(heard == [true, false, true])
+        await listener.close(within: .seconds(3))
+    }
+
+    @Test func manyStatementsAtATimeAllGetTheirAnswer() async throws {
+        let connection = try connection()
+        let answers = try await withThrowingTaskGroup(of: Int64?.self) { group in
+            for number in 0..<10_000 {
+                group.addTask {
+                    let statement = PostgreSQLStatement("SELECT $1::bigint", [.integer(Int64(number))])
+                    return try await connection.run(statement, within: .seconds(60)).first?.integer(0)
+                }
+            }
+            return try await group.reduce(into: Set<Int64>()) { answers, answer in
+                if let answer { answers.insert(answer) }
+            }
+        }
+        #expect(answers.count == 10_000)
+        await connection.close(within: .seconds(3))
+    }
+
+    @Test func aStatementThatHasWaitedForTooLongIsNotSent() async throws {
+        let connection = try connection()
+        _ = try await rows(connection, "CREATE TEMPORARY TABLE t (n int)")
+        async let sleep = connection.run(PostgreSQLStatement("SELECT pg_sleep(1.5)"), within: .seconds(5))
+        try await Task.sleep(for: .milliseconds(100))
+        do throws(PostgreSQLFailure) {
+            let insert = PostgreSQLStatement("INSERT INTO t VALUES (1)")
+            _ = try await connection.run(insert, within: .milliseconds(200))
+            Issue.record("sent")
+        } catch {
+            #expect(error.reason == "the server did not answer in time")
+        }
+        _ = try await sleep
+        #expect(try await rows(connection, "SELECT 1 FROM t").isEmpty)
+        await connection.close(within: .seconds(3))
+    }
+
     @Test func aServerThatIsNotThereIsAnErrorAtOnceAfterAWhile() async throws {
         let url = try PostgreSQLURL("postgresql://u:canary@127.0.0.1:1/db")
         let connection = PostgreSQLConnection(PostgreSQLOptions(url))

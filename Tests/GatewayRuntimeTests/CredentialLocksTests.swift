@@ -30,13 +30,22 @@ final class CredentialLocksTests {
         let locks = try CredentialLocks(in: folder)
         try await locks.lock("first")
         try FileManager.default.removeItem(atPath: folder)
-        await #expect(throws: StateError.self) { try await locks.lock("box") }
+        let failure = await #expect(throws: LockFailure.self) { try await locks.lock("box") }
+        #expect(failure?.detail(of: "box").contains("box is locked, but only until the gateway stops.") == true)
+        #expect(failure?.others == nil)
         #expect(locks.contains("box"))
         await #expect(throws: StateError.self) { try await locks.unlock(["first"]) }
         #expect(locks.contains("first"), "what cannot be stored stays locked")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         await locks.storeAgain()
         #expect(try stored("box"))
+    }
+
+    @Test func theNamesOfALargeConfigurationAreReadAgain() async throws {
+        let names = (0..<20_000).map { "credential-number-\($0)" }
+        let text = "[" + names.map { "\"\($0)\"" }.joined(separator: ", ") + "]\n"
+        try text.write(toFile: CredentialLocks.path(in: folder), atomically: true, encoding: .utf8)
+        #expect(try stored("credential-number-19999"))
     }
 
     @Test func manyAtOnceAreAllStored() async throws {
@@ -86,8 +95,12 @@ final class SharedLocksTests {
     @Test func withoutTheStoreALockHoldsHereAndIsToldLater() async throws {
         let (one, other) = try both()
         store.fails(true)
-        let error = await #expect(throws: StateError.self) { try await one.lock("box") }
-        #expect(error?.description.contains("cannot be told to other gateways") == true)
+        let error = await #expect(throws: LockFailure.self) { try await one.lock("box") }
+        let detail = try #require(error?.detail(of: "box"))
+        #expect(detail.contains("cannot be told to other gateways"))
+        #expect(detail.contains("box is locked on this gateway, also after a restart."))
+        #expect(detail.contains("The other gateways do not know it yet."))
+        #expect(!detail.contains("until the gateway stops"))
         #expect(one.contains("box"))
         await #expect(throws: StateError.self) { _ = try await one.synchronize() }
         #expect(one.contains("box"))
@@ -109,6 +122,34 @@ final class SharedLocksTests {
         #expect(one.contains("box"))
     }
 
+    /// A gateway asks the store, an operator locks here, and the answer to the question arrives late.
+    @Test func aLockHoldsAgainstAnAnswerThatIsOlder() async throws {
+        let (one, _) = try both()
+        let asked = Promise<Void>()
+        let answer = Promise<Void>()
+        store.delaysNext {
+            asked.keep(()); await answer.value()
+        }
+        async let changed = one.synchronize()
+        await asked.value()
+        try await one.lock("box")
+        answer.keep(())
+        #expect(try await changed.isEmpty)
+        #expect(one.contains("box"))
+        #expect(try await one.synchronize().isEmpty)
+        #expect(one.contains("box"))
+    }
+
+    /// A disk that does not answer must not delay what others have locked.
+    @Test func whatOthersLockIsFollowedBeforeItIsWritten() async throws {
+        let (one, other) = try both()
+        try await one.lock("box")
+        #expect(try await other.synchronize() == ["box"])
+        #expect(try !CredentialLocks(in: folders[1], shared: store).contains("box"))
+        await other.storeAgain()
+        #expect(try CredentialLocks(in: folders[1], shared: store).contains("box"))
+    }
+
     @Test func theCopyHoldsForAGatewayThatStartsWithoutTheStore() async throws {
         let (one, _) = try both()
         try await one.lock("box")
@@ -121,11 +162,15 @@ private final class StoreOfLocks: SharedLocks {
     private struct State {
         var names: Set<String> = []
         var isAway = false
+        /// Of one answer.
+        var delay: (@Sendable () async -> Void)?
     }
 
     private let state = Mutex(State())
 
     func fails(_ isAway: Bool) { state.withLock { $0.isAway = isAway } }
+
+    func delaysNext(_ delay: @escaping @Sendable () async -> Void) { state.withLock { $0.delay = delay } }
 
     func update(
         locking added: Set<String>,
@@ -136,6 +181,7 @@ private final class StoreOfLocks: SharedLocks {
             state.names = state.names.union(added).subtracting(removed)
             return state.names
         }
+        await state.withLock { $0.delay.take() }?()
         guard let names else { throw .unavailable("gone") }
         return SharedLockNames(names, upTo: FleetMark(7))
     }

@@ -263,7 +263,7 @@ private struct MortalStore: TokenStore {
         try await store.release(lease)
     }
 
-    func changes() -> AsyncStream<CredentialKey>? { store.changes() }
+    func changes() -> AsyncStream<TokenChange>? { store.changes() }
 
     func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
         try requireLife()

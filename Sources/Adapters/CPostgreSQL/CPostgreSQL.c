@@ -14,7 +14,6 @@
     F(PQsocket)                                                                                                                      \
     F(PQserverVersion)                                                                                                               \
     F(PQbackendPID)                                                                                                                  \
-    F(PQlibVersion)                                                                                                                  \
     F(PQsetNoticeReceiver)                                                                                                           \
     F(PQsetnonblocking)                                                                                                              \
     F(PQsendQueryParams)                                                                                                             \
@@ -80,7 +79,6 @@ const char *pq_errorMessage(const PGconn *connection) { return pPQerrorMessage(c
 int pq_socket(const PGconn *connection) { return pPQsocket(connection); }
 int pq_serverVersion(const PGconn *connection) { return pPQserverVersion(connection); }
 int pq_backendPID(const PGconn *connection) { return pPQbackendPID(connection); }
-int pq_libVersion(void) { return pPQlibVersion(); }
 static void drop(void *context, const PGresult *result) {
     (void)context;
     (void)result;

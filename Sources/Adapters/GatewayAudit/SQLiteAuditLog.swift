@@ -72,7 +72,7 @@ package final class SQLiteAuditLog: AuditLog {
     let state: Mutex<State>
     let usage = Mutex(UsageCounts())
     let requests = Mutex(PendingRequests())
-    let headChanged = ChangeSignal()
+    let headChanged = Broadcast<Void>(keeping: 1)
     let rows: AuditEventRow
     /// Told of rows once they are committed.
     let observer: (@Sendable ([AuditRow]) -> Void)?
@@ -124,7 +124,7 @@ package final class SQLiteAuditLog: AuditLog {
     package var chainName: String { state.withLock { $0.chainName } }
 
     /// An element after each commit of events, for each reader; several may be one. Ends when the log is closed.
-    package var headChanges: AsyncStream<Void> { headChanged.changes }
+    package var headChanges: AsyncStream<Void> { headChanged.stream() }
 
     /// nil once the log is closed.
     var database: DatabaseQueue? { writer.database }
@@ -241,7 +241,7 @@ package final class SQLiteAuditLog: AuditLog {
             state.headIsExported = false
         }
         observer?(added)
-        headChanged.tell()
+        headChanged.send(())
     }
 
     /// On the thread only.

@@ -58,7 +58,9 @@ final class LibPQ {
     private static func start(_ settings: [(name: String, value: String)]) -> OpaquePointer? {
         let names = CTexts(settings.map { Array($0.name.utf8) } + [nil])
         let values = CTexts(settings.map { Array($0.value.utf8) } + [nil])
-        return unsafe pq_connectStartParams(names.pointers, values.pointers)
+        return unsafe withExtendedLifetime((names, values)) {
+            unsafe pq_connectStartParams(names.pointers, values.pointers)
+        }
     }
 
     private static func connect(
@@ -163,7 +165,9 @@ final class LibPQ {
         let (allLengths, allFormats) = (lengths + [0], formats + [0])
         let count = Int32(lengths.count)
         let text = statement.text
-        let code = unsafe pq_sendQueryParams(connection, text, count, values.pointers, allLengths, allFormats)
+        let code = withExtendedLifetime(values) {
+            unsafe pq_sendQueryParams(connection, text, count, values.pointers, allLengths, allFormats)
+        }
         return code == 1
     }
 

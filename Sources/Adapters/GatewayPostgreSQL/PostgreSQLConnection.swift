@@ -12,7 +12,10 @@ package final class PostgreSQLConnection: Sendable {
     }
 
     struct State {
-        var queue: [Work] = []
+        /// The first one goes next. All have much the same time, so the first one has the earliest deadline.
+        var queue = FirstInFirstOut<Work>()
+        /// Goes before the queue: its connection ended under it.
+        var again: Work?
         var isClosed = false
         /// Another session is wanted, with the present settings of the server.
         var isStale = false
@@ -26,8 +29,9 @@ package final class PostgreSQLConnection: Sendable {
 
     /// What has lasted so long is in trouble: callers do not wait for it any more.
     package static let patience: Duration = .seconds(2)
-    /// More callers than a gateway has credentials in use at a time.
-    private static let maximumQueue = 4096
+    /// Keepers that work at a time have a limit, and each waits for one statement. So this is reached only if they have many
+    /// authorities that do not answer.
+    private static let maximumQueue = 65_536
 
     let options: PostgreSQLOptions
     let state = Mutex(State())
@@ -35,17 +39,21 @@ package final class PostgreSQLConnection: Sendable {
     let onNotification: @Sendable (String) -> Void
     /// Told on the thread, after each connection.
     let onConnection: @Sendable (PostgreSQLServer) -> Void
+    /// Told on the thread, after the end of each connection.
+    let onDisconnection: @Sendable () -> Void
     let ended = Promise<Void>()
 
     /// Starts to connect; returns at once.
     package init(
         _ options: PostgreSQLOptions,
         onNotification: @escaping @Sendable (String) -> Void = { _ in },
-        onConnection: @escaping @Sendable (PostgreSQLServer) -> Void = { _ in }
+        onConnection: @escaping @Sendable (PostgreSQLServer) -> Void = { _ in },
+        onDisconnection: @escaping @Sendable () -> Void = {}
     ) {
         self.options = options
         self.onNotification = onNotification
         self.onConnection = onConnection
+        self.onDisconnection = onDisconnection
         PostgreSQLThread.start(self)
     }
 
@@ -102,7 +110,8 @@ package final class PostgreSQLConnection: Sendable {
         if let failure { throw failure }
     }
 
-    /// Connects anew: the server may have other settings by now, or another one may be right.
+    /// Connects anew: the server may have other settings by now, or another one may be right. Nothing happens to a connection
+    /// that is younger than 5 s.
     package func renew() {
         state.withLock { $0.isStale = true }
         wake.signal()

@@ -20,6 +20,9 @@ package struct PostgreSQLFailure: Error, Hashable, Sendable {
 
     package var state: String? { if case .refused(let state) = kind { state } else { nil } }
 
+    /// The server takes no writes.
+    package var isReadOnly: Bool { state == "25006" }
+
     /// The server goes away or does not take writes any more, so another connection may find the right one.
     var endsConnection: Bool {
         switch state {

@@ -29,7 +29,7 @@ extension PostgreSQLThread {
         let server = try Self.prepare(session, owner.options.channel)
         self.session = session
         failures = 0
-        answered = 0
+        openedAt = .now
         nextProbe = .now.advanced(by: Self.probeInterval)
         owner.state.withLock { state in
             state.trouble = nil
@@ -71,8 +71,7 @@ extension PostgreSQLThread {
             let since = state.trouble?.since ?? .now
             state.trouble = (since, failure)
             guard ContinuousClock.now - since > PostgreSQLConnection.patience else { return }
-            for work in state.queue { work.end.keep(.failure(PostgreSQLFailure(.notSent, failure.reason))) }
-            state.queue = []
+            state.refuseAll(failure.reason)
         }
     }
 
@@ -85,22 +84,21 @@ extension PostgreSQLThread {
             let rows = try perform(work.statement, until: work.deadline)
             work.end.keep(.success(rows))
         } catch {
-            let isAgain = isWorthAnotherConnection(error, for: work)
-            if error.endsConnection { lose(error) }
+            let endsSession = error.endsConnection && (!error.isReadOnly || mayRenew)
+            let isAgain = endsSession && isWorthAnotherConnection(error, for: work)
+            if endsSession { lose(error) }
             guard isAgain else {
                 work.end.keep(.failure(error))
                 return
             }
-            owner.state.withLock { $0.queue.insert(work, at: 0) }
+            owner.state.withLock { $0.again = work }
         }
     }
 
     /// A statement that may have been carried out is sent again if it says that this does no harm.
     private func isWorthAnotherConnection(_ error: PostgreSQLFailure, for work: PostgreSQLConnection.Work) -> Bool {
-        guard error.endsConnection, work.deadline > .now else { return false }
-        // A connection that has just begun was led to this server because there is no other one.
-        if error.state == "25006" { return answered > 0 }
-        return error.kind == .notSent || work.statement.isRepeatable
+        guard work.deadline > .now else { return false }
+        return error.isReadOnly || error.kind == .notSent || work.statement.isRepeatable
     }
 
     private mutating func perform(
@@ -111,7 +109,6 @@ extension PostgreSQLThread {
         do throws(PostgreSQLFailure) {
             let result = try current.run(statement, until: deadline)
             nextProbe = .now.advanced(by: Self.probeInterval)
-            answered += 1
             deliver(result.notifications)
             return result.rows
         } catch {
@@ -122,9 +119,15 @@ extension PostgreSQLThread {
 
     /// The session ends; another one is opened at once.
     private mutating func lose(_ failure: PostgreSQLFailure) {
-        session = nil
+        endSession()
         nextAttempt = .now
         note(failure)
+    }
+
+    mutating func endSession() {
+        guard session != nil else { return }
+        session = nil
+        owner.onDisconnection()
     }
 
     mutating func probe() {
@@ -139,7 +142,7 @@ extension PostgreSQLThread {
     mutating func takeNotifications() {
         guard let current = session else { return }
         guard let payloads = current.takeNotifications() else {
-            session = nil
+            endSession()
             // Not a failure yet: the next connection may come at once.
             nextAttempt = .now
             return

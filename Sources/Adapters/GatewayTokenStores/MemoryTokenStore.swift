@@ -5,12 +5,11 @@ import Synchronization
 package final class MemoryTokenStore: TokenStore {
     private struct State: Sendable {
         var records = TokenRecords()
-        var watchers: [Int: AsyncStream<CredentialKey>.Continuation] = [:]
-        var lastWatcher = 0
         var locks: Set<String> = []
     }
 
     private let state = Mutex(State())
+    private let watchers = Broadcast<TokenChange>(keeping: 1024)
     private let now: @Sendable () -> UnixTime
     package let isShared: Bool
 
@@ -87,21 +86,7 @@ package final class MemoryTokenStore: TokenStore {
 
     // MARK: Changes
 
-    package func changes() -> AsyncStream<CredentialKey>? {
-        let (stream, continuation) = AsyncStream.makeStream(
-            of: CredentialKey.self,
-            bufferingPolicy: .bufferingNewest(1024)
-        )
-        let id = state.withLock { state in
-            state.lastWatcher += 1
-            state.watchers[state.lastWatcher] = continuation
-            return state.lastWatcher
-        }
-        continuation.onTermination = { [weak self] _ in
-            self?.state.withLock { _ = $0.watchers.removeValue(forKey: id) }
-        }
-        return stream
-    }
+    package func changes() -> AsyncStream<TokenChange>? { watchers.stream() }
 
     package func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
         state.withLock { $0.records.changes(since: mark) }
@@ -110,11 +95,11 @@ package final class MemoryTokenStore: TokenStore {
     package var sharedLocks: (any SharedLocks)? { isShared ? self : nil }
 
     private func change<Answer: Sendable>(_ key: CredentialKey, _ body: (inout TokenRecords) -> Answer) -> Answer {
-        let (answer, watchers) = state.withLock { state in
+        let (answer, revision) = state.withLock { state in
             let answer = body(&state.records)
-            return (answer, Array(state.watchers.values))
+            return (answer, state.records.load(key).revision)
         }
-        for watcher in watchers { watcher.yield(key) }
+        watchers.send(TokenChange(key, revision))
         return answer
     }
 }

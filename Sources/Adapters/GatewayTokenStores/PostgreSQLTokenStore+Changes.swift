@@ -3,7 +3,7 @@ import GatewayPostgreSQL
 import Synchronization
 
 extension PostgreSQLTokenStore {
-    package func changes() -> AsyncStream<CredentialKey>? {
+    package func changes() -> AsyncStream<TokenChange>? {
         feed.watch { [weak self] in await self?.poll() ?? false }
     }
 
@@ -35,12 +35,9 @@ extension PostgreSQLTokenStore {
     }
 }
 
-/// Tells watchers of records that have changed.
+/// Tells watchers of records that others have changed.
 final class TokenChangeFeed: Sendable {
     private struct State {
-        var watchers: [Int: AsyncStream<CredentialKey>.Continuation] = [:]
-        var called: [Int: AsyncStream<Void>.Continuation] = [:]
-        var lastWatcher = 0
         var listens = false
         var isClosed = false
         var polling: Task<Void, Never>?
@@ -50,7 +47,13 @@ final class TokenChangeFeed: Sendable {
     }
 
     private let state = Mutex(State())
+    private let watchers = Broadcast<TokenChange>(keeping: 1024)
+    /// See ``SharedFleet/calls()``.
+    let calls = Broadcast<Void>(keeping: 1)
     private static let interval: Duration = .milliseconds(400)
+
+    /// What this store calls itself in notifications.
+    let sender = TokenNotification.makeSender()
 
     /// Notifications arrive.
     var listens: Bool { state.withLock { $0.listens } }
@@ -68,69 +71,41 @@ final class TokenChangeFeed: Sendable {
 
     func note(listens: Bool) { state.withLock { $0.listens = listens } }
 
-    /// See ``SharedFleet/calls()``.
-    func calls() -> AsyncStream<Void> {
-        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let id = state.withLock { state in
-            state.lastWatcher += 1
-            state.called[state.lastWatcher] = continuation
-            return state.lastWatcher
-        }
-        continuation.onTermination = { [weak self] _ in
-            self?.state.withLock { _ = $0.called.removeValue(forKey: id) }
-        }
-        return stream
-    }
-
-    func call() {
-        let called = state.withLock { Array($0.called.values) }
-        for continuation in called { continuation.yield() }
-    }
-
-    func tell(_ key: CredentialKey) {
-        let watchers = state.withLock { Array($0.watchers.values) }
-        for watcher in watchers { watcher.yield(key) }
+    /// What this store has written itself is no news.
+    func take(_ payload: String) {
+        guard payload != FleetStatement.call else { return calls.send(()) }
+        guard let notification = TokenNotification(payload: payload), notification.sender != sender else { return }
+        watchers.send(notification.change)
     }
 
     func tell(_ key: CredentialKey, _ revision: TokenRevision) {
         guard state.withLock({ $0.told.updateValue(revision, forKey: key) != revision }) else { return }
-        tell(key)
+        watchers.send(TokenChange(key, revision))
     }
 
     /// - Parameter poll: Asks for changes; false ends it.
-    func watch(_ poll: @escaping @Sendable () async -> Bool) -> AsyncStream<CredentialKey> {
-        let (stream, continuation) = AsyncStream.makeStream(
-            of: CredentialKey.self,
-            bufferingPolicy: .bufferingNewest(1024)
-        )
-        let id = state.withLock { state in
-            state.lastWatcher += 1
-            state.watchers[state.lastWatcher] = continuation
-            if state.polling == nil {
-                state.polling = Task {
-                    while !Task.isCancelled, await poll() {
-                        // Gateways do not ask in step.
-                        guard (try? await Task.sleep(for: Self.interval * Double.random(in: 0.8...1.2))) != nil else {
-                            return
-                        }
+    func watch(_ poll: @escaping @Sendable () async -> Bool) -> AsyncStream<TokenChange> {
+        state.withLock { state in
+            guard state.polling == nil else { return }
+            state.polling = Task {
+                while !Task.isCancelled, await poll() {
+                    // Gateways do not ask in step.
+                    guard (try? await Task.sleep(for: Self.interval * Double.random(in: 0.8...1.2))) != nil else {
+                        return
                     }
                 }
             }
-            return state.lastWatcher
         }
-        continuation.onTermination = { [weak self] _ in
-            self?.state.withLock { _ = $0.watchers.removeValue(forKey: id) }
-        }
-        return stream
+        return watchers.stream()
     }
 
     func close() {
-        let (polling, watchers, called) = state.withLock { state in
+        let polling = state.withLock { state in
             state.isClosed = true
-            return (state.polling.take(), Array(state.watchers.values), Array(state.called.values))
+            return state.polling.take()
         }
         polling?.cancel()
-        for watcher in watchers { watcher.finish() }
-        for continuation in called { continuation.finish() }
+        watchers.finish()
+        calls.finish()
     }
 }

@@ -39,9 +39,10 @@ extension PostgreSQLTokenStore {
         for found in try await run(list) {
             guard let name = found.text(0) else { continue }
             let key = CredentialKey(digest: name)
-            guard let row = try await run(TokenStatement.load(key)).first.flatMap({ StoredRow($0, of: key) }),
-                let sealed = row.sealed, !sealed.isRemoved, next.plaintext(of: sealed) == nil
-            else { continue }
+            guard let sealed = try await row(of: key).sealed, !sealed.isRemoved, next.plaintext(of: sealed) == nil
+            else {
+                continue
+            }
             guard let renewed = sealers.lazy.compactMap({ next.sealAgain(sealed, openedBy: $0) }).first else {
                 throw .damaged(
                     "a row of \(self.name) opens with none of the keys; `authgateway token list` names the credential, and "

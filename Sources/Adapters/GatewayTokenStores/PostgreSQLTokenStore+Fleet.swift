@@ -27,7 +27,7 @@ extension PostgreSQLTokenStore: SharedFleet {
         return FleetMark(mark)
     }
 
-    package func calls() -> AsyncStream<Void> { feed.calls() }
+    package func calls() -> AsyncStream<Void> { feed.calls.stream() }
 
     /// Its failure says nothing of the tokens, so that ``failure`` stays as it is.
     private func aside(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> [PostgreSQLRow] {

@@ -19,12 +19,9 @@ extension PostgreSQLTokenStore {
         found.standbys = Int(row.integer(4) ?? 0)
         found.clockOffset = .milliseconds(time - now)
         found.listens = feed.listens
-        if found.isReadOnly {
-            let failure = PostgreSQLFailure(.refused("25006"), "the database is read-only")
-            state.withLock { $0.lastFailure = .unavailable(failure.words(for: name)) }
-            // The setting of a session outlasts its change in the database.
-            connection.renew()
-        }
+        state.withLock { $0.isReadOnly = found.isReadOnly }
+        // The setting of a session outlasts its change in the database.
+        if found.isReadOnly { connection.renew() }
         return found
     }
 

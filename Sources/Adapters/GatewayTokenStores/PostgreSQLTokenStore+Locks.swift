@@ -8,9 +8,9 @@ extension PostgreSQLTokenStore: SharedLocks {
         locking added: Set<String>,
         unlocking removed: Set<String>
     ) async throws(TokenStoreError) -> SharedLockNames {
-        let statement =
-            added.isEmpty && removed.isEmpty ? Self.names : Self.change(added.subtracting(removed), removed)
-        let rows = try await run(statement)
+        let rows =
+            added.isEmpty && removed.isEmpty
+            ? try await run(Self.names) : try await write(Self.change(added.subtracting(removed), removed))
         return SharedLockNames(
             Set(rows.compactMap { $0.text(0) }),
             upTo: rows.first?.integer(1).map { FleetMark($0) }

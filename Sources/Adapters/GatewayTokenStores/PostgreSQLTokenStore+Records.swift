@@ -5,7 +5,10 @@ import Synchronization
 
 extension PostgreSQLTokenStore {
     package func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry {
-        try entry(of: try await row(of: key))
+        let row = try await loads.load(key, within: limit) { [self] keys async throws(TokenStoreError) in
+            try await rows(of: keys)
+        }
+        return try entry(of: row)
     }
 
     package func save(
@@ -40,7 +43,7 @@ extension PostgreSQLTokenStore {
     }
 
     package func prolong(_ lease: TokenLease, for time: Duration) async throws(TokenStoreError) -> TokenLeaseAnswer {
-        guard try await run(TokenStatement.prolong(lease, for: time)).isEmpty else { return .granted(lease) }
+        guard try await write(TokenStatement.prolong(lease, for: time)).isEmpty else { return .granted(lease) }
         return .changed(try await load(lease.key))
     }
 
@@ -54,7 +57,7 @@ extension PostgreSQLTokenStore {
     }
 
     package func release(_ lease: TokenLease) async throws(TokenStoreError) {
-        _ = try await run(TokenStatement.release(lease))
+        _ = try await write(TokenStatement.release(lease, by: feed.sender))
     }
 
     // MARK: One record
@@ -66,22 +69,13 @@ extension PostgreSQLTokenStore {
         case same
     }
 
-    private enum Outcome {
-        case done(TokenRevision)
-        case changed(TokenEntry)
-        case held(Duration)
-    }
-
     private func saved(
         _ key: CredentialKey,
         _ content: Content,
         _ condition: TokenStatement.Condition
     ) async throws(TokenStoreError) -> TokenSaveAnswer {
-        switch try await change(key, content, condition, .ended) {
-        case .done(let revision): .saved(revision)
-        case .changed(let entry): .changed(entry)
-        case .held(let time): .held(for: time)
-        }
+        let (verdict, row) = try await change(key, content, condition, .ended)
+        return try TokenSaveAnswer(verdict) { () throws(TokenStoreError) in try entry(of: row) }
     }
 
     private func leased(
@@ -90,11 +84,8 @@ extension PostgreSQLTokenStore {
         _ condition: TokenStatement.Condition,
         _ lease: TokenStatement.Lease
     ) async throws(TokenStoreError) -> TokenLeaseAnswer {
-        switch try await change(key, content, condition, lease) {
-        case .done(let revision): .granted(TokenLease(key: key, revision: revision))
-        case .changed(let entry): .changed(entry)
-        case .held(let time): .held(for: time)
-        }
+        let (verdict, row) = try await change(key, content, condition, lease)
+        return try TokenLeaseAnswer(verdict, of: key) { () throws(TokenStoreError) in try entry(of: row) }
     }
 
     /// A second round where the lease that was in the way has just ended, or the database has got another key.
@@ -105,7 +96,7 @@ extension PostgreSQLTokenStore {
         _ content: Content,
         _ condition: TokenStatement.Condition,
         _ lease: TokenStatement.Lease
-    ) async throws(TokenStoreError) -> Outcome {
+    ) async throws(TokenStoreError) -> (verdict: TokenRecordState.Verdict, row: StoredRow) {
         let id = Hexadecimal.text(of: (0..<12).map { _ in UInt8.random(in: .min ... .max) })
         var round = 0
         while true {
@@ -114,25 +105,26 @@ extension PostgreSQLTokenStore {
             let statement = TokenStatement(
                 key: key,
                 id: id,
+                sender: feed.sender,
                 keyCheck: sealer.keyCheck,
                 condition: condition,
                 lease: lease,
                 content: try sealed(content, for: key, by: sealer)
             )
-            if let revision = try await run(statement.statement).first?.integer(0) {
-                return .done(TokenRevision(revision))
+            if let revision = try await write(statement.statement).first?.integer(0) {
+                return (.allowed(TokenRevision(revision)), .missing)
             }
             let row = try await row(of: key)
             // Its answer was lost, and it was sent again.
-            if row.change == id, let revision = row.revision { return .done(revision) }
+            if row.change == id, let revision = row.revision { return (.allowed(revision), row) }
             switch condition {
             case .free(let known):
-                if let time = row.leaseTime { return .held(time) }
+                if let time = row.leaseTime { return (.held(for: time), row) }
                 if row.revision == known, round < Self.rounds { continue }
             case .leased(let known): if row.revision == known, round < Self.rounds { continue }
             case .always: if round < Self.rounds { continue }
             }
-            return .changed(try entry(of: row))
+            return (.changed, row)
         }
     }
 
@@ -156,12 +148,21 @@ extension PostgreSQLTokenStore {
 
     // MARK: Reading
 
-    private func row(of key: CredentialKey) async throws(TokenStoreError) -> StoredRow {
-        guard let found = try await run(TokenStatement.load(key)).first, let row = StoredRow(found, of: key) else {
-            throw missingKey
-        }
-        try use(row.keyCheck)
+    func row(of key: CredentialKey) async throws(TokenStoreError) -> StoredRow {
+        guard let row = try await rows(of: [key])[key] else { throw missingKey }
         return row
+    }
+
+    /// - Returns: One for each key.
+    private func rows(of keys: [CredentialKey]) async throws(TokenStoreError) -> [CredentialKey: StoredRow] {
+        let found = try await run(TokenStatement.load(keys))
+        guard let check = found.first?.text(0) else { throw missingKey }
+        try use(check)
+        let missing = Dictionary(keys.map { ($0, StoredRow.missing) }) { first, _ in first }
+        let present = found.compactMap { row in
+            row.text(9).map { CredentialKey(digest: $0) }.map { ($0, StoredRow(row, of: $0)) }
+        }
+        return missing.merging(present) { $1 }
     }
 
     private func entry(of row: StoredRow) throws(TokenStoreError) -> TokenEntry {

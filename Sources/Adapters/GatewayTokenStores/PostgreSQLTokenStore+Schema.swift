@@ -30,7 +30,7 @@ extension PostgreSQLTokenStore {
             _ = try await migrate()
             return try await ensureKey(number)
         }
-        try requireKnown(version)
+        try requireCurrent(version)
         try await ensureKey(number)
     }
 
@@ -49,6 +49,15 @@ extension PostgreSQLTokenStore {
         let present = PostgreSQLStatement("SELECT to_regclass('authgateway.store') IS NOT NULL", isRepeatable: true)
         guard try await ask(present).first?.boolean(0) == true else { return nil }
         return try await ask(SharedSchema.question).first?.integer(0)
+    }
+
+    private func requireCurrent(_ version: Int64) throws(TokenStoreError) {
+        try requireKnown(version)
+        guard version < Self.schemaVersion else { return }
+        throw .unavailable(
+            "\(name) has the tables of an older authgateway (schema \(version); this one needs \(Self.schemaVersion)); run "
+                + "`authgateway store migrate`"
+        )
     }
 
     private func requireKnown(_ version: Int64) throws(TokenStoreError) {

@@ -15,6 +15,8 @@ package final class PostgreSQLTokenStore: TokenStore {
         var sealer = 0
         /// Why the last statement failed; nil when it did not.
         var lastFailure: TokenStoreError?
+        /// The database takes no writes, although it may be read.
+        var isReadOnly = false
     }
 
     package var isShared: Bool { true }
@@ -24,6 +26,7 @@ package final class PostgreSQLTokenStore: TokenStore {
     let connection: PostgreSQLConnection
     let listener: PostgreSQLConnection
     let feed = TokenChangeFeed()
+    let loads = TokenLoads()
     let sealers: [TokenSealer]
     let limit: Duration
     /// Whether an empty database gets its tables.
@@ -49,14 +52,12 @@ package final class PostgreSQLTokenStore: TokenStore {
         sealers = keys.map { TokenSealer(key: $0) }
         connection = PostgreSQLConnection(options)
         var listening = listening ?? options
-        listening.channel = TokenStatement.channel
+        listening.channel = TokenNotification.channel
         listener = PostgreSQLConnection(
             listening,
-            onNotification: { [feed] in
-                guard $0 != FleetStatement.call else { return feed.call() }
-                feed.tell(CredentialKey(digest: $0))
-            },
-            onConnection: { [feed] in feed.note(listens: $0.listens) }
+            onNotification: { [feed] in feed.take($0) },
+            onConnection: { [feed] in feed.note(listens: $0.listens) },
+            onDisconnection: { [feed] in feed.note(listens: false) }
         )
     }
 
@@ -64,7 +65,7 @@ package final class PostgreSQLTokenStore: TokenStore {
 
     package var failure: TokenStoreError? {
         if let failure = connection.failure { return .unavailable("\(name) cannot be used: \(failure.reason)") }
-        return state.withLock { $0.lastFailure }
+        return state.withLock { $0.lastFailure ?? ($0.isReadOnly ? readOnly : nil) }
     }
 
     package func look() async {
@@ -78,6 +79,13 @@ package final class PostgreSQLTokenStore: TokenStore {
     }
 
     // MARK: Statements
+
+    /// Runs a statement that changes something: see ``run(_:)``.
+    func write(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> [PostgreSQLRow] {
+        let rows = try await run(statement)
+        state.withLock { $0.isReadOnly = false }
+        return rows
+    }
 
     /// Runs a statement once the tables and the key are known to be right.
     func run(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> [PostgreSQLRow] {
@@ -96,7 +104,12 @@ package final class PostgreSQLTokenStore: TokenStore {
         do throws(PostgreSQLFailure) {
             return try await connection.run(statement, within: limit)
         } catch {
+            if error.isReadOnly { state.withLock { $0.isReadOnly = true } }
             throw .unavailable(error.words(for: name))
         }
+    }
+
+    private var readOnly: TokenStoreError {
+        .unavailable(PostgreSQLFailure(.refused("25006"), "the database is read-only").words(for: name))
     }
 }

@@ -106,11 +106,7 @@ extension SQLiteTokenStore {
         _ decide: @escaping Decide
     ) async throws(TokenStoreError) -> TokenSaveAnswer {
         try await write { [self] database in
-            switch try change(key, content, decide, in: database) {
-            case .allowed(let revision): .saved(revision)
-            case .changed: .changed(try read(key, from: database))
-            case .held(let time): .held(for: time)
-            }
+            try TokenSaveAnswer(change(key, content, decide, in: database)) { try read(key, from: database) }
         }
     }
 
@@ -120,11 +116,7 @@ extension SQLiteTokenStore {
         _ decide: @escaping Decide
     ) async throws(TokenStoreError) -> TokenLeaseAnswer {
         try await write { [self] database in
-            switch try change(key, content, decide, in: database) {
-            case .allowed(let revision): .granted(TokenLease(key: key, revision: revision))
-            case .changed: .changed(try read(key, from: database))
-            case .held(let time): .held(for: time)
-            }
+            try TokenLeaseAnswer(change(key, content, decide, in: database), of: key) { try read(key, from: database) }
         }
     }
 

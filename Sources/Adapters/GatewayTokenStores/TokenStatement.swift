@@ -7,8 +7,6 @@ import GatewayPostgreSQL
 /// Every change carries the id of the call that makes it. A statement whose answer was lost is sent again, and a change that
 /// carries the id has been made already.
 struct TokenStatement {
-    static let channel = "authgateway_tokens"
-
     /// What becomes of the lease.
     enum Lease {
         case ended
@@ -27,6 +25,8 @@ struct TokenStatement {
 
     let key: CredentialKey
     let id: String
+    /// See ``TokenNotification``.
+    let sender: String
     /// Of the key that the content is encrypted with.
     let keyCheck: String
     let condition: Condition
@@ -44,13 +44,16 @@ struct TokenStatement {
             case .free(let revision): update(&values, revision, isFree: true)
             case .leased(let revision): update(&values, revision, isFree: false)
             }
+        let notice = endsLease ? ", " + TokenNotification.sending(by: values.add(.text(sender), "text")) : ""
         return PostgreSQLStatement(
-            "WITH done AS (\(change) RETURNING t.key, t.revision) "
-                + "SELECT revision, pg_notify('\(Self.channel)', key) FROM done",
+            "WITH done AS (\(change) RETURNING t.key, t.revision) SELECT revision\(notice) FROM done",
             values.list,
             isRepeatable: true
         )
     }
+
+    /// What is written under a lease is no news for others: they wait for its end.
+    private var endsLease: Bool { if case .ended = lease { true } else { false } }
 
     private static let transaction = "pg_current_xact_id()::text::bigint"
 
@@ -81,8 +84,10 @@ struct TokenStatement {
     private func update(_ values: inout Parameters, _ revision: TokenRevision, isFree: Bool) -> String {
         var columns = [
             "revision = t.revision + 1", "lease_until = \(leaseTime(&values, kept: "t.lease_until"))",
-            "change = \(values.add(.text(id), "text"))", "changed = \(Self.transaction)",
+            "change = \(values.add(.text(id), "text"))",
         ]
+        // A change of no column with an index needs no new entry in any index (PostgreSQL documentation, section 73.7).
+        if endsLease { columns.append("changed = \(Self.transaction)") }
         if let content {
             columns += [
                 "generation = \(values.add(.integer(Int64(content.generation)), "bigint"))",
@@ -120,15 +125,17 @@ struct TokenStatement {
 
     // MARK: Others
 
-    /// One row: see ``StoredRow``.
-    static func load(_ key: CredentialKey) -> PostgreSQLStatement {
-        PostgreSQLStatement(
+    /// Those that are there: see ``StoredRow``. Otherwise one row that has the check of the key alone.
+    static func load(_ keys: [CredentialKey]) -> PostgreSQLStatement {
+        let list = "[" + keys.map { JSONString.quoted($0.digest) }.joined(separator: ",") + "]"
+        return PostgreSQLStatement(
             """
             SELECT s.value, t.revision, t.generation, t.updated_at, t.version, t.nonce, t.ciphertext, t.change,
-            (extract(epoch FROM t.lease_until - clock_timestamp()) * 1000)::bigint
-            FROM authgateway.store s LEFT JOIN authgateway.token t ON t.key = $1::text WHERE s.name = 'key_check'
+            (extract(epoch FROM t.lease_until - clock_timestamp()) * 1000)::bigint, t.key
+            FROM authgateway.store s LEFT JOIN authgateway.token t
+            ON t.key = ANY (ARRAY(SELECT jsonb_array_elements_text($1::jsonb))) WHERE s.name = 'key_check'
             """,
-            [.text(key.digest)],
+            [.text(list)],
             isRepeatable: true
         )
     }
@@ -145,14 +152,15 @@ struct TokenStatement {
         )
     }
 
-    /// Nobody is told, because the record is unchanged: those that wait for the lease ask for it about every second.
-    static func release(_ lease: TokenLease) -> PostgreSQLStatement {
+    /// Those that wait for the lease are told, also of what was written under it.
+    static func release(_ lease: TokenLease, by sender: String) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
-            UPDATE authgateway.token SET lease_until = NULL
-            WHERE key = $1::text AND revision = $2::bigint AND lease_until IS NOT NULL
+            WITH done AS (UPDATE authgateway.token SET lease_until = NULL, changed = \(transaction)
+            WHERE key = $1::text AND revision = $2::bigint AND lease_until IS NOT NULL RETURNING key, revision)
+            SELECT \(TokenNotification.sending(by: "$3::text")) FROM done
             """,
-            [.text(lease.key.digest), .integer(lease.revision.value)],
+            [.text(lease.key.digest), .integer(lease.revision.value), .text(sender)],
             isRepeatable: true
         )
     }
@@ -160,7 +168,9 @@ struct TokenStatement {
     /// Rows of a mark, and of a record that has changed since `mark`, if any.
     ///
     /// A mark is the oldest transaction that may still be under way: of a transaction with a lower number everything is visible.
-    /// A mark from the future is one of another server, so that all records are named.
+    /// A mark from the future is one of another server, so that all records are named. A record from the future came with a backup
+    /// of another server: it is not named until somebody changes it here. The conditions are comparisons of `changed` alone, since
+    /// no index helps an OR.
     static func changes(since mark: TokenStoreMark?) -> PostgreSQLStatement {
         let moment = """
             WITH moment AS (SELECT pg_snapshot_xmin(s)::text::bigint AS low, pg_snapshot_xmax(s)::text::bigint AS high,
@@ -173,7 +183,8 @@ struct TokenStatement {
         return PostgreSQLStatement(
             """
             \(moment) SELECT low, key, revision, up_to FROM moment
-            LEFT JOIN authgateway.token ON changed >= $1::bigint OR $1::bigint > high
+            LEFT JOIN authgateway.token ON changed >= CASE WHEN $1::bigint > high THEN 0 ELSE $1::bigint END
+            AND changed < CASE WHEN $1::bigint > high THEN \(Int64.max) ELSE high END
             """,
             [.integer(mark.value)],
             isRepeatable: true
@@ -191,9 +202,8 @@ struct TokenStatement {
     }
 }
 
-/// What ``TokenStatement/load(_:)`` finds.
+/// A record as ``TokenStatement/load(_:)`` finds it.
 struct StoredRow {
-    let keyCheck: String
     /// nil when the record was never written.
     let revision: TokenRevision?
     let sealed: SealedToken?
@@ -201,9 +211,12 @@ struct StoredRow {
     /// nil without a lease that lasts.
     let leaseTime: Duration?
 
-    init?(_ row: PostgreSQLRow, of key: CredentialKey) {
-        guard let check = row.text(0) else { return nil }
-        keyCheck = check
+    /// Of a record that was never written.
+    static let missing = StoredRow()
+
+    private init() { (revision, sealed, change, leaseTime) = (nil, nil, nil, nil) }
+
+    init(_ row: PostgreSQLRow, of key: CredentialKey) {
         revision = row.integer(1).map { TokenRevision($0) }
         change = row.text(7)
         leaseTime = row.integer(8).flatMap { $0 > 0 ? .milliseconds($0) : nil }

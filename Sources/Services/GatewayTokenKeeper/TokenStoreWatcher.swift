@@ -9,7 +9,7 @@ import Synchronization
 package final class TokenStoreWatcher: Service {
     private struct State {
         /// Records that the store told of and that have yet to be read.
-        var heard: Set<CredentialKey> = []
+        var heard: [CredentialKey: TokenChange] = [:]
         /// Records that could not be read, and are read again.
         var unread: Set<CredentialKey> = []
         /// Keepers whose withdrawn token may still be in use.
@@ -22,6 +22,8 @@ package final class TokenStoreWatcher: Service {
 
     /// In one look at the store.
     private static let maximumReadAgain = 100
+    /// How many records are read at the same time.
+    static let readsAtATime = 256
 
     private let store: any TokenStore
     private let keepers: @Sendable () -> [TokenKeeper]
@@ -62,8 +64,8 @@ package final class TokenStoreWatcher: Service {
 
     private func listen() async {
         guard let changes = store.changes() else { return }
-        for await key in changes {
-            state.withLock { _ = $0.heard.insert(key) }
+        for await change in changes {
+            state.withLock { $0.heard[change.key] = change }
             wakeUps.continuation.yield()
         }
     }
@@ -78,11 +80,17 @@ package final class TokenStoreWatcher: Service {
         }
     }
 
+    /// - Returns: Those that a keeper does not know yet.
     private func takeHeard() -> Set<CredentialKey> {
-        state.withLock { state in
-            defer { state.heard = [] }
+        let changes = state.withLock { state in
+            defer { state.heard = [:] }
             return state.heard
         }
+        guard !changes.isEmpty else { return [] }
+        let news = keepers().filter { keeper in
+            changes[keeper.key].map { $0.revision.map(keeper.isUnknown) ?? true } ?? false
+        }
+        return Set(news.map(\.key))
     }
 
     private var unread: ArraySlice<CredentialKey> { state.withLock { Array($0.unread) }.prefix(Self.maximumReadAgain) }
@@ -155,20 +163,38 @@ package final class TokenStoreWatcher: Service {
     /// Hands records to the keepers that keep them.
     private func read(_ keys: Set<CredentialKey>) async {
         guard !keys.isEmpty else { return }
-        var withdrawn: [TokenKeeper] = []
-        for (key, keepers) in Dictionary(grouping: keepers().filter { keys.contains($0.key) }, by: \.key) {
-            do throws(TokenStoreError) {
-                let entry = try await store.load(key)
-                withdrawn += keepers.filter { $0.notice(entry) }
-                state.withLock { _ = $0.unread.remove(key) }
-            } catch {
-                guard state.withLock({ $0.unread.insert(key).inserted }) else { continue }
-                let metadata: Logger.Metadata = [
-                    "gateway.credential": "\(keepers.first?.name ?? "")", "gateway.reason": "\(error.reason)",
-                ]
-                logger.warning("A changed token cannot be read", metadata: metadata)
+        let all = Dictionary(grouping: keepers().filter { keys.contains($0.key) }, by: \.key)
+        // A store may make one statement of those that are read at the same time.
+        let withdrawn = await withTaskGroup(of: [TokenKeeper].self) { group in
+            var rest = all.makeIterator()
+            for _ in 0..<Self.readsAtATime {
+                guard let (key, keepers) = rest.next() else { break }
+                group.addTask { await self.read(key, for: keepers) }
             }
+            var withdrawn: [TokenKeeper] = []
+            for await some in group {
+                withdrawn += some
+                if let (key, keepers) = rest.next() { group.addTask { await self.read(key, for: keepers) } }
+            }
+            return withdrawn
         }
         await end(withdrawn)
+    }
+
+    /// - Returns: Those whose token it takes away.
+    private func read(_ key: CredentialKey, for keepers: [TokenKeeper]) async -> [TokenKeeper] {
+        do throws(TokenStoreError) {
+            let entry = try await store.load(key)
+            let withdrawn = keepers.filter { $0.notice(entry) }
+            state.withLock { _ = $0.unread.remove(key) }
+            return withdrawn
+        } catch {
+            guard state.withLock({ $0.unread.insert(key).inserted }) else { return [] }
+            let metadata: Logger.Metadata = [
+                "gateway.credential": "\(keepers.first?.name ?? "")", "gateway.reason": "\(error.reason)",
+            ]
+            logger.warning("A changed token cannot be read", metadata: metadata)
+            return []
+        }
     }
 }

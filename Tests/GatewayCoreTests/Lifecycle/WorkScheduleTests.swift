@@ -46,6 +46,55 @@ struct WorkScheduleTests {
         #expect(schedule.begin(at: at(0)) == [4])
     }
 
+    @Test func allGroupsHaveALimitAndEachHasAFewInAnyCase() {
+        var schedule = Schedule(WorkLimits(group: 8, all: 10, reserved: 2))
+        for group in 0..<20 {
+            for number in 0..<10 { schedule.add(group * 10 + number, of: "\(group)") }
+        }
+        let begun = schedule.begin(at: at(0))
+        let working = Dictionary(grouping: begun) { $0 / 10 }.mapValues(\.count)
+        #expect(working.count == 20, "no group stops another")
+        #expect(working.values.max() ?? 0 <= 8)
+        #expect(begun.count <= 10 + 20 * 2)
+        #expect(schedule.begin(at: at(0)).isEmpty)
+    }
+
+    @Test func groupsThatWaitForOthersTakeTurnsAndAllGetThere() {
+        var schedule = Schedule(WorkLimits(group: 4, all: 4, reserved: 1))
+        for group in 0..<5 {
+            for number in 0..<100 { schedule.add(group * 100 + number, of: "\(group)") }
+        }
+        var working = schedule.begin(at: at(0))
+        var done: [Int] = []
+        while let next = working.first, done.count < 1000 {
+            working.removeFirst()
+            done.append(next)
+            schedule.finished(next, until: nil)
+            working += schedule.begin(at: at(0))
+            #expect(working.count <= 4 + 5)
+        }
+        #expect(Set(done).count == 500)
+        let early = Dictionary(grouping: done.prefix(250)) { $0 / 100 }.mapValues(\.count)
+        #expect(early.values.min() ?? 0 >= 30, "\(early)")
+    }
+
+    /// A worker that is removed while its group waits makes room all the same.
+    @Test func aGroupThatLeavesWhileItWaitsTakesNoRoom() {
+        var schedule = Schedule(WorkLimits(group: 4, all: 1, reserved: 1))
+        schedule.add(1, of: "a")
+        #expect(schedule.begin(at: at(0)) == [1])
+        schedule.add(2, of: "a")
+        #expect(schedule.begin(at: at(0)).isEmpty)
+        schedule.add(3, of: "b")
+        #expect(schedule.begin(at: at(0)) == [3])
+        schedule.remove(2)
+        schedule.remove(3)
+        schedule.add(4, of: "a")
+        schedule.remove(1)
+        #expect(schedule.begin(at: at(0)) == [4])
+        #expect(schedule.begin(at: at(0)).isEmpty)
+    }
+
     @Test func aRequestComesBeforeTheBackgroundAndACommandBeforeTheLimit() {
         var schedule = Schedule(limit: 1)
         for id in 1...4 { schedule.add(id, of: "a") }

@@ -22,7 +22,6 @@ const char *_Nonnull pq_errorMessage(const PGconn *_Nonnull connection);
 int pq_socket(const PGconn *_Nonnull connection);
 int pq_serverVersion(const PGconn *_Nonnull connection);
 int pq_backendPID(const PGconn *_Nonnull connection);
-int pq_libVersion(void);
 /// Prevents libpq from printing notices to standard error.
 void pq_dropNotices(PGconn *_Nonnull connection);
 int pq_setnonblocking(PGconn *_Nonnull connection);

@@ -30,7 +30,7 @@ extension TokenOperations {
         if let error = await audit.recordSoon(event(.locked, members)) {
             message += " That is not recorded yet: \(error.reason). It is as soon as the audit log can be written."
         }
-        do throws(StateError) {
+        do throws(LockFailure) {
             try await locks.lock(name)
         } catch {
             return .failure(Self.unstored(error, name))

@@ -103,7 +103,7 @@ struct TokenOperations {
 
     private func lock(_ name: String, _ keeper: TokenKeeper) async -> Result<OperationReport, GatewayProblem> {
         let report = await carryOut(.lock, keeper)
-        do throws(StateError) {
+        do throws(LockFailure) {
             try await locks.lock(name)
             return report
         } catch {
@@ -111,11 +111,8 @@ struct TokenOperations {
         }
     }
 
-    static func unstored(_ error: StateError, _ name: String) -> GatewayProblem {
-        let detail =
-            "\(error.description). \(name) is locked, but only until the gateway stops. It tries to write the file again "
-            + "until then."
-        return GatewayProblem(.internalError, detail)
+    static func unstored(_ error: LockFailure, _ name: String) -> GatewayProblem {
+        GatewayProblem(.internalError, error.detail(of: name))
     }
 
     private func unlock(_ name: String, _ keeper: TokenKeeper) async -> Result<OperationReport, GatewayProblem> {

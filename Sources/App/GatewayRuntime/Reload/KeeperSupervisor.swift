@@ -9,6 +9,10 @@ import Synchronization
 final class KeeperSupervisor: Service {
     /// How many keepers of one authority work at a time. Each holds a connection to it while it calls.
     static let limitPerAuthority = 256
+    /// How many keepers work at a time. Each has at most one statement under way at the token store, which carries out
+    /// a thousand or more a second and has 5 s for each. Beyond the limit, each authority has a few, so that authorities
+    /// that do not answer stop no other.
+    static let limits = WorkLimits(group: limitPerAuthority, all: 2048, reserved: 8)
 
     /// What becomes of the notes of a keeper.
     private enum Notes {
@@ -27,7 +31,7 @@ final class KeeperSupervisor: Service {
     }
 
     private struct State {
-        var schedule = WorkSchedule<CredentialKey, Origin?>(limit: KeeperSupervisor.limitPerAuthority)
+        var schedule = WorkSchedule<CredentialKey, Origin?>(KeeperSupervisor.limits)
         var runs: [CredentialKey: Run] = [:]
         /// No run begins any more.
         var isStopping = false

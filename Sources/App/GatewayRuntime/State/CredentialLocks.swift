@@ -11,26 +11,15 @@ import Synchronization
 /// store keeps to it.
 final class CredentialLocks: Sendable {
     private struct State {
-        var names: Set<String>
+        var locked: LockedNames
         /// What the file holds.
         var stored: Set<String>
-        /// What the shared store has yet to be told.
-        var added: Set<String> = []
-        var removed: Set<String> = []
 
-        mutating func lock(_ name: String) {
-            names.insert(name)
-            added.insert(name)
-            removed.remove(name)
-        }
-
-        mutating func unlock(_ all: Set<String>) {
-            names.subtract(all)
-            removed.formUnion(all)
-            added.subtract(all)
-        }
+        var names: Set<String> { locked.names }
     }
 
+    /// Of the file. The names of a large configuration have room, and those of many subjects.
+    static let fileLimit = 64 << 20
     private static let writeLimit: Duration = .seconds(3)
 
     private let path: String
@@ -47,7 +36,7 @@ final class CredentialLocks: Sendable {
         path = Self.path(in: stateDirectory)
         let content: [UInt8]?
         do throws(BoundedFile.Failure) {
-            content = try BoundedFile.read(path, limit: 64 << 10).bytes
+            content = try BoundedFile.read(path, limit: Self.fileLimit).bytes
         } catch {
             content = error == .missing ? Array("[]".utf8) : nil
         }
@@ -57,7 +46,7 @@ final class CredentialLocks: Sendable {
                     + " unlock all"
             )
         }
-        state = Mutex(State(names: Set(found), stored: Set(found)))
+        state = Mutex(State(locked: LockedNames(Set(found)), stored: Set(found)))
     }
 
     /// Whether other gateways lock and unlock here as well.
@@ -66,20 +55,32 @@ final class CredentialLocks: Sendable {
     func contains(_ name: String) -> Bool { state.withLock { $0.names.contains(name) } }
 
     /// Locks for as long as the gateway runs.
-    func hold(_ name: String) { state.withLock { $0.lock(name) } }
+    func hold(_ name: String) { state.withLock { $0.locked.lock(name) } }
 
-    /// - Throws: When the lock ends with the gateway, because it could not be stored.
-    func lock(_ name: String) async throws(StateError) {
+    /// - Throws: When the lock ends with the gateway, or when other gateways do not know it. It counts here all the same.
+    func lock(_ name: String) async throws(LockFailure) {
         hold(name)
-        try await store()
-        try await share()
+        // A disk that does not answer must not keep it from others.
+        async let untold = failure { () async throws(StateError) in try await share() }
+        let unstored = await failure { () async throws(StateError) in try await store() }
+        let error = LockFailure(file: unstored, others: await untold)
+        if error != LockFailure() { throw error }
+    }
+
+    private func failure(of body: () async throws(StateError) -> Void) async -> StateError? {
+        do throws(StateError) {
+            try await body()
+            return nil
+        } catch {
+            return error
+        }
     }
 
     /// - Throws: When they stay locked.
     func unlock(_ all: [String]) async throws(StateError) {
         let removed = state.withLock { state in
             let removed = state.names.intersection(all)
-            state.unlock(removed)
+            state.locked.unlock(removed)
             return removed
         }
         do throws(StateError) {
@@ -87,7 +88,7 @@ final class CredentialLocks: Sendable {
             try await share()
             try await store()
         } catch {
-            state.withLock { state in for name in removed { state.lock(name) } }
+            state.withLock { state in for name in removed { state.locked.lock(name) } }
             throw error
         }
     }
@@ -97,42 +98,34 @@ final class CredentialLocks: Sendable {
 
     // MARK: Other gateways
 
-    /// Takes over what other gateways have locked and unlocked, and tells them what they do not know yet.
+    /// Takes over what other gateways have locked and unlocked, and tells them what they do not know yet. What this changes
+    /// counts at once. ``Storage/look()`` writes it, so that a disk that does not answer delays nobody.
     ///
     /// - Returns: The names that are locked here, or unlocked, since; and what was followed, see ``SharedLockNames/upTo``.
     func synchronize() async throws(StateError) -> (changed: Set<String>, upTo: FleetMark?) {
         guard let shared else { return ([], nil) }
-        let (added, removed) = state.withLock { ($0.added, $0.removed) }
-        let all: SharedLockNames
-        do throws(TokenStoreError) {
-            all = try await shared.update(locking: added, unlocking: removed)
-        } catch {
-            throw StateError("the locks cannot be told to other gateways: \(error.reason)")
-        }
-        let changed = state.withLock { state in
-            // An operator may have been here meanwhile.
-            state.added.subtract(added)
-            state.removed.subtract(removed)
-            let names = all.names.union(state.added).subtracting(state.removed)
-            defer { state.names = names }
-            return state.names.symmetricDifference(names)
-        }
-        try? await store()
-        return (changed, all.upTo)
+        let (question, all) = try await ask(shared)
+        return (state.withLock { $0.locked.follow(all.names, to: question) }, all.upTo)
     }
 
     private func share() async throws(StateError) {
+        guard let shared else {
+            return state.withLock { state in
+                let (names, question) = (state.locked.names, state.locked.ask())
+                _ = state.locked.follow(names, to: question)
+            }
+        }
         // The next caller follows what others have changed: see `synchronize`.
-        guard let shared else { return state.withLock { ($0.added, $0.removed) = ([], []) } }
-        let (added, removed) = state.withLock { ($0.added, $0.removed) }
+        let (question, _) = try await ask(shared)
+        state.withLock { $0.locked.told(question) }
+    }
+
+    private func ask(_ shared: any SharedLocks) async throws(StateError) -> (LockedNames.Question, SharedLockNames) {
+        let question = state.withLock { $0.locked.ask() }
         do throws(TokenStoreError) {
-            _ = try await shared.update(locking: added, unlocking: removed)
+            return (question, try await shared.update(locking: question.added, unlocking: question.removed))
         } catch {
             throw StateError("the locks cannot be told to other gateways: \(error.reason)")
-        }
-        state.withLock { state in
-            state.added.subtract(added)
-            state.removed.subtract(removed)
         }
     }
 
@@ -159,6 +152,9 @@ final class CredentialLocks: Sendable {
     private func write() -> Result<Void, StateError> {
         let names = state.withLock { $0.names }
         let text = "[" + names.sorted().map(JSONString.quoted).joined(separator: ", ") + "]\n"
+        guard text.utf8.count <= Self.fileLimit else {
+            return .failure(StateError("cannot write \(path): its names have more than \(Self.fileLimit >> 20) MiB"))
+        }
         return Result { () throws(StateError) in
             try StateFile.write(text, to: path)
             state.withLock { $0.stored = names }

@@ -11,7 +11,8 @@ package enum WorkUrgency: Int, Comparable, Sendable {
 
 /// Decides which of many workers goes next: one that was woken or whose time has come.
 ///
-/// Of one group, a bounded number works at a time: an authority that answers slowly delays its own workers and no others.
+/// Of one group, a bounded number works at a time: an authority that answers slowly delays its own workers and no others. So does
+/// a bounded number of all, apart from the few that each group may have in any case. Groups that wait for others take turns.
 /// Those of a group go by urgency, then in the order in which they were woken.
 package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>: Sendable {
     private enum Phase {
@@ -29,6 +30,8 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
 
     private struct Members {
         var working = 0
+        /// It waits for other groups.
+        var isPostponed = false
         var commands = FirstInFirstOut<ID>()
         var requests = FirstInFirstOut<ID>()
         var background = FirstInFirstOut<ID>()
@@ -43,23 +46,29 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
             }
         }
 
-        /// The next one, if the limit lets it begin.
-        mutating func removeFirst(limit: Int) -> ID? {
+        /// The next one, if it may begin.
+        mutating func removeFirst(hasRoom: Bool) -> ID? {
             if let id = commands.removeFirst() { return id }
-            guard working < limit else { return nil }
+            guard hasRoom else { return nil }
             return requests.removeFirst() ?? background.removeFirst()
         }
     }
 
-    private let limit: Int
+    private let limits: WorkLimits
+    /// Of all groups.
+    private var working = 0
     private var workers: [ID: Worker] = [:]
     private var groups: [Group: Members] = [:]
-    /// Groups with a queue and with room.
+    /// Groups with a queue that may have room.
     private var ready: Set<Group> = []
+    /// Groups with a queue that wait until fewer of all groups work.
+    private var postponed = FirstInFirstOut<Group>()
     private var deadlines = DueTimes<ID>()
 
+    package init(_ limits: WorkLimits) { self.limits = limits }
+
     /// - Parameter limit: How many of a group work at a time.
-    package init(limit: Int) { self.limit = max(1, limit) }
+    package init(limit: Int) { self.init(WorkLimits(group: limit)) }
 
     package var isEmpty: Bool { workers.isEmpty }
     package var count: Int { workers.count }
@@ -88,6 +97,10 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
             enqueue(id, .background)
         }
         var begun: [ID] = []
+        while working < limits.all, let group = postponed.removeFirst() {
+            groups[group]?.isPostponed = false
+            begin(of: group, &begun)
+        }
         for group in ready { begin(of: group, &begun) }
         ready.removeAll(keepingCapacity: true)
         return begun
@@ -125,42 +138,24 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
 
     private mutating func leave(_ group: Group) {
         groups[group]?.working -= 1
+        working -= 1
         if groups[group]?.isWaiting == true { ready.insert(group) }
     }
 
     private mutating func begin(of group: Group, _ begun: inout [ID]) {
         guard var members = groups.removeValue(forKey: group) else { return }
-        while let id = members.removeFirst(limit: limit) {
+        while let id = members.removeFirst(hasRoom: limits.hasRoom(beside: members.working, of: working)) {
             // One that became more urgent stands in two queues.
             guard case .queued? = workers[id]?.phase else { continue }
             workers[id]?.phase = .working
             members.working += 1
+            working += 1
             begun.append(id)
         }
-        if members.working > 0 || members.isWaiting { groups[group] = members }
-    }
-}
-
-/// A queue whose first element leaves without moving the others.
-private struct FirstInFirstOut<Element: Sendable>: Sendable {
-    private var elements: [Element] = []
-    private var head = 0
-
-    var isEmpty: Bool { head == elements.count }
-
-    mutating func append(_ element: Element) { elements.append(element) }
-
-    mutating func removeFirst() -> Element? {
-        guard head < elements.count else { return nil }
-        defer {
-            head += 1
-            if head == elements.count {
-                (elements, head) = ([], 0)
-            } else if head >= 64, head * 2 > elements.count {
-                elements.removeFirst(head)
-                head = 0
-            }
+        if members.isWaiting, members.working < limits.group, !members.isPostponed {
+            members.isPostponed = true
+            postponed.append(group)
         }
-        return elements[head]
+        if members.working > 0 || members.isWaiting { groups[group] = members }
     }
 }

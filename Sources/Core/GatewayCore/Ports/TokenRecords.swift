@@ -91,11 +91,7 @@ package struct TokenRecords: Sendable {
         _ decide: (inout TokenRecordState) -> RecordDecision,
         writing write: (inout StoredToken?) -> Void
     ) -> TokenSaveAnswer {
-        switch change(key, decide, write) {
-        case .allowed(let revision): .saved(revision)
-        case .changed: .changed(load(key))
-        case .held(let time): .held(for: time)
-        }
+        TokenSaveAnswer(change(key, decide, write)) { load(key) }
     }
 
     private mutating func leased(
@@ -103,11 +99,7 @@ package struct TokenRecords: Sendable {
         _ decide: (inout TokenRecordState) -> RecordDecision,
         writing write: (inout StoredToken?) -> Void = { _ in }
     ) -> TokenLeaseAnswer {
-        switch change(key, decide, write) {
-        case .allowed(let revision): .granted(TokenLease(key: key, revision: revision))
-        case .changed: .changed(load(key))
-        case .held(let time): .held(for: time)
-        }
+        TokenLeaseAnswer(change(key, decide, write), of: key) { load(key) }
     }
 
     private mutating func change(

@@ -6,7 +6,8 @@
 ///
 /// Every store compares what this process writes. A store with ``isShared`` also compares what other gateways write.
 ///
-/// A renewal is: ``lease(_:expecting:for:writing:)``, then a call to the authority, then ``commit(_:under:)``.
+/// A renewal is: ``lease(_:expecting:for:writing:)``, then a call to the authority, then ``commit(_:under:)``. Before a refresh
+/// token is sent, ``save(_:under:)`` writes the journal, unless the lease has written it.
 package protocol TokenStore: Sendable {
     /// Whether other gateways may use the same records at the same time.
     ///
@@ -59,12 +60,13 @@ package protocol TokenStore: Sendable {
 
     /// Records that somebody has changed, as soon as the store learns of it; nil when it cannot tell.
     ///
-    /// This is a hint: some may be missing, and own changes may be among them. A lease or a journal need not be told of.
+    /// This is a hint: some may be missing, and own changes may be among them. What is written while a lease goes on need not be
+    /// told of.
     /// ``changes(since:)`` misses none.
-    func changes() -> AsyncStream<CredentialKey>?
+    func changes() -> AsyncStream<TokenChange>?
 
-    /// Every record whose token has changed since `mark`. The answer may also name records that have not, with the revision
-    /// that they have. What a removed record leaves must be there for as long as a gateway may be cut off from the store.
+    /// Every record that was written since `mark`, apart from what is written while a lease goes on. The answer may also name
+    /// records that were not, with the revision that they have. What a removed record leaves must be there for as long as a gateway may be cut off from the store.
     ///
     /// - Parameter mark: nil asks for the present mark alone.
     func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges
@@ -88,7 +90,7 @@ package protocol TokenStore: Sendable {
 }
 
 extension TokenStore {
-    package func changes() -> AsyncStream<CredentialKey>? { nil }
+    package func changes() -> AsyncStream<TokenChange>? { nil }
     package var sharedLocks: (any SharedLocks)? { nil }
     package var sharedFleet: (any SharedFleet)? { nil }
     package var failure: TokenStoreError? { nil }
@@ -101,6 +103,18 @@ package struct TokenStoreMark: Hashable, Sendable {
     package let value: Int64
 
     package init(_ value: Int64) { self.value = value }
+}
+
+/// A record that somebody has changed.
+package struct TokenChange: Hashable, Sendable {
+    package let key: CredentialKey
+    /// What it has by now; nil when the store does not say.
+    package let revision: TokenRevision?
+
+    package init(_ key: CredentialKey, _ revision: TokenRevision? = nil) {
+        self.key = key
+        self.revision = revision
+    }
 }
 
 package struct TokenChanges: Hashable, Sendable {

@@ -15,3 +15,34 @@ package enum TokenLeaseAnswer: Hashable, Sendable {
     /// The record is leased to somebody else, for as long as this.
     case held(for: Duration)
 }
+
+extension TokenSaveAnswer {
+    /// - Parameter entry: Reads what the record holds.
+    package init<Failure: Error>(
+        _ verdict: TokenRecordState.Verdict,
+        entry: () throws(Failure) -> TokenEntry
+    ) throws(Failure) {
+        self =
+            switch verdict {
+            case .allowed(let revision): .saved(revision)
+            case .changed: .changed(try entry())
+            case .held(let time): .held(for: time)
+            }
+    }
+}
+
+extension TokenLeaseAnswer {
+    /// - Parameter entry: Reads what the record holds.
+    package init<Failure: Error>(
+        _ verdict: TokenRecordState.Verdict,
+        of key: CredentialKey,
+        entry: () throws(Failure) -> TokenEntry
+    ) throws(Failure) {
+        self =
+            switch verdict {
+            case .allowed(let revision): .granted(TokenLease(key: key, revision: revision))
+            case .changed: .changed(try entry())
+            case .held(let time): .held(for: time)
+            }
+    }
+}

@@ -19,7 +19,7 @@ extension TokenStoreConformance {
         guard let heard else { return }
         let isHeard = await withTaskGroup(of: Bool.self) { group in
             group.addTask {
-                for await changed in heard where changed == key { return true }
+                for await change in heard where change.key == key { return true }
                 return false
             }
             group.addTask {

@@ -16,7 +16,7 @@ package final class RecordingTokenStore: TokenStore {
         var records = TokenRecords()
         var operations: [Operation] = []
         var failing: (@Sendable (Operation) -> TokenStoreError?)?
-        var listeners: [AsyncStream<CredentialKey>.Continuation] = []
+        var listeners: [AsyncStream<TokenChange>.Continuation] = []
     }
 
     private let state: Watched<State>
@@ -46,19 +46,19 @@ package final class RecordingTokenStore: TokenStore {
     package subscript(key: CredentialKey) -> StoredToken? {
         get { state.value.records.load(key).token }
         set {
-            let listeners = state.update { state in
-                _ = state.records.replace(newValue, for: key)
-                return state.listeners
-            }
-            for listener in listeners { listener.yield(key) }
+            let revision = state.update { $0.records.replace(newValue, for: key) }
+            tell(TokenChange(key, revision))
         }
     }
 
-    package func changes() -> AsyncStream<CredentialKey>? {
-        let (stream, continuation) = AsyncStream.makeStream(of: CredentialKey.self)
+    package func changes() -> AsyncStream<TokenChange>? {
+        let (stream, continuation) = AsyncStream.makeStream(of: TokenChange.self)
         state.update { $0.listeners.append(continuation) }
         return stream
     }
+
+    /// Tells watchers of a change, whether there was one or not.
+    package func tell(_ change: TokenChange) { for listener in state.value.listeners { listener.yield(change) } }
 
     /// From now on an operation fails with what `failure` returns for it; nil repairs the store.
     package func fail(_ failure: (@Sendable (Operation) -> TokenStoreError?)?) { state.update { $0.failing = failure } }
@@ -142,7 +142,7 @@ package final class RecordingTokenStore: TokenStore {
             if let failure = state.failing?(operation) { return .failure(failure) }
             return .success(body(&state.records))
         }
-        if let changed { for listener in state.value.listeners { listener.yield(changed) } }
+        if let changed { tell(TokenChange(changed, state.value.records.load(changed).revision)) }
         return try result.get()
     }
 }

@@ -1,18 +1,25 @@
 import Synchronization
 
-/// Tells each of several readers that something has changed. A reader that is late is told once.
-final class ChangeSignal: Sendable {
+/// Hands each element to several readers. A reader that is late gets the newest ones, up to a limit.
+package final class Broadcast<Element: Sendable>: Sendable {
     private struct State {
-        var readers: [Int: AsyncStream<Void>.Continuation] = [:]
+        var readers: [Int: AsyncStream<Element>.Continuation] = [:]
         var last = 0
         var isFinished = false
     }
 
     private let state = Mutex(State())
+    private let limit: Int
+
+    /// - Parameter limit: How many elements wait for one reader.
+    package init(keeping limit: Int) { self.limit = limit }
 
     /// A stream of its own for each caller. It ends with ``finish()``.
-    var changes: AsyncStream<Void> {
-        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    package func stream() -> AsyncStream<Element> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: Element.self,
+            bufferingPolicy: .bufferingNewest(limit)
+        )
         let id: Int? = state.withLock { state in
             guard !state.isFinished else { return nil }
             state.last += 1
@@ -29,11 +36,11 @@ final class ChangeSignal: Sendable {
         return stream
     }
 
-    func tell() {
-        for reader in state.withLock({ Array($0.readers.values) }) { reader.yield() }
+    package func send(_ element: Element) {
+        for reader in state.withLock({ Array($0.readers.values) }) { reader.yield(element) }
     }
 
-    func finish() {
+    package func finish() {
         let readers = state.withLock { state in
             state.isFinished = true
             return Array(state.readers.values)
