@@ -74,8 +74,8 @@ extension PostgreSQLTokenStore {
         _ content: Content,
         _ condition: TokenStatement.Condition
     ) async throws(TokenStoreError) -> TokenSaveAnswer {
-        let (verdict, row) = try await change(key, content, condition, .ended)
-        return try TokenSaveAnswer(verdict) { () throws(TokenStoreError) in try entry(of: row) }
+        let (decision, row) = try await change(key, content, condition, .ended)
+        return try TokenSaveAnswer(decision) { () throws(TokenStoreError) in try entry(of: row) }
     }
 
     private func leased(
@@ -84,8 +84,8 @@ extension PostgreSQLTokenStore {
         _ condition: TokenStatement.Condition,
         _ lease: TokenStatement.Lease
     ) async throws(TokenStoreError) -> TokenLeaseAnswer {
-        let (verdict, row) = try await change(key, content, condition, lease)
-        return try TokenLeaseAnswer(verdict, of: key) { () throws(TokenStoreError) in try entry(of: row) }
+        let (decision, row) = try await change(key, content, condition, lease)
+        return try TokenLeaseAnswer(decision, of: key) { () throws(TokenStoreError) in try entry(of: row) }
     }
 
     /// A second round where the lease that was in the way has just ended, or the database has got another key.
@@ -96,7 +96,7 @@ extension PostgreSQLTokenStore {
         _ content: Content,
         _ condition: TokenStatement.Condition,
         _ lease: TokenStatement.Lease
-    ) async throws(TokenStoreError) -> (verdict: TokenRecordState.Verdict, row: StoredRow) {
+    ) async throws(TokenStoreError) -> (decision: RecordDecision, row: StoredRow) {
         let id = Hexadecimal.text(of: (0..<12).map { _ in UInt8.random(in: .min ... .max) })
         var round = 0
         while true {

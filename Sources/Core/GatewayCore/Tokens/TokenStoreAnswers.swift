@@ -19,11 +19,11 @@ package enum TokenLeaseAnswer: Hashable, Sendable {
 extension TokenSaveAnswer {
     /// - Parameter entry: Reads what the record holds.
     package init<Failure: Error>(
-        _ verdict: TokenRecordState.Verdict,
+        _ decision: RecordDecision,
         entry: () throws(Failure) -> TokenEntry
     ) throws(Failure) {
         self =
-            switch verdict {
+            switch decision {
             case .allowed(let revision): .saved(revision)
             case .changed: .changed(try entry())
             case .held(let time): .held(for: time)
@@ -34,12 +34,12 @@ extension TokenSaveAnswer {
 extension TokenLeaseAnswer {
     /// - Parameter entry: Reads what the record holds.
     package init<Failure: Error>(
-        _ verdict: TokenRecordState.Verdict,
+        _ decision: RecordDecision,
         of key: CredentialKey,
         entry: () throws(Failure) -> TokenEntry
     ) throws(Failure) {
         self =
-            switch verdict {
+            switch decision {
             case .allowed(let revision): .granted(TokenLease(key: key, revision: revision))
             case .changed: .changed(try entry())
             case .held(let time): .held(for: time)
