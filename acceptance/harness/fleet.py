@@ -50,7 +50,7 @@ class Fleet:
         """Logs in with every credential, and waits until each gateway uses what came of it."""
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             list(pool.map(self.log_in, self.names))
-        wait_until(self.are_all_valid, 30, self.states, pause=0.2)
+        wait_until(self.are_all_valid, 60, self.states, pause=0.2)
         return self
 
     def log_in(self, name, gateway=None):
@@ -78,10 +78,11 @@ class Fleet:
         """How many credentials each gateway has in each state."""
         return {number: collections.Counter(token["state"] for token in found) for number, found in self.tokens().items()}
 
-    def lost(self):
-        """The credentials that some gateway wants a login for, since an answer was lost."""
+    def without_login(self):
+        """The credentials that some gateway wants a login for. Which of the states it is, depends on who took up the renewal."""
+        states = ("rotation_uncertain", "login_required")
         tokens = [token for found in self.tokens().values() for token in found]
-        return {token["credential"] for token in tokens if token["state"] == "rotation_uncertain" and token.get("action")}
+        return {token["credential"] for token in tokens if token["state"] in states and token.get("action")}
 
     def are_all_valid(self):
         return all(works(gateway, name) for gateway in self.gateways for name in self.names)
