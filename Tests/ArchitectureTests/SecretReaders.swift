@@ -26,6 +26,7 @@ enum SecretReaders {
         "Core/GatewayCore/Access/ClientRegistry.swift",
         "Core/GatewayCore/Access/CheckResponse.swift",
         "Core/GatewayCore/Access/EngineProof.swift",
+        "Core/GatewayCore/Access/GenerationMark.swift",
         "Core/GatewayCore/Auth/DownscopeTerms.swift",
         "Core/GatewayCore/Clients/ClientEnvironment.swift",
         "Core/GatewayCore/Config/ConfigFields+Scalars.swift",

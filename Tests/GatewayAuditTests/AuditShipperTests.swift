@@ -212,7 +212,8 @@ struct AuditShipperTests {
         #expect(shipper.shipping.unshipped == 3 && shipper.trouble == nil)
         fixture.clock.advance(by: .seconds(60))
         let trouble = try #require(shipper.trouble)
-        #expect(trouble.failure?.reason.contains("the database postgresql:") == true)
+        let reason = trouble.failure?.reason ?? "none"
+        #expect(reason.contains("the database postgresql:"), "\(reason)")
         let begun = ContinuousClock.now
         await shipper.finish()
         #expect(ContinuousClock.now - begun < .seconds(10))

@@ -29,6 +29,8 @@ package final class TokenStoreWatcher: Service {
     private let keepers: @Sendable () -> [TokenKeeper]
     private let ended: @Sendable ([TokenKeeper]) async -> Bool
     private let logger: Logger
+    /// From the beginning: what is told before ``run()`` is not lost.
+    private let changes: AsyncStream<TokenChange>?
     private let state = Mutex(State())
     private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
@@ -45,6 +47,7 @@ package final class TokenStoreWatcher: Service {
         self.keepers = { keepers().filter(\.sharesStore) }
         self.ended = ended
         self.logger = logger
+        changes = store.isShared ? store.changes() : nil
     }
 
     /// Hears what the store tells of. Does nothing for a store that no other gateway uses.
@@ -63,7 +66,7 @@ package final class TokenStoreWatcher: Service {
     }
 
     private func listen() async {
-        guard let changes = store.changes() else { return }
+        guard let changes else { return }
         for await change in changes {
             state.withLock { $0.heard[change.key] = change }
             wakeUps.continuation.yield()

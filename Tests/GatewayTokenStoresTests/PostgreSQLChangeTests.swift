@@ -6,7 +6,15 @@ import Testing
 @testable import GatewayTokenStores
 
 /// What others are told of changes, and what it costs to ask for them.
-extension PostgreSQLTokenStoreTests {
+@Suite("Changes in PostgreSQL", .timeLimit(.minutes(5)))
+struct PostgreSQLChangeTests {
+    private static let server = PostgreSQLTokenStoreTests.server
+    private let bench = PostgreSQLTokenStoreTests()
+    private var name: CredentialKey { bench.name }
+
+    private func open(_ database: String) throws -> PostgreSQLTokenStore { try bench.open(database) }
+    private func token(_ generation: Int = 3) -> StoredToken { bench.token(generation) }
+
     @Test func aQuestionForChangesUsesTheIndex() async throws {
         let server = try Self.server.get()
         let database = try server.makeDatabase()
