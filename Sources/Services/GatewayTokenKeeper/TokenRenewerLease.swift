@@ -85,7 +85,9 @@ extension TokenRenewer {
         case .adopt(let token): return await use(token, after: generation, call.trigger).map { .ended($0) } ?? .again
         case .again:
             learnOfRevocation()
-            if let seen = stored.seen.token, seen.token == record?.token { amendRecord { $0.attempt = seen.attempt } }
+            if let seen = stored.seen.token, seen.token == record?.token {
+                amendRecord { ($0.attempt, $0.refusal) = (seen.attempt, seen.refusal) }
+            }
             isUncertain = context.isUncertain(record)
             return .again
         }
