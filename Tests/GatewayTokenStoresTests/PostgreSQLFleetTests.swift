@@ -153,7 +153,7 @@ struct PostgreSQLFleetTests {
         for store in [one, other] { await store.waitForNotifications(within: .seconds(10)) }
         let changed = Mutex<[CredentialKey]>([])
         let changes = try #require(other.changes())
-        let watching = Task { for await key in changes { changed.withLock { $0.append(key) } } }
+        let watching = Task { for await change in changes { changed.withLock { $0.append(change.key) } } }
         for listener in [one, other] {
             let calls = listener.calls()
             _ = try await one.call()

@@ -114,13 +114,17 @@ package struct PlanDefinitions: Sendable {
         // What is not the same for most routes.
         let own =
             [
-                plain.name, plain.upstream.scheme.rawValue, plain.upstream.host, String(plain.upstream.port), plain.upstreamPath,
+                plain.name, plain.upstream.scheme.rawValue, plain.upstream.host, String(plain.upstream.port),
+                plain.upstreamPath,
                 plain.matchPath, plain.upstreamMatchPath,
             ] + plain.matchHosts
-        (plain.name, plain.upstreamPath, plain.matchPath, plain.upstreamMatchPath, plain.matchHosts) = ("", "", "", "", [])
+        (plain.name, plain.upstreamPath, plain.matchPath, plain.upstreamMatchPath, plain.matchHosts) = (
+            "", "", "", "", []
+        )
         plain.upstream = Origin(scheme: .https, host: "", port: 0)
         let secrets = [route.tls.privateKey].compactMap(\.self) + route.headers.set.map(\.value)
-        return Array("\(own) \(settings.text(of: plain))".utf8) + secrets.flatMap { $0.withValue { Array($0.utf8) + [0] } }
+        return Array("\(own) \(settings.text(of: plain))".utf8)
+            + secrets.flatMap { $0.withValue { Array($0.utf8) + [0] } }
     }
 }
 
