@@ -79,7 +79,7 @@ class Fleet:
         return {number: collections.Counter(token["state"] for token in found) for number, found in self.tokens().items()}
 
     def without_login(self):
-        """The credentials that some gateway wants a login for. Which of the states it is, depends on who took up the renewal."""
+        """The credentials that some gateway wants a login for. After a lost answer the state is the first one, at all of them."""
         states = ("rotation_uncertain", "login_required")
         tokens = [token for found in self.tokens().values() for token in found]
         return {token["credential"] for token in tokens if token["state"] in states and token.get("action")}

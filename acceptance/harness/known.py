@@ -7,9 +7,7 @@ as a failure. Then remove the entry here. Checks elsewhere that a fault would fa
 import pytest
 
 #: What happens, and what should happen.
-FAULTS: dict[str, str] = {
-    "refused-by-each-gateway": "each gateway of a fleet sends a refresh token that the authority has refused; one is enough",
-}
+FAULTS: dict[str, str] = {}
 
 
 class StillBroken(AssertionError):

@@ -91,7 +91,15 @@ class Record:
     is_revoked: bool = False
     #: The gateway began a refresh and does not know whether the authority received it.
     refresh_was_interrupted: bool = False
+    #: The authority has refused the refresh token. Only an operator has it sent again.
+    is_refused: bool = False
+    #: It was refused after a response was lost.
+    is_refused_uncertainly: bool = False
     previous: Pair | None = None
+
+    @property
+    def is_uncertain(self):
+        return self.refresh_was_interrupted or self.is_refused_uncertainly
 
     def copy(self):
         return dataclasses.replace(self)
@@ -239,11 +247,13 @@ class Credential:
         elif self.stored is not None:
             self.record = self.stored.copy()
         self.is_opened = True
-        self.is_uncertain = self.record.refresh_was_interrupted
-        if self.record.is_rejected and self.needs_login(self.record):
+        self.is_uncertain = self.record.is_uncertain
+        if self.record.is_rejected and (self.record.is_refused or self.needs_login(self.record)):
             return self.stop()
         self.install(self.record)
-        if self.is_uncertain:
+        if self.record.is_refused:
+            self.stop(keeps=True)
+        elif self.is_uncertain:
             self.renew()
 
     def save(self, record):
@@ -283,7 +293,7 @@ class Credential:
             if by_operator:
                 self.save(self.stored.copy() if self.stored else Record(self.seed, self.top + 1))
                 self.is_opened = True
-                self.is_uncertain = self.record.refresh_was_interrupted
+                self.is_uncertain = self.record.is_uncertain
             else:
                 self.open()
                 return "ok"
@@ -427,6 +437,9 @@ class Credential:
         else:
             self.save(earlier)
             self.install(self.record)
+            if earlier.is_refused:
+                self.is_uncertain = earlier.is_uncertain
+                self.stop(keeps=True)
 
     def copy(self):
         return copy.deepcopy(self)
@@ -520,6 +533,7 @@ class Login(Credential):
             self.stop(keeps=self.held is not None)
             return "stopped"
         pair = self.record.pair
+        self.record.is_refused = self.record.is_refused_uncertainly = False
         if fault in ("before", "busy"):
             self.authority.calls += 1
             self.is_uncertain = self.is_uncertain or fault == "before"
@@ -536,6 +550,7 @@ class Login(Credential):
             if fresh:
                 return self.accept(fresh, previous=self.record.previous)
         self.record.refresh_was_interrupted = False
+        self.record.is_refused, self.record.is_refused_uncertainly = True, self.is_uncertain
         self.save(self.record)
         if self.forgets_when_refused:
             self.save(Record(None, self.record.generation, is_rejected=True, is_revoked=True))

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import GatewayCore
 
@@ -9,6 +10,19 @@ struct TokenRecord: Codable {
         let id: String
         let generation: Int
         let startedAt: Int64
+    }
+
+    /// A program that does not know it leaves it out when it writes the record, and sends the refresh token again.
+    struct Refusal: Codable {
+        /// SHA-256 of the refresh token that was refused, in hexadecimal.
+        let digest: String
+        /// A ``ProblemKind``.
+        let kind: String
+        let detail: String
+        let code: String?
+        let httpStatus: Int?
+        let nextHop: String?
+        let isRotationUncertain: Bool
     }
 
     let generation: Int
@@ -25,10 +39,12 @@ struct TokenRecord: Codable {
     let isRejected: Bool
     let isRevoked: Bool?
     let isRestored: Bool?
+    let refusal: Refusal?
 
     /// The names in records that exist.
     private enum CodingKeys: String, CodingKey {
         case generation, access, extras, obtainedAt, expiresAt, attempt, isRejected, isRevoked, isRestored
+        case refusal
         case refreshToken = "renewal"
         case refreshTokenExpiresAt = "renewalExpiresAt"
         case refreshTokenObtainedAt = "renewalObtainedAt"
@@ -51,6 +67,7 @@ struct TokenRecord: Codable {
         isRejected = stored.isRejected
         isRevoked = stored.isRevoked ? true : nil
         isRestored = stored.isRestored ? true : nil
+        refusal = stored.knownRefusal.map { Refusal($0) }
     }
 
     var storedToken: StoredToken {
@@ -77,6 +94,38 @@ struct TokenRecord: Codable {
             isRevoked: isRevoked ?? false
         )
         stored.isRestored = isRestored ?? false
+        stored.refusal = stored.token.refreshToken.flatMap { refusal?.refusal(of: $0) }
         return stored
+    }
+}
+
+extension TokenRecord.Refusal {
+    init(_ refusal: RefreshTokenRefusal) {
+        let problem = refusal.problem
+        digest = Self.digest(of: refusal.refreshToken)
+        kind = problem.kind.rawValue
+        detail = problem.detail
+        code = problem.cause?.code
+        httpStatus = problem.cause?.httpStatus
+        nextHop = problem.nextHop
+        isRotationUncertain = refusal.isRotationUncertain
+    }
+
+    /// - Returns: nil when another refresh token was refused.
+    func refusal(of refreshToken: Secret) -> RefreshTokenRefusal? {
+        guard digest == Self.digest(of: refreshToken) else { return nil }
+        let hasCause = code != nil || httpStatus != nil
+        let problem = GatewayProblem(
+            // A newer program may know more kinds.
+            ProblemKind(rawValue: kind) ?? .reauthorizationRequired,
+            detail,
+            cause: hasCause ? GatewayProblem.Cause(code: code, httpStatus: httpStatus) : nil,
+            nextHop: nextHop
+        )
+        return RefreshTokenRefusal(of: refreshToken, isRotationUncertain: isRotationUncertain, problem: problem)
+    }
+
+    private static func digest(of refreshToken: Secret) -> String {
+        Hexadecimal.text(of: refreshToken.withValue { SHA256.hash(data: Array($0.utf8)) })
     }
 }

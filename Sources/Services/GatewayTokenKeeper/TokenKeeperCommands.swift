@@ -123,6 +123,7 @@ extension TokenKeeper {
         if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
             install(renewer.fresh(record))
             decide { $0.isRotationUncertain = isUncertain }
+            _ = stop(forRefusalIn: renewer, at: context.clock.now().monotonic)
         } else {
             leave(&renewer)
         }

@@ -83,7 +83,12 @@ extension TokenKeeper {
         case .refused(let ended):
             release(ended)
             if isRestored { await renewer.restore(earlier, inPlaceOf: imported.token) }
-            if left?.isRevoked ?? true { leave(&renewer) } else { showUncertainty(of: renewer) }
+            if left?.isRevoked ?? true {
+                leave(&renewer)
+            } else {
+                showUncertainty(of: renewer)
+                await followRefusal(renewer)
+            }
             await noteRefusedImport(imported, failure)
         case .ignored:
             break

@@ -126,6 +126,7 @@ extension TokenKeeper {
         }
         if await storeRejection(&renewer) { return .again }
         if await applyNews(&renewer) { return .again }
+        await followRefusal(renewer)
         let now = context.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
@@ -222,7 +223,7 @@ extension TokenKeeper {
     }
 
     /// Whether a failure leaves nothing that could be used, until a person has brought another token.
-    private func isGone(after failure: TokenFailure, at now: MonotonicTime) -> Bool {
+    func isGone(after failure: TokenFailure, at now: MonotonicTime) -> Bool {
         if failure.clearsToken { return true }
         guard case .loginRequired = failure.class, look({ $0.generation }) > 0 else { return false }
         return look { $0.servable }?.isUsable(at: now) != true

@@ -19,6 +19,7 @@ extension TokenRenewer {
         case .none:
             stored.load(entry)
             learnOfRevocation()
+            learnOfRefusal()
             return .nothing
         case .wentBack:
             await reportLoss(of: entry)
@@ -49,6 +50,13 @@ extension TokenRenewer {
     mutating func learnOfRevocation() {
         guard record == nil, let token = stored.seen.token, token.isRevoked else { return }
         replaceRecord(with: token)
+    }
+
+    /// The authority has refused the refresh token to another gateway, or an operator there has it sent again.
+    private mutating func learnOfRefusal() {
+        guard let seen = stored.seen.token, seen.token == record?.token, seen.refusal != record?.refusal else { return }
+        amendRecord { ($0.attempt, $0.refusal) = (seen.attempt, seen.refusal) }
+        isUncertain = context.isUncertain(record)
     }
 
     /// A token whose event cannot be recorded is used all the same: the one that is at hand may have been revoked.

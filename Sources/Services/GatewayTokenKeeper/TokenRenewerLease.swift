@@ -18,12 +18,27 @@ extension TokenRenewer {
     mutating func takeSharedLease(for call: TokenCall, after generation: Int) async -> Clearance {
         guard context.store.isShared else { return .granted }
         do throws(TokenStoreError) {
-            return try await takeLease(writing: nil, for: call, after: generation)
+            let isNew = stored.lease == nil
+            let clearance = try await takeLease(writing: nil, for: call, after: generation)
+            if case .granted = clearance, isNew, takeUpJournal() { return .again }
+            return clearance
         } catch {
             await report(error, while: "lease", generation: record?.generation)
             guard context.grant.rotatesRefreshToken else { return .granted }
             return .ended(.failed(unreadable(error)))
         }
+    }
+
+    /// A journal that was read before the lease was granted is that of a gateway that did not end its attempt.
+    ///
+    /// - Returns: Whether there is one that was not known.
+    private mutating func takeUpJournal() -> Bool {
+        guard pendingWrite == .none, let record, let seen = stored.seen.token, seen.token == record.token,
+            record.attempt == nil, let attempt = seen.attempt
+        else { return false }
+        amendRecord { $0.attempt = attempt }
+        isUncertain = true
+        return true
     }
 
     /// Notes that the refresh token is about to be spent: without the note a crash could not be told from a token that was
@@ -85,7 +100,9 @@ extension TokenRenewer {
         case .adopt(let token): return await use(token, after: generation, call.trigger).map { .ended($0) } ?? .again
         case .again:
             learnOfRevocation()
-            if let seen = stored.seen.token, seen.token == record?.token { amendRecord { $0.attempt = seen.attempt } }
+            if let seen = stored.seen.token, seen.token == record?.token {
+                amendRecord { ($0.attempt, $0.refusal) = (seen.attempt, seen.refusal) }
+            }
             isUncertain = context.isUncertain(record)
             return .again
         }

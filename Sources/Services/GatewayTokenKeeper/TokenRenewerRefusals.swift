@@ -2,7 +2,8 @@ import GatewayCore
 
 /// What follows when the authority refuses the refresh token: another token is tried, or the credential needs a person.
 extension TokenRenewer {
-    mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall) async -> End {
+    /// - Parameter steps: What was tried.
+    mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall, _ steps: RenewalSteps) async -> End {
         var failure = failure
         if record?.isRestored == true {
             failure = failure.replacing(
@@ -17,9 +18,24 @@ extension TokenRenewer {
         }
         // Said until somebody has logged in: that a login is needed follows from it.
         let wasUncertain = isUncertain
-        await strikeJournal()
+        let stored = record?.token.refreshToken
+        let isNoted = await noteRefusal(of: steps.hasRefused(stored) ? stored : nil, by: failure)
+        if !isNoted { await strikeJournal() }
         isUncertain = wasUncertain
         return await refused(failure, call)
+    }
+
+    /// Stores that the authority has refused the refresh token: no other gateway and no later start sends it by itself.
+    ///
+    /// - Returns: Whether that is so. The journal is struck then.
+    mutating func noteRefusal(of sent: Secret?, by failure: TokenFailure) async -> Bool {
+        guard let stored = record?.token.refreshToken, stored == sent,
+            let refusal = RefreshTokenRefusal(of: stored, by: failure, isRotationUncertain: isUncertain)
+        else { return false }
+        amendRecord { ($0.refusal, $0.attempt) = (refusal, nil) }
+        isUncertain = context.isUncertain(record)
+        await save(endingLease: true)
+        return true
     }
 
     mutating func refused(_ failure: TokenFailure, _ call: TokenCall) async -> End {
@@ -40,14 +56,16 @@ extension TokenRenewer {
             record.token.refreshTokenExpiresAt = nil
             record.token.refreshTokenObtainedAt = nil
             record.attempt = nil
+            record.refusal = nil
         }
         isUncertain = false
         await save()
     }
 
-    func noteLogin(_ failure: TokenFailure, _ call: TokenCall) async {
-        var event = context.event(.loginRequired, generation: record?.generation, trigger: call.trigger)
-        event.demand = call.demand
+    /// - Parameter call: nil where the record says so, and no call was made.
+    func noteLogin(_ failure: TokenFailure, _ call: TokenCall? = nil) async {
+        var event = context.event(.loginRequired, generation: record?.generation, trigger: call?.trigger)
+        event.demand = call?.demand
         event.outcome = .failed
         event.errorCode = failure.problem.cause?.code ?? failure.problem.kind.rawValue
         await context.note(event)

@@ -18,10 +18,10 @@ import Logging
 ///   The next call does so at once, because the refresh token may be spent.
 /// - *The refresh token is refused.* In this order, each once: what the store holds by now, then the previous refresh token
 ///   (only after an uncertain rotation: the authority may not have seen the last one confirmed). Then a person must log
-///   in.
+///   in. The record says so, and other gateways and later starts do not send it by themselves.
 extension TokenRenewer {
     mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
-        if call.trigger != .operator, let manualRenewal { return await refused(manualRenewal, call) }
+        if let failure = manualRenewal(insteadOf: call) { return await refused(failure, call) }
         if isUncertain, let adopted = await adoptFromStore(),
             let end = await use(adopted, after: generation, call.trigger)
         {
@@ -30,6 +30,8 @@ extension TokenRenewer {
         var holding = record?.token
         var steps = RenewalSteps(rotatesRefreshToken: context.grant.rotatesRefreshToken)
         while true {
+            // The record may have changed since.
+            if let failure = manualRenewal(insteadOf: call) { return await refused(failure, call) }
             let parent: LiveToken?
             switch await parentToken(for: call) {
             case .success(let token): parent = token
@@ -65,6 +67,9 @@ extension TokenRenewer {
                 guard steps.lookForAnother(after: failure, of: sent) else {
                     if failed.fate.isLost { isUncertain = true }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
+                    if failed.reply != nil, await noteRefusal(of: sent, by: failure) {
+                        return await refused(failure, call)
+                    }
                     if !isUncertain { await strikeJournal() }
                     return await refused(failure, call)
                 }
@@ -75,10 +80,17 @@ extension TokenRenewer {
                 } else if let previous = steps.previous(of: record, isUncertain: isUncertain) {
                     holding = previous
                 } else {
-                    return await giveUp(failure, call)
+                    return await giveUp(failure, call, steps)
                 }
             }
         }
+    }
+
+    /// Why a call is not made by itself. An operator may know that the authority accepts the refresh token again.
+    private mutating func manualRenewal(insteadOf call: TokenCall) -> TokenFailure? {
+        guard call.trigger == .operator else { return manualRenewal }
+        amendRecord { $0.refusal = nil }
+        return nil
     }
 
     private func attempt(_ call: TokenCall, holding: TokenSet?, parent: LiveToken?) -> GrantAttempt {
@@ -120,6 +132,7 @@ extension TokenRenewer {
         kept.token.refreshTokenExpiresAt = nil
         kept.token.refreshTokenObtainedAt = nil
         kept.isRestored = false
+        kept.refusal = nil
         if !fate.isLost { kept.attempt = nil }
         amendRecord { $0 = kept }
         isUncertain = fate.isLost

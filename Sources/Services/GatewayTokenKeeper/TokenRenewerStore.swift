@@ -64,7 +64,7 @@ extension TokenRenewer {
     /// Why the token that there is gets no successor without a person; nil when it does, or when there is none.
     var manualRenewal: TokenFailure? {
         guard let record, !record.isRevoked else { return nil }
-        if let restored = context.manualRenewal(ofRestored: record) { return restored }
+        if let refused = record.knownRefusal?.failure ?? context.manualRenewal(ofRestored: record) { return refused }
         return record.token.access.isEmpty ? nil : context.manualRenewal
     }
 
@@ -120,10 +120,11 @@ extension TokenRenewer {
 
     /// - Returns: When to try again; nil when that is not necessary.
     private mutating func write(
-        _ record: StoredToken?,
+        _ written: StoredToken?,
         asOperators: Bool,
         endingLease endsLease: Bool
     ) async throws(TokenStoreError) -> Duration? {
+        var record = written
         if asOperators {
             overtakenBy = nil
             stored.replace(with: record, as: try await context.store.replace(record, for: context.key))
@@ -152,7 +153,7 @@ extension TokenRenewer {
             }
             switch write {
             case .done: return nil
-            case .again: continue
+            case .again: if record != nil { record = keepFindings() }
             case .later(let time): return min(time, Self.saveInterval)
             case .overtaken(let entry):
                 overtakenBy = entry
@@ -176,6 +177,15 @@ extension TokenRenewer {
         if pendingWrite == .none, overtakenBy == nil {
             context.logger.notice("Token stored after all", metadata: ["gateway.credential": "\(context.name)"])
         }
+    }
+
+    /// What others have found out about the token of the record is not overwritten.
+    ///
+    /// - Returns: What is to be written.
+    private mutating func keepFindings() -> StoredToken? {
+        if let seen = stored.seen.token { amendRecord { $0.keepFindings(of: seen) } }
+        isUncertain = isUncertain || context.isUncertain(record)
+        return record
     }
 
     /// The refresh token is known to be unspent, or known to be refused.

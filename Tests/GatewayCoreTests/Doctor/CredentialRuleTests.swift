@@ -40,6 +40,8 @@ struct CredentialRuleTests {
         #expect(stored(.revoked).level == .error)
         #expect(stored(.unreadable("damaged")).text.contains("damaged"))
         #expect(stored(.rotationUncertain).level == .warning)
+        let refused = stored(.refused)
+        #expect(refused.level == .error && refused.command == "authgateway login 'my box'")
     }
 
     @Test func aTokenOfTheConfigurationCountsDown() {

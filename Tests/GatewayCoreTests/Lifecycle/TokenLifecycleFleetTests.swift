@@ -87,4 +87,50 @@ struct TokenLifecycleFleetTests {
         #expect(isDue && !again)
         #expect(retry == "call retry")
     }
+
+    private let refusal = TokenFailure(
+        .loginRequired,
+        problem: GatewayProblem(.reauthorizationRequired, "Log in.")
+    )
+
+    private func refuse(_ script: inout LifecycleScript) -> [Int]? {
+        script.machine.stop(forRefusal: refusal, at: script.now.monotonic)?.waiters
+    }
+
+    @Test func aRefusalThatAnotherGatewayGotEndsTheWait() {
+        var script = LifecycleScript.started()
+        _ = (script.need(1), script.next())
+        postpone(&script, by: .seconds(1))
+        let (refused, again) = (refuse(&script), refuse(&script))
+        script.pass(.seconds(86_400))
+        let (need, next, state) = (script.need(2), script.next(), script.state())
+        #expect(refused == [1])
+        #expect(again == nil, "a login is asked for already")
+        #expect(need == "refuse reauthorization-required")
+        #expect(next == "sleep")
+        #expect(state == .loginRequired)
+    }
+
+    @Test func aLiveTokenIsUsedAfterARefusal() {
+        var script = LifecycleScript.ready()
+        let refused = refuse(&script)
+        let (used, state) = (script.answer(), script.state())
+        #expect(refused == [])
+        #expect(used == "use 1")
+        #expect(state == .loginRequired)
+    }
+
+    @Test func whatAnOperatorCommandsIsNotStoppedByARefusal() {
+        var script = LifecycleScript.ready()
+        script.call = script.machine.refresh()
+        let underWay = refuse(&script)
+        postpone(&script, by: .seconds(1))
+        let postponed = refuse(&script)
+        script.pass(.seconds(1))
+        let again = script.next()
+        script.machine.beginClear()
+        let suspended = refuse(&script)
+        #expect(underWay == nil && postponed == nil && suspended == nil)
+        #expect(again == "call operator")
+    }
 }

@@ -41,6 +41,7 @@ struct StoredTokenReader: Sendable {
 
     private static func facts(of stored: StoredToken, _ grant: any TokenGrant) -> CredentialRule.Stored {
         if stored.isRevoked { return .revoked }
+        if stored.knownRefusal != nil { return .refused }
         if stored.isRestored, !grant.canAcquireAnew,
             stored.isRefreshTokenUncertain(rotates: grant.rotatesRefreshToken)
         {

@@ -27,6 +27,8 @@ package enum CredentialRule {
         case revoked
         /// A refresh token was sent, and no answer was stored.
         case rotationUncertain
+        /// The authority has refused its refresh token.
+        case refused
         /// A refresh token that is valid once came back with a backup.
         case restored
     }
@@ -85,6 +87,8 @@ package enum CredentialRule {
             let text =
                 "its refresh token was sent and the answer was lost; the next start finds out whether it still works"
             return DoctorFinding(.credentials, .warning, name, text, remedy: remedy, command: login)
+        case .refused:
+            return needsPerson(name, "the authority no longer accepts its refresh token", remedy, login)
         case .restored:
             let text = "its refresh token comes from a backup and may have been spent since, so it is not sent"
             return needsPerson(name, text, remedy, login)

@@ -17,6 +17,9 @@ package struct RenewalSteps: Sendable {
         return true
     }
 
+    /// Whether the authority has refused this refresh token, for good.
+    package func hasRefused(_ refreshToken: Secret?) -> Bool { refreshToken.map { refused.contains($0) } ?? false }
+
     /// Another gateway that shares the store may have renewed. What it stored is adopted once: the two would take turns for ever.
     package var readsStore: Bool { !hasAdopted }
 

@@ -183,6 +183,23 @@ extension TokenLifecycle where Waiter: Sendable {
         }
     }
 
+    /// The authority has refused the refresh token to another gateway, or to an earlier run. A call that nobody has commanded is
+    /// not made. A live token is used on, as after a call of its own.
+    ///
+    /// - Returns: nil when a login is asked for already, or when a call finds out more.
+    package mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
+        guard !isSuspended else { return nil }
+        switch phase.kind {
+        case .calling(let call) where call.hasBegun || call.isCommanded: return nil
+        case .stopped(let stop) where stop.failure.class == .loginRequired: return nil
+        case .empty, .calling, .ready, .backingOff, .stopped: break
+        }
+        failures += 1
+        remember(failure, at: now)
+        stop(with: failure, keeping: held, until: nil)
+        return Failed(waiters: takeWaiters(), problem: failure.problem)
+    }
+
     /// The refresh token is tried twice more, and then hourly while a person is asked to log in.
     private mutating func doubt(
         _ failure: TokenFailure,

@@ -167,6 +167,9 @@ package struct TokenCall: Hashable, Sendable {
 
     /// What it finds in the store or the configuration ends it; the authority is asked by the next call.
     package var isFirstLook: Bool { id == Self.firstLook }
+
+    /// An operator asked for it.
+    var isCommanded: Bool { trigger == .operator }
 }
 
 /// A token with what the machine has found out about it.

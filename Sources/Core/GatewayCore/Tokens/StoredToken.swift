@@ -14,6 +14,8 @@ package struct StoredToken: Hashable, Sendable {
     package var isRevoked: Bool
     /// It came back with a backup: its refresh token may have been spent since. Goes with the next token.
     package var isRestored = false
+    /// What the authority has said of a refresh token; see ``knownRefusal``.
+    package var refusal: RefreshTokenRefusal?
 
     package init(
         generation: Int,
@@ -35,7 +37,21 @@ package struct StoredToken: Hashable, Sendable {
     ///
     /// - Parameter rotates: Whether the grant's refresh tokens are valid once.
     package func isRefreshTokenUncertain(rotates: Bool) -> Bool {
-        attempt != nil || rotates && isRestored && token.refreshToken != nil
+        attempt != nil || knownRefusal?.isRotationUncertain == true
+            || rotates && isRestored && token.refreshToken != nil
+    }
+
+    /// That the authority has refused the refresh token; nil while it has not.
+    package var knownRefusal: RefreshTokenRefusal? {
+        refusal.flatMap { $0.refreshToken == token.refreshToken ? $0 : nil }
+    }
+
+    /// Takes over what another gateway has written about the same token since this record was read: the journal of an
+    /// attempt, and a refusal.
+    package mutating func keepFindings(of other: StoredToken) {
+        guard other.token == token else { return }
+        attempt = attempt ?? other.attempt
+        refusal = refusal ?? other.refusal
     }
 
     /// What is left of a token that is dead for good.

@@ -21,6 +21,14 @@ package final class StrictAuthority: TokenEndpoint {
     package var issued: Int { state.value.issued }
     package var refusals: Int { state.value.refusals }
 
+    /// Accepts this refresh token alone from now on; nil ends the login.
+    package func accept(_ refreshToken: Secret?) {
+        state.update { state in
+            state.accepted = refreshToken?.withValue { $0 }
+            state.forgiven = nil
+        }
+    }
+
     /// - Parameter forgets: The answer will be lost, so the same refresh token is accepted again.
     package func answer(_ request: TokenRequest, losingAnswer forgets: Bool = false) -> TokenReply {
         var sent: String?
