@@ -160,6 +160,6 @@ def test_a_store_that_is_not_shared_has_no_fleet(start_gateway, origin):
     assert done.returncode == 1 and "tokens.store is not postgres" in done.stderr
 
 
-def test_help_has_examples():
-    text = command("fleet", "--help").stdout
+def test_help_has_examples(tmp_path):
+    text = command("fleet", "--help", cwd=tmp_path).stdout
     assert "authgateway fleet --json" in text and "LAG" in text
