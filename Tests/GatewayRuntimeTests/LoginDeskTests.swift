@@ -436,6 +436,7 @@ struct LoginDeskTests {
             try await bench.clock.untilAsleep(atMost: .seconds(5))
             bench.clock.advance(by: .seconds(5))
             #expect(try await bench.end(of: invitation.id).problem?.contains("cannot be written as HTTP") == true)
+            try await bench.audit.untilRecorded(.loginFailed)
             #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "not_asked")
         }
     }

@@ -97,7 +97,7 @@ struct ConfigKeyTests {
 
     /// They have a meaning beside the URL of a database alone.
     private static let ofDatabase: Set = [
-        "tokens.url", "tokens.listen_url", "tokens.password", "tokens.ca", "tokens.allow_unverified",
+        "tokens.url", "tokens.listen_url", "tokens.password", "tokens.ca", "tokens.allow_unverified", "audit.ship",
     ]
 
     /// Those that are one value, outside of routes and credentials.
