@@ -83,7 +83,7 @@ enum FleetStatement {
     static let members = PostgreSQLStatement(
         """
         SELECT id, host, version, started_at, configuration, clock_offset_ms, unshipped, acknowledged,
-        (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint
+        (extract(epoch FROM clock_timestamp() - least(seen_at, clock_timestamp())) * 1000)::bigint
         FROM authgateway.gateway WHERE seen_at >= clock_timestamp() - interval '1 day'
         ORDER BY seen_at DESC LIMIT \(maximumMembers)
         """,
