@@ -47,6 +47,31 @@ struct PostgreSQLFleetTests {
         for store in [one, other] { await store.close() }
     }
 
+    /// Statements about tokens go over the same connection.
+    @Test func aHeartbeatDoesNotWaitForASessionThatHasLockedItsRow() async throws {
+        let database = try Self.server.get().makeDatabase()
+        let store = try open(database)
+        _ = try await store.beat(heartbeat("1"))
+        let session = PostgreSQLConnection(PostgreSQLOptions(try PostgreSQLURL(try Self.server.get().url(database))))
+        let lock = PostgreSQLStatement(
+            """
+            WITH held AS (UPDATE authgateway.gateway SET host = host RETURNING id)
+            SELECT count(*), pg_sleep(6) FROM held
+            """
+        )
+        async let held = session.run(lock, within: .seconds(20))
+        // Nobody tells when the row is locked.
+        try await Task.sleep(for: .seconds(1))
+        let begun = ContinuousClock.now
+        await #expect(throws: TokenStoreError.self) { _ = try await store.beat(heartbeat("1")) }
+        #expect(ContinuousClock.now - begun < .seconds(3))
+        #expect(store.failure == nil)
+        _ = try await held
+        _ = try await store.beat(heartbeat("1"))
+        await session.close(within: .seconds(1))
+        await store.close()
+    }
+
     @Test func aGatewayThatWasNotSeenForADayIsForgotten() async throws {
         let server = try Self.server.get()
         let database = try server.makeDatabase()

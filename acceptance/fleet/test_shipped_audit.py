@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 import requests
+from harness.configs import CANARY
 from harness.login import Login, config, works
 from harness.person import Person
 from harness.postgresql import PostgreSQL
@@ -187,6 +188,29 @@ def test_with_store_postgres_no_token_is_used_before_the_database_has_its_event(
     arrives(server, gateway)
     # What has the token's event in the database is used.
     assert server.sql("select count(*) from authgateway.audit_event where event = 'acquired' and outcome = 'ok'", "tokens") != "0"
+
+
+def test_a_user_takes_a_token_away_while_the_database_does_not_have_the_events(authority, make_gateway, server, key):
+    settings = {**fetching(authority), **shared(server.database("tokens"), key, store="postgres")}
+    gateway = make_gateway(settings)
+    token = CANARY + "-operator"
+    gateway.admin["users"] = {"alice": {"role": "operator", "token": token}}
+    gateway.configure(settings)
+    gateway.start()
+    assert works(gateway)
+    server.stop()
+
+    def ask(operation):
+        url = f"{gateway.admin_url}/api/tokens/box/{operation}"
+        return requests.post(url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+
+    answer = ask("lock")
+    assert "box is locked on this gateway" in answer.text and not works(gateway), answer.text
+    answer = ask("reveal")
+    assert answer.status_code == 503 and "Nothing was done" in answer.text, answer.text
+    server.start()
+    events = "select detail from token_events where event = 'operator_request'"
+    wait_until(lambda: "lock" in str(query(gateway, events)), 20, lambda: str(query(gateway, events)))
 
 
 def test_store_postgres_needs_the_database_of_the_tokens(make_gateway, origin):

@@ -1,6 +1,8 @@
 """`listeners.admin` with `tls` and `users`: other machines, roles, and the commands with `--admin`."""
 
 import json
+import pathlib
+import shutil
 import stat
 
 import pytest
@@ -145,6 +147,32 @@ class TestRoles:
         assert gateway.run("reload").returncode == 0
         assert [remote.status("POST", "/api/reload", token) for token in (OPERATOR, NEXT)] == [401, 401]
         assert remote.status("GET", "/metrics", VIEWER) == 200
+
+    def test_a_reload_takes_rights_away_from_open_connections(self, sandbox, config, files, start_gateway, tmp_path):
+        trusted = tmp_path / "clients.pem"
+        shutil.copy(files["ca"], trusted)
+        port = processes.free_port()
+        settings = admin({**files, "ca": str(trusted)}, port)
+        gateway = start_gateway(config, environment=sandbox.environment, admin=settings)
+        remote = Remote(gateway, files, port)
+        with requests.Session() as alice, requests.Session() as watcher:
+            for session in (alice, watcher):
+                session.trust_env, session.verify = False, files["ca"]
+            alice.cert = files["alice"]
+            assert alice.post(f"{remote.url}/api/tokens/service/lock", timeout=20).status_code == 200
+            headers = {"Authorization": f"Bearer {VIEWER}"}
+            stream = watcher.get(f"{remote.url}/live", headers=headers, stream=True, timeout=20)
+            assert stream.status_code == 200
+            # The certificate of alice was issued by another one than the authority of now, and nobody is watcher any more.
+            leaf = pathlib.Path(files["server"][0]).read_text().partition("-----END CERTIFICATE-----")
+            trusted.write_text(leaf[0] + leaf[1] + "\n")
+            del settings["users"]["watcher"]
+            gateway.configure(config)
+            result = gateway.run("reload")
+            assert result.returncode == 0, result
+            assert alice.post(f"{remote.url}/api/tokens/service/unlock", timeout=20).status_code == 401
+            assert remote.status("POST", "/api/tokens/service/unlock", OPERATOR) == 200
+            assert b"unlocked" not in stream.raw.read()
 
 
 class TestCommands:

@@ -255,6 +255,7 @@ def test_what_is_there_is_moved_aside_and_kept(sandbox, start_gateway, tmp_path)
     folder = tmp_path / "backup"
     backup(gateway, folder)
     assert gateway.run("token", "unlock", "machine").returncode == 0
+    assert gateway.run("token", "lock", "campus").returncode == 0
     result = restore(gateway, folder, "--replace")
     assert result.returncode == 1 and "another gateway" in result.stderr, result.stderr
     gateway.stop()
@@ -263,10 +264,11 @@ def test_what_is_there_is_moved_aside_and_kept(sandbox, start_gateway, tmp_path)
     before = {path.name: path.read_bytes() for path in state(gateway).iterdir() if path.is_file()}
     for _ in range(2):
         result = restore(gateway, folder, "--replace")
-        assert result.returncode == 0, result.stderr
+        assert result.returncode == 0 and "campus, machine" in result.stdout, result
+    assert json.loads(state(gateway, "locks.json").read_text()) == ["campus", "machine"], "locked since, or as it was then"
     aside = sorted(state(gateway).glob("replaced-*"))
     assert len(aside) == 2, aside
-    for name in ["audit.sqlite", "audit.sqlite.head", "tokens.sqlite", "locks.json"]:
+    for name in ["audit.sqlite", "audit.sqlite.head", "tokens.sqlite"]:
         assert (aside[0] / name).read_bytes() == before[name], name
     assert state(gateway, "token.key").read_bytes() == before["token.key"], "the key stays where it is"
     assert not list(state(gateway).glob("restor*"))

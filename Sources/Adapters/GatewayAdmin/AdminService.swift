@@ -31,6 +31,12 @@ struct AdminService<Responder: HTTPResponder>: Sendable where Responder.Context 
         var context = AdminContext(source: source)
         context.peer = await security?.peer(channel)
         context.evidence = authorization.evidence(of: request, peer: context.peer)
+        context.maySeeOn = { [options, security] in
+            guard options.requiresToken else { return true }
+            let authorization = options.authorization
+            let evidence = authorization.evidence(of: request, peer: await security?.peer(channel))
+            return authorization.authorizer.refusal(of: evidence, needing: .viewer) == nil
+        }
         let demand = AdminRouteTable.demand(
             method: request.method.rawValue,
             path: request.uri.path,

@@ -11,6 +11,8 @@ extension PostgreSQLFailure {
         case "42501":
             "the role of \(name) lacks a right (\(reason)); grant what docs/fleet.md names, or run "
                 + "`authgateway store migrate` as the owner of the database"
+        case "55P03":
+            "another session has locked rows of \(name) (\(reason)); pg_locks shows which one, and its transaction has to end"
         default: "\(name) cannot be used: \(reason)"
         }
     }

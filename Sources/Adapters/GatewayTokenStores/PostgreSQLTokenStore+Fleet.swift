@@ -48,15 +48,17 @@ enum FleetStatement {
 
     /// Its row is the time; without a row another gateway has the same id, and stands in the table.
     ///
-    /// Nothing waits for a disk: a heartbeat that is lost is followed by the next one.
+    /// Nothing waits for a disk: a heartbeat that is lost is followed by the next one. Nor does it wait for a session that has
+    /// locked the row, because statements about tokens are behind it.
     static func beat(_ heartbeat: FleetHeartbeat) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
             WITH gone AS (DELETE FROM authgateway.gateway WHERE id IN (SELECT id FROM authgateway.gateway
             WHERE seen_at < clock_timestamp() - interval '1 day' AND id <> $1::text FOR UPDATE SKIP LOCKED))
             INSERT INTO authgateway.gateway AS g (id, host, version, started_at, configuration, clock_offset_ms, unshipped,
-            acknowledged, seen_at) VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::bigint, $7::bigint,
-            least($8::bigint, \(upTo)), clock_timestamp())
+            acknowledged, seen_at) SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::bigint, $7::bigint,
+            least($8::bigint, \(upTo)), clock_timestamp()
+            WHERE (SELECT set_config('lock_timeout', '500', true)) IS NOT NULL
             ON CONFLICT (id) DO UPDATE SET host = excluded.host, version = excluded.version,
             started_at = excluded.started_at, configuration = excluded.configuration,
             clock_offset_ms = excluded.clock_offset_ms, unshipped = excluded.unshipped,
@@ -81,7 +83,7 @@ enum FleetStatement {
     static let members = PostgreSQLStatement(
         """
         SELECT id, host, version, started_at, configuration, clock_offset_ms, unshipped, acknowledged,
-        (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint
+        (extract(epoch FROM clock_timestamp() - least(seen_at, clock_timestamp())) * 1000)::bigint
         FROM authgateway.gateway WHERE seen_at >= clock_timestamp() - interval '1 day'
         ORDER BY seen_at DESC LIMIT \(maximumMembers)
         """,

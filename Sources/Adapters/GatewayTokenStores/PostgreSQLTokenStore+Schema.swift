@@ -76,7 +76,9 @@ extension PostgreSQLTokenStore {
         state.withLock { $0.sealer = index }
     }
 
-    var noTables: TokenStoreError { .unavailable("\(name) has no tables yet; the first gateway makes them") }
+    var noTables: TokenStoreError {
+        .unavailable("\(name) has no tables yet; run `authgateway store migrate` as the owner of the database")
+    }
 
     var missingKey: TokenStoreError {
         .damaged("\(name) has tables without the mark of a key; run `authgateway store migrate`")

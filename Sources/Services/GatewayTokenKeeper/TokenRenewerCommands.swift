@@ -25,9 +25,10 @@ extension TokenRenewer {
         } catch {
             await report(error, while: "remove", generation: generation)
             await noteOvertaken(dropped?.event)
+            let others = context.store.isShared ? " Other gateways still use it." : ""
             let detail =
                 "The token of \(context.name) is forgotten until the gateway restarts, but the store did not remove it;"
-                + " the log says why. Repeat this when the store works again."
+                + " the log says why.\(others) Repeat this when the store works again."
             return GatewayProblem(.tokenTemporarilyUnavailable, detail)
         }
     }

@@ -219,7 +219,10 @@ extension TokenRenewer {
     func unreadable(_ error: TokenStoreError) -> TokenFailure {
         switch error {
         case .unavailable:
-            let detail = "The token store does not work, so the refresh token of \(context.name) is not spent."
+            let detail =
+                context.grant.rotatesRefreshToken
+                ? "The token store does not work, so the refresh token of \(context.name) is not spent."
+                : "The token store does not work, so the token of \(context.name) is not known."
             return TokenFailure(
                 .transient(retryAfter: nil),
                 problem: GatewayProblem(.storeUnavailable, detail)

@@ -80,6 +80,19 @@ struct AdminAccessTests {
         #expect(AdminRouteTable.demand(method: "GET", path: "/readyz", hasQuery: true) == .role(.viewer))
     }
 
+    @Test(
+        arguments: [
+            ("POST", "/api/tokens/box/lock", true), ("POST", "/api/tokens/box%2Fa/revoke", true),
+            ("POST", "/api/tokens/box/clear", true), ("POST", "/api/reload", true), ("POST", "/token", true),
+            ("POST", "/api/tokens/box/unlock", false), ("POST", "/api/tokens/box/reveal", false),
+            ("POST", "/api/tokens/lock/refresh", false), ("GET", "/api/tokens/box/lock", false),
+            ("POST", "/api/key/rotate", false), ("POST", "/api/state/backup", false),
+        ]
+    )
+    func whatTakesRightsAwayNeedsNoRecordBefore(_ method: String, _ path: String, _ mayWithdraw: Bool) {
+        #expect(AdminRouteTable.mayWithdraw(method: method, path: path) == mayWithdraw)
+    }
+
     @Test func whatIsForgottenIsForOperators() {
         #expect(AdminRouteTable.demand(method: "GET", path: "/api/new").role == .operator)
     }

@@ -11,10 +11,10 @@ struct AdminEvents: Sendable {
     func routes(on router: Router<AdminContext>) {
         router.get("/api/events") { request, context in
             guard Self.wantsStream(request) else { return await list(request) }
-            return stream(request, context.channel) { AdminResponse.encoded($0) ?? "{}" }
+            return stream(request, context) { AdminResponse.encoded($0) ?? "{}" }
         }
         router.get("/live") { request, context in
-            stream(request, context.channel) { [now = options.now] in LiveSection.row(of: $0, now: now()).text }
+            stream(request, context) { [now = options.now] in LiveSection.row(of: $0, now: now()).text }
         }
     }
 
@@ -54,7 +54,7 @@ struct AdminEvents: Sendable {
 
     private func stream(
         _ request: Request,
-        _ channel: any Channel,
+        _ context: AdminContext,
         _ text: @escaping @Sendable (AuditEntry) -> String
     ) -> Response {
         let query: EventQuery
@@ -66,7 +66,7 @@ struct AdminEvents: Sendable {
         } catch {
             return AdminResponse.problem(error)
         }
-        let broadcaster = options.broadcaster
+        let (broadcaster, channel, maySeeOn) = (options.broadcaster, context.channel, context.maySeeOn)
         guard let stream = broadcaster.open(query, after: last, cut: { channel.close(promise: nil) }) else {
             let detail = "\(EventBroadcaster.streamLimit) streams are open, or the gateway stops."
             return AdminResponse.problem(GatewayProblem(.overloaded, detail, retryAfter: .seconds(5)))
@@ -78,6 +78,8 @@ struct AdminEvents: Sendable {
             defer { broadcaster.end(stream.number) }
             try await writer.write(ByteBuffer(string: Self.beginning(of: stream, text)))
             for await signal in stream.signals {
+                // A reload may have taken the right away.
+                guard await maySeeOn() else { break }
                 try await writer.write(ByteBuffer(string: Self.block(of: signal, text)))
             }
             try await writer.finish(nil)

@@ -17,6 +17,8 @@ struct RestoreOperation: Sendable {
         var marked = 0
         /// What is wrong with the copied audit log, as it was with the log itself.
         var breach: String?
+        /// The names of credentials that are locked by now.
+        var locked: Set<String> = []
         /// Where what was there before is now; nil when nothing was.
         var replaced: String?
     }
@@ -42,6 +44,9 @@ struct RestoreOperation: Sendable {
                 "\(layout.stateDirectory) is not empty (\(names)); --replace moves what is there aside and keeps it"
             )
         }
+        // One that cannot be read is said before anything is changed.
+        let locks = CredentialLocks.path(in: layout.stateDirectory)
+        _ = try CredentialLocks.names(in: locks)
         var outcome = Outcome(manifest: manifest)
         do throws(StateError) {
             try staging.copy(manifest, from: folder)
@@ -52,6 +57,7 @@ struct RestoreOperation: Sendable {
             throw error
         }
         outcome.replaced = try swap.perform(manifest)
+        outcome.locked = try CredentialLocks.names(in: locks)
         return outcome
     }
 

@@ -2,7 +2,7 @@ import Foundation
 import GatewayCore
 import GatewayFiles
 
-/// Moves the present files aside, and the copied files into their places. Nothing is deleted.
+/// Moves the present files aside, and the copied files into their places. Nothing is deleted, and what is locked stays locked.
 struct RestoreSwap: Sendable {
     static let prefix = "replaced-"
 
@@ -29,7 +29,7 @@ struct RestoreSwap: Sendable {
         PrivateFile.names(beside: "\(state)/x").sorted().filter { name in
             let isOurs = name.hasPrefix(Self.prefix) || name.hasPrefix(RestoreStaging.prefix)
             let isOfProcess = name == "gateway.lock" || name == "restore.unfinished" || name.hasSuffix(".sock")
-            return !isOurs && !isOfProcess && !(keepsKeys && isKey(name))
+            return !isOurs && !isOfProcess && name != BackupFile.locks.name && !(keepsKeys && isKey(name))
         }
     }
 
@@ -57,15 +57,25 @@ struct RestoreSwap: Sendable {
             for name in old { try move("\(state)/\(name)", to: "\(aside)/\(name)") }
         }
         for path in others { try move(path, to: "\(path).\(stamp)") }
-        for file in manifest.files.compactMap({ BackupFile($0.name) }) {
+        let files = manifest.files.compactMap { BackupFile($0.name) }
+        for file in files where file != .locks {
             // A key that the configuration takes from elsewhere has no file.
             guard let target = layout.path(of: file) else { continue }
             try makeFolder((target as NSString).deletingLastPathComponent)
             try move(staging.path(of: file), to: target)
         }
+        if files.contains(.locks) { try addLocks() }
         RestoreMarker.remove(in: state)
         staging.remove()
         return old.isEmpty && others.isEmpty ? nil : old.isEmpty ? "\(others[0]).\(stamp)" : aside
+    }
+
+    /// What an operator has locked since the backup must not be used again because of a restore.
+    private func addLocks() throws(StateError) {
+        let path = CredentialLocks.path(in: state)
+        let present = try CredentialLocks.names(in: path)
+        let all = try present.union(CredentialLocks.names(in: staging.path(of: .locks)))
+        if all != present { try StateFile.write(CredentialLocks.text(of: all), to: path) }
     }
 
     private func makeFolder(_ path: String) throws(StateError) {

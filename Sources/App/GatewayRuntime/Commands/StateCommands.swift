@@ -110,6 +110,11 @@ package struct StateCommands: Sendable {
             "Restored \(LogText.clean(plan.stateDirectory)) from the backup of \(LogText.clean(manifest.madeAt)): "
         text += "the audit log up to row \(manifest.lastAuditRow), \(manifest.tokens ?? 0) tokens.\n"
         if let replaced = outcome.replaced { text += "What was there before is in \(LogText.clean(replaced)).\n" }
+        if !outcome.locked.isEmpty {
+            let names = outcome.locked.sorted().prefix(20).map(LogText.clean).joined(separator: ", ")
+            let more = outcome.locked.count - 20
+            text += "Locked, as before or in the backup: \(names)\(more > 0 ? " and \(more) more" : "").\n"
+        }
         guard outcome.marked > 0 else { return text }
         return text + """
             \(outcome.marked) of them have a refresh token, which may have been spent since. Those that are valid once are not

@@ -34,9 +34,17 @@ final class CredentialLocks: Sendable {
     init(in stateDirectory: String, shared: (any SharedLocks)? = nil) throws(StateError) {
         self.shared = shared
         path = Self.path(in: stateDirectory)
+        let found = try Self.names(in: path)
+        state = Mutex(State(locked: LockedNames(found), stored: found))
+    }
+
+    /// What a file lists; nothing where there is none.
+    ///
+    /// - Throws: When it is there and cannot be read.
+    static func names(in path: String) throws(StateError) -> Set<String> {
         let content: [UInt8]?
         do throws(BoundedFile.Failure) {
-            content = try BoundedFile.read(path, limit: Self.fileLimit).bytes
+            content = try BoundedFile.read(path, limit: fileLimit).bytes
         } catch {
             content = error == .missing ? Array("[]".utf8) : nil
         }
@@ -46,7 +54,11 @@ final class CredentialLocks: Sendable {
                     + " unlock all"
             )
         }
-        state = Mutex(State(locked: LockedNames(Set(found)), stored: Set(found)))
+        return Set(found)
+    }
+
+    static func text(of names: Set<String>) -> String {
+        "[" + names.sorted().map(JSONString.quoted).joined(separator: ", ") + "]\n"
     }
 
     /// Whether other gateways lock and unlock here as well.
@@ -151,7 +163,7 @@ final class CredentialLocks: Sendable {
     /// What counts by now. On the thread only.
     private func write() -> Result<Void, StateError> {
         let names = state.withLock { $0.names }
-        let text = "[" + names.sorted().map(JSONString.quoted).joined(separator: ", ") + "]\n"
+        let text = Self.text(of: names)
         guard text.utf8.count <= Self.fileLimit else {
             return .failure(StateError("cannot write \(path): its names have more than \(Self.fileLimit >> 20) MiB"))
         }

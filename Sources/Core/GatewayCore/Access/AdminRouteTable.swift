@@ -28,6 +28,14 @@ package enum AdminRouteTable {
         return rows.first { $0.method == method && $0.matches(segments) }?.demand ?? .unknown
     }
 
+    /// Whether a request may take a right away, of clients or of users. It is not refused because it cannot be recorded.
+    package static func mayWithdraw(method: String, path: String) -> Bool {
+        guard method == "POST" else { return false }
+        // The form of /token says in its content which operation it is. Each records by itself what it does.
+        if path == "/api/reload" || path == "/token" { return true }
+        return path.hasPrefix("/api/tokens/") && ["/lock", "/revoke", "/clear"].contains { path.hasSuffix($0) }
+    }
+
     private struct Row: Sendable {
         let method: String
         let segments: [Substring]
