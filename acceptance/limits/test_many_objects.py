@@ -14,8 +14,8 @@ from harness.processes import wait_until
 pytestmark = pytest.mark.timing
 
 COUNT = 10_000
-#: Of what a quiet machine needs; CI's is not always one.
-ALLOWANCE = 1.5
+#: Of the bars of a quiet machine, which CI's is not.
+ALLOWANCE = 2.5
 
 
 def config(authority, count=COUNT, changed=None):
@@ -83,6 +83,7 @@ def test_check_start_reload_and_page(tmp_path, record_property):
         assert {name: figures[name] for name, bar in bars.items() if figures[name] > bar * ALLOWANCE} == {}, figures
 
 
+@pytest.mark.soak
 def test_two_thousand_renewals_a_second(tmp_path, record_property):
     life = 5
     with authority(life) as port:
