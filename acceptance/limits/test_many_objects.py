@@ -8,12 +8,13 @@ import time
 import pytest
 import requests
 from harness import proc, processes
-from harness.gateway import ROOT, Gateway, command
+from harness.gateway import ROOT, Gateway
 from harness.processes import wait_until
 
 pytestmark = pytest.mark.timing
 
 COUNT = 10_000
+SECRET = {"SECRET": "not-a-secret"}
 #: Of the bars of a quiet machine, which CI's is not.
 ALLOWANCE = 2.5
 
@@ -22,7 +23,7 @@ def config(authority, count=COUNT, changed=None):
     credential = {
         "strategy": "oauth2_client_credentials",
         "token_url": f"http://127.0.0.1:{authority}/token",
-        "client_secret": {"value": "not-a-secret"},
+        "client_secret": {"env": "SECRET"},
         "acquire_on": "startup",
     }
     return {
@@ -32,7 +33,7 @@ def config(authority, count=COUNT, changed=None):
             f"r{n}": {
                 "match": {"path": f"/r{n}"},
                 "upstream": "https://changed.example.com" if n == changed else f"https://u{n}.example.com",
-                "credential": f"c{n}",
+                "auth": f"c{n}",
             }
             for n in range(count)
         },
@@ -62,9 +63,9 @@ def seconds(work):
 
 def test_check_start_reload_and_page(tmp_path, record_property):
     with authority(3600) as port:
-        gateway = Gateway(tmp_path, config(port))
+        gateway = Gateway(tmp_path, config(port), environment=SECRET)
         figures = {}
-        figures["check"] = seconds(lambda: command("check", "--config", gateway.file, cwd=tmp_path, timeout=60).check_returncode())
+        figures["check"] = seconds(lambda: gateway.run("check", timeout=60).check_returncode())
         figures["start"] = seconds(lambda: gateway.start(seconds=60))
         try:
             wait_until(lambda: issued(port)["clients"] == COUNT, 60, "each credential has a token")
@@ -87,7 +88,7 @@ def test_check_start_reload_and_page(tmp_path, record_property):
 def test_two_thousand_renewals_a_second(tmp_path, record_property):
     life = 5
     with authority(life) as port:
-        gateway = Gateway(tmp_path, config(port)).start(seconds=60)
+        gateway = Gateway(tmp_path, config(port), environment=SECRET).start(seconds=60)
         try:
             wait_until(lambda: issued(port)["clients"] == COUNT, 60, "each credential has a token")
             # The cold start of all is over.
