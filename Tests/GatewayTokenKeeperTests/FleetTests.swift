@@ -279,8 +279,8 @@ struct FleetTests {
                 if dying {
                     let index = try await Self.firstDead(of: gateways)
                     gateways[1 - index].line.release()
-                    for _ in 1...300 where gateways[1 - index].access == nil {
-                        fleet.clock.advance(by: .seconds(3))
+                    for _ in 1...1000 where gateways[1 - index].access == nil {
+                        fleet.clock.advance(by: .seconds(1))
                         try await Task.sleep(for: .milliseconds(2))
                     }
                     gateways[index].keeper.close()

@@ -102,8 +102,10 @@ struct RefusedTests {
             let (dead, alive) = gateways[0].line.isDead ? (gateways[0], gateways[1]) : (gateways[1], gateways[0])
             fleet.authority.accept(nil)
             alive.line.release()
-            for _ in 1...40 where fleet.authority.refusals == 0 {
+            for _ in 1...400 where fleet.authority.refusals == 0 {
                 try await fleet.clock.untilAsleep(atMost: .seconds(1))
+                // Others may be asleep already.
+                try await Task.sleep(for: .milliseconds(5))
                 fleet.clock.advance(by: .seconds(1))
             }
             try await untilState(.rotationUncertain, alive, fleet)
