@@ -39,7 +39,7 @@ LEFT_TO_THE_DECODER = [
         "what proves a client depends on `client_auth`, which may be wrong itself",
     ),
     ("", 'missing key "routes"$', "`include` may bring the routes"),
-    ("tokens", 'missing key "command"$', "only `store: command` needs it, and the schema has no such conditions"),
+    ("tokens", 'missing key "(command|url)"$', "only `store: command` and `store: postgres` need it, and the schema has no such conditions"),
     (
         r"credentials\.[\w.-]+|routes\.[\w.-]+\.auth",
         'missing key "(client_id|client_secret|key_id|private_key|assertion|tls)"$',
