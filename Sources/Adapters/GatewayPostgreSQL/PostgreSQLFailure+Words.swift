@@ -1,5 +1,5 @@
 extension PostgreSQLFailure {
-    /// For the person who has to act.
+    /// A message for operators, with the remedy.
     ///
     /// - Parameter name: What the database is called in the message.
     package func words(for name: String) -> String {

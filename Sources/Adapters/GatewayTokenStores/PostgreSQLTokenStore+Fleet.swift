@@ -90,7 +90,7 @@ enum FleetStatement {
         isRepeatable: true
     )
 
-    /// A new transaction: whoever sees that it has ended sees all that was committed before.
+    /// A new transaction: a gateway that sees its end sees all that was committed before.
     static let take = PostgreSQLStatement(
         "SELECT pg_current_xact_id()::text::bigint, pg_notify('\(TokenNotification.channel)', '\(call)')",
         isRepeatable: true

@@ -60,7 +60,7 @@ final class TokenLoads: Sendable {
         }
     }
 
-    /// - Returns: nil when nobody asks.
+    /// - Returns: nil when there is no question.
     private func next() -> [Caller]? {
         state.withLock { state in
             var callers: [Caller] = []

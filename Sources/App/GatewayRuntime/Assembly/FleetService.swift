@@ -134,7 +134,7 @@ final class FleetService: Service {
         )
     }
 
-    /// So that nobody waits for a gateway that has stopped.
+    /// Other gateways do not wait for one that has stopped.
     private func leave() async {
         guard let fleet = parts.store.sharedFleet else { return }
         let id = parts.heartbeat().id

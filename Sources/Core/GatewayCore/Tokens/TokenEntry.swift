@@ -30,7 +30,7 @@ package struct TokenEntry: Hashable, Sendable {
 
 /// The right of one gateway to renew a token, until it ends.
 ///
-/// It is known by the revision that it gave the record. Whoever takes the record over raises that.
+/// It is known by the revision that it gave the record. Taking the record over raises that.
 /// A lease that was released or has ended raises nothing: its holder may write until somebody else does.
 package struct TokenLease: Hashable, Sendable {
     package let key: CredentialKey
