@@ -61,7 +61,8 @@ package final class ProxyServer: Sendable {
     package static func readTLS(of plan: Plan) throws(ListenerError) {
         for listener in plan.listeners + plan.authz { _ = try Listener.Settings(listener) }
         if let tls = plan.admin.tls { _ = try OperatorTLS.prepare(tls) }
-        for route in plan.routes { _ = try UpstreamTarget.tlsContext(route) }
+        var contexts = UpstreamTLSContexts()
+        for route in plan.routes { _ = try contexts.context(of: route) }
     }
 
     /// Binds every listener, or none: the first failure closes the ones already bound. Nothing is accepted yet.

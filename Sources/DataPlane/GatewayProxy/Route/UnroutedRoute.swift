@@ -11,6 +11,7 @@ final class UnroutedRoute {
     init(to server: TunnelDestination, under configuration: WorkerConfiguration) throws(ListenerError) {
         self.server = server
         let (shared, plan) = (configuration.shared, RoutePlan(to: server))
+        var contexts = UpstreamTLSContexts()
         let target = try UpstreamTarget(
             plan,
             key: UpstreamTarget.Key(plan),
@@ -18,6 +19,7 @@ final class UnroutedRoute {
                 maximum: shared.limits.connectionsPerUpstream,
                 clients: shared.configuration.access.clients.map(\.name)
             ),
+            contexts: &contexts,
             sha256: shared.configuration.sha256
         )
         let compiled = CompiledRoute(

@@ -15,10 +15,16 @@ package enum UpstreamProbe {
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8],
         on loop: any EventLoop
     ) async -> EndpointOutcome {
-        let budget = ConnectionBudget(maximum: 1, clients: [])
         let target: UpstreamTarget
         do throws(ListenerError) {
-            target = try UpstreamTarget(route, key: UpstreamTarget.Key(route), budget: budget, sha256: sha256)
+            var contexts = UpstreamTLSContexts()
+            target = try UpstreamTarget(
+                route,
+                key: UpstreamTarget.Key(route),
+                budget: ConnectionBudget(maximum: 1, clients: []),
+                contexts: &contexts,
+                sha256: sha256
+            )
         } catch {
             // Files that can be read are a matter of the configuration, and were looked at with it.
             return .failed(.handshake)

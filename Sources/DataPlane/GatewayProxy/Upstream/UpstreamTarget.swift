@@ -42,50 +42,22 @@ struct UpstreamTarget: Sendable {
     let serverName: String?
     private let pinned: PinnedKeys
 
+    /// - Parameter contexts: Of the targets that are made together.
     /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
     init(
         _ route: RoutePlan,
         key: Key,
         budget: ConnectionBudget,
+        contexts: inout UpstreamTLSContexts,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) throws(ListenerError) {
         pinned = PinnedKeys(pins: route.tls.pins, sha256: sha256)
         self.key = key
         self.budget = budget
         origin = route.upstream
-        tlsContext = try Self.tlsContext(route, for: key.version)
+        tlsContext = try contexts.context(of: route, in: key.version)
         let host = route.upstream.host
         serverName = tlsContext == nil ? nil : route.tls.serverName ?? (Self.isAddress(host) ? nil : host)
-    }
-
-    /// - Returns: nil for an upstream in clear text.
-    /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
-    static func tlsContext(
-        _ route: RoutePlan,
-        for version: UpstreamProtocol = .http1
-    ) throws(ListenerError) -> NIOSSLContext? {
-        guard route.upstream.scheme == .https else { return nil }
-        var configuration = TLSConfiguration.makeClientConfiguration()
-        configuration.minimumTLSVersion = .tlsv12
-        configuration.shutdownTimeout = Timeouts.tlsShutdown
-        configuration.certificateVerification = .fullVerification
-        configuration.applicationProtocols = version.offeredNames
-        do throws(TLSFiles.Problem) {
-            if let path = route.tls.caPath {
-                // Only looked at here: of a bundle of TRUSTED CERTIFICATEs it would be the first one.
-                _ = try TLSFiles.certificates(path)
-                configuration.trustRoots = .file(path)
-            }
-            if let path = route.tls.certificatePath {
-                configuration.certificateChain = try TLSFiles.certificates(path).map { .certificate($0) }
-            }
-            if let key = route.tls.privateKey {
-                configuration.privateKey = .privateKey(try TLSFiles.privateKey(key))
-            }
-            return try TLSFiles.context(configuration)
-        } catch {
-            throw ListenerError("routes.\(route.name).tls: the TLS settings cannot be used: \(error)")
-        }
     }
 
     func tlsHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {

@@ -6,6 +6,7 @@ struct UpstreamTargets {
     private var known: [UpstreamTarget.Key: Int] = [:]
     /// Whatever the version of HTTP.
     private var budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]
+    private var contexts = UpstreamTLSContexts()
     private let configuration: ProxyConfiguration
 
     init(of configuration: ProxyConfiguration) { self.configuration = configuration }
@@ -22,7 +23,13 @@ struct UpstreamTargets {
         if let index = known[key] { return index }
         known[key] = all.count
         all.append(
-            try UpstreamTarget(route, key: key, budget: budget(of: key), sha256: configuration.sha256)
+            try UpstreamTarget(
+                route,
+                key: key,
+                budget: budget(of: key),
+                contexts: &contexts,
+                sha256: configuration.sha256
+            )
         )
         return all.count - 1
     }

@@ -1,0 +1,62 @@
+import GatewayCore
+import NIOSSL
+
+/// The TLS contexts of upstreams that are made together: one for equal settings.
+///
+/// Each context reads and holds every certificate of its authorities, some 150 of a system's.
+struct UpstreamTLSContexts {
+    /// What a context is made of. The server's name and its pins are looked at for each connection.
+    private struct Settings: Hashable {
+        let caPath: String?
+        let certificatePath: String?
+        let privateKey: Secret?
+        let offeredNames: [String]
+
+        init(_ tls: RoutePlan.TLS, _ version: UpstreamProtocol) {
+            caPath = tls.caPath
+            certificatePath = tls.certificatePath
+            privateKey = tls.privateKey
+            offeredNames = version.offeredNames
+        }
+    }
+
+    private var known: [Settings: NIOSSLContext] = [:]
+
+    /// - Returns: nil for an upstream in clear text.
+    /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
+    mutating func context(
+        of route: RoutePlan,
+        in version: UpstreamProtocol = .http1
+    ) throws(ListenerError) -> NIOSSLContext? {
+        guard route.upstream.scheme == .https else { return nil }
+        let settings = Settings(route.tls, version)
+        if let context = known[settings] { return context }
+        do throws(TLSFiles.Problem) {
+            let context = try Self.make(settings)
+            known[settings] = context
+            return context
+        } catch {
+            throw ListenerError("routes.\(route.name).tls: the TLS settings cannot be used: \(error)")
+        }
+    }
+
+    private static func make(_ settings: Settings) throws(TLSFiles.Problem) -> NIOSSLContext {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.shutdownTimeout = Timeouts.tlsShutdown
+        configuration.certificateVerification = .fullVerification
+        configuration.applicationProtocols = settings.offeredNames
+        if let path = settings.caPath {
+            // Only looked at here: of a bundle of TRUSTED CERTIFICATEs it would be the first one.
+            _ = try TLSFiles.certificates(path)
+            configuration.trustRoots = .file(path)
+        }
+        if let path = settings.certificatePath {
+            configuration.certificateChain = try TLSFiles.certificates(path).map { .certificate($0) }
+        }
+        if let key = settings.privateKey {
+            configuration.privateKey = .privateKey(try TLSFiles.privateKey(key))
+        }
+        return try TLSFiles.context(configuration)
+    }
+}
