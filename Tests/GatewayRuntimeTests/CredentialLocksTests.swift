@@ -151,6 +151,50 @@ final class SharedLocksTests {
         #expect(try CredentialLocks(in: folders[1], shared: store).contains("box"))
     }
 
+    /// Somebody has locked its row in an open transaction.
+    @Test func aRecordThatIsHeldKeepsNoOtherLockFromBeingTold() async throws {
+        let (one, other) = try both()
+        store.holds(["box"])
+        let error = await #expect(throws: LockFailure.self) { try await one.lock("box") }
+        #expect(error?.detail(of: "box").contains("cannot be told to other gateways: somebody holds it") == true)
+        try await one.lock("second")
+        #expect(try await other.synchronize().changed == ["second"])
+        #expect(try await one.synchronize().changed.isEmpty)
+        #expect(one.contains("box"))
+        store.holds([])
+        _ = try await one.synchronize()
+        #expect(try await other.synchronize().changed == ["box"])
+        store.holds(["box"])
+        await #expect(throws: StateError.self) { try await other.unlock(["box"]) }
+        #expect(other.contains("box"))
+    }
+
+    @Test func theAnswerToALockDoesNotWaitForAStoreThatHangs() async throws {
+        let (one, other) = try both()
+        let answer = Promise<Void>()
+        store.delaysNext { await answer.value() }
+        let begun = ContinuousClock.now
+        let error = await #expect(throws: LockFailure.self) { try await one.lock("box") }
+        #expect(ContinuousClock.now - begun < .seconds(4))
+        #expect(error?.detail(of: "box").contains("did not answer within 2 s") == true)
+        #expect(one.contains("box"))
+        answer.keep(())
+        #expect(try await other.synchronize().changed == ["box"])
+    }
+
+    /// Whatever a start did not wait for is news for who follows.
+    @Test func aLateAnswerToAStartIsNotTakenOver() async throws {
+        let (one, other) = try both()
+        try await one.lock("box")
+        let answer = Promise<Void>()
+        store.delaysNext { await answer.value() }
+        await other.begin(until: .now.advanced(by: .milliseconds(100)))
+        answer.keep(())
+        #expect(try await other.synchronize().changed == ["box"])
+        await one.begin(until: .now.advanced(by: .seconds(10)))
+        #expect(one.contains("box"))
+    }
+
     @Test func theCopyHoldsForAGatewayThatStartsWithoutTheStore() async throws {
         let (one, _) = try both()
         try await one.lock("box")
@@ -163,6 +207,7 @@ private final class StoreOfLocks: SharedLocks {
     private struct State {
         var names: Set<String> = []
         var isAway = false
+        var held: Set<String> = []
         /// Of one answer.
         var delay: (@Sendable () async -> Void)?
     }
@@ -171,19 +216,24 @@ private final class StoreOfLocks: SharedLocks {
 
     func fails(_ isAway: Bool) { state.withLock { $0.isAway = isAway } }
 
+    func holds(_ names: Set<String>) { state.withLock { $0.held = names } }
+
     func delaysNext(_ delay: @escaping @Sendable () async -> Void) { state.withLock { $0.delay = delay } }
 
     func update(
         locking added: Set<String>,
         unlocking removed: Set<String>
     ) async throws(TokenStoreError) -> SharedLockNames {
-        let names: Set<String>? = state.withLock { state in
+        let answer: SharedLockNames? = state.withLock { state in
             guard !state.isAway else { return nil }
-            state.names = state.names.union(added).subtracting(removed)
-            return state.names
+            state.names = state.names.union(added.subtracting(state.held)).subtracting(removed.subtracting(state.held))
+            var answer = SharedLockNames(state.names, upTo: FleetMark(7))
+            answer.held = state.held.intersection(added.union(removed))
+            answer.reason = answer.held.isEmpty ? nil : "somebody holds it"
+            return answer
         }
         await state.withLock { $0.delay.take() }?()
-        guard let names else { throw .unavailable("gone") }
-        return SharedLockNames(names, upTo: FleetMark(7))
+        guard let answer else { throw .unavailable("gone") }
+        return answer
     }
 }

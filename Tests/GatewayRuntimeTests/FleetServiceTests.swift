@@ -217,6 +217,16 @@ struct FleetServiceTests {
         #expect(report.gateways.map { $0.lagSeconds == nil } == [true, true, false])
     }
 
+    @Test func anAnswerForWhichTheTimeIsOverNamesWhoHasNotFollowedByNow() async throws {
+        _ = try await store.beat(heartbeat("own", 0))
+        _ = try await store.beat(heartbeat("late", 0))
+        let inquiry = try #require(FleetInquiry(store, clock: SystemClock()))
+        let begun = ContinuousClock.now
+        let following = await inquiry.following(from: "own", after: FleetQuestion.limit)
+        #expect(following.unacknowledged.map(\.id) == ["late"])
+        #expect(ContinuousClock.now - begun < .seconds(1))
+    }
+
     @Test func anAnswerSaysThatTheStoreCannotBeAsked() async throws {
         store.state.update { $0.failure = .unavailable("it is gone") }
         let inquiry = try #require(FleetInquiry(store, clock: SystemClock()))

@@ -23,6 +23,9 @@ package struct PostgreSQLFailure: Error, Hashable, Sendable {
     /// The server takes no writes.
     package var isReadOnly: Bool { state == "25006" }
 
+    /// Another session has locked a row, which says nothing of other rows.
+    package var isOfHeldRow: Bool { state == "55P03" }
+
     /// The server goes away or does not take writes any more, so another connection may find the right one.
     var endsConnection: Bool {
         switch state {

@@ -58,7 +58,7 @@ enum FleetStatement {
             INSERT INTO authgateway.gateway AS g (id, host, version, started_at, configuration, clock_offset_ms, unshipped,
             acknowledged, seen_at) SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::bigint, $7::bigint,
             least($8::bigint, \(upTo)), clock_timestamp()
-            WHERE (SELECT set_config('lock_timeout', '500', true)) IS NOT NULL
+            WHERE \(RowWait.isLimited)
             ON CONFLICT (id) DO UPDATE SET host = excluded.host, version = excluded.version,
             started_at = excluded.started_at, configuration = excluded.configuration,
             clock_offset_ms = excluded.clock_offset_ms, unshipped = excluded.unshipped,

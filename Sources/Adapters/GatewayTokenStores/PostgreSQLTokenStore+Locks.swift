@@ -4,14 +4,55 @@ import GatewayPostgreSQL
 extension PostgreSQLTokenStore: SharedLocks {
     package var sharedLocks: (any SharedLocks)? { self }
 
+    /// After so many rows that others hold, the rest waits for the next call.
+    private static let maximumHeld = 3
+
     package func update(
         locking added: Set<String>,
         unlocking removed: Set<String>
     ) async throws(TokenStoreError) -> SharedLockNames {
-        let rows =
-            added.isEmpty && removed.isEmpty
-            ? try await run(Self.names) : try await write(Self.change(added.subtracting(removed), removed))
-        return SharedLockNames(
+        let added = added.subtracting(removed)
+        guard !added.isEmpty || !removed.isEmpty else { return try await lockedNames() }
+        switch try await writeUnlessHeld(Self.change(added, removed)) {
+        case .done(let rows): return Self.answer(rows)
+        case .held(let error):
+            let held = try await updateEach(of: added, removed)
+            var answer = try await lockedNames()
+            (answer.held, answer.reason) = (held, error.reason)
+            return answer
+        }
+    }
+
+    /// A row that another session holds keeps no other name from being told.
+    ///
+    /// - Returns: The names whose rows are held.
+    private func updateEach(
+        of added: Set<String>,
+        _ removed: Set<String>
+    ) async throws(TokenStoreError) -> Set<String> {
+        let all = added.union(removed)
+        guard all.count > 1 else { return all }
+        var held: Set<String> = []
+        // Each time in another order, so that every name has its turn.
+        for name in all.shuffled() {
+            if held.count < Self.maximumHeld,
+                case .done = try await writeUnlessHeld(
+                    Self.change(added.intersection([name]), removed.intersection([name]))
+                )
+            {
+                continue
+            }
+            held.insert(name)
+        }
+        return held
+    }
+
+    private func lockedNames() async throws(TokenStoreError) -> SharedLockNames {
+        Self.answer(try await run(Self.names))
+    }
+
+    private static func answer(_ rows: [PostgreSQLRow]) -> SharedLockNames {
+        SharedLockNames(
             Set(rows.compactMap { $0.text(0) }),
             upTo: rows.first?.integer(1).map { FleetMark($0) }
         )
@@ -29,8 +70,9 @@ extension PostgreSQLTokenStore: SharedLocks {
             """
             WITH added AS (SELECT jsonb_array_elements_text($1::jsonb) AS name),
             removed AS (SELECT jsonb_array_elements_text($2::jsonb) AS name),
-            unlocked AS (DELETE FROM authgateway.lock WHERE name IN (SELECT name FROM removed)),
-            locked AS (INSERT INTO authgateway.lock (name) SELECT name FROM added ON CONFLICT (name) DO NOTHING)
+            unlocked AS (DELETE FROM authgateway.lock WHERE name IN (SELECT name FROM removed) AND \(RowWait.isLimited)),
+            locked AS (INSERT INTO authgateway.lock (name) SELECT name FROM added WHERE \(RowWait.isLimited)
+            ON CONFLICT (name) DO NOTHING)
             SELECT name, \(FleetStatement.upTo) FROM authgateway.lock WHERE name NOT IN (SELECT name FROM removed)
             UNION SELECT name, \(FleetStatement.upTo) FROM added
             """,

@@ -80,11 +80,40 @@ package final class PostgreSQLTokenStore: TokenStore {
 
     // MARK: Statements
 
+    enum WriteEnd {
+        case done([PostgreSQLRow])
+        /// Another session has locked a row, and nothing was changed.
+        case held(TokenStoreError)
+    }
+
     /// Runs a statement that changes something: see ``run(_:)``.
     func write(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> [PostgreSQLRow] {
-        let rows = try await run(statement)
-        state.withLock { $0.isReadOnly = false }
-        return rows
+        switch try await writeUnlessHeld(statement) {
+        case .done(let rows): return rows
+        case .held(let error): throw error
+        }
+    }
+
+    /// A row that is held says nothing of the others, so that ``failure`` stays as it is.
+    func writeUnlessHeld(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> WriteEnd {
+        do throws(TokenStoreError) {
+            try await ensureReady()
+            let end = try await writeAlone(statement)
+            if case .done = end { state.withLock { ($0.lastFailure, $0.isReadOnly) = (nil, false) } }
+            return end
+        } catch {
+            state.withLock { $0.lastFailure = error }
+            throw error
+        }
+    }
+
+    private func writeAlone(_ statement: PostgreSQLStatement) async throws(TokenStoreError) -> WriteEnd {
+        do throws(PostgreSQLFailure) {
+            return .done(try await connection.run(statement, within: limit))
+        } catch {
+            guard error.isOfHeldRow else { throw noted(error) }
+            return .held(noted(error))
+        }
     }
 
     /// Runs a statement once the tables and the key are known to be right.
@@ -104,9 +133,13 @@ package final class PostgreSQLTokenStore: TokenStore {
         do throws(PostgreSQLFailure) {
             return try await connection.run(statement, within: limit)
         } catch {
-            if error.isReadOnly { state.withLock { $0.isReadOnly = true } }
-            throw .unavailable(error.words(for: name))
+            throw noted(error)
         }
+    }
+
+    private func noted(_ failure: PostgreSQLFailure) -> TokenStoreError {
+        if failure.isReadOnly { state.withLock { $0.isReadOnly = true } }
+        return .unavailable(failure.words(for: name))
     }
 
     private var readOnly: TokenStoreError {

@@ -44,7 +44,7 @@ struct TokenStatement {
             case .free(let revision): update(&values, revision, isFree: true)
             case .leased(let revision): update(&values, revision, isFree: false)
             }
-        let notice = endsLease ? ", " + TokenNotification.sending(by: values.add(.text(sender), "text")) : ""
+        let notice = endsLease ? ", " + Self.notice(by: values.add(.text(sender), "text")) : ""
         return PostgreSQLStatement(
             "WITH done AS (\(change) RETURNING t.key, t.revision) SELECT revision\(notice) FROM done",
             values.list,
@@ -54,6 +54,10 @@ struct TokenStatement {
 
     /// What is written under a lease is no news for others: they wait for its end.
     private var endsLease: Bool { if case .ended = lease { true } else { false } }
+
+    private static func notice(by sender: String) -> String {
+        "\(TokenNotification.sending(by: sender)), \(RowWait.end)"
+    }
 
     private static let transaction = "pg_current_xact_id()::text::bigint"
 
@@ -78,7 +82,8 @@ struct TokenStatement {
             WHERE t.change <> excluded.change
             """ : "DO NOTHING"
         return
-            "\(names) SELECT \(columns.joined(separator: ", ")) WHERE \(hasKey(&values)) ON CONFLICT (key) \(conflict)"
+            "\(names) SELECT \(columns.joined(separator: ", ")) WHERE \(hasKey(&values)) AND \(RowWait.isLimited) "
+            + "ON CONFLICT (key) \(conflict)"
     }
 
     private func update(_ values: inout Parameters, _ revision: TokenRevision, isFree: Bool) -> String {
@@ -100,6 +105,7 @@ struct TokenStatement {
         var conditions = [
             "t.key = \(values.add(.text(key.digest), "text"))",
             "t.revision = \(values.add(.integer(revision.value), "bigint"))", hasKey(&values),
+            RowWait.isLimited,
         ]
         if isFree { conditions.append("(t.lease_until IS NULL OR t.lease_until <= clock_timestamp())") }
         return "UPDATE authgateway.token AS t SET \(columns.joined(separator: ", ")) "
@@ -126,12 +132,16 @@ struct TokenStatement {
     // MARK: Others
 
     /// Those that are there: see ``StoredRow``. Otherwise one row that has the check of the key alone.
+    ///
+    /// A person may have set the end of a lease to infinity, which no number is. It is read as it is compared when a lease is
+    /// taken: one without an end is held, and one that ended before all time has ended. A lease of a day is told as one.
     static func load(_ keys: [CredentialKey]) -> PostgreSQLStatement {
         let list = "[" + keys.map { JSONString.quoted($0.digest) }.joined(separator: ",") + "]"
         return PostgreSQLStatement(
             """
             SELECT s.value, t.revision, t.generation, t.updated_at, t.version, t.nonce, t.ciphertext, t.change,
-            (extract(epoch FROM t.lease_until - clock_timestamp()) * 1000)::bigint, t.key
+            (extract(epoch FROM least(greatest(t.lease_until, clock_timestamp()), clock_timestamp() + interval '1 day')
+            - clock_timestamp()) * 1000)::bigint, t.key
             FROM authgateway.store s LEFT JOIN authgateway.token t
             ON t.key = ANY (ARRAY(SELECT jsonb_array_elements_text($1::jsonb))) WHERE s.name = 'key_check'
             """,
@@ -146,7 +156,10 @@ struct TokenStatement {
         let key = values.add(.text(lease.key.digest), "text")
         let revision = values.add(.integer(lease.revision.value), "bigint")
         return PostgreSQLStatement(
-            "UPDATE authgateway.token SET lease_until = \(end) WHERE key = \(key) AND revision = \(revision) RETURNING revision",
+            """
+            UPDATE authgateway.token SET lease_until = \(end)
+            WHERE key = \(key) AND revision = \(revision) AND \(RowWait.isLimited) RETURNING revision
+            """,
             values.list,
             isRepeatable: true
         )
@@ -157,8 +170,9 @@ struct TokenStatement {
         PostgreSQLStatement(
             """
             WITH done AS (UPDATE authgateway.token SET lease_until = NULL, changed = \(transaction)
-            WHERE key = $1::text AND revision = $2::bigint AND lease_until IS NOT NULL RETURNING key, revision)
-            SELECT \(TokenNotification.sending(by: "$3::text")) FROM done
+            WHERE key = $1::text AND revision = $2::bigint AND lease_until IS NOT NULL AND \(RowWait.isLimited)
+            RETURNING key, revision)
+            SELECT \(notice(by: "$3::text")) FROM done
             """,
             [.text(lease.key.digest), .integer(lease.revision.value), .text(sender)],
             isRepeatable: true

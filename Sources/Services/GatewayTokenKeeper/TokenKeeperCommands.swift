@@ -29,7 +29,7 @@ extension TokenKeeper {
         switch operation {
         case .lock:
             let outcome = OperatorCommand.Outcome.success("\(name) is locked: it is neither injected nor renewed.")
-            return outcome.telling(of: await context.note(context.event(.locked, trigger: .operator)))
+            return outcome.telling(of: await recordLock())
         case .unlock:
             if let problem = await recordUnlock() { return .failure(problem) }
             unlock()
@@ -39,6 +39,13 @@ extension TokenKeeper {
         case .clear: return await inTurn(.clear)
         case .import(let token): return await inTurn(.import(token))
         }
+    }
+
+    /// Records that an operator has locked the credential.
+    ///
+    /// - Returns: Why that is not recorded yet.
+    package func recordLock() async -> AuditError? {
+        await context.note(context.event(.locked, trigger: .operator))
     }
 
     /// Records that an operator unlocks the credential, which must be committed before it is.
@@ -232,7 +239,7 @@ extension OperatorCommand.Outcome {
     /// The same, and that it is not in the audit log yet.
     fileprivate func telling(of error: AuditError?) -> Self {
         guard let error else { return self }
-        let note = " That is not recorded yet: \(error.reason). It is as soon as the audit log can be written."
+        let note = " \(error.lateRecord)"
         return map { $0 + note }.mapError { problem in
             var problem = problem
             problem.detail += note

@@ -24,6 +24,20 @@ struct LockedNamesTests {
         #expect(next.added.isEmpty && next.removed.isEmpty)
     }
 
+    @Test func whatTheStoreDidNotTakeCountsHereAndIsToldAgain() {
+        var locked = LockedNames(["a"])
+        locked.lock("box")
+        locked.lock("c")
+        locked.unlock(["a"])
+        let question = locked.ask()
+        #expect(locked.follow(["a", "b", "c"], to: question, except: ["a", "box"]) == ["b"])
+        #expect(locked.names == ["b", "box", "c"])
+        let next = locked.ask()
+        #expect(next.added == ["box"] && next.removed == ["a"])
+        locked.told(next, except: ["box"])
+        #expect(locked.ask().added == ["box"] && locked.ask().removed.isEmpty)
+    }
+
     /// The store answered before the operator's lock reached it.
     @Test(arguments: [false, true])
     func aLockHoldsAgainstAnAnswerThatIsOlder(isTold: Bool) {

@@ -2,8 +2,9 @@ import GatewayCore
 
 /// Asks the gateways that share the token store.
 struct FleetInquiry: Sendable {
-    /// Beside ``FleetQuestion/limit``, for a database that does not answer.
-    private static let patience: Duration = .seconds(1)
+    /// Beside ``FleetQuestion/limit``, for a database that does not answer. A report is worth more than an answer to an
+    /// operation, which holds already.
+    private static let (reportPatience, patience): (Duration, Duration) = (.seconds(1), .milliseconds(400))
 
     let fleet: any SharedFleet
     let clock: any GatewayClock
@@ -16,24 +17,31 @@ struct FleetInquiry: Sendable {
     }
 
     func report() async -> Result<FleetReport, TokenStoreError> {
-        await ask(from: nil).map { FleetReport($0) }
+        await ask(from: nil, within: FleetQuestion.limit + Self.reportPatience, after: .zero).map { FleetReport($0) }
     }
 
     /// Whether the other gateways have followed what was done before.
     ///
-    /// - Parameter own: The gateway that did it.
-    func following(from own: String) async -> FleetFollowing {
-        switch await ask(from: own) {
-        case .success(let question): FleetFollowing(question)
-        case .failure(let error): FleetFollowing(unknown: error.reason)
+    /// - Parameters:
+    ///   - own: The gateway that did it.
+    ///   - spent: How much of ``FleetQuestion/limit`` is over.
+    func following(from own: String, after spent: Duration = .zero) async -> FleetFollowing {
+        let limit = max(FleetQuestion.limit - spent, .zero) + Self.patience
+        switch await ask(from: own, within: limit, after: spent) {
+        case .success(let question): return FleetFollowing(question)
+        case .failure(let error): return FleetFollowing(unknown: error.reason)
         }
     }
 
-    private func ask(from own: String?) async -> Result<FleetQuestion, TokenStoreError> {
-        let answer = await Deadline.value(within: FleetQuestion.limit + Self.patience) {
+    private func ask(
+        from own: String?,
+        within limit: Duration,
+        after spent: Duration
+    ) async -> Result<FleetQuestion, TokenStoreError> {
+        let answer = await Deadline.value(within: limit) {
             () async -> Result<FleetQuestion, TokenStoreError> in
             do throws(TokenStoreError) {
-                return .success(try await look(from: own))
+                return .success(try await look(from: own, after: spent))
             } catch {
                 return .failure(error)
             }
@@ -41,8 +49,8 @@ struct FleetInquiry: Sendable {
         return answer ?? .failure(.unavailable("the token database did not answer in time"))
     }
 
-    private func look(from own: String?) async throws(TokenStoreError) -> FleetQuestion {
-        let begun = clock.monotonic()
+    private func look(from own: String?, after spent: Duration) async throws(TokenStoreError) -> FleetQuestion {
+        let begun = clock.monotonic() - spent
         var question = FleetQuestion(try await fleet.call(), from: own)
         while true {
             let members = try await fleet.members()

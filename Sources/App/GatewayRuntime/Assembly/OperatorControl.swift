@@ -216,9 +216,12 @@ struct OperatorControl: GatewayControl {
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
+        let begun = clock.monotonic()
         let result = await operations.perform(operation, on: name)
         guard case .success(var report) = result, operation.concernsOtherGateways, let inquiry else { return result }
-        report.tell(of: await inquiry.following(from: storage.audit.chainName))
+        // An operator who locks is in a hurry; anything else may have waited for an authority.
+        let spent = if case .lock = operation { clock.monotonic() - begun } else { Duration.zero }
+        report.tell(of: await inquiry.following(from: storage.audit.chainName, after: spent))
         return .success(report)
     }
 

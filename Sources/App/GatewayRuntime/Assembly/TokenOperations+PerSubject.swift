@@ -26,16 +26,13 @@ extension TokenOperations {
         let serving = successor(of: members)
         serving.lock()
         let silent = await withdraw(withdrawn(since: before))
-        var message = "\(name) is locked: none of its tokens is injected, fetched or renewed."
-        if let error = await audit.recordSoon(event(.locked, members)) {
-            message += " That is not recorded yet: \(error.reason). It is as soon as the audit log can be written."
+        let event = event(.locked, members)
+        let settled = await settleLock(of: name, recording: { [audit] in await audit.recordSoon(event) })
+        let report = settled.map { note in
+            let message = "\(name) is locked: none of its tokens is injected, fetched or renewed.\(note)"
+            return OperationReport(message: message, token: status(of: serving))
         }
-        do throws(LockFailure) {
-            try await locks.lock(name)
-        } catch {
-            return .failure(Self.unstored(error, name))
-        }
-        return Self.telling(of: silent, .success(OperationReport(message: message, token: status(of: serving))))
+        return Self.telling(of: silent, report)
     }
 
     private func unlock(_ members: PerSubjectKeepers) async -> Result<OperationReport, GatewayProblem> {

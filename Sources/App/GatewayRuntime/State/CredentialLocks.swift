@@ -21,6 +21,8 @@ final class CredentialLocks: Sendable {
     /// Of the file. The names of a large configuration have room, and those of many subjects.
     static let fileLimit = 64 << 20
     private static let writeLimit: Duration = .seconds(3)
+    /// How long the answer to a lock waits for what others have to know.
+    static let tellLimit = FleetQuestion.limit
 
     private let path: String
     private let shared: (any SharedLocks)?
@@ -73,10 +75,23 @@ final class CredentialLocks: Sendable {
     func lock(_ name: String) async throws(LockFailure) {
         hold(name)
         // A disk that does not answer must not keep it from others.
-        async let untold = failure { () async throws(StateError) in try await share() }
+        async let untold = tell(of: name)
         let unstored = await failure { () async throws(StateError) in try await store() }
         let error = LockFailure(file: unstored, others: await untold)
         if error != LockFailure() { throw error }
+    }
+
+    /// After the limit, it is still told.
+    private func tell(of name: String) async -> StateError? {
+        let end = await Deadline.value(within: Self.tellLimit) { [self] in
+            await failure { () async throws(StateError) in try await share([name]) }
+        }
+        if let end { return end }
+        return Self.untold("the token store did not answer within \(Self.tellLimit.secondsRoundedUp) s")
+    }
+
+    private static func untold(_ reason: String) -> StateError {
+        StateError("the locks cannot be told to other gateways: \(reason)")
     }
 
     private func failure(of body: () async throws(StateError) -> Void) async -> StateError? {
@@ -97,7 +112,7 @@ final class CredentialLocks: Sendable {
         }
         do throws(StateError) {
             // First where others read it: a name that they unlock by themselves must not come back.
-            try await share()
+            try await share(removed)
             try await store()
         } catch {
             state.withLock { state in for name in removed { state.locked.lock(name) } }
@@ -110,6 +125,18 @@ final class CredentialLocks: Sendable {
 
     // MARK: Other gateways
 
+    /// Takes over what other gateways have locked, before anything asks for locks. What the store answers later is not taken
+    /// over here, because nobody would be told of it. Without the store, what this gateway knew last holds.
+    func begin(until deadline: ContinuousClock.Instant) async {
+        guard let shared, deadline > .now else { return }
+        let question = state.withLock { $0.locked.ask() }
+        let answer = await Deadline.value(within: deadline - .now) {
+            try? await shared.update(locking: question.added, unlocking: question.removed)
+        }
+        guard let all = answer ?? nil else { return }
+        _ = state.withLock { $0.locked.follow(all.names, to: question, except: all.held) }
+    }
+
     /// Takes over what other gateways have locked and unlocked, and tells them what they do not know yet. What this changes
     /// counts at once. ``Storage/look()`` writes it, so that a disk that does not answer delays nobody.
     ///
@@ -117,10 +144,11 @@ final class CredentialLocks: Sendable {
     func synchronize() async throws(StateError) -> (changed: Set<String>, upTo: FleetMark?) {
         guard let shared else { return ([], nil) }
         let (question, all) = try await ask(shared)
-        return (state.withLock { $0.locked.follow(all.names, to: question) }, all.upTo)
+        return (state.withLock { $0.locked.follow(all.names, to: question, except: all.held) }, all.upTo)
     }
 
-    private func share() async throws(StateError) {
+    /// - Throws: When others do not know what was done to one of these names.
+    private func share(_ names: Set<String>) async throws(StateError) {
         guard let shared else {
             return state.withLock { state in
                 let (names, question) = (state.locked.names, state.locked.ask())
@@ -128,8 +156,11 @@ final class CredentialLocks: Sendable {
             }
         }
         // The next caller follows what others have changed: see `synchronize`.
-        let (question, _) = try await ask(shared)
-        state.withLock { $0.locked.told(question) }
+        let (question, answer) = try await ask(shared)
+        state.withLock { $0.locked.told(question, except: answer.held) }
+        guard answer.held.isDisjoint(with: names) else {
+            throw Self.untold(answer.reason ?? "others hold its record")
+        }
     }
 
     private func ask(_ shared: any SharedLocks) async throws(StateError) -> (LockedNames.Question, SharedLockNames) {
@@ -137,7 +168,7 @@ final class CredentialLocks: Sendable {
         do throws(TokenStoreError) {
             return (question, try await shared.update(locking: question.added, unlocking: question.removed))
         } catch {
-            throw StateError("the locks cannot be told to other gateways: \(error.reason)")
+            throw Self.untold(error.reason)
         }
     }
 

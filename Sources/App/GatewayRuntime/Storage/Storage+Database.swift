@@ -8,26 +8,33 @@ import Logging
 extension Storage {
     /// A gateway also starts while the database cannot be reached, and uses it once it can be.
     ///
+    /// - Parameter deadline: The database is not waited for any longer.
     /// - Throws: When another key or a newer program has written the database.
     static func openDatabase(
         _ plan: PostgreSQLPlan,
         _ keys: StoreKeys,
-        _ logger: Logger
+        _ logger: Logger,
+        until deadline: ContinuousClock.Instant
     ) async throws(StateError) -> PostgreSQLTokenStore {
         let store = database(plan, keys)
-        do throws(TokenStoreError) {
-            try await store.prepare()
-        } catch {
-            switch error {
-            case .damaged(let reason):
-                await store.close()
-                throw StateError(reason)
-            case .unavailable(let reason):
-                logger.warning(
-                    "The token store cannot be used; the gateway tries again",
-                    metadata: ["reason": "\(LogText.clean(reason))"]
-                )
+        let failure = await Deadline.value(within: deadline - .now) { () async -> TokenStoreError? in
+            do throws(TokenStoreError) {
+                try await store.prepare()
+                return nil
+            } catch {
+                return error
             }
+        }
+        switch failure ?? .unavailable("the token database did not answer in time") {
+        case nil: break
+        case .damaged(let reason)?:
+            await store.close()
+            throw StateError(reason)
+        case .unavailable(let reason)?:
+            logger.warning(
+                "The token store cannot be used; the gateway tries again",
+                metadata: ["reason": "\(LogText.clean(reason))"]
+            )
         }
         return store
     }

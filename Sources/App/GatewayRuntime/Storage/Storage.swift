@@ -28,6 +28,9 @@ struct Storage: Sendable {
     /// nil when the installation key is no file.
     private let keyPath: String?
 
+    /// How long a start waits for the token database.
+    private static let databaseLimit: Duration = .seconds(6)
+
     /// Where everything is; the rest of a configuration does not matter here.
     struct Places {
         let stateDirectory: String
@@ -60,6 +63,7 @@ struct Storage: Sendable {
             key: key.derived(for: .localAuthority),
             clock: clock
         )
+        let patience = ContinuousClock.now.advanced(by: Self.databaseLimit)
         if places.tokens.store == .sqlite {
             let keys = try Self.storeKeys(places.tokens, key)
             let store = try Self.openTokens(places.tokens, keys)
@@ -73,15 +77,19 @@ struct Storage: Sendable {
                 logger: logger
             )
         } else if let database = places.tokens.database {
-            tokens = try await Self.openDatabase(database, try Self.storeKeys(places.tokens, key), logger)
+            tokens = try await Self.openDatabase(
+                database,
+                try Self.storeKeys(places.tokens, key),
+                logger,
+                until: patience
+            )
             keyRotation = nil
         } else {
             tokens = Self.otherTokens(places.tokens, key)
             keyRotation = nil
         }
         locks = try CredentialLocks(in: places.stateDirectory, shared: tokens.sharedLocks)
-        // Without the store, what this gateway knew last holds.
-        _ = try? await locks.synchronize()
+        await locks.begin(until: patience)
         adminToken = try AdminToken.create(in: places.stateDirectory)
         try await keyRotation?.settle()
         shipper = Self.shipper(of: audit, places, clock, logger)

@@ -54,19 +54,28 @@ package struct LockedNames: Sendable {
     }
 
     /// The store has what the question told it.
-    package mutating func told(_ question: Question) {
-        for (name, change) in changes where change.number < question.number { changes[name]?.isTold = true }
+    ///
+    /// - Parameter held: Names that it did not take: see ``SharedLockNames/held``.
+    package mutating func told(_ question: Question, except held: Set<String> = []) {
+        for (name, change) in changes where change.number < question.number && !held.contains(name) {
+            changes[name]?.isTold = true
+        }
     }
 
     /// Takes over the answer to a question.
     ///
+    /// - Parameter held: Names that the store did not take: see ``SharedLockNames/held``. What was done here counts for them.
     /// - Returns: The names that are locked here, or unlocked, since. None when a later question was answered before.
-    package mutating func follow(_ all: Set<String>, to question: Question) -> Set<String> {
-        told(question)
+    package mutating func follow(
+        _ all: Set<String>,
+        to question: Question,
+        except held: Set<String> = []
+    ) -> Set<String> {
+        told(question, except: held)
         guard question.number > followed else { return [] }
         followed = question.number
         // What came before the question is in the answer.
-        changes = changes.filter { $0.value.number > question.number }
+        changes = changes.filter { $0.value.number > question.number || held.contains($0.key) }
         let before = names
         names = all
         for (name, change) in changes {

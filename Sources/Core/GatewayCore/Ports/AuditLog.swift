@@ -23,4 +23,9 @@ package protocol AuditLog: Sendable {
 package struct AuditError: Error, Hashable, Sendable {
     package let reason: String
     package init(_ reason: String) { self.reason = reason }
+
+    /// For an operator who took a right away, which holds already.
+    package var lateRecord: String {
+        "That is not recorded yet: \(reason). It is as soon as the audit log can be written."
+    }
 }

@@ -14,6 +14,10 @@ package struct SharedLockNames: Hashable, Sendable {
     package var names: Set<String>
     /// What these names reach up to; nil where the store does not tell.
     package var upTo: FleetMark?
+    /// Names that the store did not take, since somebody else holds their records. They are told again.
+    package var held: Set<String> = []
+    /// Why the store did not take them.
+    package var reason: String?
 
     package init(_ names: Set<String>, upTo: FleetMark? = nil) {
         self.names = names
