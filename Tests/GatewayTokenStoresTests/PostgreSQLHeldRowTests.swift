@@ -83,7 +83,7 @@ struct PostgreSQLHeldRowTests {
         let revision = try await store.replace(token(1), for: held)
         let lease = TokenLease(key: held, revision: revision)
         let row = "SELECT key FROM authgateway.token WHERE key = '\(held.digest)' FOR UPDATE"
-        try await store.ask(
+        _ = try await store.ask(
             PostgreSQLStatement("UPDATE authgateway.token SET lease_until = clock_timestamp() + interval '1 hour'")
         )
         try await whileOpen(row, in: database) {

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import secrets
+import time
 
 import pytest
 import requests
@@ -104,6 +105,20 @@ def test_a_gateway_starts_without_its_database_and_uses_it_when_it_comes(authori
     assert "The token store cannot be used; the gateway tries again" in gateway.text()
     database.start()
     wait_until(lambda: "the token store" not in trouble(gateway), 20, lambda: trouble(gateway))
+    log_in(gateway)
+    assert works(gateway)
+
+
+@pytest.mark.timing
+def test_a_start_waits_once_for_a_database_that_hangs(authority, make_gateway, server):
+    database = server()
+    gateway = make_gateway({**config(authority), **stored(database.database("tokens"))})
+    with database.halted():
+        begun = time.monotonic()
+        gateway.start()
+        assert time.monotonic() - begun < 9
+        assert "The token store cannot be used; the gateway tries again" in gateway.text()
+    wait_until(lambda: "the token store" not in trouble(gateway), 30, lambda: trouble(gateway))
     log_in(gateway)
     assert works(gateway)
 

@@ -26,9 +26,9 @@ def start_pair(make_gateway, tmp_path):
     key.write_bytes(bytes(range(32)))
     key.chmod(0o600)
 
-    def start(config, url):
+    def start(config, url, **more):
         tokens = {"store": "postgres", "url": url, "key": {"file": str(key)}}
-        pair = [make_gateway({**config, "tokens": tokens}).start() for _ in range(2)]
+        pair = [make_gateway({**config, "tokens": tokens, **more}).start() for _ in range(2)]
         wait_until(lambda: all(lags(pair[0])) and len(lags(pair[0])) == 2, 10, "both gateways are in the list and follow")
         return pair
 
@@ -149,6 +149,23 @@ def test_without_the_database_the_answer_says_that_it_is_not_known(authority, se
     if done.returncode == 0:
         assert "It is not known whether the other gateways have followed" in json.loads(done.stdout)["message"]
     server.start()
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("audit", [{}, {"audit": {"store": "postgres"}}], ids=["local", "postgres"])
+def test_a_lock_does_not_wait_for_a_database_that_hangs(authority, server, start_pair, audit):
+    one, other = pair = start_pair(config(authority), server.database("tokens"), **audit)
+    log_in(pair)
+    with server.halted():
+        begun = time.monotonic()
+        done = one.run("token", "lock", "me")
+        # The command itself takes a part of it.
+        assert time.monotonic() - begun < 3.5, done
+        answer = done.stdout + done.stderr
+        assert "me is locked on this gateway" in answer and "The other gateways do not know it yet" in answer, answer
+        assert ("not recorded yet" in answer) == bool(audit), answer
+        assert not works(one), "the lock holds here"
+    wait_until(lambda: not works(other), 30, "the other gateway follows when the database works again")
 
 
 def test_a_store_that_is_not_shared_has_no_fleet(start_gateway, origin):

@@ -118,11 +118,28 @@ class PostgreSQL:
         with contextlib.suppress(subprocess.CalledProcessError):
             return self.sql("select 1") == "1"
 
-    def sql(self, statement, database="postgres", user="postgres"):
+    def _psql(self, database, user="postgres"):
         command = [self.binaries / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-p", self.port]
-        command += ["-U", user, "-d", database, "-c", statement]
-        done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, timeout=30)
+        return [str(word) for word in (*command, "-U", user, "-d", database)]
+
+    def sql(self, statement, database="postgres", user="postgres"):
+        command = [*self._psql(database, user), "-c", statement]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
         return done.stdout.strip()
+
+    @contextlib.contextmanager
+    def transaction(self, statement, database):
+        """Is open, as a person may leave one: it holds what the statement has locked."""
+        with subprocess.Popen(self._psql(database), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
+            try:
+                session.stdin.write(f"begin;\n{statement};\n\\echo is open\n")
+                session.stdin.flush()
+                while (line := session.stdout.readline()) != "is open\n":
+                    assert line, "psql has ended"
+                yield
+            finally:
+                session.stdin.close()
+                session.wait(20)
 
     def database(self, name):
         self.sql(f"create database {name}")
