@@ -20,6 +20,18 @@ struct FleetInquiry: Sendable {
         await ask(from: nil, within: FleetQuestion.limit + Self.reportPatience, after: .zero).map { FleetReport($0) }
     }
 
+    /// Whether the other gateways have followed an operation that holds here.
+    ///
+    /// An operator who locks is in a hurry. Any other operation may have waited for an authority.
+    func following(
+        _ operation: TokenOperation,
+        begunAt begun: MonotonicTime,
+        from own: String
+    ) async -> FleetFollowing {
+        guard case .lock = operation else { return await following(from: own) }
+        return await following(from: own, after: clock.monotonic() - begun)
+    }
+
     /// Whether the other gateways have followed what was done before.
     ///
     /// - Parameters:

@@ -210,8 +210,8 @@ struct OperatorControl: GatewayControl {
         facts.tokens = lockedCredentials + sources.allKeepers.map { status(of: $0, at: clock.now()) }
         facts.expirations = await expirations()
         // The largest difference stands for all.
-        let authorities = sources.allKeepers.flatMap(\.grant.authorityEndpoints)
-        facts.clockAdvice = seen.clockSkew(authorities).flatMap(ClockSkew.advice)
+        let skew = seen.clockSkew(sources.allKeepers.flatMap(\.grant.authorityEndpoints))
+        facts.clockAdvice = skew.flatMap(ClockSkew.advice)
         return Readiness(facts)
     }
 
@@ -219,9 +219,7 @@ struct OperatorControl: GatewayControl {
         let begun = clock.monotonic()
         let result = await operations.perform(operation, on: name)
         guard case .success(var report) = result, operation.concernsOtherGateways, let inquiry else { return result }
-        // An operator who locks is in a hurry; anything else may have waited for an authority.
-        let spent = if case .lock = operation { clock.monotonic() - begun } else { Duration.zero }
-        report.tell(of: await inquiry.following(from: storage.audit.chainName, after: spent))
+        report.tell(of: await inquiry.following(operation, begunAt: begun, from: storage.audit.chainName))
         return .success(report)
     }
 
