@@ -210,14 +210,13 @@ struct OperatorControl: GatewayControl {
         facts.tokens = lockedCredentials + sources.allKeepers.map { status(of: $0, at: clock.now()) }
         facts.expirations = await expirations()
         // The largest difference stands for all.
-        let skew = seen.clockSkew(sources.allKeepers.flatMap(\.grant.authorityEndpoints))
-        facts.clockAdvice = skew.flatMap(ClockSkew.advice)
+        let authorities = sources.allKeepers.flatMap(\.grant.authorityEndpoints)
+        facts.clockAdvice = seen.clockSkew(authorities).flatMap(ClockSkew.advice)
         return Readiness(facts)
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
-        let begun = clock.monotonic()
-        let result = await operations.perform(operation, on: name)
+        let (begun, result) = (clock.monotonic(), await operations.perform(operation, on: name))
         guard case .success(var report) = result, operation.concernsOtherGateways, let inquiry else { return result }
         report.tell(of: await inquiry.following(operation, begunAt: begun, from: storage.audit.chainName))
         return .success(report)
