@@ -29,6 +29,22 @@ struct FleetInquiry: Sendable {
         }
     }
 
+    /// Adds to an operator's answer which gateways have not followed. A failure that took nothing away stays as it is.
+    func telling(
+        _ result: Result<OperationReport, GatewayProblem>,
+        from own: String
+    ) async -> Result<OperationReport, GatewayProblem> {
+        switch result {
+        case .success(var report):
+            report.tell(of: await following(from: own))
+            return .success(report)
+        case .failure(var problem):
+            guard problem.hasTakenAway else { return result }
+            if let sentence = await following(from: own).sentence { problem.detail += " \(sentence)" }
+            return .failure(problem)
+        }
+    }
+
     private func ask(from own: String?) async -> Result<FleetQuestion, TokenStoreError> {
         let answer = await Deadline.value(within: FleetQuestion.limit + Self.patience) {
             () async -> Result<FleetQuestion, TokenStoreError> in

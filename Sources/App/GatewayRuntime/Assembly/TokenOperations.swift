@@ -49,6 +49,11 @@ struct TokenOperations {
             var report = report
             report.message += " \(warning)"
             return report
+        }.mapError { problem in
+            guard problem.hasTakenAway else { return problem }
+            var problem = problem
+            problem.detail += " \(warning)"
+            return problem
         }
     }
 
@@ -112,7 +117,10 @@ struct TokenOperations {
     }
 
     static func unstored(_ error: LockFailure, _ name: String) -> GatewayProblem {
-        GatewayProblem(.internalError, error.detail(of: name))
+        var problem = GatewayProblem(.internalError, error.detail(of: name))
+        // The others are named as those that do not know it yet, where they do not.
+        problem.hasTakenAway = error.others == nil
+        return problem
     }
 
     private func unlock(_ name: String, _ keeper: TokenKeeper) async -> Result<OperationReport, GatewayProblem> {

@@ -14,8 +14,12 @@ final class CredentialLocks: Sendable {
         var locked: LockedNames
         /// What the file holds.
         var stored: Set<String>
+        /// See ``takeUnlockedByStore()``.
+        var unlockedByStore: Set<String> = []
 
         var names: Set<String> { locked.names }
+        /// What the file has to hold. A name stays in it until its end is taken, so that no restart loses that.
+        var toStore: Set<String> { names.union(unlockedByStore) }
     }
 
     /// Of the file. The names of a large configuration have room, and those of many subjects.
@@ -117,7 +121,20 @@ final class CredentialLocks: Sendable {
     func synchronize() async throws(StateError) -> (changed: Set<String>, upTo: FleetMark?) {
         guard let shared else { return ([], nil) }
         let (question, all) = try await ask(shared)
-        return (state.withLock { $0.locked.follow(all.names, to: question) }, all.upTo)
+        let changed = state.withLock { state in
+            let changed = state.locked.follow(all.names, to: question)
+            state.unlockedByStore.formUnion(changed.subtracting(state.names))
+            return changed
+        }
+        return (changed, all.upTo)
+    }
+
+    /// The names whose locks the store no longer has, though no operator of this gateway has removed them. Each is told once.
+    func takeUnlockedByStore() -> Set<String> {
+        state.withLock { state in
+            defer { state.unlockedByStore = [] }
+            return state.unlockedByStore
+        }
     }
 
     private func share() async throws(StateError) {
@@ -147,7 +164,7 @@ final class CredentialLocks: Sendable {
     }
 
     private func store() async throws(StateError) {
-        guard state.withLock({ $0.names != $0.stored }) else { return }
+        guard state.withLock({ $0.toStore != $0.stored }) else { return }
         let end = Promise<Result<Void, StateError>>()
         let watchdog = Task { [path] in
             // Cancelled when it is written before.
@@ -162,7 +179,7 @@ final class CredentialLocks: Sendable {
 
     /// What counts by now. On the thread only.
     private func write() -> Result<Void, StateError> {
-        let names = state.withLock { $0.names }
+        let names = state.withLock { $0.toStore }
         let text = Self.text(of: names)
         guard text.utf8.count <= Self.fileLimit else {
             return .failure(StateError("cannot write \(path): its names have more than \(Self.fileLimit >> 20) MiB"))
