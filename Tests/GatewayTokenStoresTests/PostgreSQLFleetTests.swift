@@ -122,7 +122,7 @@ struct PostgreSQLFleetTests {
         _ = try await store.beat(copy)
         let error = await #expect(throws: TokenStoreError.self) { _ = try await store.beat(heartbeat("1")) }
         #expect(error?.reason.contains("has the same id, 1,") == true)
-        #expect(error?.reason.contains("state backup and state restore --replace") == true)
+        #expect(error?.reason.contains("`authgateway state restore FOLDER --replace`") == true)
         #expect(try await store.members().map(\.heartbeat) == [copy])
         try server.administrate(
             "UPDATE authgateway.gateway SET seen_at = clock_timestamp() - interval '6 seconds'",

@@ -147,7 +147,7 @@ def test_a_copied_state_gets_an_id_of_its_own_by_a_backup_and_its_restore(author
     assert readiness(one)[0] == 200 and works(one)
     assert len(names(one)) == 1
     # What the message says.
-    assert "state backup and state restore --replace" in readiness(one)[1]
+    assert "authgateway state restore FOLDER --replace" in readiness(one)[1]
     copy.stop()
     folder = str(copy.folder / "backup")
     rows = len(query(copy, "select id from token_events"))

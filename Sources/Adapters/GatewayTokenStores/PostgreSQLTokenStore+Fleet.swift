@@ -9,7 +9,7 @@ extension PostgreSQLTokenStore: SharedFleet {
             throw .unavailable(
                 "a gateway that was started later has the same id, \(heartbeat.id), since one state directory is a copy of "
                     + "the other; one of them takes a new id when it ships its audit log. If this lasts, stop the copy, and "
-                    + "run authgateway state backup and state restore --replace with its state"
+                    + "run `authgateway state backup FOLDER` and `authgateway state restore FOLDER --replace` there"
             )
         }
         return UnixTime(milliseconds: time)
