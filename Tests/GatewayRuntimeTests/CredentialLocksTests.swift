@@ -92,6 +92,34 @@ final class SharedLocksTests {
         #expect(!one.contains("box"))
     }
 
+    @Test func onlyWhatNoOperatorOfThisGatewayHasUnlockedIsTakenAndOnce() async throws {
+        let (one, other) = try both()
+        try await one.lock("box")
+        _ = try await other.synchronize()
+        #expect(other.takeUnlockedByStore().isEmpty, "a lock is no unlock")
+        try await other.unlock(["box"])
+        _ = try await other.synchronize()
+        #expect(other.takeUnlockedByStore().isEmpty, "its own operator did it")
+        _ = try await one.synchronize()
+        #expect(one.takeUnlockedByStore() == ["box"])
+        #expect(one.takeUnlockedByStore().isEmpty)
+    }
+
+    /// A command without a gateway follows the store, writes the file, and records nothing.
+    @Test func theFileHasANameUntilItsEndIsTaken() async throws {
+        let (one, other) = try both()
+        try await one.lock("box")
+        try await other.unlock(["box"])
+        _ = try await one.synchronize()
+        #expect(!one.contains("box"))
+        try await one.lock("duke")
+        let next = try CredentialLocks(in: folders[0], shared: store)
+        _ = try await next.synchronize()
+        #expect(next.takeUnlockedByStore() == ["box"])
+        await next.storeAgain()
+        #expect(try CredentialLocks.names(in: CredentialLocks.path(in: folders[0])) == ["duke"])
+    }
+
     @Test func withoutTheStoreALockHoldsHereAndIsToldLater() async throws {
         let (one, other) = try both()
         store.fails(true)

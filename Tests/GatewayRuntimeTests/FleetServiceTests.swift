@@ -111,6 +111,8 @@ struct FleetServiceTests {
     private let reloads = AsyncStream.makeStream(of: Void.self)
     /// What the gateway follows; nil while it does not.
     private let follows = Watched(true)
+    /// Why others do not know the gateway, after each heartbeat.
+    private let unlisted = Watched<[String?]>([])
 
     init() {
         store = FleetInMemory(clock)
@@ -135,6 +137,7 @@ struct FleetServiceTests {
                     )
                 },
                 reloads: reloads.stream,
+                unlisted: { [unlisted] reason in unlisted.update { $0.append(reason) } },
                 clock: clock,
                 logger: logger,
                 jitter: { 0 },
@@ -203,7 +206,32 @@ struct FleetServiceTests {
         }
     }
 
+    @Test func aGatewayThatOthersDoNotKnowSaysWhyUntilTheyDo() async throws {
+        store.state.update { $0.failure = .unavailable("permission denied\n") }
+        try await running {
+            let reasons = try await unlisted.until { !$0.isEmpty }
+            #expect(reasons.first??.hasPrefix("permission denied") == true)
+            store.state.update { $0.failure = nil }
+            reloads.continuation.yield()
+            _ = try await unlisted.until { $0.last == .some(nil) }
+        }
+    }
+
     // MARK: Asking
+
+    @Test func aFailureThatTookTheTokenAwayNamesWhoHasNotFollowed() async throws {
+        _ = try await store.beat(heartbeat("late", 0))
+        let inquiry = try #require(FleetInquiry(store, clock: SystemClock()))
+        var problem = GatewayProblem(.tokenEndpointUnreachable, "Not revoked.")
+        #expect(await inquiry.telling(.failure(problem), from: "own") == .failure(problem), "nothing was taken away")
+        problem.hasTakenAway = true
+        let result = await inquiry.telling(.failure(problem), from: "own")
+        guard case .failure(let told) = result else {
+            Issue.record("it stays a failure")
+            return
+        }
+        #expect(told.detail.hasPrefix("Not revoked. 1 gateway has not acknowledged it: late (late, "))
+    }
 
     @Test func anAnswerNamesWhoHasNotFollowed() async throws {
         _ = try await store.beat(heartbeat("own", 0))

@@ -79,6 +79,7 @@ struct RevocationTests {
             let problem = await bench.keeper.perform(.revoke).problem
             #expect(problem?.kind == .tokenEndpointUnreachable)
             #expect(problem?.detail.contains("kept and still used") == true)
+            #expect(problem?.hasTakenAway == false)
             #expect(bench.audit.last(.revocationFailed)?.errorCode == "connection_refused")
             #expect(bench.generation == 1)
         }
@@ -88,7 +89,9 @@ struct RevocationTests {
         let grant = SampleGrant(rotatesRefreshToken: true, initial: seed, revokes: true, keepsTokenUntilRevoked: false)
         try await KeeperBench(ScriptedTokenEndpoint([down]), grant: grant).running { bench in
             _ = await bench.credential()
-            #expect(await bench.keeper.perform(.revoke).problem?.detail.contains("forgotten here all the same") == true)
+            let problem = await bench.keeper.perform(.revoke).problem
+            #expect(problem?.detail.contains("forgotten here all the same") == true)
+            #expect(problem?.hasTakenAway == true)
             #expect(bench.audit.names.suffix(2) == [.revocationFailed, .cleared])
             #expect(bench.generation == nil)
             #expect(bench.status.state == .loginRequired)

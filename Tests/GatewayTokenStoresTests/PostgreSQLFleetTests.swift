@@ -11,8 +11,8 @@ import Testing
 struct PostgreSQLFleetTests {
     private static let server = Result { try PostgreSQLTestServer() }
 
-    private func open(_ database: String) throws -> PostgreSQLTokenStore {
-        let url = try PostgreSQLURL(try Self.server.get().url(database))
+    private func open(_ database: String, user: String = "postgres") throws -> PostgreSQLTokenStore {
+        let url = try PostgreSQLURL(try Self.server.get().url(database, user: user))
         let key = try InstallationKey(bytes: Array(0..<32))
         return PostgreSQLTokenStore(PostgreSQLOptions(url), keys: [key.derived(for: .tokenStore)])
     }
@@ -93,6 +93,26 @@ struct PostgreSQLFleetTests {
         await store.close()
     }
 
+    @Test func rightsThatAHeartbeatNeedsAreNamed() async throws {
+        let server = try Self.server.get()
+        let database = try server.makeDatabase()
+        let owner = try open(database)
+        #expect(try await owner.missingFleetRights().isEmpty)
+        try server.administrate(
+            """
+            CREATE ROLE few_\(database) LOGIN; GRANT USAGE ON SCHEMA authgateway TO few_\(database);
+            GRANT SELECT ON authgateway.store, authgateway.gateway TO few_\(database);
+            GRANT UPDATE ON authgateway.gateway TO few_\(database);
+            """,
+            database: database
+        )
+        let few = try open(database, user: "few_\(database)")
+        #expect(try await few.missingFleetRights() == ["INSERT", "DELETE"])
+        await #expect(throws: TokenStoreError.self) { _ = try await few.beat(heartbeat("1")) }
+        #expect(few.failure == nil, "tokens are stored all the same")
+        for store in [owner, few] { await store.close() }
+    }
+
     @Test func aCopyOfAGatewayIsNamed() async throws {
         let server = try Self.server.get()
         let database = try server.makeDatabase()
@@ -102,6 +122,7 @@ struct PostgreSQLFleetTests {
         _ = try await store.beat(copy)
         let error = await #expect(throws: TokenStoreError.self) { _ = try await store.beat(heartbeat("1")) }
         #expect(error?.reason.contains("has the same id, 1,") == true)
+        #expect(error?.reason.contains("`authgateway state restore FOLDER --replace`") == true)
         #expect(try await store.members().map(\.heartbeat) == [copy])
         try server.administrate(
             "UPDATE authgateway.gateway SET seen_at = clock_timestamp() - interval '6 seconds'",

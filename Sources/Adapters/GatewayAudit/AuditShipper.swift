@@ -179,7 +179,7 @@ package final class AuditShipper: Sendable {
                         "chain": "\(log.chainName)", "earlier_chain": "\(old)",
                         "difference": "\(difference.explanation)",
                         "cause": "this state was copied or restored, or rows were changed",
-                        "remedy": "run `authgateway audit verify`; start no two gateways with copies of one state",
+                        "remedy": "if it was neither copied nor restored, run `authgateway audit verify`",
                     ]
                 )
             }

@@ -7,8 +7,9 @@ extension PostgreSQLTokenStore: SharedFleet {
     package func beat(_ heartbeat: FleetHeartbeat) async throws(TokenStoreError) -> UnixTime {
         guard let time = try await aside(FleetStatement.beat(heartbeat)).first?.integer(0) else {
             throw .unavailable(
-                "a gateway that was started later has the same id, \(heartbeat.id), since its state directory is a copy; "
-                    + "move the audit log of one of them away, and restart it"
+                "a gateway that was started later has the same id, \(heartbeat.id), since one state directory is a copy of "
+                    + "the other; one of them takes a new id when it ships its audit log. If this lasts, stop the copy, and "
+                    + "run `authgateway state backup FOLDER` and `authgateway state restore FOLDER --replace` there"
             )
         }
         return UnixTime(milliseconds: time)
@@ -25,6 +26,11 @@ extension PostgreSQLTokenStore: SharedFleet {
             throw .unavailable("\(name) does not tell its transactions")
         }
         return FleetMark(mark)
+    }
+
+    /// The rights on the table of gateways that a heartbeat needs, and that the role does not have.
+    package func missingFleetRights() async throws(TokenStoreError) -> [String] {
+        try await aside(FleetStatement.missingRights).compactMap { $0.text(0) }
     }
 
     package func calls() -> AsyncStream<Void> { feed.calls.stream() }
@@ -86,6 +92,14 @@ enum FleetStatement {
         (extract(epoch FROM clock_timestamp() - least(seen_at, clock_timestamp())) * 1000)::bigint
         FROM authgateway.gateway WHERE seen_at >= clock_timestamp() - interval '1 day'
         ORDER BY seen_at DESC LIMIT \(maximumMembers)
+        """,
+        isRepeatable: true
+    )
+
+    static let missingRights = PostgreSQLStatement(
+        """
+        SELECT privilege FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
+        WHERE NOT has_table_privilege('authgateway.gateway', privilege)
         """,
         isRepeatable: true
     )

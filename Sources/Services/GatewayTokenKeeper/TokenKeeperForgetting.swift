@@ -48,6 +48,7 @@ extension TokenKeeper {
             let told = isForgotten ? "The tokens are forgotten here all the same." : "The token is kept and still used."
             guard var problem else { return .success("\(name) is revoked at the authority and forgotten. \(sequel)") }
             problem.detail += " \(told)"
+            problem.hasTakenAway = isForgotten
             return .failure(problem)
         }
     }

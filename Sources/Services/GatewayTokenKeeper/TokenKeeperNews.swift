@@ -35,7 +35,7 @@ extension TokenKeeper {
         return takesAway
     }
 
-    /// Locks or unlocks as an operator of another gateway has done. Does not record it: the other gateway did.
+    /// Locks or unlocks as the store says. Does not record it: see ``SharedUnlocks`` for what is.
     ///
     /// - Returns: Whether this locked it.
     package func follow(isLocked: Bool) -> Bool {

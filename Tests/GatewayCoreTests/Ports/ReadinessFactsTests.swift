@@ -40,6 +40,16 @@ struct ReadinessFactsTests {
         #expect(readiness.reasons.last == "The clock is late.")
     }
 
+    @Test func aGatewayThatOthersDoNotKnowIsReadyAndSaysWhy() {
+        var facts = Readiness.Facts(.serving)
+        facts.unlisted = "permission denied"
+        let readiness = Readiness(facts)
+        #expect(readiness.state == .ready)
+        #expect(readiness.reasons.count == 1)
+        #expect(readiness.reasons.first?.hasPrefix("authgateway fleet does not list this gateway") == true)
+        #expect(readiness.reasons.first?.hasSuffix(": permission denied") == true)
+    }
+
     @Test func whatHasEndedIsAFault() {
         var facts = Readiness.Facts(.serving)
         facts.expirations = [expiration(.certificate, of: "listener", in: -5)]

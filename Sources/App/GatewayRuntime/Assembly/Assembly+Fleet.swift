@@ -11,6 +11,7 @@ extension Assembly {
         _ storage: Storage,
         _ live: LivePlan,
         _ proxy: ProxyServer,
+        _ readiness: ReadinessState,
         startedAt: UnixTime,
         _ clock: any GatewayClock,
         _ logger: Logger
@@ -29,7 +30,14 @@ extension Assembly {
             },
             logger: logger
         )
-        let locks = LockFollower(storage.locks, live: live, logger: logger, withdraw: withdraw)
+        let locks = LockFollower(
+            storage.locks,
+            live: live,
+            audit: storage.recorder,
+            clock: clock,
+            logger: logger,
+            withdraw: withdraw
+        )
         let host = HostName.current
         let parts = FleetService.Parts(
             store: storage.tokens,
@@ -46,6 +54,7 @@ extension Assembly {
                 )
             },
             reloads: live.replacements,
+            unlisted: { readiness.note(unlisted: $0) },
             clock: clock,
             logger: logger
         )

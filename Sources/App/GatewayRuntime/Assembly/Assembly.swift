@@ -205,7 +205,7 @@ struct Assembly: Sendable {
             clock,
             refreshMetrics
         )
-        let fleet = Self.fleet(storage, live, proxy, startedAt: startedAt, clock, options.logger("tokens"))
+        let fleet = Self.fleet(storage, live, proxy, readiness, startedAt: startedAt, clock, options.logger("tokens"))
         services = [
             // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],

@@ -23,7 +23,7 @@ struct FleetInquiry: Sendable {
     /// Whether the other gateways have followed an operation that holds here.
     ///
     /// An operator who locks is in a hurry. Any other operation may have waited for an authority.
-    func following(
+    private func following(
         _ operation: TokenOperation,
         begunAt begun: MonotonicTime,
         from own: String
@@ -42,6 +42,25 @@ struct FleetInquiry: Sendable {
         switch await ask(from: own, within: limit, after: spent) {
         case .success(let question): return FleetFollowing(question)
         case .failure(let error): return FleetFollowing(unknown: error.reason)
+        }
+    }
+
+    /// Adds to an operator's answer which gateways have not followed. A failure that took nothing away stays as it is.
+    func telling(
+        _ result: Result<OperationReport, GatewayProblem>,
+        of operation: TokenOperation,
+        begunAt begun: MonotonicTime,
+        from own: String
+    ) async -> Result<OperationReport, GatewayProblem> {
+        switch result {
+        case .success(var report):
+            report.tell(of: await following(operation, begunAt: begun, from: own))
+            return .success(report)
+        case .failure(var problem):
+            guard problem.hasTakenAway else { return result }
+            let following = await following(operation, begunAt: begun, from: own)
+            if let sentence = following.sentence { problem.detail += " \(sentence)" }
+            return .failure(problem)
         }
     }
 

@@ -16,6 +16,8 @@ final class FleetService: Service {
         /// What this gateway tells of itself, without clock and acknowledgement.
         let heartbeat: @Sendable () -> FleetHeartbeat
         let reloads: AsyncStream<Void>
+        /// Told after each heartbeat why other gateways do not know this one; nil when they do.
+        var unlisted: @Sendable (String?) -> Void = { _ in }
         let clock: any GatewayClock
         let logger: Logger
         var jitter: @Sendable () -> Double = { Double.random(in: 0...1) }
@@ -115,6 +117,7 @@ final class FleetService: Service {
                 state.isUntold = false
                 if let offset { state.clockOffset = offset }
             }
+            parts.unlisted(nil)
         } catch {
             complain(error)
         }
@@ -122,7 +125,9 @@ final class FleetService: Service {
 
     /// Where the store cannot be used at all, others have said so.
     private func complain(_ error: TokenStoreError) {
-        guard parts.store.failure == nil else { return }
+        guard parts.store.failure == nil else { return parts.unlisted(nil) }
+        let reason = LogText.clean(error.reason)
+        parts.unlisted(reason)
         let isKnown = state.withLock { state in
             defer { state.isUntold = true }
             return state.isUntold
@@ -130,7 +135,7 @@ final class FleetService: Service {
         guard !isKnown else { return }
         parts.logger.warning(
             "Other gateways are not told of this one",
-            metadata: ["gateway.reason": "\(LogText.clean(error.reason))"]
+            metadata: ["gateway.reason": "\(reason)"]
         )
     }
 

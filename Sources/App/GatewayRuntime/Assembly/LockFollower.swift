@@ -4,7 +4,7 @@ import GatewayTokenKeeper
 import Logging
 import Synchronization
 
-/// Follows what operators of other gateways lock and unlock.
+/// Follows what is locked and unlocked in the store, by operators of other gateways as a rule.
 final class LockFollower: Sendable {
     private struct State {
         var isAway = false
@@ -14,6 +14,8 @@ final class LockFollower: Sendable {
 
     private let locks: CredentialLocks
     private let live: LivePlan
+    private let audit: any AuditLog
+    private let clock: any GatewayClock
     private let logger: Logger
     /// See ``TokenOperations/withdraw``.
     private let withdraw: @Sendable ([any CredentialSource]) async -> [Int]
@@ -22,11 +24,15 @@ final class LockFollower: Sendable {
     init(
         _ locks: CredentialLocks,
         live: LivePlan,
+        audit: any AuditLog,
+        clock: any GatewayClock,
         logger: Logger,
         withdraw: @escaping @Sendable ([any CredentialSource]) async -> [Int]
     ) {
         self.locks = locks
         self.live = live
+        self.audit = audit
+        self.clock = clock
         self.logger = logger
         self.withdraw = withdraw
     }
@@ -51,6 +57,7 @@ final class LockFollower: Sendable {
             return state.unended
         }
         let locked = found.changed.isEmpty ? [] : lock(found.changed)
+        record(unlocked: locks.takeUnlockedByStore())
         let silent = await withdraw(unended + locked)
         state.withLock { $0.unended = silent.isEmpty ? [] : unended + locked }
         if !locked.isEmpty, let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") {
@@ -64,9 +71,20 @@ final class LockFollower: Sendable {
         let locked = serving.sources.follow(locks, as: serving.plan.credentials, changed: changed)
         let names = LogText.clean(changed.sorted().joined(separator: " "))
         logger.notice(
-            "Another gateway has locked or unlocked credentials",
+            "Credentials were locked or unlocked in the token store",
             metadata: ["gateway.credentials": "\(names)"]
         )
         return locked
+    }
+
+    /// Does not wait for the disk, so that what others lock meanwhile is followed.
+    private func record(unlocked names: Set<String>) {
+        guard !names.isEmpty else { return }
+        let credentials = live.state.plan.credentials
+        let strategies = Dictionary(credentials.map { ($0.name, $0.strategyKind) }) { first, _ in first }
+        let events = SharedUnlocks.events(of: names, strategies: strategies, at: clock.now().wall)
+        Task { [audit] in
+            for event in events { _ = await audit.recordSoon(event) }
+        }
     }
 }

@@ -212,14 +212,14 @@ struct OperatorControl: GatewayControl {
         // The largest difference stands for all.
         let authorities = sources.allKeepers.flatMap(\.grant.authorityEndpoints)
         facts.clockAdvice = seen.clockSkew(authorities).flatMap(ClockSkew.advice)
+        facts.unlisted = readinessState.unlisted
         return Readiness(facts)
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
         let (begun, result) = (clock.monotonic(), await operations.perform(operation, on: name))
-        guard case .success(var report) = result, operation.concernsOtherGateways, let inquiry else { return result }
-        report.tell(of: await inquiry.following(operation, begunAt: begun, from: storage.audit.chainName))
-        return .success(report)
+        guard let inquiry, operation.concernsOtherGateways else { return result }
+        return await inquiry.telling(result, of: operation, begunAt: begun, from: storage.audit.chainName)
     }
 
     private var inquiry: FleetInquiry? { FleetInquiry(storage.tokens, clock: clock) }

@@ -80,7 +80,9 @@ extension TokenOperations {
             "\(problems.count) of \(present.count) tokens of \(name) were not \(done). The first: \(first.detail)"
         let isRevocation = if case .revoke = operation { true } else { false }
         let command = isRevocation ? GatewayCommand.line("token", "clear", name) : nil
-        return .failure(GatewayProblem(first.kind, detail, command: command))
+        var problem = GatewayProblem(first.kind, detail, command: command)
+        problem.hasTakenAway = problems.count < present.count || problems.contains(where: \.hasTakenAway)
+        return .failure(problem)
     }
 
     private func successor(of members: PerSubjectKeepers) -> PerSubjectKeepers {

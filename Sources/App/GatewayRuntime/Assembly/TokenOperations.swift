@@ -49,6 +49,11 @@ struct TokenOperations {
             var report = report
             report.message += " \(warning)"
             return report
+        }.mapError { problem in
+            guard problem.hasTakenAway else { return problem }
+            var problem = problem
+            problem.detail += " \(warning)"
+            return problem
         }
     }
 
@@ -121,7 +126,10 @@ struct TokenOperations {
         var note = ""
         if let unrecorded = await recorded ?? Self.unconfirmed { note = " \(unrecorded.lateRecord)" }
         guard let failure else { return .success(note) }
-        return .failure(GatewayProblem(.internalError, failure.detail(of: name) + note))
+        var problem = GatewayProblem(.internalError, failure.detail(of: name) + note)
+        // The others are named as those that do not know it yet, where they do not.
+        problem.hasTakenAway = failure.others == nil
+        return .failure(problem)
     }
 
     private static let unconfirmed: AuditError? = AuditError(

@@ -28,7 +28,10 @@ struct DatabaseProbe: Sendable {
 
     private func gateways(_ store: PostgreSQLTokenStore, _ name: String) async -> [DoctorFinding] {
         do throws(TokenStoreError) {
-            return FleetRule.findings(of: try await store.members(), name)
+            let missing = try await store.missingFleetRights()
+            let lacking = missing.isEmpty ? [] : [FleetRule.rights(missing, name)]
+            guard !missing.contains("SELECT") else { return lacking }
+            return lacking + FleetRule.findings(of: try await store.members(), name)
         } catch {
             return [FleetRule.unknown(error.reason, name)]
         }

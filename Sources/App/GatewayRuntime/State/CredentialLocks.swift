@@ -14,8 +14,12 @@ final class CredentialLocks: Sendable {
         var locked: LockedNames
         /// What the file holds.
         var stored: Set<String>
+        /// See ``takeUnlockedByStore()``.
+        var unlockedByStore: Set<String> = []
 
         var names: Set<String> { locked.names }
+        /// What the file has to hold. A name stays in it until its end is taken, so that no restart loses that.
+        var toStore: Set<String> { names.union(unlockedByStore) }
     }
 
     /// Of the file. The names of a large configuration have room, and those of many subjects.
@@ -134,7 +138,7 @@ final class CredentialLocks: Sendable {
             try? await shared.update(locking: question.added, unlocking: question.removed)
         }
         guard let all = answer ?? nil else { return }
-        _ = state.withLock { $0.locked.follow(all.names, to: question, except: all.held) }
+        _ = follow(all, to: question)
     }
 
     /// Takes over what other gateways have locked and unlocked, and tells them what they do not know yet. What this changes
@@ -144,7 +148,24 @@ final class CredentialLocks: Sendable {
     func synchronize() async throws(StateError) -> (changed: Set<String>, upTo: FleetMark?) {
         guard let shared else { return ([], nil) }
         let (question, all) = try await ask(shared)
-        return (state.withLock { $0.locked.follow(all.names, to: question, except: all.held) }, all.upTo)
+        return (follow(all, to: question), all.upTo)
+    }
+
+    /// - Returns: The names that are locked here, or unlocked, since.
+    private func follow(_ all: SharedLockNames, to question: LockedNames.Question) -> Set<String> {
+        state.withLock { state in
+            let changed = state.locked.follow(all.names, to: question, except: all.held)
+            state.unlockedByStore.formUnion(changed.subtracting(state.names))
+            return changed
+        }
+    }
+
+    /// The names whose locks the store no longer has, though no operator of this gateway has removed them. Each is told once.
+    func takeUnlockedByStore() -> Set<String> {
+        state.withLock { state in
+            defer { state.unlockedByStore = [] }
+            return state.unlockedByStore
+        }
     }
 
     /// - Throws: When others do not know what was done to one of these names.
@@ -178,7 +199,7 @@ final class CredentialLocks: Sendable {
     }
 
     private func store() async throws(StateError) {
-        guard state.withLock({ $0.names != $0.stored }) else { return }
+        guard state.withLock({ $0.toStore != $0.stored }) else { return }
         let end = Promise<Result<Void, StateError>>()
         let watchdog = Task { [path] in
             // Cancelled when it is written before.
@@ -193,7 +214,7 @@ final class CredentialLocks: Sendable {
 
     /// What counts by now. On the thread only.
     private func write() -> Result<Void, StateError> {
-        let names = state.withLock { $0.names }
+        let names = state.withLock { $0.toStore }
         let text = Self.text(of: names)
         guard text.utf8.count <= Self.fileLimit else {
             return .failure(StateError("cannot write \(path): its names have more than \(Self.fileLimit >> 20) MiB"))

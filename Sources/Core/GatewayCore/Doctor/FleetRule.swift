@@ -23,6 +23,18 @@ package enum FleetRule {
         )
     }
 
+    /// - Parameter missing: Rights on the table of gateways that the role of the gateway does not have, at least one.
+    package static func rights(_ missing: [String], _ name: String) -> DoctorFinding {
+        DoctorFinding(
+            .store,
+            .warning,
+            name,
+            "authgateway fleet does not list a gateway with this role, which lacks \(missing.joined(separator: ", "))"
+                + " on authgateway.gateway",
+            remedy: "As the owner of the tables, grant SELECT, INSERT, UPDATE and DELETE on authgateway.gateway to it."
+        )
+    }
+
     private static func clock(_ member: FleetMember, _ name: String) -> DoctorFinding {
         let heartbeat = member.heartbeat
         let seconds = heartbeat.clockOffset.wholeMilliseconds / 1000

@@ -11,6 +11,9 @@ package struct GatewayProblem: Error, Hashable, Sendable {
     /// A command for the person who runs the gateway, for example `authgateway login campus`.
     package var command: String?
 
+    /// An operation of an operator has failed, and taken the token away all the same: other gateways have that to follow.
+    package var hasTakenAway = false
+
     /// What happened on the way, where the kind leaves several possibilities.
     package var hopError: HopError?
     /// Who failed, as `Proxy-Status` names it, where that is not the route's upstream: the token endpoint.

@@ -19,6 +19,8 @@ extension Readiness {
         package var expirations: [Expiration] = []
         /// What to do about a clock that differs from an authority's.
         package var clockAdvice: String?
+        /// Why the gateways that share the token store do not know this one.
+        package var unlisted: String?
 
         package init(_ phase: Phase) { self.phase = phase }
     }
@@ -33,7 +35,7 @@ extension Readiness {
         let faults =
             [facts.refusal].compactMap(\.self) + facts.storage.reasons + facts.anchor
             + ReadinessReasons.needs(of: inNeed) + ended
-        let notices = ending + [facts.clockAdvice].compactMap(\.self)
+        let notices = ending + [facts.clockAdvice, facts.unlisted.map(ReadinessReasons.unlisted)].compactMap(\.self)
         switch facts.phase {
         case .starting: self.init(.notReady, reasons: ["the gateway is starting"] + faults + notices)
         case .serving: self = .serving(isBlocked: facts.storage.blocks, faults: faults, notices: notices)

@@ -9,6 +9,11 @@ package enum ReadinessReasons {
         }
     }
 
+    /// - Parameter reason: Why the database does not take what the gateway tells of itself.
+    package static func unlisted(_ reason: String) -> String {
+        "authgateway fleet does not list this gateway, and operators are not told what it follows: \(reason)"
+    }
+
     private static func reason(_ token: TokenStatus) -> String {
         guard let failing = token.failing, !token.needsPerson else {
             return token.lastError ?? token.action ?? token.state.rawValue
