@@ -109,8 +109,8 @@ struct FleetServiceTests {
     private let store: FleetInMemory
     private let logger: Logger
     private let reloads = AsyncStream.makeStream(of: Void.self)
-    /// Whether the gateway follows the one and the other.
-    private let (followsLocks, followsTokens) = (Watched(true), Watched(true))
+    private let followsLocks = Watched(true)
+    private let followsTokens = Watched(true)
 
     init() {
         store = FleetInMemory(clock)
