@@ -187,8 +187,8 @@ struct EngineWithdrawalTests {
             source.lock()
             try #expect(proxy.withdraw(source) == [])
             client.send(Kind.windowUpdate, stream: stream, RawHTTP2Client.bytes(65_535))
-            let rest = try client.connection.readToEnd(.reset)
-            #expect(!rest.contains("token-1"))
+            // Which end this is the system tells only once, and the sending may have been told.
+            while let frame = client.next() { #expect(frame.kind != Kind.data, "the message comes") }
         }
     }
 
