@@ -142,6 +142,19 @@ struct AuthorizationTests {
         }
     }
 
+    /// Nor may an intermediary put it into one.
+    @Test func noFieldOfAnAnswerIsKeptInTheTableOfTheConnection() async throws {
+        try await withEngine(plan: Self.envoy) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            for _ in 0..<3 {
+                let response = try client.response(try client.begin(RawHTTP2Client.head("GET", "/api/x", [Self.proof])))
+                #expect(response.fields["authorization"] == "Bearer token-1")
+                #expect(response.neverIndexed == Set(response.fields.keys).subtracting([":status"]))
+            }
+        }
+    }
+
     @Test func envoyMayAskByGRPC() async throws {
         var question = ProtobufWriter()
         question.add(1) { attributes in

@@ -75,6 +75,17 @@ struct HTTP2ClientTests {
         }
     }
 
+    @Test func ofAResponseItsCookiesAloneAreNotKeptInTheTableOfTheConnection() async throws {
+        let fields = "Set-Cookie: a=1\r\nX-Kind: b\r\nContent-Length: 2\r\n"
+        try await withProxy(try RawOrigin.answering("HTTP/1.1 200 OK\r\n\(fields)\r\nok")) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let response = try client.response(try client.begin())
+            #expect(response.fields["set-cookie"] != nil && response.fields["x-kind"] == "b")
+            #expect(response.neverIndexed == ["set-cookie"])
+        }
+    }
+
     @Test func aResetEndsTheUpstreamRequest() async throws {
         let origin = try RawOrigin { connection, _, _ in
             guard connection.readMessage() != nil else { throw RawError("no request") }

@@ -123,6 +123,8 @@ final class ScriptedSource: CredentialSource {
 final class ProxyFixture: Sendable {
     let server: ProxyServer
     let port: Int
+    let configuration: ProxyConfiguration
+    let listener: ListenerPlan
     let observer = RecordingObserver()
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
@@ -147,29 +149,33 @@ final class ProxyFixture: Sendable {
             span: span
         )
         configure(&plan)
+        configuration = ProxyConfiguration(
+            routes: [ProxyRoute(plan: plan, source: source, selection: selection, number: 0)],
+            access: access,
+            engines: engine.map { [$0] } ?? [],
+            limits: limits,
+            requestIDHeader: "Gateway-Request-Id",
+            sha256: sha256,
+            // No real code; it depends on every byte.
+            authenticate: { bytes in Array(repeating: bytes.reduce(0) { $0 &* 31 &+ $1 }, count: 32) }
+        )
         server = try ProxyServer(
             group: group,
-            configuration: ProxyConfiguration(
-                routes: [ProxyRoute(plan: plan, source: source, selection: selection, number: 0)],
-                access: access,
-                engines: engine.map { [$0] } ?? [],
-                limits: limits,
-                requestIDHeader: "Gateway-Request-Id",
-                sha256: sha256,
-                // No real code; it depends on every byte.
-                authenticate: { bytes in Array(repeating: bytes.reduce(0) { $0 &* 31 &+ $1 }, count: 32) }
-            ),
+            configuration: configuration,
             clock: TestClock(),
             observer: observer,
             logger: Logger(label: "test")
         )
         var listener = ListenerPlan(address: .tcp(host: "127.0.0.1", port: 0), span: span)
         listener.engine = engine
+        self.listener = listener
         port = try await server.bind([listener])[0].port ?? 0
         server.start()
     }
 
-    func client() throws -> RawConnection { try RawConnection(port: port) }
+    func client(receiveBuffer: Int32? = nil) throws -> RawConnection {
+        try RawConnection(port: port, receiveBuffer: receiveBuffer)
+    }
 
     /// Sends one request and reads one answer on a fresh connection.
     func exchange(_ request: String) throws -> (head: String, body: String) {

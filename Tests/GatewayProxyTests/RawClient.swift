@@ -26,8 +26,14 @@ final class RawConnection: @unchecked Sendable {
         unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
     }
 
-    convenience init(port: Int) throws {
+    /// - Parameter receiveBuffer: Bytes that the system keeps for who does not read; nil leaves that to the system.
+    convenience init(port: Int, receiveBuffer: Int32? = nil) throws {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if var receiveBuffer {
+            // Before the handshake, which offers the window.
+            let size = socklen_t(MemoryLayout<Int32>.size)
+            unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, size)
+        }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = in_port_t(port).bigEndian

@@ -32,6 +32,8 @@ final class RawHTTP2Client {
     struct Response {
         var status = ""
         var fields: [String: String] = [:]
+        /// The names of fields that no table may keep (RFC 7541 section 7.1.3).
+        var neverIndexed: Set<String> = []
         var body: [UInt8] = []
         var reset: UInt32?
         var text: String { String(decoding: body, as: UTF8.self) }
@@ -42,9 +44,11 @@ final class RawHTTP2Client {
     private var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
     private var nextStream: UInt32 = 1
 
-    /// - Parameter settings: Payload of the client's SETTINGS.
-    init(port: Int, settings: [UInt8] = []) throws {
-        connection = try RawConnection(port: port)
+    /// - Parameters:
+    ///   - settings: Payload of the client's SETTINGS.
+    ///   - receiveBuffer: See ``RawConnection``.
+    init(port: Int, settings: [UInt8] = [], receiveBuffer: Int32? = nil) throws {
+        connection = try RawConnection(port: port, receiveBuffer: receiveBuffer)
         connection.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         send(Kind.settings, stream: 0, settings)
         send(Kind.settings, flags: 1, stream: 0)
@@ -115,7 +119,10 @@ final class RawHTTP2Client {
                 var block = ByteBuffer(bytes: frame.payload)
                 let fields = try decoder.decodeHeaders(from: &block)
                 guard frame.stream == stream else { continue }
-                for (name, value, _) in fields { response.fields[name] = value }
+                for (name, value, indexing) in fields {
+                    response.fields[name] = value
+                    if indexing == .neverIndexed { response.neverIndexed.insert(name) }
+                }
                 response.status = response.fields[":status"] ?? response.status
             }
             guard frame.stream == stream else { continue }

@@ -4,64 +4,6 @@ import GatewayTesting
 import Synchronization
 import Testing
 
-/// A credential that an operator takes away.
-private final class LockableSource: CredentialSource {
-    let name = "lockable"
-    let strategy = "oauth2_client_credentials"
-    let isRenewable = true
-    let grantKey: CredentialKey?
-
-    init(_ grant: String = "a") { grantKey = CredentialKey(digest: grant) }
-
-    private let state = Mutex<(credential: Credential, isLocked: Bool)>((ScriptedSource.credential(1), false))
-
-    func current(at now: MonotonicTime) -> CredentialAnswer {
-        state.withLock { state in
-            state.isLocked ? .unavailable(GatewayProblem(.locked, "Locked.")) : .ready(state.credential)
-        }
-    }
-
-    func lock() {
-        state.withLock { state in
-            state.credential.withdraw()
-            state.isLocked = true
-        }
-    }
-
-    func renew() {
-        state.withLock { state in
-            state.credential.withdraw()
-            state.credential = ScriptedSource.credential(state.credential.generation + 1)
-        }
-    }
-
-    func wait(
-        for demand: CredentialRequest,
-        _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
-    ) -> CredentialTicket { CredentialTicket(id: 1) }
-
-    func cancel(_ ticket: CredentialTicket) {}
-    func rejected(generation: Int, by demand: CredentialRequest) {}
-    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {}
-}
-
-extension ProxyFixture {
-    /// - Returns: The workers that did not answer.
-    fileprivate func withdraw(_ source: any CredentialSource) throws -> [Int] {
-        let box = Box()
-        Task { [server] in
-            let silent = await server.withdraw([source])
-            box.value.withLock { $0 = silent }
-        }
-        try blockUntil("the workers answer") { box.value.withLock { $0 != nil } }
-        return box.value.withLock { $0 } ?? []
-    }
-}
-
-private final class Box: Sendable {
-    let value = Mutex<[Int]?>(nil)
-}
-
 @Suite("Withdrawal", .timeLimit(.minutes(5)))
 struct WithdrawalTests {
     private let get = "GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -231,7 +231,8 @@ final class SharedLocksTests {
     }
 }
 
-private final class StoreOfLocks: SharedLocks {
+/// What gateways share, in memory.
+final class StoreOfLocks: SharedLocks {
     private struct State {
         var names: Set<String> = []
         var isAway = false

@@ -109,8 +109,8 @@ struct FleetServiceTests {
     private let store: FleetInMemory
     private let logger: Logger
     private let reloads = AsyncStream.makeStream(of: Void.self)
-    /// What the gateway follows; nil while it does not.
-    private let follows = Watched(true)
+    private let followsLocks = Watched(true)
+    private let followsTokens = Watched(true)
     /// Why others do not know the gateway, after each heartbeat.
     private let unlisted = Watched<[String?]>([])
 
@@ -125,8 +125,8 @@ struct FleetServiceTests {
         FleetService(
             FleetService.Parts(
                 store: store,
-                followLocks: { [store] in store.followed },
-                followTokens: { [store, follows] in follows.value ? store.followed : nil },
+                followLocks: { [store, followsLocks] in followsLocks.value ? store.followed : nil },
+                followTokens: { [store, followsTokens] in followsTokens.value ? store.followed : nil },
                 heartbeat: {
                     FleetHeartbeat(
                         id: "one",
@@ -195,11 +195,13 @@ struct FleetServiceTests {
         }
     }
 
-    @Test func whatIsNotFollowedIsNotAcknowledged() async throws {
+    @Test(arguments: [(false, true), (true, false)])
+    func whatIsNotFollowedIsNotAcknowledged(_ locks: Bool, _ tokens: Bool) async throws {
         try await running {
             let first = try await beats(1).acknowledged
             _ = try await store.state.until { !$0.called.isEmpty }
-            follows.update { $0 = false }
+            followsLocks.update { $0 = locks }
+            followsTokens.update { $0 = tokens }
             let mark = try await store.call()
             #expect(try await beats(2).acknowledged == first)
             #expect(first < mark)

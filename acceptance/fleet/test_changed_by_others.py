@@ -4,39 +4,14 @@ import contextlib
 import json
 import sqlite3
 
-import pytest
 import requests
-from harness.login import Login, config, works
-from harness.person import Person
-from harness.postgresql import PostgreSQL
+from harness.fleet import shared_tokens
+from harness.login import config, log_in, works
 from harness.processes import wait_until
 
 
-@pytest.fixture
-def server(short_folder):
-    server = PostgreSQL(short_folder / "pg")
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def key(tmp_path):
-    """One for all gateways."""
-    key = tmp_path / "token.key"
-    key.write_bytes(bytes(range(32)))
-    key.chmod(0o600)
-    return key
-
-
 def shared(url, key, **audit):
-    return {"tokens": {"store": "postgres", "url": url, "key": {"file": str(key)}}, "audit": audit}
-
-
-def log_in(gateway):
-    login = Login(gateway, "me", "--no-browser")
-    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
-    code, _, words = login.end()
-    assert code == 0, words
+    return {"tokens": shared_tokens(url, key), "audit": audit}
 
 
 def query(gateway, sql):

@@ -9,8 +9,7 @@ import pytest
 import requests
 from harness.configs import BEARER, CANARY
 from harness.gateway import command
-from harness.login import Login, config, works
-from harness.person import Person
+from harness.login import config, log_in, works
 from harness.postgresql import VERSIONS, PgBouncer, PostgreSQL, running
 from harness.processes import wait_until
 from harness.tls import CertificateAuthority
@@ -50,13 +49,6 @@ def database(shared_server):
 
 def stored(url, **more):
     return {"tokens": {"store": "postgres", "url": url, **more}}
-
-
-def log_in(gateway):
-    login = Login(gateway, "me", "--no-browser")
-    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
-    code, _, words = login.end()
-    assert code == 0, words
 
 
 def trouble(gateway):

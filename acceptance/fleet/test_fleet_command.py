@@ -4,43 +4,21 @@ import json
 import time
 
 import pytest
-import requests
 from harness.gateway import command
-from harness.login import Login, config, works
-from harness.person import Person
-from harness.postgresql import PostgreSQL
+from harness.login import config, log_in_both, works
 from harness.processes import wait_until
 
 
 @pytest.fixture
-def server(short_folder):
-    server = PostgreSQL(short_folder / "pg")
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def start_pair(make_gateway, tmp_path):
-    """Two gateways with one key."""
-    key = tmp_path / "token.key"
-    key.write_bytes(bytes(range(32)))
-    key.chmod(0o600)
+def start_pair(start_pair):
+    """Each gateway of the pair is in the list, and follows."""
 
     def start(config, url, **more):
-        tokens = {"store": "postgres", "url": url, "key": {"file": str(key)}}
-        pair = [make_gateway({**config, "tokens": tokens, **more}).start() for _ in range(2)]
+        pair = start_pair({**config, **more}, url)
         wait_until(lambda: all(lags(pair[0])) and len(lags(pair[0])) == 2, 10, "both gateways are in the list and follow")
         return pair
 
     return start
-
-
-def log_in(pair):
-    login = Login(pair[0], "me", "--no-browser")
-    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
-    code, _, words = login.end()
-    assert code == 0, words
-    wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
 
 
 def fleet(gateway):
@@ -77,7 +55,7 @@ def test_each_gateway_lists_both(authority, server, start_pair):
 
 def test_an_answer_waits_until_the_other_gateway_has_followed(authority, server, start_pair):
     pair = start_pair(config(authority), server.database("tokens"))
-    log_in(pair)
+    log_in_both(pair)
     for verb in ("lock", "unlock", "clear"):
         report, _ = operate(pair[0], verb, "me")
         assert report["fleet"] == {"unacknowledged": []} and "acknowledged" not in report["message"]
@@ -88,7 +66,7 @@ def test_an_answer_waits_until_the_other_gateway_has_followed(authority, server,
 @pytest.mark.timing
 def test_a_halted_gateway_is_named_and_follows_later(authority, server, start_pair):
     one, other = pair = start_pair(config(authority), server.database("tokens"))
-    log_in(pair)
+    log_in_both(pair)
     with other.halted():
         report, seconds = operate(one, "lock", "me")
         assert 1.5 < seconds < 4.5, "it is waited for, and not for long"
@@ -141,7 +119,7 @@ def test_a_reload_is_told_and_a_configuration_that_differs_is_marked(authority, 
 
 def test_without_the_database_the_answer_says_that_it_is_not_known(authority, server, start_pair):
     one, _ = pair = start_pair(config(authority), server.database("tokens"))
-    log_in(pair)
+    log_in_both(pair)
     server.stop()
     done = one.run("fleet")
     assert done.returncode == 1 and "cannot be used" in done.stderr

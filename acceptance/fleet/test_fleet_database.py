@@ -11,6 +11,8 @@ from harness.second_host import SecondHost
 
 #: What a client may see while the database is away and a token has ended.
 PATIENT = {200, 401, 503}
+#: How many seconds a token lives.
+LIFETIME = 4
 
 
 @pytest.fixture(params=VERSIONS)
@@ -41,19 +43,29 @@ def make_fleet(make_gateway, tmp_path):
     return make
 
 
+def outlive_tokens():
+    """Waits until each token that is valid now has ended."""
+    time.sleep(LIFETIME + 2)
+
+
+def require_nothing_lost(fleet, server, clients, what):
+    """`what` was done to the database, while these clients asked."""
+    fleet.require_nothing_lost(server, "tokens")
+    print(f"; {what}, requests {dict(clients.statuses)}")
+    assert set(clients.statuses) <= PATIENT
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("restarts", [3, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_restarts_under_load_lose_no_token(make_authority, make_server, make_fleet, restarts):
     server = make_server()
-    fleet = make_fleet(make_authority(lifetime=4), server.database("tokens"))
+    fleet = make_fleet(make_authority(lifetime=LIFETIME), server.database("tokens"))
     with load(fleet) as clients:
         for _ in range(restarts):
             fleet.renews()
             server.restart()
         fleet.renews()
-    fleet.require_nothing_lost(server, "tokens")
-    print(f"; {restarts} restarts, requests {dict(clients.statuses)}")
-    assert set(clients.statuses) <= PATIENT
+    require_nothing_lost(fleet, server, clients, f"{restarts} restarts")
 
 
 @pytest.mark.slow
@@ -64,7 +76,7 @@ def test_a_failover_to_the_synchronous_standby_loses_no_token(make_authority, ma
     primary.database("tokens")
     standby = make_standby(make_server, primary)
     # The next ones take the port of a server that has crashed.
-    fleet = make_fleet(make_authority(lifetime=4), primary.network_url("tokens", standby))
+    fleet = make_fleet(make_authority(lifetime=LIFETIME), primary.network_url("tokens", standby))
     ports = primary.port, standby.port
     times = []
     with load(fleet) as clients:
@@ -78,9 +90,8 @@ def test_a_failover_to_the_synchronous_standby_loses_no_token(make_authority, ma
             if number + 1 < failovers:
                 free = next(port for port in ports if port != standby.port)
                 primary, standby = standby, make_standby(make_server, standby, free)
-    fleet.require_nothing_lost(standby, "tokens")
-    print(f"; {failovers} failovers, 20 renewals at most {max(times):.1f} s after it; requests {dict(clients.statuses)}")
-    assert set(clients.statuses) <= PATIENT
+    what = f"{failovers} failovers, 20 renewals at most {max(times):.1f} s after it"
+    require_nothing_lost(fleet, standby, clients, what)
 
 
 def make_standby(make_server, primary, port=None):
@@ -96,18 +107,15 @@ def make_standby(make_server, primary, port=None):
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_a_halted_database_spends_no_refresh_token(make_authority, make_server, make_fleet, times):
     server = make_server()
-    fleet = make_fleet(make_authority(lifetime=4), server.database("tokens"))
+    fleet = make_fleet(make_authority(lifetime=LIFETIME), server.database("tokens"))
     with load(fleet) as clients:
         for _ in range(times):
             fleet.renews()
             with server.halted():
-                # Longer than a token lives.
-                time.sleep(6)
+                outlive_tokens()
                 clients.goes_on(0)
         fleet.renews()
-    fleet.require_nothing_lost(server, "tokens")
-    print(f"; halted {times} times, requests {dict(clients.statuses)}")
-    assert set(clients.statuses) <= PATIENT
+    require_nothing_lost(fleet, server, clients, f"halted {times} times")
 
 
 @pytest.mark.slow
@@ -117,16 +125,14 @@ def test_a_database_that_the_network_cuts_off_spends_no_refresh_token(network, m
     try:
         server = make_server(address=host.address, within=host.within)
         server.database("tokens")
-        fleet = make_fleet(make_authority(own=True, lifetime=4), server.network_url("tokens"), allow_unverified=True)
+        fleet = make_fleet(make_authority(own=True, lifetime=LIFETIME), server.network_url("tokens"), allow_unverified=True)
         with load(fleet) as clients:
             for _ in range(times):
                 fleet.renews()
                 host.cut()
-                time.sleep(6)
+                outlive_tokens()
                 host.connect()
             fleet.renews()
-        fleet.require_nothing_lost(server, "tokens")
-        print(f"; cut off {times} times, requests {dict(clients.statuses)}")
-        assert set(clients.statuses) <= PATIENT
+        require_nothing_lost(fleet, server, clients, f"cut off {times} times")
     finally:
         host.stop()

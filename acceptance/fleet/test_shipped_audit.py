@@ -7,9 +7,8 @@ import sqlite3
 import pytest
 import requests
 from harness.configs import CANARY
-from harness.login import Login, config, works
-from harness.person import Person
-from harness.postgresql import PostgreSQL
+from harness.fleet import shared_tokens
+from harness.login import config, log_in_both, works
 from harness.processes import wait_until
 
 COLUMNS = (
@@ -19,24 +18,8 @@ COLUMNS = (
 SELECTION = ", ".join(f'"{name}"' for name in COLUMNS.split())
 
 
-@pytest.fixture
-def server(short_folder):
-    server = PostgreSQL(short_folder / "pg")
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def key(tmp_path):
-    """One for all gateways."""
-    key = tmp_path / "token.key"
-    key.write_bytes(bytes(range(32)))
-    key.chmod(0o600)
-    return key
-
-
 def shared(url, key, **audit):
-    return {"tokens": {"store": "postgres", "url": url, "key": {"file": str(key)}}, "audit": audit}
+    return {"tokens": shared_tokens(url, key), "audit": audit}
 
 
 def fetching(authority):
@@ -77,13 +60,6 @@ def unshipped(gateway):
     return float(line.split()[1])
 
 
-def log_in(gateway):
-    login = Login(gateway, "me", "--no-browser")
-    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
-    code, _, words = login.end()
-    assert code == 0, words
-
-
 def renew(authority, gateway, times):
     for _ in range(times):
         authority.revoke_all()
@@ -93,8 +69,7 @@ def renew(authority, gateway, times):
 def test_the_chain_of_each_gateway_is_in_the_database(authority, make_gateway, server, key):
     settings = {**config(authority), **shared(server.database("tokens"), key)}
     pair = [make_gateway(settings).start() for _ in range(2)]
-    log_in(pair[0])
-    wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+    log_in_both(pair)
     for gateway in pair:
         renew(authority, gateway, 2)
     assert chain(pair[0]) != chain(pair[1])

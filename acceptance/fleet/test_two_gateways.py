@@ -6,8 +6,7 @@ import time
 
 import pytest
 import requests
-from harness.login import Login, config, status_of, works
-from harness.person import Person
+from harness.login import config, log_in, log_in_both, status_of, works
 from harness.postgresql import VERSIONS, PgBouncer, PostgreSQL
 from harness.processes import wait_until
 
@@ -17,27 +16,6 @@ def server(request, short_folder):
     server = PostgreSQL(short_folder / "pg", version=request.param)
     yield server
     server.stop()
-
-
-@pytest.fixture
-def start_pair(make_gateway, tmp_path):
-    """Two gateways with one key."""
-    key = tmp_path / "token.key"
-    key.write_bytes(bytes(range(32)))
-    key.chmod(0o600)
-
-    def start(config, url, **more):
-        tokens = {"store": "postgres", "url": url, "key": {"file": str(key)}, **more}
-        return [make_gateway({**config, "tokens": tokens}).start() for _ in range(2)]
-
-    return start
-
-
-def log_in(gateway):
-    login = Login(gateway, "me", "--no-browser")
-    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
-    code, _, words = login.end()
-    assert code == 0, words
 
 
 def at_once(gateways, times=8):
@@ -62,8 +40,7 @@ def generations(authority):
 
 def test_a_login_at_one_serves_both_and_each_generation_is_renewed_once(authority, server, start_pair):
     one, other = start_pair(config(authority), server.database("tokens"))
-    log_in(one)
-    wait_until(lambda: works(other), 5, "the other gateway uses the token of the login")
+    log_in_both([one, other])
     assert generations(authority) == 1
     for generation in range(2, 8):
         authority.revoke_all()
@@ -78,8 +55,7 @@ def test_a_login_at_one_serves_both_and_each_generation_is_renewed_once(authorit
 
 def test_a_withdrawal_at_one_holds_on_both(authority, server, start_pair):
     one, other = start_pair(config(authority), server.database("tokens"))
-    log_in(one)
-    wait_until(lambda: works(other), 5, "the other gateway uses the token of the login")
+    log_in_both([one, other])
     assert one.run("token", "clear", "me").returncode == 0
     wait_until(lambda: not works(other), 2, "the other gateway has forgotten the token")
     log_in(other)
@@ -97,8 +73,7 @@ def test_a_pooler_in_transaction_mode_is_enough_for_both(authority, server, star
     try:
         more = {"listen_url": direct} if listens else {}
         pair = start_pair(config(authority), pooler.url("tokens"), **more)
-        log_in(pair[0])
-        wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+        log_in_both(pair)
         for generation in range(2, 6):
             authority.revoke_all()
             assert at_once(pair) == {200}
@@ -109,8 +84,7 @@ def test_a_pooler_in_transaction_mode_is_enough_for_both(authority, server, star
 
 def test_a_restart_of_the_database_costs_no_token(authority, server, start_pair):
     pair = start_pair(config(authority), server.database("tokens"))
-    log_in(pair[0])
-    wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+    log_in_both(pair)
     for generation in range(2, 5):
         server.restart()
         authority.revoke_all()
@@ -121,8 +95,7 @@ def test_a_restart_of_the_database_costs_no_token(authority, server, start_pair)
 @pytest.mark.slow
 def test_a_database_that_does_not_answer_spends_no_refresh_token(authority, server, start_pair):
     pair = start_pair(config(authority), server.database("tokens"))
-    log_in(pair[0])
-    wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+    log_in_both(pair)
     with server.halted():
         assert at_once(pair) == {200}, "a valid token is used"
         authority.revoke_all()
@@ -143,8 +116,7 @@ def end_login(authority):
 
 def test_a_refused_refresh_token_is_sent_by_one_gateway(authority, server, start_pair):
     pair = start_pair(config(authority), server.database("tokens"))
-    log_in(pair[0])
-    wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
+    log_in_both(pair)
     end_login(authority)
     assert not works(pair[0])
     assert authority.calls()["refresh_token invalid_grant"] == 1

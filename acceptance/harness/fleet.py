@@ -15,6 +15,19 @@ from .processes import wait_until
 KEY = bytes(range(32))
 
 
+def token_key(folder):
+    """A file with the key that gateways share."""
+    key = folder / "token.key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    return key
+
+
+def shared_tokens(url, key, **more):
+    """`tokens` of gateways that share the database at `url`."""
+    return {"store": "postgres", "url": url, "key": {"file": str(key)}, **more}
+
+
 class Fleet:
     """Gateways on the database at `url` with credentials `c0`, `c1`, …, each with a route of its name.
 
@@ -22,9 +35,6 @@ class Fleet:
     """
 
     def __init__(self, make_gateway, folder, authority, url, gateways=4, credentials=20, environments=None, **tokens):
-        key = folder / "fleet.key"
-        key.write_bytes(KEY)
-        key.chmod(0o600)
         self.authority = authority
         self.names = [f"c{number}" for number in range(credentials)]
         # Clients of the password grant get refresh tokens without a browser; to the gateway it is a login.
@@ -32,7 +42,7 @@ class Fleet:
         config = {
             "credentials": dict.fromkeys(self.names, login),
             "routes": {name: {"upstream": f"{authority.url}/api", "auth": name} for name in self.names},
-            "tokens": {"store": "postgres", "url": url, "key": {"file": str(key)}, **tokens},
+            "tokens": shared_tokens(url, token_key(folder), **tokens),
         }
         self.gateways = [make_gateway(config, environment=(environments or {}).get(number)) for number in range(gateways)]
         #: How many tokens were imported: each is a generation that no renewal has brought.

@@ -8,6 +8,7 @@ import requests
 
 from . import processes
 from .gateway import BINARY
+from .person import Person
 
 
 class Login:
@@ -55,6 +56,20 @@ class Login:
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             stream.close()
         return code, output, self.text().rpartition("authgateway: ")[2]
+
+
+def log_in(gateway):
+    """A login at the credential `me` that goes well."""
+    login = Login(gateway, "me", "--no-browser")
+    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
+    code, _, words = login.end()
+    assert code == 0, words
+
+
+def log_in_both(pair):
+    """A login at the first gateway, whose token the second one uses as well."""
+    log_in(pair[0])
+    processes.wait_until(lambda: works(pair[1]), 5, "the other gateway uses the token of the login")
 
 
 def config(authority, **changes):

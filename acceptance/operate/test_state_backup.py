@@ -12,8 +12,7 @@ import pytest
 import requests
 from harness.configs import box_ccg
 from harness.gateway import Gateway, command
-from harness.login import Login
-from harness.person import Person
+from harness.login import log_in
 from harness.processes import wait_until
 
 
@@ -122,13 +121,6 @@ def test_a_backup_under_load_is_one_state_and_comes_back(sandbox, start_gateway,
         verified(other)
     finally:
         other.stop()
-
-
-def log_in(gateway):
-    login = Login(gateway, "me", "--no-browser")
-    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
-    code, _, words = login.end()
-    assert code == 0, words
 
 
 def with_login(authority):
