@@ -225,14 +225,17 @@ struct FleetServiceTests {
         _ = try await store.beat(heartbeat("late", 0))
         let inquiry = try #require(FleetInquiry(store, clock: SystemClock()))
         var problem = GatewayProblem(.tokenEndpointUnreachable, "Not revoked.")
-        #expect(await inquiry.telling(.failure(problem), from: "own") == .failure(problem), "nothing was taken away")
+        func told(_ problem: GatewayProblem) async -> Result<OperationReport, GatewayProblem> {
+            await inquiry.telling(.failure(problem), of: .clear, begunAt: SystemClock().monotonic(), from: "own")
+        }
+        #expect(await told(problem) == .failure(problem), "nothing was taken away")
         problem.hasTakenAway = true
-        let result = await inquiry.telling(.failure(problem), from: "own")
-        guard case .failure(let told) = result else {
+        let result = await told(problem)
+        guard case .failure(let answer) = result else {
             Issue.record("it stays a failure")
             return
         }
-        #expect(told.detail.hasPrefix("Not revoked. 1 gateway has not acknowledged it: late (late, "))
+        #expect(answer.detail.hasPrefix("Not revoked. 1 gateway has not acknowledged it: late (late, "))
     }
 
     @Test func anAnswerNamesWhoHasNotFollowed() async throws {

@@ -56,6 +56,8 @@ final class LockFollowerTests {
         follower = LockFollower(
             own,
             live: try Self.live(own, in: folders[1]),
+            audit: RecordingAuditLog(),
+            clock: SystemClock(),
             logger: Self.quiet,
             withdraw: { sources in
                 guard !sources.isEmpty else { return [] }

@@ -21,9 +21,16 @@ struct TokenRenewer {
     }
 
     /// A token that is stored but whose event the audit log would not take. Not asked for again: the event is retried.
-    struct Uncommitted {
+    ///
+    /// A class, because few renewers have one: the others keep room for a reference only.
+    final class Uncommitted: Sendable {
         let fresh: FreshToken
         let event: TokenEvent
+
+        init(fresh: FreshToken, event: TokenEvent) {
+            self.fresh = fresh
+            self.event = event
+        }
     }
 
     static let saveInterval: Duration = .seconds(5)

@@ -54,12 +54,14 @@ final class Reloader: Service {
     private let served = Mutex<ServedPlan?>(nil)
     private let pending = Mutex(Pending())
     private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    private let watched = Mutex<WatchedFiles?>(nil)
+    /// As they were when they were read last.
+    private let files: Mutex<WatchedFiles>
     private let secrets: SecretWatch
 
     init(source: ConfigurationSource, parts: Parts) {
         self.source = source
         self.parts = parts
+        files = Mutex(source.files)
         secrets = SecretWatch(
             answers: source.programs,
             ask: { [source] in await source.ask($0) },
@@ -104,7 +106,11 @@ final class Reloader: Service {
 
     // MARK: Running
 
+    /// By then the start has read its configuration and has most tokens.
+    private static let startTime = Duration.seconds(10)
+
     func run() async throws {
+        MemoryTrim.later(by: Self.startTime)
         await cancelWhenGracefulShutdown {
             await withDiscardingTaskGroup { tasks in
                 tasks.addTask { await self.watch() }
@@ -127,15 +133,20 @@ final class Reloader: Service {
     private func takeTurn() async {
         let (cause, waiters) = pending.withLock { $0.take() }
         guard let cause else { return }
+        // The reload before has read the change already, when it was asked for at the same time.
+        if cause == .files, waiters.isEmpty, await !haveChanged() { return }
         let report = await perform(cause)
         for waiter in waiters { waiter.resume(returning: report) }
     }
 
+    private func haveChanged() async -> Bool {
+        let last = files.withLock { $0 }
+        return await source.look(at: last) != last
+    }
+
     private func watch() async {
-        var last = source.files
         while (try? await parts.clock.sleep(for: Self.pollInterval)) != nil {
-            // A reload for another reason has read these files already.
-            if let read = watched.withLock({ $0.take() }) { last = read }
+            let last = files.withLock { $0 }
             var now = await source.look(at: last)
             guard now != last else { continue }
             while !Task.isCancelled {
@@ -144,7 +155,6 @@ final class Reloader: Service {
                 if later == now { break }
                 now = later
             }
-            last = now
             request(.files)
         }
     }
@@ -153,7 +163,7 @@ final class Reloader: Service {
 
     private func perform(_ cause: ReloadReport.Cause) async -> ReloadReport {
         let reading = await source.read(remembering: cause == .secret ? secrets.answers : [:])
-        watched.withLock { $0 = reading.files }
+        files.withLock { $0 = reading.files }
         let report: ReloadReport
         switch reading.outcome {
         case .failure(let failure):
@@ -168,7 +178,7 @@ final class Reloader: Service {
             secrets.replace(with: file.programs)
         } else {
             // Until a reload succeeds: a secret that is rotated in its file is read again when somebody asks for it.
-            watched.withLock { $0 = reading.all }
+            files.withLock { $0 = reading.all }
         }
         return await announce(report)
     }
@@ -233,6 +243,8 @@ final class Reloader: Service {
         for keeper in sources.keepers(keptFrom: live.sources) { keeper.reloaded() }
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
         for keepers in live.sources.perSubjectKeepers(notIn: sources) { keepers.retire() }
+        // Two configurations were in memory, and their text.
+        MemoryTrim.later()
         return report
     }
 

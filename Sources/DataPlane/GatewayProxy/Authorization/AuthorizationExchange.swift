@@ -137,7 +137,7 @@ final class AuthorizationExchange {
             if let problem = usage.refusal(at: startedAt) { return refuse(problem, of: admitted) }
             usage.end()
         }
-        let route = configuration.routes[admitted.match.route]
+        let route = configuration.route(admitted.match.route)
         guard let source = admitted.chosen ?? route.state.route.source else {
             let detail = "The route has no credential that an engine could be handed."
             return refuse(GatewayProblem(.credentialMisconfigured, detail), of: admitted)

@@ -68,7 +68,7 @@ final class ExchangeDriver {
     ) {
         // Patterns, not `==`: that is a call through a table into another module.
         let hasContent = if case .none = head.framing { false } else { true }
-        route = unrouted ?? configuration.routes[admitted.match.route]
+        route = unrouted ?? configuration.route(admitted.match.route)
         rules = Exchange(
             RequestFacts(
                 isIdempotent: head.isIdempotent,

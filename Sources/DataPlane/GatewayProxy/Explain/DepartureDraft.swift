@@ -75,8 +75,8 @@ struct DepartureDraft: Sendable {
         )
         let state = WorkerRoute(
             route: compiled,
-            pool: configuration.routes[match.route].state.pool,
-            http1Pool: configuration.routes[match.route].state.http1Pool
+            pool: configuration.route(match.route).state.pool,
+            http1Pool: configuration.route(match.route).state.http1Pool
         )
         return CredentialedRoute(state, credential: credential?.masked, of: credential?.source)
     }

@@ -55,7 +55,7 @@ extension HTTP2ClientStream {
         case .preflight(let preflight): send(configuration.answer(preflight, of: request, id: id, isTLS: isTLS))
         case .admitted(let admitted):
             // What authenticates a connection cannot share it with other streams. Clients then come back with HTTP/1.1.
-            guard !configuration.routes[admitted.match.route].usesPrivateConnection else {
+            guard !configuration.route(admitted.match.route).usesPrivateConnection else {
                 return reset(.http11Required)
             }
             begin(id, admitted, configuration)

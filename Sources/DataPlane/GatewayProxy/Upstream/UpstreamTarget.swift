@@ -4,7 +4,7 @@ import NIOCore
 import NIOSSL
 
 /// Where a route's connections go, and how they are secured; routes with equal targets share connections.
-struct UpstreamTarget: Sendable {
+final class UpstreamTarget: Sendable {
     struct Key: Hashable {
         let origin: Origin
         let tls: RoutePlan.TLS

@@ -5,24 +5,29 @@ import Synchronization
     import Glibc
 #endif
 
-/// Gives memory back to the system after a wave of unfinished heads: the allocator would keep it for the next one.
-final class MemoryTrim: Sendable {
+/// Gives memory back to the system after work that needed much of it for a moment: the allocator would keep it for the next time.
+package final class MemoryTrim: Sendable {
     private let isWave = Atomic<Bool>(false)
 
     /// Bytes of unfinished heads that make a wave, and at which it is over.
     private static let high = 8 << 20
     private static let low = 1 << 20
 
-    /// Call it with the bytes of all unfinished heads, whenever they change.
+    /// A wave of unfinished heads is such work. Call it with the bytes of all unfinished heads, whenever they change.
     func changed(to bytes: Int) {
         if bytes >= Self.high {
             if !isWave.load(ordering: .relaxed) { isWave.store(true, ordering: .relaxed) }
         } else if bytes <= Self.low, isWave.load(ordering: .relaxed), isWave.exchange(false, ordering: .relaxed) {
-            // It takes milliseconds: not on an event loop. Connections close a little later than their heads end.
-            Task.detached(priority: .background) {
-                try? await Task.sleep(for: .seconds(1))
-                Self.trim()
-            }
+            // Connections close a little later than their heads end.
+            Self.later()
+        }
+    }
+
+    /// It takes milliseconds, so it runs on no event loop.
+    package static func later(by time: Duration = .seconds(1)) {
+        Task.detached(priority: .background) {
+            try? await Task.sleep(for: time)
+            trim()
         }
     }
 

@@ -13,13 +13,16 @@ final class WorkerConfiguration {
     let timeouts: Timeouts
     /// A reload has put another one in its place.
     private(set) var isReplaced = false
-    /// By index into ``ProxyShared/routes``, each with the credential that was used last. nil as the credential: nothing is injected,
-    /// none has come yet, or requests choose their source.
-    private(set) var routes: [CredentialedRoute]
+    /// By index into ``ProxyShared/routes``, each with the credential that was used last. Made with the first request: of many
+    /// routes most are idle. nil as the credential: nothing is injected, none has come yet, or requests choose their source.
+    private var routes: [CredentialedRoute?]
     /// By index and source, where requests choose one; those of a route are thrown away together when there are too many.
     private var chosen: [Int: [ObjectIdentifier: CredentialedRoute]] = [:]
     private static let maximumChosen = 256
-    private let pools: [UpstreamPool]
+    /// By index into ``ProxyShared/targets``. Those of the configuration before count their connections on.
+    private let targets: [UpstreamTarget]
+    /// By index into ``targets``; made with the first request, too.
+    private var pools: [UpstreamPool?]
 
     /// - Parameter old: Hands over the connections to upstreams that are reached as before.
     init(worker: Worker, shared: ProxyShared, replacing old: WorkerConfiguration?) {
@@ -30,24 +33,47 @@ final class WorkerConfiguration {
         buffers = worker.buffers
         limits = shared.limits
         timeouts = shared.timeouts
-        let kept = old.map { shared.countsConnections(as: $0.shared) ? $0.pools : [] } ?? []
-        let byKey = Dictionary(kept.map { ($0.key, $0) }) { first, _ in first }
-        let pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, worker: worker, shared: shared) }
-        self.pools = pools
-        routes = shared.routes.map { route in
-            let state = WorkerRoute(
-                route: route,
-                pool: pools[shared.targetOfRoute[route.index]],
-                http1Pool: pools[shared.http1TargetOfRoute[route.index]]
-            )
-            return CredentialedRoute(state, credential: nil, of: route.source)
+        routes = Array(repeating: nil, count: shared.routes.count)
+        if let old, shared.countsConnections(as: old.shared) {
+            let places = Dictionary(old.targets.enumerated().map { ($1.key, $0) }) { first, _ in first }
+            let kept = shared.targets.map { places[$0.key] }
+            targets = zip(shared.targets, kept).map { target, place in place.map { old.targets[$0] } ?? target }
+            pools = kept.map { place in place.flatMap { old.pools[$0] } }
+        } else {
+            targets = shared.targets
+            pools = Array(repeating: nil, count: shared.targets.count)
         }
         old?.retire(keeping: pools)
     }
 
-    private func retire(keeping kept: [UpstreamPool]) {
+    private func retire(keeping kept: [UpstreamPool?]) {
         isReplaced = true
-        for pool in pools where !kept.contains(where: { $0 === pool }) { pool.retire() }
+        let kept = Set(kept.compactMap { $0.map { ObjectIdentifier($0) } })
+        for case let pool? in pools where !kept.contains(ObjectIdentifier(pool)) { pool.retire() }
+    }
+
+    /// - Parameter index: Into ``ProxyShared/routes``.
+    func route(_ index: Int) -> CredentialedRoute { routes[index] ?? makeRoute(index) }
+
+    private func makeRoute(_ index: Int) -> CredentialedRoute {
+        let route = shared.routes[index]
+        let state = WorkerRoute(
+            route: route,
+            pool: pool(shared.targetOfRoute[index]),
+            http1Pool: pool(shared.http1TargetOfRoute[index])
+        )
+        let made = CredentialedRoute(state, credential: nil, of: route.source)
+        routes[index] = made
+        return made
+    }
+
+    private func pool(_ index: Int) -> UpstreamPool {
+        if let pool = pools[index] { return pool }
+        let pool = UpstreamPool(target: targets[index], worker: worker, shared: shared)
+        // For a request that came before the reload.
+        if isReplaced { pool.retire() }
+        pools[index] = pool
+        return pool
     }
 
     /// The route with this credential: made once for each generation.
@@ -60,7 +86,7 @@ final class WorkerConfiguration {
     ) -> CredentialedRoute {
         let index = state.route.index
         let key = chosen.map { ObjectIdentifier($0) }
-        let known: CredentialedRoute? = if let key { self.chosen[index]?[key] } else { routes[index] }
+        let known = if let key { self.chosen[index]?[key] } else { routes[index] }
         if let known, known.credential === credential { return known }
         let source = chosen ?? state.route.source
         let new = CredentialedRoute(state, credential: credential, of: source)
@@ -146,6 +172,6 @@ final class WorkerConfiguration {
     func unregister(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = nil }
 
     func closeIdle() {
-        for pool in pools { pool.closeIdle() }
+        for case let pool? in pools { pool.closeIdle() }
     }
 }
