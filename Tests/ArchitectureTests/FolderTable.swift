@@ -93,9 +93,9 @@ enum FolderTable {
         [
             "Login": [],
             "Secrets": [],
-            "State": [],
             "Time": [],
         ],
+        ["State": ["Time"]],
         [
             "Anchor": ["Secrets"],
             "Console": ["State"],

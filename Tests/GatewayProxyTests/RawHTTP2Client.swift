@@ -36,6 +36,7 @@ final class RawHTTP2Client {
         var neverIndexed: Set<String> = []
         var body: [UInt8] = []
         var reset: UInt32?
+        fileprivate(set) var hasEnded = false
         var text: String { String(decoding: body, as: UTF8.self) }
     }
 
@@ -43,6 +44,8 @@ final class RawHTTP2Client {
     private var encoder = HPACKEncoder(allocator: ByteBufferAllocator())
     private var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
     private var nextStream: UInt32 = 1
+    /// By stream, as far as they have come.
+    private var responses: [UInt32: Response] = [:]
 
     /// - Parameters:
     ///   - settings: Payload of the client's SETTINGS.
@@ -111,32 +114,39 @@ final class RawHTTP2Client {
         throw RawError("the connection has ended before frame \(kind)")
     }
 
-    /// Reads until the stream has ended, or has brought `count` bytes of content.
+    /// Reads until the stream has ended, or has brought `count` bytes of content. Keeps what comes of other streams for later calls.
     func response(_ stream: UInt32, until count: Int = .max) throws -> Response {
-        var response = Response()
-        while response.body.count < count, let frame = next() {
-            if frame.kind == Kind.headers {
-                var block = ByteBuffer(bytes: frame.payload)
-                let fields = try decoder.decodeHeaders(from: &block)
-                guard frame.stream == stream else { continue }
-                for (name, value, indexing) in fields {
-                    response.fields[name] = value
-                    if indexing == .neverIndexed { response.neverIndexed.insert(name) }
-                }
-                response.status = response.fields[":status"] ?? response.status
-            }
-            guard frame.stream == stream else { continue }
-            switch frame.kind {
-            case Kind.data: response.body += frame.payload
-            case Kind.reset:
-                response.reset = frame.number(0)
+        while true {
+            let response = responses[stream] ?? Response()
+            if response.hasEnded || response.body.count >= count {
+                responses[stream] = nil
                 return response
-            default: break
             }
-            if frame.kind != Kind.windowUpdate, frame.endsStream { return response }
+            guard let frame = next() else {
+                guard count == .max else { throw RawError("the connection has ended within a response") }
+                return response
+            }
+            try take(frame)
         }
-        guard response.body.count >= count else { throw RawError("the connection has ended within a response") }
-        return response
+    }
+
+    private func take(_ frame: Frame) throws {
+        guard frame.stream > 0, frame.kind != Kind.windowUpdate else { return }
+        var response = responses[frame.stream] ?? Response()
+        switch frame.kind {
+        case Kind.headers:
+            var block = ByteBuffer(bytes: frame.payload)
+            for (name, value, indexing) in try decoder.decodeHeaders(from: &block) {
+                response.fields[name] = value
+                if indexing == .neverIndexed { response.neverIndexed.insert(name) }
+            }
+            response.status = response.fields[":status"] ?? response.status
+        case Kind.data: response.body += frame.payload
+        case Kind.reset: response.reset = frame.number(0)
+        default: break
+        }
+        response.hasEnded = frame.kind == Kind.reset || frame.endsStream
+        responses[frame.stream] = response
     }
 
     /// The code of the GOAWAY that ends the connection; nil where it ends without one.

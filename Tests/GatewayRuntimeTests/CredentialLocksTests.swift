@@ -109,6 +109,7 @@ final class SharedLocksTests {
     @Test func theFileHasANameUntilItsEndIsTaken() async throws {
         let (one, other) = try both()
         try await one.lock("box")
+        _ = try await other.synchronize()
         try await other.unlock(["box"])
         _ = try await one.synchronize()
         #expect(!one.contains("box"))
