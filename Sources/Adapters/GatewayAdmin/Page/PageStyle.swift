@@ -126,7 +126,7 @@ enum PageStyle {
         .card .events { list-style: none; } .card .events li { overflow-wrap: anywhere; padding: .15rem 0; }
         .card .actions button, .card .actions .button { font-size: .875rem; min-height: 2rem; padding: .2rem .6rem; }
         .filters, .filters nav { display: flex; flex-wrap: wrap; gap: .4rem; align-items: center; }
-        .filters { margin-bottom: .6rem; } #pause { margin-left: auto; }
+        .filters { margin-bottom: .6rem; } form.filters { margin-top: .75rem; } #pause { margin-left: auto; }
         .chip, #pause { border-radius: 99px; font-size: .875rem; min-height: 2rem; padding: .2rem .8rem;
           border: 1px solid var(--line); background: var(--card); color: var(--soft); text-decoration: none;
           display: inline-flex; align-items: center; max-width: 100%; }
