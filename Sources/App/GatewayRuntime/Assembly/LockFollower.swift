@@ -41,6 +41,8 @@ final class LockFollower: Sendable {
     ///
     /// - Returns: What was followed; nil when something was not, or when the store does not tell.
     func follow() async -> FleetMark? {
+        // Also while the store is away: the start may have followed it before.
+        defer { record(unlocked: locks.takeUnlockedByStore()) }
         let found: (changed: Set<String>, upTo: FleetMark?)
         do throws(StateError) {
             found = try await locks.synchronize()
@@ -57,7 +59,6 @@ final class LockFollower: Sendable {
             return state.unended
         }
         let locked = found.changed.isEmpty ? [] : lock(found.changed)
-        record(unlocked: locks.takeUnlockedByStore())
         let silent = await withdraw(unended + locked)
         state.withLock { $0.unended = silent.isEmpty ? [] : unended + locked }
         if !locked.isEmpty, let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") {

@@ -31,9 +31,11 @@ final class Reloader: Service {
         var waiters: [CheckedContinuation<ReloadReport, Never>] = []
         var isClosed = false
 
-        /// A new secret has the lowest priority: a requested reload reads everything again.
+        /// A new secret has the lowest priority: a requested reload reads everything again. A change of files has the next one,
+        /// because its reload is left out where the files were read since.
         mutating func want(_ new: ReloadReport.Cause) {
-            if cause == nil || cause == .secret || new == .operator { cause = new }
+            let isHigher = cause == nil || cause == .secret || new == .operator || (cause == .files && new == .signal)
+            if isHigher { cause = new }
         }
 
         mutating func take() -> (ReloadReport.Cause?, [CheckedContinuation<ReloadReport, Never>]) {

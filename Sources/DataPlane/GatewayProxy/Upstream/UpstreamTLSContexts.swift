@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import NIOSSL
 
 /// The TLS contexts of upstreams that are made together: one for equal settings.
@@ -11,12 +12,15 @@ struct UpstreamTLSContexts {
         let certificatePath: String?
         let privateKey: Secret?
         let offeredNames: [String]
+        /// Taken before the files are read: one that is replaced meanwhile makes another context.
+        private let files: [FileVersion?]
 
         init(_ tls: RoutePlan.TLS, _ version: UpstreamProtocol) {
             caPath = tls.caPath
             certificatePath = tls.certificatePath
             privateKey = tls.privateKey
             offeredNames = version.offeredNames
+            files = [caPath, certificatePath].map { $0.flatMap(FileVersion.init) }
         }
     }
 
