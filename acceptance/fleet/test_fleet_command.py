@@ -5,7 +5,7 @@ import time
 
 import pytest
 from harness.gateway import command
-from harness.login import config, log_in_both, works
+from harness.login import config, log_in, log_in_both, works
 from harness.processes import wait_until
 
 
