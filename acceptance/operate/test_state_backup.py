@@ -143,6 +143,7 @@ def test_a_spent_refresh_token_is_not_sent_after_a_restore(make_authority, start
     # A second machine takes the backup while the first one works.
     other = start_restored(tmp_path / "other", with_login(authority), folder)
     try:
+        wait_until(lambda: "action" in statuses(other)["me"], 20, "the record was read")
         status = statuses(other)["me"]
         assert (status["state"], status["action"]) == ("rotation_uncertain", "authgateway login me"), status
         # Its access token died with the renewal, as the upstream says.
