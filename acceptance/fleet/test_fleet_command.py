@@ -5,7 +5,7 @@ import time
 
 import pytest
 from harness.gateway import command
-from harness.login import config, log_in, log_in_both, works
+from harness.login import config, log_in_both, works
 from harness.processes import wait_until
 
 
@@ -133,7 +133,7 @@ def test_without_the_database_the_answer_says_that_it_is_not_known(authority, se
 @pytest.mark.parametrize("audit", [{}, {"audit": {"store": "postgres"}}], ids=["local", "postgres"])
 def test_a_lock_does_not_wait_for_a_database_that_hangs(authority, server, start_pair, audit):
     one, other = pair = start_pair(config(authority), server.database("tokens"), **audit)
-    log_in(pair)
+    log_in_both(pair)
     with server.halted():
         begun = time.monotonic()
         done = one.run("token", "lock", "me")
