@@ -4,7 +4,7 @@ import GatewayPostgreSQL
 extension PostgreSQLTokenStore: SharedLocks {
     package var sharedLocks: (any SharedLocks)? { self }
 
-    /// After so many rows that others hold, the rest waits for the next call.
+    /// With this number of rows that others hold, the rest waits for the next call.
     private static let maximumHeld = 3
 
     package func update(

@@ -130,7 +130,7 @@ final class CredentialLocks: Sendable {
     // MARK: Other gateways
 
     /// Takes over what other gateways have locked, before anything asks for locks. What the store answers later is not taken
-    /// over here, because nobody would be told of it. Without the store, what this gateway knew last holds.
+    /// over here, because no caller would learn of it. Without the store, what this gateway knew last holds.
     func begin(until deadline: ContinuousClock.Instant) async {
         guard let shared, deadline > .now else { return }
         let question = state.withLock { $0.locked.ask() }
