@@ -167,6 +167,7 @@ struct FleetServiceTests {
     @Test func itTellsOfItselfAfterEachRoundAndLeavesWhenItStops() async throws {
         try await running {
             #expect(try await beats(1).acknowledged == store.followed)
+            _ = try await unlisted.until { !$0.isEmpty }
             store.state.update { $0.transaction = 200 }
             try await clock.untilAsleep(moreThan: .milliseconds(900))
             clock.advance(by: .seconds(1))
