@@ -13,6 +13,7 @@ import re
 import subprocess
 import tempfile
 
+import authz_side_by_side
 import load
 import proxies
 
@@ -49,6 +50,17 @@ def train(binary, raw, seconds=4):
                 stage.start("upstream")
                 stage.start("gateway")
                 drive(stage, seconds)
+    with tempfile.TemporaryDirectory(prefix="training-") as folder:
+        with authz_side_by_side.AuthzStage(folder, {"gateway": binary}) as stage:
+            stage.start("gateway")
+            drive_authz(stage, seconds)
+
+
+def drive_authz(stage, seconds):
+    """What nginx asks, and what Envoy asks: the request itself, with the proof of the engine."""
+    by_envoy = [authz_side_by_side.ASKED[0], "Host: shop.example"]
+    for port, fields in ((stage.asked, authz_side_by_side.ASKED), (stage.asked_by_envoy, by_envoy)):
+        load.wrk(port, 32, "/bench/json", seconds, stage.pin_load, fields=fields)
 
 
 def drive(stage, seconds, paced=True):
