@@ -118,7 +118,25 @@ final class SharedLocksTests {
         _ = try await next.synchronize()
         #expect(next.takeUnlockedByStore() == ["box"])
         await next.storeAgain()
-        #expect(try CredentialLocks.names(in: CredentialLocks.path(in: folders[0])) == ["duke"])
+        #expect(try StoredLocks(readFrom: CredentialLocks.path(in: folders[0])) == StoredLocks(names: ["duke"]))
+    }
+
+    @Test func aLockThatOthersDoNotKnowOutlivesARestart() async throws {
+        let (one, other) = try both()
+        store.fails(true)
+        await #expect(throws: LockFailure.self) { try await one.lock("box") }
+        store.fails(false)
+        let next = try CredentialLocks(in: folders[0], shared: store)
+        _ = try await next.synchronize()
+        #expect(next.contains("box") && next.takeUnlockedByStore().isEmpty)
+        #expect(try await other.synchronize().changed == ["box"])
+        await next.storeAgain()
+        #expect(try StoredLocks(readFrom: CredentialLocks.path(in: folders[0])) == StoredLocks(names: ["box"]))
+        // It is told once: after that, what the store says counts.
+        try await other.unlock(["box"])
+        let last = try CredentialLocks(in: folders[0], shared: store)
+        _ = try await last.synchronize()
+        #expect(!last.contains("box"))
     }
 
     @Test func withoutTheStoreALockHoldsHereAndIsToldLater() async throws {

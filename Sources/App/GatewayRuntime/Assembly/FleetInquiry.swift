@@ -29,7 +29,9 @@ struct FleetInquiry: Sendable {
         from own: String
     ) async -> FleetFollowing {
         guard case .lock = operation else { return await following(from: own) }
-        return await following(from: own, after: clock.monotonic() - begun)
+        // One look at least that others had time for.
+        let spent = min(clock.monotonic() - begun, FleetQuestion.limit - Self.patience)
+        return await following(from: own, after: spent)
     }
 
     /// Whether the other gateways have followed what was done before.

@@ -50,7 +50,6 @@ struct TokenOperations {
             report.message += " \(warning)"
             return report
         }.mapError { problem in
-            guard problem.hasTakenAway else { return problem }
             var problem = problem
             problem.detail += " \(warning)"
             return problem

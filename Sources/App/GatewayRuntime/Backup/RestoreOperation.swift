@@ -46,7 +46,7 @@ struct RestoreOperation: Sendable {
         }
         // One that cannot be read is said before anything is changed.
         let locks = CredentialLocks.path(in: layout.stateDirectory)
-        _ = try CredentialLocks.names(in: locks)
+        _ = try StoredLocks(readFrom: locks)
         var outcome = Outcome(manifest: manifest)
         do throws(StateError) {
             try staging.copy(manifest, from: folder)
@@ -57,7 +57,7 @@ struct RestoreOperation: Sendable {
             throw error
         }
         outcome.replaced = try swap.perform(manifest)
-        outcome.locked = try CredentialLocks.names(in: locks)
+        outcome.locked = try StoredLocks(readFrom: locks).names
         return outcome
     }
 

@@ -73,9 +73,9 @@ struct RestoreSwap: Sendable {
     /// What an operator has locked since the backup must not be used again because of a restore.
     private func addLocks() throws(StateError) {
         let path = CredentialLocks.path(in: state)
-        let present = try CredentialLocks.names(in: path)
-        let all = try present.union(CredentialLocks.names(in: staging.path(of: .locks)))
-        if all != present { try StateFile.write(CredentialLocks.text(of: all), to: path) }
+        let present = try StoredLocks(readFrom: path)
+        let all = present.union(try StoredLocks(readFrom: staging.path(of: .locks)))
+        if all != present { try StateFile.write(all.text, to: path) }
     }
 
     private func makeFolder(_ path: String) throws(StateError) {

@@ -158,7 +158,7 @@ struct EphemeralGateway: Sendable {
     private static func copyLocks(_ path: String, to copy: String) throws(CommandFailure) {
         let locks: BoundedFile
         do throws(BoundedFile.Failure) {
-            locks = try BoundedFile.read(path, limit: CredentialLocks.fileLimit)
+            locks = try BoundedFile.read(path, limit: StoredLocks.limit)
         } catch {
             guard error != .missing else { return }
             throw CommandFailure(

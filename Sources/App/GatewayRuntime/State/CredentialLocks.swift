@@ -11,19 +11,21 @@ import Synchronization
 /// store keeps to it.
 final class CredentialLocks: Sendable {
     private struct State {
+        /// Other gateways lock and unlock as well.
+        let isShared: Bool
         var locked: LockedNames
         /// What the file holds.
-        var stored: Set<String>
+        var stored: StoredLocks
         /// See ``takeUnlockedByStore()``.
         var unlockedByStore: Set<String> = []
 
         var names: Set<String> { locked.names }
         /// What the file has to hold. A name stays in it until its end is taken, so that no restart loses that.
-        var toStore: Set<String> { names.union(unlockedByStore) }
+        var toStore: StoredLocks {
+            StoredLocks(names: names.union(unlockedByStore), untold: isShared ? locked.untold : [])
+        }
     }
 
-    /// Of the file. The names of a large configuration have room, and those of many subjects.
-    static let fileLimit = 64 << 20
     private static let writeLimit: Duration = .seconds(3)
     /// How long the answer to a lock waits for what others have to know.
     static let tellLimit = FleetQuestion.limit
@@ -40,31 +42,10 @@ final class CredentialLocks: Sendable {
     init(in stateDirectory: String, shared: (any SharedLocks)? = nil) throws(StateError) {
         self.shared = shared
         path = Self.path(in: stateDirectory)
-        let found = try Self.names(in: path)
-        state = Mutex(State(locked: LockedNames(found), stored: found))
-    }
-
-    /// What a file lists; nothing where there is none.
-    ///
-    /// - Throws: When it is there and cannot be read.
-    static func names(in path: String) throws(StateError) -> Set<String> {
-        let content: [UInt8]?
-        do throws(BoundedFile.Failure) {
-            content = try BoundedFile.read(path, limit: fileLimit).bytes
-        } catch {
-            content = error == .missing ? Array("[]".utf8) : nil
-        }
-        guard let content, let found = try? JSONDecoder().decode([String].self, from: Data(content)) else {
-            throw StateError(
-                "\(path), which lists the locked credentials, cannot be read; correct it ([\"NAME\"]), or remove it to"
-                    + " unlock all"
-            )
-        }
-        return Set(found)
-    }
-
-    static func text(of names: Set<String>) -> String {
-        "[" + names.sorted().map(JSONString.quoted).joined(separator: ", ") + "]\n"
+        let found = try StoredLocks(readFrom: path)
+        var locked = LockedNames(found.names)
+        if shared != nil { for name in found.untold { locked.lock(name) } }
+        state = Mutex(State(isShared: shared != nil, locked: locked, stored: found))
     }
 
     /// Whether other gateways lock and unlock here as well.
@@ -214,14 +195,14 @@ final class CredentialLocks: Sendable {
 
     /// What counts by now. On the thread only.
     private func write() -> Result<Void, StateError> {
-        let names = state.withLock { $0.toStore }
-        let text = Self.text(of: names)
-        guard text.utf8.count <= Self.fileLimit else {
-            return .failure(StateError("cannot write \(path): its names have more than \(Self.fileLimit >> 20) MiB"))
+        let locks = state.withLock { $0.toStore }
+        let text = locks.text
+        guard text.utf8.count <= StoredLocks.limit else {
+            return .failure(StateError("cannot write \(path): its names have more than \(StoredLocks.limit >> 20) MiB"))
         }
         return Result { () throws(StateError) in
             try StateFile.write(text, to: path)
-            state.withLock { $0.stored = names }
+            state.withLock { $0.stored = locks }
         }
     }
 }

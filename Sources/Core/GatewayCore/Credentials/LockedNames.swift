@@ -38,6 +38,9 @@ package struct LockedNames: Sendable {
         for name in all { note(name, isLocked: false) }
     }
 
+    /// The locks that the store has yet to be told of.
+    package var untold: Set<String> { Set(changes.filter { $0.value.isLocked && !$0.value.isTold }.keys) }
+
     private mutating func note(_ name: String, isLocked: Bool) {
         last += 1
         changes[name] = Change(isLocked: isLocked, number: last)
