@@ -147,4 +147,23 @@ final class UpstreamTLSContextsTests {
         let contexts = targets.all.compactMap(\.tlsContext)
         #expect(contexts.count == 2 && contexts[0] === contexts[1])
     }
+
+    @Test func connectionsToAServerCountOnWhenAReloadReachesItInAnotherWay() throws {
+        var plan = route()
+        plan.upstreamProtocol = .http1
+        let configuration = ProxyConfiguration(
+            routes: [],
+            access: AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
+            limits: Limits(),
+            sha256: { $0 }
+        )
+        var before = UpstreamTargets(of: configuration)
+        _ = try before.index(of: plan)
+        plan.upstreamProtocol = .auto
+        var after = UpstreamTargets(of: configuration, keeping: before.budgets)
+        _ = try after.index(of: plan)
+        #expect(after.all[0].version != before.all[0].version)
+        #expect(after.all[0].budget === before.all[0].budget)
+        #expect(after.budgets.count == 1)
+    }
 }

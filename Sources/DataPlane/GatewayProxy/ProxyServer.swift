@@ -20,6 +20,8 @@ package final class ProxyServer: Sendable {
     private let state: ProxyState
     let workers: WorkerRegistry
     private let listening = Mutex<[Listener]>([])
+    /// What new requests are served with.
+    private let serving: Mutex<ProxyShared>
 
     /// - Parameters:
     ///   - passed: Sockets that listeners with their addresses accept from.
@@ -53,6 +55,7 @@ package final class ProxyServer: Sendable {
         )
         let shared = try ProxyShared(configuration: configuration, workers: loops.count, state: state)
         workers = WorkerRegistry(loops: loops, shared: shared)
+        serving = Mutex(shared)
     }
 
     /// Reads all certificates and keys of a configuration, as its start would.
@@ -92,7 +95,12 @@ package final class ProxyServer: Sendable {
         _ configuration: ProxyConfiguration,
         listeners: [ListenerPlan]
     ) async throws -> PreparedReload {
-        let shared = try ProxyShared(configuration: configuration, workers: workers.count, state: state)
+        let shared = try ProxyShared(
+            configuration: configuration,
+            workers: workers.count,
+            state: state,
+            replacing: serving.withLock { $0 }
+        )
         var present = listening.withLock { $0 }
         var kept: [(listener: Listener, settings: Listener.Settings)] = []
         var new: [Listener.Settings] = []
@@ -116,6 +124,7 @@ package final class ProxyServer: Sendable {
     package func apply(_ prepared: PreparedReload) async -> [Int] {
         let shared = prepared.shared
         state.headMemory.setLimit(shared.limits.headMemory)
+        serving.withLock { $0 = shared }
         let late = await workers.tell(within: .seconds(1)) { $0.replace(with: shared) }
         var outdated = Set(prepared.kept.compactMap { $0.listener.change(to: $0.settings) })
         let wanted = prepared.kept.map(\.listener) + prepared.opened

@@ -4,12 +4,17 @@ import GatewayCore
 struct UpstreamTargets {
     private(set) var all: [UpstreamTarget] = []
     private var known: [UpstreamTarget.Key: Int] = [:]
-    /// Whatever the version of HTTP.
-    private var budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]
+    /// By the target in HTTP/1.1, whatever the version is.
+    private(set) var budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]
+    private let kept: [UpstreamTarget.Key: ConnectionBudget]
     private var contexts = UpstreamTLSContexts()
     private let configuration: ProxyConfiguration
 
-    init(of configuration: ProxyConfiguration) { self.configuration = configuration }
+    /// - Parameter budgets: Of the configuration before. Those of the same upstreams go on.
+    init(of configuration: ProxyConfiguration, keeping budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]) {
+        self.configuration = configuration
+        kept = budgets
+    }
 
     mutating func index(of route: RoutePlan) throws(ListenerError) -> Int {
         try index(of: route, UpstreamTarget.Key(route))
@@ -36,10 +41,12 @@ struct UpstreamTargets {
 
     private mutating func budget(of key: UpstreamTarget.Key) -> ConnectionBudget {
         if let budget = budgets[key.inHTTP1] { return budget }
-        let budget = ConnectionBudget(
-            maximum: configuration.limits.connectionsPerUpstream,
-            clients: configuration.access.clients.map(\.name)
-        )
+        let budget =
+            kept[key.inHTTP1]
+            ?? ConnectionBudget(
+                maximum: configuration.limits.connectionsPerUpstream,
+                clients: configuration.access.clients.map(\.name)
+            )
         budgets[key.inHTTP1] = budget
         return budget
     }

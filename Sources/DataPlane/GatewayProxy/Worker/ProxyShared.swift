@@ -29,6 +29,7 @@ final class ProxyShared: Sendable {
     let tracing: TraceSampling?
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
+    private let budgets: [UpstreamTarget.Key: ConnectionBudget]
     let targetOfRoute: [Int]
     /// The same upstreams in HTTP/1.1, for requests that cannot go by HTTP/2.
     let http1TargetOfRoute: [Int]
@@ -36,8 +37,14 @@ final class ProxyShared: Sendable {
     let pendingPerRoute: Int
     let pendingPerUpstream: Int
 
+    /// - Parameter old: Its connections to upstreams count on, where limits and clients are as before.
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
-    init(configuration: ProxyConfiguration, workers: Int, state: ProxyState) throws {
+    init(
+        configuration: ProxyConfiguration,
+        workers: Int,
+        state: ProxyState,
+        replacing old: ProxyShared? = nil
+    ) throws {
         self.state = state
         clock = state.clock
         observer = state.observer
@@ -90,21 +97,26 @@ final class ProxyShared: Sendable {
         requestEnd = ViaLines(name: viaName, then: "\r\n")
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / workers)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
-        var targets = UpstreamTargets(of: configuration)
+        let counted = old.flatMap { Self.countsConnections(configuration, as: $0.configuration) ? $0.budgets : nil }
+        var targets = UpstreamTargets(of: configuration, keeping: counted ?? [:])
         targetOfRoute = try configuration.routes.map { route throws(ListenerError) in try targets.index(of: route.plan)
         }
         http1TargetOfRoute = try configuration.routes.map { route throws(ListenerError) in
             try targets.indexInHTTP1(of: route.plan)
         }
         self.targets = targets.all
+        budgets = targets.budgets
     }
 
     var isDraining: Bool { state.isDraining }
 
     /// Whether connections to upstreams are limited and shared among clients as before.
     func countsConnections(as old: ProxyShared) -> Bool {
-        limits == old.limits
-            && configuration.access.clients.map(\.name) == old.configuration.access.clients.map(\.name)
+        Self.countsConnections(configuration, as: old.configuration)
+    }
+
+    private static func countsConnections(_ new: ProxyConfiguration, as old: ProxyConfiguration) -> Bool {
+        new.limits == old.limits && new.access.clients.map(\.name) == old.access.clients.map(\.name)
     }
 
     /// nil for a client without limits.

@@ -19,9 +19,7 @@ final class WorkerConfiguration {
     /// By index and source, where requests choose one; those of a route are thrown away together when there are too many.
     private var chosen: [Int: [ObjectIdentifier: CredentialedRoute]] = [:]
     private static let maximumChosen = 256
-    /// By index into ``ProxyShared/targets``. Those of the configuration before count their connections on.
-    private let targets: [UpstreamTarget]
-    /// By index into ``targets``; made with the first request, too.
+    /// By index into ``ProxyShared/targets``; made with the first request, too.
     private var pools: [UpstreamPool?]
 
     /// - Parameter old: Hands over the connections to upstreams that are reached as before.
@@ -35,12 +33,9 @@ final class WorkerConfiguration {
         timeouts = shared.timeouts
         routes = Array(repeating: nil, count: shared.routes.count)
         if let old, shared.countsConnections(as: old.shared) {
-            let places = Dictionary(old.targets.enumerated().map { ($1.key, $0) }) { first, _ in first }
-            let kept = shared.targets.map { places[$0.key] }
-            targets = zip(shared.targets, kept).map { target, place in place.map { old.targets[$0] } ?? target }
-            pools = kept.map { place in place.flatMap { old.pools[$0] } }
+            let kept = Dictionary(old.pools.compactMap(\.self).map { ($0.key, $0) }) { first, _ in first }
+            pools = shared.targets.map { kept[$0.key] }
         } else {
-            targets = shared.targets
             pools = Array(repeating: nil, count: shared.targets.count)
         }
         old?.retire(keeping: pools)
@@ -69,7 +64,7 @@ final class WorkerConfiguration {
 
     private func pool(_ index: Int) -> UpstreamPool {
         if let pool = pools[index] { return pool }
-        let pool = UpstreamPool(target: targets[index], worker: worker, shared: shared)
+        let pool = UpstreamPool(target: shared.targets[index], worker: worker, shared: shared)
         // For a request that came before the reload.
         if isReplaced { pool.retire() }
         pools[index] = pool
