@@ -63,7 +63,9 @@ final class CredentialLocks: Sendable {
         async let untold = tell(of: name)
         let unstored = await failure { () async throws(StateError) in try await store() }
         let error = LockFailure(file: unstored, others: await untold)
-        if error != LockFailure() { throw error }
+        guard error == LockFailure() else { throw error }
+        // The file may still say that others do not know it. Then a restart would lock again what they have unlocked.
+        await storeAgain()
     }
 
     /// After the limit, it is still told.
