@@ -130,6 +130,9 @@ struct WithdrawalTests {
             _ = await bench.credential()
             async let refreshed = bench.keeper.perform(.refresh)
             try await endpoint.untilHeld()
+            // The limit of the clear ends after that of the refresh.
+            try await bench.clock.untilAsleep(moreThan: .seconds(49), atMost: .seconds(50))
+            bench.clock.advance(by: .seconds(1))
             async let outcome = bench.keeper.perform(.clear)
             try await bench.clock.untilAsleep(moreThan: .seconds(49), atMost: .seconds(50))
             while bench.generation != nil { await Task.yield() }

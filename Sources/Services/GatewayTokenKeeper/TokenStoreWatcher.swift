@@ -68,7 +68,7 @@ package final class TokenStoreWatcher: Service {
     private func listen() async {
         guard let changes else { return }
         for await change in changes {
-            state.withLock { $0.heard[change.key] = change }
+            state.withLock { $0.heard[change.key] = change.joined(with: $0.heard[change.key]) }
             wakeUps.continuation.yield()
         }
     }

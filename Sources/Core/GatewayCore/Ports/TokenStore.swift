@@ -115,6 +115,13 @@ package struct TokenChange: Hashable, Sendable {
         self.key = key
         self.revision = revision
     }
+
+    /// The one to follow of two changes of a record. They may come in another order than they were made.
+    package func joined(with other: TokenChange?) -> TokenChange {
+        guard let other else { return self }
+        guard let revision, let another = other.revision else { return TokenChange(key) }
+        return revision > another ? self : other
+    }
 }
 
 package struct TokenChanges: Hashable, Sendable {
