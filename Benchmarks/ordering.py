@@ -13,11 +13,12 @@ import re
 import subprocess
 import tempfile
 
+import authz_side_by_side
 import proxies
 import training
 
 
-class CountedStage(proxies.Stage):
+class Counted:
     """A stage whose gateway runs under callgrind."""
 
     def command(self, name):
@@ -28,18 +29,38 @@ class CountedStage(proxies.Stage):
         return ["valgrind", *options, f"--callgrind-out-file={self.folder}/counts", *words]
 
 
-def instructions(binary, **options):
+class CountedStage(Counted, proxies.Stage):
+    """Clients send requests."""
+
+
+class CountedAuthzStage(Counted, authz_side_by_side.AuthzStage):
+    """Engines ask."""
+
+
+#: The counting program runs one thread at a time, some fifty times slower: in less time nothing may be answered.
+SECONDS = 6
+
+
+def instructions(kind, drive, binary, **options):
     """How many instructions each function ran under the load, by its name."""
     with tempfile.TemporaryDirectory(prefix="ordering-") as folder:
-        with CountedStage(folder, {"gateway": binary}, **options) as stage:
+        with kind(folder, {"gateway": binary}, **options) as stage:
             stage.start("upstream")
             pid = stage.start("gateway")
             subprocess.run(["callgrind_control", "--instr=on", str(pid)], check=True, capture_output=True)
-            # The counting program runs one thread at a time, some fifty times slower: pacing would only wait.
-            training.drive(stage, 2, paced=False)
+            drive(stage)
             stage.processes["gateway"].terminate()
             stage.processes["gateway"].wait(60)
         return counted(pathlib.Path(folder, "counts").read_text(encoding="utf-8"))
+
+
+def drive(stage):
+    """Without pauses: they would only be waited for."""
+    training.drive(stage, SECONDS, paced=False)
+
+
+def drive_authz(stage):
+    training.drive_authz(stage, SECONDS)
 
 
 def counted(text):
@@ -73,8 +94,9 @@ def main():
         # Valgrind gives up where it does not know the kind of debug information.
         stripped = f"{folder}/authgateway"
         subprocess.run(["objcopy", "--strip-debug", options.gateway, stripped], check=True)
-        counts = [instructions(stripped, **options) for options in training.STAGES]
-    # What only TLS needs lies behind the rest, and what only HTTP/2 needs behind that.
+        counts = [instructions(CountedStage, drive, stripped, **options) for options in training.STAGES]
+        counts.append(instructions(CountedAuthzStage, drive_authz, stripped))
+    # What only TLS needs lies behind the rest, what only HTTP/2 needs behind that, and what only engines need comes last.
     order = [name for count in counts for name in sorted(count, key=lambda name: (-count[name], name))]
     names = defined(options.gateway)
     ordered = [name for name in dict.fromkeys(order) if name in names]
