@@ -41,6 +41,28 @@ struct FleetOperatorTests {
         gateway.keeper.rejected(generation: credential.generation, by: .sample)
     }
 
+    // MARK: Rejections
+
+    /// Authorities end the older token with each renewal. The others hear of that from their upstreams, some of the time.
+    @Test func whatAnotherGatewayRenewsCostsNoClientItsBudget() async throws {
+        let fleet = FleetBench(rotatesRefreshToken: false)
+        try await running(fleet) { one, other in
+            let rejections = try #require(one.keeper.rejections)
+            let path = Array("/x".utf8)
+            let template = PathTemplate(path.span, method: 0..<0, path: 0..<path.count)
+            let key = RejectionLedger.Key(route: 0, template: template)
+            for generation in 1...RejectionLedger.Rules().renewalsPerClient * 2 {
+                try await refresh(other, until: "access-\(generation + 1)")
+                rejections.confirm(key, generation: generation)
+                let now = fleet.clock.now().monotonic
+                #expect(rejections.decision(for: key, generation: generation, client: "a", at: now) == .counts)
+                try reject(one, at: fleet)
+                try await one.untilAccess("access-\(generation + 1)")
+            }
+            #expect(one.audit.count(of: .renewing) == 0)
+        }
+    }
+
     // MARK: Imports
 
     @Test func anImportIsNotWrittenAnyMoreAfterAnAdoption() async throws {

@@ -22,6 +22,7 @@ class Authority:
 
     def __init__(self, folder, lifetime=3600, token_delay=0.0):
         self.database = pathlib.Path(folder) / "oauth.sqlite"
+        self.log = self.database.with_name("oauth.log")
         self.port = processes.free_port()
         self.arguments = [str(lifetime), str(token_delay)]
         self.start()
@@ -32,14 +33,15 @@ class Authority:
         is_new = not self.database.exists()
         if is_new and _fresh:
             self.database.write_bytes(_fresh)
-        self.process = subprocess.Popen(
-            [sys.executable, str(pathlib.Path(__file__).with_name("oauth_server.py")), str(self.database)]
-            + [str(self.port), *self.arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            env=processes.environment(),
-        )
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(pathlib.Path(__file__).with_name("oauth_server.py")), str(self.database)]
+                + [str(self.port), *self.arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                bufsize=0,
+                env=processes.environment(),
+            )
         processes.first_line(self.process, 60)
         if is_new and not _fresh:
             with sqlite3.connect(self.database, timeout=20) as database:
@@ -126,7 +128,7 @@ class Authority:
         """The tokens that `ada` gets for her password, as the authority answers."""
         form = {"grant_type": "password", "username": "ada", "password": "pw-of-ada", "scope": "read"}
         answer = requests.post(self.token_url, data=form, auth=("pw", "s3cret-of-pw"), timeout=30)
-        assert answer.status_code == 200, answer.text
+        assert answer.status_code == 200, (answer.text, self.log.read_text(encoding="utf-8")[-4000:])
         return answer.json()
 
     def calls(self):

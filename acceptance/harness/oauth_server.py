@@ -104,6 +104,13 @@ LOGIN_PAGE = """<!doctype html><title>Sign in</title>
 settings.configure(
     DEBUG=False,
     SECRET_KEY="only-for-tests",
+    # Without it, Django would mail to nobody why it answers 500.
+    LOGGING={
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"stderr": {"class": "logging.StreamHandler"}},
+        "loggers": {"django.request": {"handlers": ["stderr"], "level": "ERROR", "propagate": False}},
+    },
     ALLOWED_HOSTS=["*"],
     ROOT_URLCONF="oauth_server",
     USE_TZ=True,

@@ -40,6 +40,13 @@ package struct PostgreSQLOptions: Sendable {
         }
     }
 
+    /// Makes the server end the session of a gateway that it cannot reach. By itself it keeps it for two hours, and 15 minutes with a
+    /// notification on its way: each cut of the network would cost it connections. Has no effect on Unix sockets.
+    static let serverSide = PostgreSQLStatement(
+        "SELECT set_config(name, value, false) FROM (VALUES ('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'),"
+            + " ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '25000')) AS setting (name, value)"
+    )
+
     private func verification(isLocal: Bool) -> [(name: String, value: String)] {
         let mode = url.parameters["sslmode"] ?? (isLocal && authorities == nil ? "prefer" : "verify-full")
         var settings: [(name: String, value: String)] = url.parameters["sslmode"] == nil ? [("sslmode", mode)] : []

@@ -50,7 +50,9 @@ extension PostgreSQLThread {
         let deadline = ContinuousClock.now.advanced(by: setupLimit)
         let backend = try session.run(PostgreSQLStatement("SELECT pg_backend_pid()"), until: deadline).rows.first
         server.isDirect = backend?.integer(0) == Int64(session.backend)
-        guard let channel, server.isDirect else { return server }
+        guard server.isDirect else { return server }
+        _ = try session.run(PostgreSQLOptions.serverSide, until: deadline)
+        guard let channel else { return server }
         _ = try session.run(PostgreSQLStatement("LISTEN \"\(channel)\""), until: deadline)
         let channels = try session.run(PostgreSQLStatement("SELECT pg_listening_channels()"), until: deadline).rows
         server.listens = channels.contains { $0.text(0) == channel }

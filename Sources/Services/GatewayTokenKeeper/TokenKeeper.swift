@@ -185,13 +185,14 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     package func rejected(generation: Int, by demand: CredentialRequest) {
-        let isDead = decide { machine in
-            guard case .dead = machine.rejected(generation: generation, by: demand) else { return false }
+        let outcome = decide { machine in
+            let outcome = machine.rejected(generation: generation, by: demand)
             // Before anybody can be given the call that follows from it: see `turn`.
-            rejection.withLock { $0 = generation }
-            return true
+            if case .dead = outcome { rejection.withLock { $0 = generation } }
+            return outcome
         }
-        guard isDead else { return }
+        guard case .dead(let calls) = outcome else { return }
+        if !calls { rejections?.causedNothing(generation) }
         context.metrics.rejected()
         remember(.rejected, generation: generation, by: demand)
         wake()

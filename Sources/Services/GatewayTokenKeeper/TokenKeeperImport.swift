@@ -116,7 +116,9 @@ extension TokenKeeper {
 
     func install(_ fresh: FreshToken) {
         let (now, jitter) = (context.clock.now(), jitter())
-        release(decide { $0.import(fresh, at: now, jitter: jitter) })
+        let outcome = decide { $0.import(fresh, at: now, jitter: jitter) }
+        rejections?.replaced(by: fresh.generation, isOwn: false)
+        release(outcome)
     }
 }
 

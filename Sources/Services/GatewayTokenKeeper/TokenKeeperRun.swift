@@ -213,7 +213,9 @@ extension TokenKeeper {
     func use(_ fresh: FreshToken, obtainedBy call: TokenCall) {
         context.callLimit?.expect(fresh.token, renewedBy: context.policy)
         let (now, jitter) = (context.clock.now(), jitter())
-        release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
+        let outcome = decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) }
+        rejections?.replaced(by: fresh.generation, isOwn: !fresh.isAdopted)
+        release(outcome)
     }
 
     /// Makes the status say what the renewer knows of the refresh token.

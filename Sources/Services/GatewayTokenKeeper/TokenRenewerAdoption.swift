@@ -63,7 +63,7 @@ extension TokenRenewer {
     private mutating func adopt(_ token: StoredToken, after generation: Int) async -> FreshToken {
         let (adopted, event) = await adoption(of: token, after: generation, nil)
         await context.note(event)
-        return fresh(adopted)
+        return fresh(adopted: adopted)
     }
 
     /// - Returns: nil when the adopted token is dead and has to be renewed first.
@@ -74,7 +74,13 @@ extension TokenRenewer {
             await context.note(event)
             return nil
         }
-        return await commit(Uncommitted(fresh: fresh(adopted), event: event))
+        return await commit(Uncommitted(fresh: fresh(adopted: adopted), event: event))
+    }
+
+    private func fresh(adopted record: StoredToken) -> FreshToken {
+        var token = fresh(record)
+        token.isAdopted = true
+        return token
     }
 
     /// - Returns: The record, and the event that says so.

@@ -174,6 +174,63 @@ struct RejectionRecordTests {
         )
     }
 
+    /// Rejections of ever newer generations by one client, which may cause two renewals.
+    private func rejectionsThatCount(then follow: (RejectionRecord, Int) -> Void) -> Int {
+        var rules = RejectionLedger.Rules()
+        rules.renewalsPerClient = 2
+        let record = RejectionRecord(rules)
+        for generation in 1...20 {
+            let key = Self.key(record, 0, "GET /\(["a", "b"][generation % 2])")
+            record.confirm(key, generation: generation)
+            let decision = record.decision(for: key, generation: generation, client: "a", at: second(0))
+            guard decision == .counts else { return generation - 1 }
+            follow(record, generation)
+        }
+        return 20
+    }
+
+    @Test func aClientPaysForWhatItsRejectionsCause() {
+        #expect(rejectionsThatCount { $0.replaced(by: $1 + 1, isOwn: true) } == 2)
+    }
+
+    @Test func aTokenOfAnotherGatewayCostsNoClientAnything() {
+        #expect(rejectionsThatCount { $0.replaced(by: $1 + 1, isOwn: false) } == 20)
+    }
+
+    @Test func aRenewalThatWasUnderWayCostsNoClientAnything() {
+        let count = rejectionsThatCount {
+            $0.causedNothing($1)
+            $0.replaced(by: $1 + 1, isOwn: true)
+        }
+        #expect(count == 20)
+    }
+
+    /// No client gets back more than it has paid.
+    @Test func aRejectionIsPaidBackOnce() {
+        let count = rejectionsThatCount { record, generation in
+            guard generation == 1 else { return record.replaced(by: generation + 1, isOwn: true) }
+            for _ in 0..<5 {
+                record.causedNothing(generation)
+                record.replaced(by: generation + 1, isOwn: false)
+            }
+        }
+        #expect(count == 3)
+    }
+
+    @Test func whatIsRejectedLateCostsNothing() {
+        var rules = RejectionLedger.Rules()
+        rules.renewalsPerClient = 1
+        let record = RejectionRecord(rules)
+        for generation in 1...5 {
+            record.replaced(by: generation + 1, isOwn: true)
+            let key = Self.key(record, generation, "GET /x")
+            #expect(record.decision(for: key, generation: generation, client: "a", at: second(0)) == .counts)
+        }
+        let key = Self.key(record, 9, "GET /x")
+        #expect(record.decision(for: key, generation: 6, client: "a", at: second(0)) == .counts)
+        #expect(record.decision(for: key, generation: 7, client: "a", at: second(20)) == .overBudget)
+    }
+
     @Test func theRulesAreThoseOfTheLedger() {
         var rules = RejectionLedger.Rules()
         rules.firstPause = .seconds(3)

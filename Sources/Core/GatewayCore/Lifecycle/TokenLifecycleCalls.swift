@@ -101,6 +101,8 @@ package struct FreshToken: Sendable {
     package var isRejected: Bool
     /// Its renewal was cut off half-way and is to be taken up at once.
     package var isRenewalDue = false
+    /// Another gateway had obtained it.
+    package var isAdopted = false
 
     package init(generation: Int, token: TokenSet, injection: Injection, isRejected: Bool = false) {
         self.generation = generation

@@ -23,6 +23,11 @@ struct ClientBudgets: Sendable {
         return true
     }
 
+    mutating func giveBack(to client: String?) {
+        guard let full = fullAt[client] else { return }
+        fullAt[client] = full - interval
+    }
+
     /// A bucket that is full says nothing. If none is, the fullest one is forgotten: no client is refused for what others spent.
     private mutating func makeRoom(at now: MonotonicTime) {
         guard fullAt.count >= maximumClients else { return }

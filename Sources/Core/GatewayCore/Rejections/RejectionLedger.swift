@@ -16,6 +16,8 @@
 /// - All that counts is paid for by the client whose request it was. That bounds what a client can cause with ever new paths,
 ///   or with a path that answers 2xx and 401 in turn. A client that has spent its budget takes nothing from others: a probe
 ///   that it could not pay for is left to them.
+/// - Who paid gets it back when that caused no renewal: another gateway had renewed the token, or a renewal was under way.
+///   Authorities that end the older token with each renewal would use up a budget otherwise.
 /// - A rejection of a generation that is known to be replaced or rejected causes nothing, so it counts and costs nothing: the
 ///   request is sent again with the newer token.
 package struct RejectionLedger: Sendable {
@@ -64,6 +66,11 @@ package struct RejectionLedger: Sendable {
         var awaitsOutcome: Bool
     }
 
+    private struct Payment {
+        let generation: Int
+        let client: String?
+    }
+
     private let rules: Rules
     private var entries: [Key: Entry] = [:]
     private var budgets: ClientBudgets
@@ -71,6 +78,8 @@ package struct RejectionLedger: Sendable {
     private var newest = Int.min
     /// The newest generation whose rejection has counted.
     private var rejected = Int.min
+    /// For the rejection of the newest generation whose rejection has counted.
+    private var payment: Payment?
 
     package init(_ rules: Rules = Rules()) {
         self.rules = rules
@@ -104,6 +113,7 @@ package struct RejectionLedger: Sendable {
         }
         guard budgets.spend(client, at: now) else { return .overBudget }
         rejected = generation
+        payment = Payment(generation: generation, client: client)
         let entry = Entry(generation: generation, pause: pause, probeAt: now + pause, awaitsOutcome: true)
         remember(key, entry)
         return .counts
@@ -134,6 +144,16 @@ package struct RejectionLedger: Sendable {
         newest = max(newest, generation)
         guard let entry = entries[key], entry.awaitsOutcome, generation > entry.generation else { return }
         entries[key] = nil
+    }
+
+    /// There is a token of this generation now.
+    package mutating func replaced(by generation: Int) { newest = max(newest, generation) }
+
+    /// A rejection of this generation, or of an older one, has caused no renewal.
+    package mutating func giveBack(upTo generation: Int) {
+        guard let paid = payment, paid.generation <= generation else { return }
+        payment = nil
+        budgets.giveBack(to: paid.client)
     }
 
     /// nil for a template whose probe has been due for so long that the next rejection is like its first.

@@ -47,6 +47,21 @@ package final class RejectionRecord: Sendable {
         confirmed.isConfirmed(key.template, generation: generation) || !confirmed.hasWorked(generation: generation)
     }
 
+    /// There is a token of this generation now.
+    ///
+    /// - Parameter isOwn: This gateway has obtained it. Otherwise it owes nothing to a rejection of an older one.
+    package func replaced(by generation: Int, isOwn: Bool) {
+        ledger.withLock {
+            $0.replaced(by: generation)
+            if !isOwn { $0.giveBack(upTo: generation - 1) }
+        }
+    }
+
+    /// The rejection of this generation has caused no renewal: one was under way, or is tried again anyhow.
+    package func causedNothing(_ generation: Int) {
+        ledger.withLock { $0.giveBack(upTo: generation) }
+    }
+
     package func rejectedAgain(_ key: RejectionLedger.Key, generation: Int, at now: MonotonicTime) {
         ledger.withLock { $0.rejectedAgain(key, generation: generation, at: now) }
     }
