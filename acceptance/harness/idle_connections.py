@@ -5,6 +5,10 @@ import ctypes.util
 import functools
 
 
+#: Of one gateway.
+CONNECTIONS = 3
+
+
 @functools.cache
 def libpq():
     library = ctypes.CDLL("libpq.so.5")
@@ -38,13 +42,13 @@ class Connection:
 
 
 class Gateways:
-    """So many: each has a connection for statements and one that listens."""
+    """So many: each has a connection for tokens, one that listens, and one for the audit log."""
 
     def __init__(self, url, count):
         self.connections = []
-        for number in range(2 * count):
+        for number in range(CONNECTIONS * count):
             self.connections.append(Connection(url))
-            if number % 2:
+            if number % CONNECTIONS == 1:
                 self.connections[-1].run("listen authgateway_tokens")
 
     def close(self):
