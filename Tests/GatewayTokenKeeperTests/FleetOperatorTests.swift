@@ -43,23 +43,65 @@ struct FleetOperatorTests {
 
     // MARK: Rejections
 
+    private static let rejections = RejectionLedger.Rules().renewalsPerClient * 2
+
+    /// The upstream rejects a token on a path where it has worked.
+    private func requireThatCounts(_ generation: Int, _ gateway: FleetGateway, at fleet: FleetBench) throws {
+        let record = try #require(gateway.keeper.rejections)
+        let path = Array("/x".utf8)
+        let template = PathTemplate(path.span, method: 0..<0, path: 0..<path.count)
+        let key = RejectionLedger.Key(route: 0, template: template)
+        record.confirm(key, generation: generation)
+        let now = fleet.clock.now().monotonic
+        #expect(record.decision(for: key, generation: generation, client: "a", at: now) == .counts)
+    }
+
+    private func generation(_ gateway: FleetGateway, at fleet: FleetBench) -> Int {
+        gateway.keeper.status(at: fleet.clock.now()).generation
+    }
+
+    private func rejectAndCount(_ gateway: FleetGateway, at fleet: FleetBench) throws {
+        try requireThatCounts(generation(gateway, at: fleet), gateway, at: fleet)
+        try reject(gateway, at: fleet)
+    }
+
     /// Authorities end the older token with each renewal. The others hear of that from their upstreams, some of the time.
     @Test func whatAnotherGatewayRenewsCostsNoClientItsBudget() async throws {
         let fleet = FleetBench(rotatesRefreshToken: false)
         try await running(fleet) { one, other in
-            let rejections = try #require(one.keeper.rejections)
-            let path = Array("/x".utf8)
-            let template = PathTemplate(path.span, method: 0..<0, path: 0..<path.count)
-            let key = RejectionLedger.Key(route: 0, template: template)
-            for generation in 1...RejectionLedger.Rules().renewalsPerClient * 2 {
-                try await refresh(other, until: "access-\(generation + 1)")
-                rejections.confirm(key, generation: generation)
-                let now = fleet.clock.now().monotonic
-                #expect(rejections.decision(for: key, generation: generation, client: "a", at: now) == .counts)
-                try reject(one, at: fleet)
-                try await one.untilAccess("access-\(generation + 1)")
+            for number in 1...Self.rejections {
+                try await refresh(other, until: "access-\(number + 1)")
+                try rejectAndCount(one, at: fleet)
+                try await one.untilAccess("access-\(number + 1)")
             }
             #expect(one.audit.count(of: .renewing) == 0)
+        }
+    }
+
+    @Test func aRenewalUnderWayCostsNoClientItsBudget() async throws {
+        let fleet = FleetBench(rotatesRefreshToken: false)
+        try await running(fleet) { one, _ in
+            for number in 1...Self.rejections {
+                one.line.decree(.waits)
+                async let refreshed = one.keeper.perform(.refresh)
+                while !one.line.isStuck { try await Task.sleep(for: .milliseconds(1)) }
+                try rejectAndCount(one, at: fleet)
+                one.line.release()
+                _ = try await refreshed.get()
+                try await one.untilAccess("access-\(number + 1)")
+            }
+        }
+    }
+
+    @Test func whatIsRejectedAfterAnImportCostsNoClientItsBudget() async throws {
+        let fleet = FleetBench(rotatesRefreshToken: false)
+        try await running(fleet) { one, _ in
+            for _ in 1...Self.rejections {
+                let earlier = generation(one, at: fleet)
+                _ = try await one.keeper.perform(Self.brought).get()
+                #expect(generation(one, at: fleet) > earlier)
+                try requireThatCounts(earlier, one, at: fleet)
+            }
         }
     }
 

@@ -40,11 +40,14 @@ package struct PostgreSQLOptions: Sendable {
         }
     }
 
-    /// Makes the server end the session of a gateway that it cannot reach. By itself it keeps it for two hours, and 15 minutes with a
-    /// notification on its way: each cut of the network would cost it connections. Has no effect on Unix sockets.
+    /// Makes the server end the session of a gateway that it cannot reach, unless the server has settings of its own.
+    ///
+    /// By default, such a session stays for two hours. Each cut of the network would cost the server some of its connections. The
+    /// settings have no effect on Unix sockets.
     static let serverSide = PostgreSQLStatement(
         "SELECT set_config(name, value, false) FROM (VALUES ('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'),"
-            + " ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '25000')) AS setting (name, value)"
+            + " ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '25000')) AS wanted (name, value)"
+            + " JOIN pg_settings USING (name) WHERE source = 'default'"
     )
 
     private func verification(isLocal: Bool) -> [(name: String, value: String)] {

@@ -51,7 +51,12 @@ extension PostgreSQLThread {
         let backend = try session.run(PostgreSQLStatement("SELECT pg_backend_pid()"), until: deadline).rows.first
         server.isDirect = backend?.integer(0) == Int64(session.backend)
         guard server.isDirect else { return server }
-        _ = try session.run(PostgreSQLOptions.serverSide, until: deadline)
+        do {
+            _ = try session.run(PostgreSQLOptions.serverSide, until: deadline)
+        } catch {
+            // A server that refuses this serves all the same.
+            if error.endsConnection { throw error }
+        }
         guard let channel else { return server }
         _ = try session.run(PostgreSQLStatement("LISTEN \"\(channel)\""), until: deadline)
         let channels = try session.run(PostgreSQLStatement("SELECT pg_listening_channels()"), until: deadline).rows

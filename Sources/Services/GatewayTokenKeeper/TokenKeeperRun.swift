@@ -192,6 +192,7 @@ extension TokenKeeper {
         case .failed(let refusal):
             let failure = advised(refusal)
             context.callLimit?.failed(failure, hadToken: renewer.record != nil)
+            rejections?.failed()
             let (now, jitter) = (context.clock.now().monotonic, jitter())
             let refused = decide { $0.failed(failure, by: call, at: now, jitter: jitter) }
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
@@ -214,6 +215,7 @@ extension TokenKeeper {
         context.callLimit?.expect(fresh.token, renewedBy: context.policy)
         let (now, jitter) = (context.clock.now(), jitter())
         let outcome = decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) }
+        if case .ignored = outcome { return }
         rejections?.replaced(by: fresh.generation, isOwn: !fresh.isAdopted)
         release(outcome)
     }

@@ -196,7 +196,10 @@ extension TokenRenewer {
         await noteOvertaken(event)
         replaceRecord(with: stored.seen.token)
         switch await apply(entry, after: record?.generation ?? 0) {
-        case .adopted(let fresh): return .obtained(fresh)
+        case .adopted(var fresh):
+            // The authority was asked, for the one that was dropped.
+            fresh.isAdopted = false
+            return .obtained(fresh)
         case .withdrawn, .nothing: return .withdrawn
         }
     }

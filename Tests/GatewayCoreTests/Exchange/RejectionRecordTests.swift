@@ -175,15 +175,16 @@ struct RejectionRecordTests {
     }
 
     /// Rejections of ever newer generations by one client, which may cause two renewals.
-    private func rejectionsThatCount(then follow: (RejectionRecord, Int) -> Void) -> Int {
+    private func rejectionsThatCount(each step: Int = 1, then follow: (RejectionRecord, Int) -> Void) -> Int {
         var rules = RejectionLedger.Rules()
         rules.renewalsPerClient = 2
         let record = RejectionRecord(rules)
-        for generation in 1...20 {
-            let key = Self.key(record, 0, "GET /\(["a", "b"][generation % 2])")
+        for number in 0..<20 {
+            let generation = 1 + number * step
+            let key = Self.key(record, 0, "GET /\(["a", "b"][number % 2])")
             record.confirm(key, generation: generation)
             let decision = record.decision(for: key, generation: generation, client: "a", at: second(0))
-            guard decision == .counts else { return generation - 1 }
+            guard decision == .counts else { return number }
             follow(record, generation)
         }
         return 20
@@ -205,14 +206,28 @@ struct RejectionRecordTests {
         #expect(count == 20)
     }
 
+    /// A client that has two gateways renew in turn gets nothing back for what the other one renewed.
+    @Test func whatTheAuthorityWasAskedForIsNotPaidBack() {
+        let count = rejectionsThatCount(each: 2) {
+            $0.replaced(by: $1 + 1, isOwn: true)
+            $0.replaced(by: $1 + 2, isOwn: false)
+        }
+        #expect(count == 2)
+    }
+
+    @Test func aCallThatFailedIsNotPaidBack() {
+        let count = rejectionsThatCount {
+            $0.failed()
+            $0.replaced(by: $1 + 1, isOwn: false)
+        }
+        #expect(count == 2)
+    }
+
     /// No client gets back more than it has paid.
     @Test func aRejectionIsPaidBackOnce() {
         let count = rejectionsThatCount { record, generation in
-            guard generation == 1 else { return record.replaced(by: generation + 1, isOwn: true) }
-            for _ in 0..<5 {
-                record.causedNothing(generation)
-                record.replaced(by: generation + 1, isOwn: false)
-            }
+            for _ in 0..<(generation == 2 ? 5 : 0) { record.causedNothing(generation) }
+            record.replaced(by: generation + 1, isOwn: true)
         }
         #expect(count == 3)
     }

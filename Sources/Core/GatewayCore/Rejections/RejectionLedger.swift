@@ -16,8 +16,8 @@
 /// - All that counts is paid for by the client whose request it was. That bounds what a client can cause with ever new paths,
 ///   or with a path that answers 2xx and 401 in turn. A client that has spent its budget takes nothing from others: a probe
 ///   that it could not pay for is left to them.
-/// - Who paid gets it back when that caused no renewal: another gateway had renewed the token, or a renewal was under way.
-///   Authorities that end the older token with each renewal would use up a budget otherwise.
+/// - Who paid gets it back when the authority was not asked for it: another gateway had renewed the token, an operator had brought
+///   one, or a renewal was under way. Authorities that end the older token with each renewal would use up a budget otherwise.
 /// - A rejection of a generation that is known to be replaced or rejected causes nothing, so it counts and costs nothing: the
 ///   request is sent again with the newer token.
 package struct RejectionLedger: Sendable {
@@ -74,11 +74,11 @@ package struct RejectionLedger: Sendable {
     private let rules: Rules
     private var entries: [Key: Entry] = [:]
     private var budgets: ClientBudgets
-    /// The newest generation that any request had.
+    /// The newest generation that is known.
     private var newest = Int.min
     /// The newest generation whose rejection has counted.
     private var rejected = Int.min
-    /// For the rejection of the newest generation whose rejection has counted.
+    /// For ``rejected``, while it is not known whether the authority is asked because of it.
     private var payment: Payment?
 
     package init(_ rules: Rules = Rules()) {
@@ -149,7 +149,10 @@ package struct RejectionLedger: Sendable {
     /// There is a token of this generation now.
     package mutating func replaced(by generation: Int) { newest = max(newest, generation) }
 
-    /// A rejection of this generation, or of an older one, has caused no renewal.
+    /// The authority was asked: what was paid is spent.
+    package mutating func wasAsked() { payment = nil }
+
+    /// The authority was not asked because of a rejection of this generation, or of an older one.
     package mutating func giveBack(upTo generation: Int) {
         guard let paid = payment, paid.generation <= generation else { return }
         payment = nil

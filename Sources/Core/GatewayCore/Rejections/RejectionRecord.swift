@@ -49,15 +49,18 @@ package final class RejectionRecord: Sendable {
 
     /// There is a token of this generation now.
     ///
-    /// - Parameter isOwn: This gateway has obtained it. Otherwise it owes nothing to a rejection of an older one.
+    /// - Parameter isOwn: The authority was asked for it here. Otherwise, no rejection here has caused it.
     package func replaced(by generation: Int, isOwn: Bool) {
         ledger.withLock {
             $0.replaced(by: generation)
-            if !isOwn { $0.giveBack(upTo: generation - 1) }
+            if isOwn { $0.wasAsked() } else { $0.giveBack(upTo: generation - 1) }
         }
     }
 
-    /// The rejection of this generation has caused no renewal: one was under way, or is tried again anyhow.
+    /// The authority was asked, and gave no token.
+    package func failed() { ledger.withLock { $0.wasAsked() } }
+
+    /// No call was begun because of the rejection of this generation: one was under way already, or calls have a pause.
     package func causedNothing(_ generation: Int) {
         ledger.withLock { $0.giveBack(upTo: generation) }
     }
