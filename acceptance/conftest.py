@@ -36,8 +36,9 @@ from harness.token_server import TokenServer
 def pytest_configure(config):
     if not os.access(gateway_harness.BINARY, os.X_OK):
         raise pytest.UsageError(f"no gateway at {gateway_harness.BINARY}: build it, or set AUTHGATEWAY_BINARY")
-    # Tests that run behind nohup or in some build services inherit that it is ignored, and would hand that on to the gateway.
+    # Tests that run behind nohup or in some build services inherit that these are ignored, and would hand that on to the gateway.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
