@@ -5,6 +5,7 @@ import time
 
 import pytest
 from harness.fleet import Fleet, load
+from harness.idle_connections import CONNECTIONS
 from harness.postgresql import VERSIONS, PostgreSQL
 from harness.processes import wait_until
 from harness.second_host import SecondHost
@@ -136,6 +137,7 @@ def test_a_database_that_the_network_cuts_off_spends_no_refresh_token(network, m
         require_nothing_lost(fleet, server, clients, f"cut off {times} times")
         sessions = "select count(*) from pg_stat_activity where datname = 'tokens' and pid <> pg_backend_pid()"
         # The server ends the sessions that the cut has left behind, and not only after hours.
-        wait_until(lambda: int(server.sql(sessions)) <= 3 * len(fleet.gateways), 40, lambda: f"{server.sql(sessions)} sessions", pause=1)
+        most = CONNECTIONS * len(fleet.gateways)
+        wait_until(lambda: int(server.sql(sessions)) <= most, 40, lambda: f"{server.sql(sessions)} sessions", pause=1)
     finally:
         host.stop()

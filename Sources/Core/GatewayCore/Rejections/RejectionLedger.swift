@@ -149,10 +149,10 @@ package struct RejectionLedger: Sendable {
     /// There is a token of this generation now.
     package mutating func replaced(by generation: Int) { newest = max(newest, generation) }
 
-    /// The authority was asked: what was paid is spent.
+    /// The authority was asked, or may have been: what was paid is spent.
     package mutating func wasAsked() { payment = nil }
 
-    /// The authority was not asked because of a rejection of this generation, or of an older one.
+    /// No call follows from a rejection of this generation or an older one: who paid gets it back.
     package mutating func giveBack(upTo generation: Int) {
         guard let paid = payment, paid.generation <= generation else { return }
         payment = nil

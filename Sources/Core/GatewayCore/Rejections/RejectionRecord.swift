@@ -57,7 +57,7 @@ package final class RejectionRecord: Sendable {
         }
     }
 
-    /// The authority was asked, and gave no token.
+    /// A call brought no token. The authority may have been asked, so what was paid stays paid.
     package func failed() { ledger.withLock { $0.wasAsked() } }
 
     /// No call was begun because of the rejection of this generation: one was under way already, or calls have a pause.
