@@ -1,4 +1,4 @@
-.PHONY: run build install dist test quick check bench profile soak
+.PHONY: run build install dist test quick check nightly bench profile soak
 .NOTPARALLEL:
 
 run: ; @scripts/run
@@ -6,8 +6,9 @@ build: ; @scripts/build
 install: ; @PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
 dist: ; @scripts/dist $(ARGUMENTS)
 test: ; @scripts/test $(ARGUMENTS)
-quick: ; @scripts/quick $(TARGETS)
+quick: ; @scripts/quick $(FILES)
 check: ; @scripts/check
 bench: ; @scripts/bench
 profile: ; @scripts/profile
-soak: ; @scripts/soak
+nightly: ; @scripts/nightly $(PARTS)
+soak: ; @scripts/soak $(PARTS)

@@ -20,8 +20,9 @@ func target(
     .target(name: name, dependencies: dependencies, path: "Sources/\(folder)/\(name)", swiftSettings: settings)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies, path: "Tests/\(name)", swiftSettings: settings)
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+    let path = "Tests/\(name)"
+    return .testTarget(name: name, dependencies: dependencies, path: path, exclude: exclude, swiftSettings: settings)
 }
 
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
@@ -172,6 +173,11 @@ let package = Package(
         tests(
             "DifferentialTests",
             ["GatewayCore", "GatewayTesting", nioHTTP1, .product(name: "NIOEmbedded", package: "swift-nio")] + nio
+        ),
+        tests(
+            "FuzzerTests",
+            ["GatewayAudit", "GatewayStrategies", "GatewayYAML", "GatewayCore", grdb, crypto],
+            exclude: ["corpus", "corpus.py"]
         ),
         tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),
         tests(

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the scripts in this folder; source it, do not run it.
 set -euo pipefail
 
@@ -63,7 +64,8 @@ cache_mark=CACHEDIR.TAG
 # Makes the folder, or refuses one that holds something else or that others may write.
 claim_cache() {
     [[ $cache = /* ]] || fail "AUTHGATEWAY_CACHE has to be an absolute path, not $cache"
-    mkdir -p -m 700 "$cache"
+    mkdir -p "${cache%/*}"
+    [ -d "$cache" ] || mkdir -m 700 "$cache"
     if [ ! -e "$cache/$cache_mark" ]; then
         [ -z "${AUTHGATEWAY_CACHE:-}" ] || [ -z "$(ls -A "$cache")" ] ||
             fail "$cache is not empty and not this project's cache; name another folder in AUTHGATEWAY_CACHE"
@@ -73,12 +75,26 @@ claim_cache() {
     [ -z "$(find "$cache" -maxdepth 0 \( -perm -020 -o -perm -002 \))" ] || fail "others may write $cache: chmod go-w $cache"
 }
 
-# With --no-cache as its first argument, a script uses nothing of an earlier run: all is made anew, inside the checkout.
+# Compiled objects stay, too: builds read `tree`, a copy of the checkout whose files keep their times as long as their bytes stay, so
+# another checkout compiles what differs and nothing else. `start_from_nothing` moves both into the checkout.
+objects=${AUTHGATEWAY_OBJECTS:-$cache}
+tree=$objects/tree
+
+# Uses no object of an earlier run. The folder is inside the checkout, whose builds it does not share.
+start_from_nothing() {
+    objects=$root/.build/fresh
+    tree=$objects/tree
+    export AUTHGATEWAY_OBJECTS=$objects
+    rm -rf "$objects"
+}
+
+# With --no-cache as its first argument, a script uses nothing at all of an earlier run: downloads are made anew, too.
 if [ "${1:-}" = --no-cache ]; then
     shift
     export AUTHGATEWAY_CACHE=$root/.build/cache
     cache=$AUTHGATEWAY_CACHE
     rm -rf "$cache"
+    start_from_nothing
 fi
 claim_cache
 
@@ -88,46 +104,65 @@ digest() { (sha256sum 2>/dev/null || shasum -a 256) | cut -c 1-16; }
 scratch() {
     local variant=${1:-main} packages folder
     packages=$(grep -E '\.package\(|swift-tools-version' Package.swift)
-    folder=$cache/build/$(printf '%s\n%s\n' "$(swift --version 2>/dev/null)" "$packages" | digest)-$variant
+    folder=$objects/build/$(printf '%s\n%s\n' "$(swift --version 2>/dev/null)" "$packages" | digest)-$variant
     if [ "$variant" = dist ]; then
         # The compiler writes the lengths of some paths into the program, if not the paths: docs/adr/0079.
-        [ ${#folder} -le 120 ] || fail "the path $folder is too long for a release; name a shorter folder in AUTHGATEWAY_CACHE"
+        [ ${#folder} -le 120 ] || fail "the path $folder is too long for a release; check the sources out into a folder with a shorter path"
         while [ ${#folder} -lt 120 ]; do folder+=-; done
     fi
     printf '%s\n' "$folder"
 }
 
-# `in_scratch VARIANT build|test|package ARGUMENTS...` runs swift in the scratch folder of that variant. The packages there stay
-# compiled. The project's own targets are built anew for each checkout: the objects of another one say nothing about this one.
-in_scratch() {
-    local folder
-    folder=$(scratch "$1")
-    local command=$2
-    shift 2
-    mkdir -p "$folder"
+# `with_tree COMMAND...` runs a command while the tree holds the files of this checkout: nothing of another one is built or tested.
+# A script that calls `hold_tree` keeps it for all that follows.
+with_tree() {
+    if [ "${AUTHGATEWAY_TREE:-}" = "$tree" ]; then
+        "$@"
+        return
+    fi
     (
-        # Another checkout would take the objects away under this one's build.
-        flock 8
-        claim_scratch "$folder"
-        swift "$command" --scratch-path "$folder" "$@" 8>&-
-    ) 8>"$folder.lock"
+        hold_tree
+        "$@"
+    )
 }
 
-claim_scratch() {
-    local folder=$1 mark=.build/checkout target configuration
-    mkdir -p "$folder" .build
-    [ -s "$mark" ] || od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$mark"
-    ! cmp -s "$mark" "$folder/checkout" || return 0
-    for configuration in "$folder"/*/debug "$folder"/*/release; do
-        [ -d "$configuration" ] || continue
-        # A target is named after its folder.
-        for target in Sources/*/* Tests/* Benchmarks/Micro/*; do
-            target=${target##*/}
-            rm -rf "$configuration/$target.build" "$configuration/Modules/$target".*
-        done
-        rm -rf "$configuration"/{authgateway.build,authgateway,AuthGatewayPackage*,GatewayBenchmarks*,GatewayRenewalLoad*}
-    done
-    cp "$mark" "$folder/checkout"
+hold_tree() {
+    mkdir -p "$objects"
+    exec 8>"$objects/tree.lock"
+    if ! flock --nonblock 8; then
+        say "waiting for the build of another checkout" >&2
+        flock --timeout 7200 8 || fail "another checkout has been building for two hours; its lock is $objects/tree.lock"
+    fi
+    python3 scripts/sync_tree.py update "$root" "$tree" >&2 || fail "the sources could not be copied into $tree"
+    # A release takes the packages of the one that it is compared with: scripts/dist.
+    if [ -e Package.resolved ] && [ ! -e "$tree/Package.resolved" ]; then cp Package.resolved "$tree/"; fi
+    export AUTHGATEWAY_TREE=$tree
+}
+
+# Lets other checkouts build as soon as what this script started with the tree has ended, too.
+release_tree() {
+    exec 8>&-
+    unset AUTHGATEWAY_TREE
+}
+
+# Fails if the checkout has changed since the tree took its files, so that no test judges other files than the ones at hand.
+require_same_tree() { python3 scripts/sync_tree.py compare "$root" "$tree"; }
+
+# `in_scratch VARIANT build|test|package ARGUMENTS...` runs swift on the tree, in the scratch folder of that variant.
+in_scratch() {
+    local folder command=$2
+    folder=$(scratch "$1")
+    shift 2
+    mkdir -p "$folder"
+    with_tree swift_on_tree "$command" --scratch-path "$folder" "$@"
+}
+
+# The versions that it resolved go into the checkout, where the bill of materials of a release looks for them.
+swift_on_tree() {
+    local command=$1
+    shift
+    swift "$command" --package-path "$tree" "$@" || return
+    [ ! -e "$tree/Package.resolved" ] || cp "$tree/Package.resolved" Package.resolved
 }
 
 # Builds the gateway, or another product as it is built, and lays it into .build/release: the program, and beside it its symbols.
@@ -203,9 +238,20 @@ strip_release() {
     fi
     # A program that runs may not be written to, but another one may take its name.
     mv -f "$program.new" "$program"
-    local megabytes=$(($(wc -c <"$program") / 1000000))
-    [ "$(uname)" != Linux ] || [ ! -x "$tool" ] || [ "${program##*/}" != authgateway ] || [ "$megabytes" -le 60 ] ||
-        fail "$program has $megabytes MB, 60 are expected at most: is the data of ICU in it again? See docs/adr/0069"
+    [ "$(uname)" = Linux ] && [ -x "$tool" ] && [ "${program##*/}" = authgateway ] || return 0
+    local bytes
+    bytes=$(wc -c <"$program")
+    printf '%s\n' "$bytes" >"$objects/build/program-size"
+    [ "$bytes" -lt 80000000 ] || fail "$program has $((bytes / 1000000)) MB, which is a fault: is the data of ICU in it again? See docs/adr/0069"
+}
+
+# Prints how much the last build of the program has grown since the last release, where that is more than 2 %.
+size_step() {
+    local release released built
+    read -r release released <packaging/size
+    built=$(cat "$objects/build/program-size" 2>/dev/null) || return 0
+    [ "$((built * 100))" -le "$((released * 102))" ] ||
+        say "the program has $built bytes, $(((built - released) * 100 / released)) % more than the $released of $release"
 }
 
 # `identify TOOL PROGRAM SYMBOLS` gives both the same build ID, which follows from what the program does alone. That of the linker
@@ -219,14 +265,17 @@ identify() {
     size=$(wc -c <"$note")
     head=$(od -An -v -tx1 -N 16 "$note" | tr -d ' \n')
     [ "$size" -eq 36 ] || fail "the build ID of $program has $((size - 16)) bytes, not 20"
-    printf "$(sed 's/../\\x&/g' <<<"$head")" >"$note"
+    bytes "$head" >"$note"
     truncate -s 36 "$note"
     "$tool" --update-section ".note.gnu.build-id=$note" "$program"
-    printf "$(sed 's/../\\x&/g' <<<"$head$(sha1sum "$program" | cut -c 1-40)")" >"$note"
+    bytes "$head$(sha1sum "$program" | cut -c 1-40)" >"$note"
     "$tool" --update-section ".note.gnu.build-id=$note" "$program"
     "$tool" --update-section ".note.gnu.build-id=$note" "$symbols"
     rm -f "$note"
 }
+
+# Prints the bytes of a string of hexadecimal digits.
+bytes() { python3 -c 'import sys; sys.stdout.buffer.write(bytes.fromhex(sys.argv[1]))' "$1"; }
 
 # `stamp_release BUILT COPY [profile]` copies the program and writes what `authgateway version --json` prints into the copy: commit,
 # date, toolchain.
@@ -284,7 +333,7 @@ release_flags() {
         }
         profile_match() { :; }
         optimized_release dist "$1" --product authgateway
-    ) | sed -E "s#$(scratch dist)#<build>#g; s#$cache#<cache>#g; s#$root#<sources>#g; s#/release-[0-9-]+\.#/release.#"
+    ) | sed -E "s#$(scratch dist)#<build>#g; s#$tree#<sources>#g; s#$objects#<cache>#g; s#/release-[0-9-]+\.#/release.#"
 }
 
 utc() { date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ; }
@@ -304,6 +353,7 @@ attempt() {
 }
 
 # `stage NAME COMMAND...` attempts a command, and keeps its time in `times`. One that fails sets `verdict` to 1.
+# shellcheck disable=SC2034 # The scripts end with it.
 verdict=0
 times=()
 stage() {
@@ -319,22 +369,138 @@ stage() {
     say "$name: $result in $((SECONDS - started)) s"
 }
 
-# The same for a stage that the following ones need.
-required_stage() {
-    stage "$@"
-    [ "$status" -eq 0 ] || exit 1
+# `background_stage NAME COMMAND...` attempts a command beside the stages that follow; `background_result` waits for it, prints what it
+# wrote and takes its result as `stage` does.
+background_stage() {
+    background=$1
+    shift
+    say "$background: running beside the next stages"
+    background_started=$SECONDS
+    background_log=$(mktemp)
+    (
+        attempt "$@"
+        echo "$((SECONDS - background_started)) $status" >"$background_log.result"
+    ) >"$background_log" 2>&1 &
+    background_process=$!
 }
 
-# All tests and the benchmarks, in one plan for all scripts: another plan would compile the packages once more.
-build_tests() { AUTHGATEWAY_BENCHMARKS=1 in_scratch main build --build-tests; }
+background_result() {
+    local seconds result=passed
+    [ -n "${background:-}" ] || return 0
+    wait "$background_process" || true
+    cat "$background_log"
+    read -r seconds status <"$background_log.result" || status=1
+    rm -f "$background_log" "$background_log.result"
+    if [ "$status" -ne 0 ]; then
+        result=FAILED
+        # shellcheck disable=SC2034 # The scripts end with it.
+        verdict=1
+    fi
+    times+=("$(printf '%6d s  %s: %s' "${seconds:-0}" "$background" "$result")")
+    say "$background: $result in ${seconds:-?} s"
+    background=
+}
+
+# As `stage`, for one that the following ones need.
+required_stage() {
+    stage "$@"
+    if [ "$status" -ne 0 ]; then
+        background_result
+        exit 1
+    fi
+}
+
+# All tests and the benchmarks, in one plan for all scripts: another plan would compile the packages once more. Lines are all that
+# a backtrace needs, and no editor reads an index from here. `build_tests VARIANT OPTIONS...` makes other objects in a folder of their own.
+build_tests() {
+    local variant=${1:-main} flags=(--build-tests --disable-index-store -Xswiftc -gline-tables-only)
+    shift || true
+    [ ! -x "$(toolchain_folder)/ld.lld" ] || [ "$(uname)" != Linux ] || flags+=(-Xswiftc -use-ld=lld)
+    AUTHGATEWAY_BENCHMARKS=1 in_scratch "$variant" build "${flags[@]}" "$@"
+}
+
+# Unit tests that take long side by side with all others: the second process has these, the first one the rest.
+second_half='^(GatewayYAMLTests|GatewayTokenKeeperTests|GatewayRuntimeTests)\.'
+
+# `unit_tests [VARIANT [WORD...]]` runs the unit tests of a debug build in two processes, one test after the other in each: those that
+# compute take longer side by side, and some measure time. All suites are Swift Testing's. The words stand before the program.
+unit_tests() {
+    local variant=${1:-main} reports=.build/reports first second failed=0
+    shift || true
+    mkdir -p "$reports"
+    unit_process "$variant" "$reports/unit-1" --skip "$second_half" -- "$@" &
+    first=$!
+    unit_process "$variant" "$reports/unit-2" --filter "$second_half" -- "$@" &
+    second=$!
+    wait "$first" || failed=1
+    wait "$second" || failed=1
+    return "$failed"
+}
+
+# `unit_process VARIANT REPORT OPTIONS... -- [WORD...]`. What passes is only worth a line per suite.
+unit_process() {
+    local variant=$1 report=$2 options=() program passed=0
+    shift 2
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    shift
+    program=$(scratch "$variant")/debug/AuthGatewayPackageTests.xctest
+    # From the tree, whose files are the ones that were compiled.
+    (cd "$tree" && timeout "${AUTHGATEWAY_UNIT_SECONDS:-1200}" "$@" "$program" --testing-library swift-testing --no-parallel \
+        --xunit-output "$root/$report.xml" "${options[@]}") >"$report.log" 2>&1 || passed=$?
+    grep -vE '^(◇|↳|.* Test (case )?.* (passed after|passing|started))' "$report.log" || true
+    [ "$passed" -eq 0 ] || say "the unit tests ended with $passed: $report.log"
+    # Tests that write what they expect wrote it into the tree.
+    [ -z "${UPDATE_EXPECTED:-}" ] || python3 scripts/sync_tree.py collect "$root" "$tree"
+    grep -qE 'Test run with [1-9][0-9]* tests? .*passed' "$report.log" || passed=1
+    if [ "${CI:-}" = true ] && grep -E '^[^A-Za-z0-9]+ (Test|Suite) .* skipped' "$report.log"; then
+        say "the tests above were skipped, which CI does not expect"
+        passed=1
+    fi
+    return "$passed"
+}
+
+# What pytest makes of a test module costs more than all imports: the workers take it from the files of the first one.
+unset PYTHONDONTWRITEBYTECODE
+
+# Reads every module of acceptance tests once, so that no worker has to.
+read_acceptance_tests() { run_pytest acceptance --collect-only --quiet >/dev/null; }
 
 # `run_pytest OPTIONS...` runs acceptance tests with the release, or with the program that AUTHGATEWAY_BINARY names.
 run_pytest() { "$(python_environment)/bin/python" -m pytest -o cache_dir="$PWD/.build/pytest" "$@"; }
-# More workers than processors: most tests wait for something most of the time.
-side_by_side=(-n "${AUTHGATEWAY_WORKERS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}" --dist worksteal)
+
+# `acceptance_tests NAME OPTIONS... [-- PATH...]` does so and may forgive a failure: scripts/acceptance.py.
+acceptance_tests() {
+    local name=$1
+    shift
+    mkdir -p .build/reports
+    "$(python_environment)/bin/python" scripts/acceptance.py "$name" .build/reports "$cache" -o cache_dir="$PWD/.build/pytest" "$@"
+}
+# More workers than processors: most tests wait for something most of the time. A file stays with one worker, which sets its
+# servers up once.
+# shellcheck disable=SC2034 # The scripts use it.
+side_by_side=(-n "${AUTHGATEWAY_WORKERS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}" --dist loadfile --no-loadscope-reorder)
 
 # Prints where the Python environment of the acceptance tests is.
 python_environment() { printf '%s/venv-%s\n' "$cache" "$( (python3 --version && cat acceptance/requirements{-alone,-clients,}.txt) | digest)"; }
+
+# Prints where ruff and shellcheck are, and installs them first if they are missing.
+lint_environment() {
+    local requirements=scripts/requirements-lint.txt folder
+    folder=$cache/lint-$( (python3 --version && cat "$requirements") | digest)
+    (
+        # Two checkouts may install them at once.
+        flock 9
+        [ ! -e "$folder/complete" ] || exit 0
+        say "installing $(xargs <"$requirements") into $folder" >&2
+        python3 -c 'import ensurepip, venv' 2>/dev/null || require_packages python3-venv >&2
+        rm -rf "$folder"
+        python3 -m venv "$folder"
+        "$folder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r "$requirements" ||
+            fail "could not install ruff and shellcheck; is the network there?"
+        touch "$folder/complete"
+    ) 9>"$cache/lint.lock" || return
+    printf '%s\n' "$folder"
+}
 
 # Prints where the proxies are that ask the gateway in acceptance tests.
 engines_folder() { printf '%s/engines-%s\n' "$cache" "$( (python3 --version && cat acceptance/requirements-engines.txt) | digest)"; }
@@ -345,11 +511,12 @@ release_build() {
     shift
     folder=$(scratch "$variant")
     # No path of this machine is in the program or in its symbols, so that two folders make the same bytes (docs/adr/0079). The
-    # libraries of an unpacked release lie in lib/authgateway, beside bin.
+    # libraries of an unpacked release lie in lib/authgateway, beside bin; the loader expands $ORIGIN.
+    # shellcheck disable=SC2016
     in_scratch "$variant" build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked \
         -Xswiftc -file-compilation-dir -Xswiftc /authgateway \
-        -Xswiftc -file-prefix-map -Xswiftc "$folder=/authgateway/build" -Xswiftc -file-prefix-map -Xswiftc "$root=/authgateway" \
-        -Xcc "-ffile-prefix-map=$root=/authgateway" -Xcc "-ffile-prefix-map=$folder=/authgateway/build" \
+        -Xswiftc -file-prefix-map -Xswiftc "$folder=/authgateway/build" -Xswiftc -file-prefix-map -Xswiftc "$tree=/authgateway" \
+        -Xcc "-ffile-prefix-map=$tree=/authgateway" -Xcc "-ffile-prefix-map=$folder=/authgateway/build" \
         --disable-local-rpath -Xlinker '-rpath=$ORIGIN/../lib/authgateway' "$@"
 }
 
@@ -363,7 +530,7 @@ release_profile() {
     }
     folder=$(in_scratch "$variant" build -c release --show-bin-path)
     # Its name changes with what is in it: the build system does not see that otherwise.
-    profile=$cache/build/release-$( (echo "$folder" && cat "$text") | cksum | tr ' ' -).profdata
+    profile=$objects/build/release-$( (echo "$folder" && cat "$text") | cksum | tr ' ' -).profdata
     if [ ! -s "$profile" ]; then
         mkdir -p "${profile%/*}"
         # What is private to a file is named after the file that it is compiled to.
@@ -381,7 +548,7 @@ release_order() {
     local text=Benchmarks/release.order order
     [ "$(uname)" = Linux ] && [ -x "$(toolchain_folder)/ld.lld" ] && [ -s "$text" ] || return 0
     # Its name changes with what is in it, as that of the profile.
-    order=$cache/build/release-$(cksum <"$text" | tr ' ' -).order
+    order=$objects/build/release-$(cksum <"$text" | tr ' ' -).order
     [ -s "$order" ] || { mkdir -p "${order%/*}" && cp "$text" "$order.new" && mv "$order.new" "$order"; }
     echo "$order"
 }

@@ -1,9 +1,7 @@
 import GatewayCore
 
 /// A head is read the same however it arrives, and what is accepted has no line break within a field.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzRequestHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
-    let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
+func fuzzRequestHead(_ bytes: [UInt8]) {
     var whole = RequestHeadDecoder(maxBytes: 512, maxFields: 16)
     let result = describe(whole.decode(bytes.span))
 
@@ -27,7 +25,6 @@ public func fuzzRequestHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt
             for index in field.name { precondition(bytes[index].isTokenByte) }
         }
     }
-    return 0
 }
 
 /// As a connection does whose reads bring one byte each.

@@ -1,9 +1,7 @@
 import GatewayCore
 
 /// A `WWW-Authenticate` value is read as RFC 9110 section 11.6.1 says, and what was read can be written and read again.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzChallenges(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
-    let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
+func fuzzChallenge(_ bytes: [UInt8]) {
     // A line feed stands between two fields.
     let values = bytes.split(separator: 0x0A, maxSplits: 1, omittingEmptySubsequences: false).map(Array.init)
     for value in values {
@@ -18,9 +16,8 @@ public func fuzzChallenges(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt 
     // RFC 9110 section 5.3: several fields mean the same as one whose value joins theirs with commas.
     guard values.count == 2, let first = SimpleReader.challenges(values[0]),
         let second = SimpleReader.challenges(values[1])
-    else { return 0 }
+    else { return }
     precondition(AuthChallenge.list(values[0] + Array(", ".utf8) + values[1]) == first + second)
-    return 0
 }
 
 /// Challenges as a server would write them, each value in quotes.

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Says what a change can reach: which unit tests and which acceptance tests `make quick` runs.
+
+    reach.py PACKAGE.json SECONDS DURATIONS.json FILE...
+
+The package is what `swift package dump-package` prints, the durations are what acceptance tests took at the last `make test`, and
+SECONDS is how long acceptance tests may take. Prints three lines: a filter for unit tests, paths of acceptance tests, and what was
+left out.
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+#: Where the acceptance tests of a target are.
+FOLDERS = {
+    "GatewayStrategies": ["tokens", "presets"],
+    "GatewayTokenKeeper": ["tokens", "fleet"],
+    "GatewayTokenClient": ["tokens"],
+    "GatewayTokenStores": ["tokens", "fleet"],
+    "GatewayPostgreSQL": ["fleet"],
+    "GatewayAudit": ["operate", "fleet"],
+    "GatewayProxy": ["http", "http2", "clients", "authz", "limits"],
+    "GatewayLocalAuthority": ["clients"],
+    "GatewayAdmin": ["operate", "login"],
+    "GatewaySandbox": ["operate"],
+    "GatewayYAML": ["operate", "presets"],
+    "GatewayRuntime": ["operate"],
+    "authgateway": ["operate"],
+}
+#: A module without a time of its own.
+UNKNOWN_SECONDS = 10
+
+
+def test_targets(package):
+    """The test targets by the targets that they name as dependencies."""
+    users = {}
+    for target in package["targets"]:
+        if target["type"] != "test":
+            continue
+        for dependency in target["dependencies"]:
+            for name in dependency.get("byName", dependency.get("target", []))[:1]:
+                users.setdefault(name, set()).add(target["name"])
+    return users
+
+
+def words_of(path):
+    """The words of a file's name, without those that say nothing: `Box/BoxJWT+Claims.swift` is about box and jwt."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+", pathlib.Path(path).stem)
+    return {word.lower() for word in words} - {"gateway", "strategy", "command", "client", "connection", "and", "of"}
+
+
+def relevance(module, words):
+    """How much a module of tests is about these words: in its name, then in its text."""
+    name = module.stem.lower()
+    text = module.read_text(encoding="utf-8").lower()
+    return sum(100 for word in words if word in name) + min(99, sum(text.count(word) for word in words))
+
+
+def chosen_modules(changed, seconds, durations):
+    """What fits into the time, most relevant first, and what does not."""
+    modules = {}
+    for path in changed:
+        parts = path.split("/")
+        folders = FOLDERS.get(parts[2], []) if parts[0] == "Sources" and len(parts) > 3 else []
+        # A file of GatewayCore can reach everything; its name tells where to look first.
+        folders = folders or (["http", "tokens", "operate"] if path.startswith("Sources/") else [])
+        words = words_of(path)
+        for folder in folders:
+            for module in sorted(pathlib.Path("acceptance", folder).glob("test_*.py")):
+                modules[module] = max(modules.get(module, 0), relevance(module, words))
+    chosen = [pathlib.Path(path) for path in changed if re.fullmatch(r"acceptance/.*/test_\w+\.py", path)]
+    left_out = []
+    for module in sorted(modules, key=lambda module: -modules[module]):
+        if module in chosen:
+            continue
+        needed = durations.get(str(module.relative_to("acceptance")), UNKNOWN_SECONDS)
+        if modules[module] and needed <= seconds:
+            seconds -= needed
+            chosen.append(module)
+        else:
+            left_out.append(module)
+    return chosen, left_out
+
+
+def main(package, seconds, durations, *changed):
+    package = json.loads(pathlib.Path(package).read_text(encoding="utf-8"))
+    times = pathlib.Path(durations)
+    durations = json.loads(times.read_text(encoding="utf-8")) if times.exists() else {}
+    users = test_targets(package)
+    suites = {"ArchitectureTests"}
+    for path in changed:
+        parts = path.split("/")
+        if parts[0] == "Sources" and len(parts) > 3:
+            suites |= users.get(parts[2], set())
+        elif parts[0] == "Tests" and len(parts) > 2:
+            suites.add(parts[1])
+    every = {target["name"] for target in package["targets"] if target["type"] == "test"}
+    chosen, left_out = chosen_modules(changed, float(seconds), durations)
+    print(f"^({'|'.join(sorted(suites))})\\.")
+    print(*chosen)
+    print(*sorted(every - suites), *(str(module) for module in left_out))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
