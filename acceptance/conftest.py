@@ -15,8 +15,10 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 # Checks in the harness explain themselves as those of the tests do.
 pytest.register_assert_rewrite("harness")
+pytest_plugins = ["harness.outcomes", "harness.variants"]
 
 from harness import gateway as gateway_harness
+from harness import seeds
 from harness.authority import Authority
 from harness.configs import CANARY, plain_config
 from harness.clock import fake_clock
@@ -34,12 +36,16 @@ from harness.token_server import TokenServer
 
 
 def pytest_configure(config):
-    if not os.access(gateway_harness.BINARY, os.X_OK):
+    if not config.option.collectonly and not os.access(gateway_harness.BINARY, os.X_OK):
         raise pytest.UsageError(f"no gateway at {gateway_harness.BINARY}: build it, or set AUTHGATEWAY_BINARY")
+    try:
+        seeds.configure()
+    except ValueError:
+        raise pytest.UsageError("AUTHGATEWAY_SEED is a number or `random`") from None
     # Tests that run behind nohup or in some build services inherit that these are ignored, and would hand that on to the gateway.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -49,7 +55,13 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if {"network", "other_users"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("root")
+        if seeds.is_seeded(item):
+            item.add_marker("seeded")
     config.stash[ALL_TESTS] = marks_by_name(items)
+
+
+def pytest_runtest_setup(item):
+    seeds.give_seed(item)
 
 
 def pytest_sessionfinish(session):
@@ -61,6 +73,23 @@ def pytest_sessionfinish(session):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+#: The gateways that exist at the moment, of the test and of its module.
+GATEWAYS = []
+
+
+def check_gateway(gateway):
+    """Fails for a gateway that has ended by itself, and for one with a secret in its log."""
+    gateway.check_end()
+    assert CANARY.encode() not in gateway.log, "a secret is in the log"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown():
+    """Gateways of a module outlive the test that breaks them; the failure is that test's all the same."""
+    for gateway in GATEWAYS.copy():
+        check_gateway(gateway)
+
+
 @contextlib.contextmanager
 def ended_gateways(parent):
     """Makes gateways (not yet started) and ends them; searches what they wrote for secrets."""
@@ -69,17 +98,22 @@ def ended_gateways(parent):
     def make(config, listeners=None, environment=None, folder=None, admin=None):
         gateway = Gateway(folder or parent / f"gateway-{len(made)}", config, listeners, environment, admin)
         made.append(gateway)
+        GATEWAYS.append(gateway)
         return gateway
 
-    yield make
-    with contextlib.ExitStack() as stops:
-        # Each is stopped, whatever the others end with.
+    try:
+        yield make
+        with contextlib.ExitStack() as stops:
+            # Each is stopped, whatever the others end with.
+            for gateway in made:
+                stops.callback(gateway.stop)
         for gateway in made:
-            stops.callback(gateway.stop)
-    for gateway in made:
-        assert CANARY not in gateway.text(), "a secret is in the log"
-        for path, content in gateway.files().items():
-            assert CANARY.encode() not in content, f"a secret is in {path}"
+            check_gateway(gateway)
+            for path, content in gateway.files().items():
+                assert CANARY.encode() not in content, f"a secret is in {path}"
+    finally:
+        for gateway in made:
+            GATEWAYS.remove(gateway)
 
 
 @pytest.fixture
@@ -93,6 +127,12 @@ def make_module_gateway(tmp_path_factory):
     """As `make_gateway`, for gateways that the tests of a module share: the search is at the end of the module."""
     with ended_gateways(tmp_path_factory.mktemp("gateways")) as make:
         yield make
+
+
+@pytest.fixture
+def seed():
+    """For whatever a test chooses at random; see harness/seeds.py."""
+    return seeds.choose()
 
 
 @pytest.fixture

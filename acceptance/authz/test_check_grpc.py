@@ -140,6 +140,10 @@ def test_what_is_no_question_is_refused(ask, data):
 
 def test_a_large_body_in_the_question_is_ignored_up_to_a_limit(ask):
     assert ask(more=[(11, "x" * 500_000)]).status == 200
+    # With the five bytes before each message of gRPC, it has 1 MiB.
+    longest = 1_048_576 - 5 - (len(question(more=[(11, "x" * 1_000_000)])) - 1_000_000)
+    assert ask(more=[(11, "x" * longest)]).status == 200
+    assert ask.fails(more=[(11, "x" * (longest + 1))]) == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert ask.fails(more=[(11, "x" * 1_100_000)]) == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 

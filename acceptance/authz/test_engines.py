@@ -90,7 +90,9 @@ def test_the_upstreams_certificate_is_verified(edge):
     assert edge.send("/secure/x").text == "secure"
     [(_, host, path, proved)] = edge.secure.seen
     assert host.startswith("localhost:") and path == "/base/x" and proved
-    assert edge.send("/mistaken/x").status_code in (500, 502, 503)
+    # How each says that it does not trust its upstream.
+    status = {"envoy": 503, "haproxy": 503, "traefik": 500}.get(edge.proxy.kind.partition("-")[0], 502)
+    assert edge.send("/mistaken/x").status_code == status
     assert len(edge.secure.seen) == 1
 
 
@@ -104,13 +106,23 @@ def test_what_the_gateway_refuses_is_refused(edge):
     assert edge.origin.count() == 0
 
 
-@pytest.mark.parametrize("target", ["/box/2.0/../admin", "/box/2.0/%2e%2e/admin", "/%62ox/2.0/x", "/keyed/../box/2.0/x"])
-def test_a_path_never_means_two_things(edge, target):
+@pytest.mark.parametrize(
+    "target, resolved",
+    [
+        ("/box/2.0/../admin", None),
+        ("/box/2.0/%2e%2e/admin", None),
+        ("/%62ox/2.0/x", "/2.0/x"),
+        ("/keyed/../box/2.0/x", "/2.0/x"),
+    ],
+)
+def test_a_path_never_means_two_things(edge, target, resolved):
     """What the upstream gets is what the gateway has judged."""
-    exchange(edge.proxy.port, f"GET {target} HTTP/1.1\r\nHost: x.example\r\nConnection: close\r\n\r\n".encode())
-    for request in edge.origin.requests:
-        # Traefik resolves it before it asks.
-        assert edge.kind == "traefik" and request.target == "/2.0/x", request.target
+    answer = exchange(edge.proxy.port, f"GET {target} HTTP/1.1\r\nHost: x.example\r\nConnection: close\r\n\r\n".encode())
+    arrived = [request.target for request in edge.origin.requests]
+    # Traefik resolves it before it asks.
+    expected = [resolved] if edge.kind == "traefik" and resolved else []
+    assert arrived == expected
+    assert (answer.status == 200) == bool(expected), answer.data
 
 
 def test_clients_prove_themselves_to_the_gateway(edge):

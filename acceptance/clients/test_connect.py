@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pathlib
 import socket
 import ssl
 import subprocess
@@ -59,7 +60,7 @@ def intercepting(start_gateway, configured):
 
 def curl(gateway, *words, proxy=None, url=None):
     command = ["curl", "-sS", "-i", "--http1.1", "-x", proxy or gateway.proxy, "--cacert", gateway.ca, *words, url or gateway.target + "/x"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, env=processes.environment())
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=30, env=processes.environment())
 
 
 def test_transport_security_is_that_of_the_host(start_gateway, make_http2_origin, certificate_authority):
@@ -92,7 +93,7 @@ def test_http2_inside(intercepting):
     """Agreed on by ALPN behind the CONNECT, of which the credential of the proxy is the client's."""
     gateway = intercepting(access={"clients": {"laptop": {"token": TOKEN}}})
     words = ["--http2", "-x", gateway.proxy.replace("//", f"//laptop:{TOKEN}@"), "--cacert", gateway.ca, gateway.target + "/x"]
-    done = subprocess.run(["curl", "-sS", "-i", *words], capture_output=True, text=True, timeout=30, env=processes.environment())
+    done = subprocess.run(["curl", "-sS", "-i", *words], check=False, capture_output=True, text=True, timeout=30, env=processes.environment())
     assert done.returncode == 0 and "HTTP/2 200" in done.stdout and "GET /x" in done.stdout, done
     context = ssl.create_default_context(cafile=gateway.ca)
     proxy = httpx.Proxy(gateway.proxy, auth=("laptop", TOKEN))
@@ -158,7 +159,7 @@ def test_git_clones_and_pushes(git_server, start_gateway, certificate_authority,
     def git(*words, cwd=tmp_path, **more):
         clean = processes.environment(GIT_CONFIG_NOSYSTEM="1", HOME=str(tmp_path), GIT_TERMINAL_PROMPT="0", **more)
         options = ("-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "init.defaultBranch=main")
-        done = subprocess.run(["git", *options, *words], cwd=cwd, env=clean, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["git", *options, *words], check=False, cwd=cwd, env=clean, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done
         return done.stdout
 
@@ -325,7 +326,7 @@ def test_a_malformed_connect_is_refused(intercepting, head):
 
 def test_the_authority_can_sign_for_the_routes_host_alone(intercepting):
     gateway = intercepting()
-    [root] = x509.load_pem_x509_certificates(open(gateway.ca, "rb").read())
+    [root] = x509.load_pem_x509_certificates(pathlib.Path(gateway.ca).read_bytes())
     assert root.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 1
     with inside(gateway, tunnel(gateway)) as secure:
         leaf = x509.load_der_x509_certificate(secure.getpeercert(binary_form=True))
@@ -339,12 +340,12 @@ def test_the_authority_can_sign_for_the_routes_host_alone(intercepting):
 
 def test_a_restart_keeps_the_authority(intercepting):
     gateway = intercepting()
-    before = open(gateway.ca).read()
+    before = pathlib.Path(gateway.ca).read_bytes()
     gateway.stop()
     gateway.start()
-    assert open(gateway.ca).read() == before
+    assert pathlib.Path(gateway.ca).read_bytes() == before
     assert "HTTP/1.1 200 OK" in curl(gateway).stdout
-    assert json.loads(gateway.run("audit", "query", "--json", "--failed").stdout or "[]") is not None
+    assert gateway.events("--failed") == []
 
 
 def refused_connect(gateway, *fields, behind=b""):
@@ -385,16 +386,16 @@ def test_a_connect_that_is_completed_after_its_listener_has_changed_is_refused(i
         answer = b""
         while part := wire.recv(65536):
             answer += part
-    assert answer.startswith(b"HTTP/1.1 503 ") or answer.startswith(b"HTTP/1.1 405 "), answer
+    assert answer.startswith(b"HTTP/1.1 503 ") and b"because the listener has changed" in answer, answer
 
 
 def test_a_removed_bundle_is_written_again(intercepting):
     gateway = intercepting()
-    before = open(gateway.ca).read()
+    before = pathlib.Path(gateway.ca).read_bytes()
     os.unlink(gateway.ca)
     gateway.stop()
     gateway.start()
-    assert open(gateway.ca).read() == before
+    assert pathlib.Path(gateway.ca).read_bytes() == before
 
 
 def test_a_reload_withdraws_although_no_certificate_can_be_made(intercepting, configured):
@@ -426,7 +427,7 @@ def test_routes_of_one_host_are_told_apart(start_gateway, configured):
         assert gateway.run("reload").returncode == 0
         proxy = f"http://laptop:{token}@{place['address']}"
         command = ["curl", "-sS", "-i", "--http1.1", "-x", proxy, "--cacert", gateway.ca, right["upstream"] + path]
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, env=processes.environment()).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30, env=processes.environment()).stdout
 
     gateway = start_gateway(whole, listeners=[place])
     gateway.ca = gateway.run("ca", "show", "--path").stdout.strip()

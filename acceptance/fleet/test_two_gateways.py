@@ -127,7 +127,7 @@ def test_a_refused_refresh_token_is_sent_by_one_gateway(authority, server, start
     for gateway in pair:
         gateway.kill()
         gateway.start()
-        wait_until(lambda: status_of(gateway)["state"] == "login_required", 10, "a start does not send it either")
+        wait_until(lambda gateway=gateway: status_of(gateway)["state"] == "login_required", 10, "a start does not send it either")
     assert authority.calls()["refresh_token invalid_grant"] == 1
     log_in(pair[1])
     wait_until(lambda: all(works(gateway) for gateway in pair), 5, "a login ends it at both")

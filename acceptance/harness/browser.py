@@ -36,7 +36,7 @@ class Browser:
         self.new_window()
 
     def _said(self):
-        return pathlib.Path(self.log.name).read_text(errors="replace")
+        return pathlib.Path(self.log.name).read_text(encoding="utf-8", errors="replace")
 
     def _endpoint(self):
         found = re.search(r"DevTools listening on (ws://\S+)", self._said())

@@ -48,8 +48,8 @@ def fake_clock(folder):
         children = f"/proc/{helper.pid}/task/{helper.pid}/children"
 
         def memory():
-            for child in open(children, encoding="ascii").read().split():
-                for word in open(f"/proc/{child}/environ", "rb").read().split(b"\0"):
+            for child in pathlib.Path(children).read_text(encoding="ascii").split():
+                for word in pathlib.Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
                     if word.startswith(b"FAKETIME_SHARED="):
                         return child, word.partition(b"=")[2].decode()
             return None

@@ -130,6 +130,7 @@ def check(block, folder):
     values = {name: url if name.endswith("_URL") else value for name, value in variables(text).items()}
     result = subprocess.run(
         [BINARY, "check", "--no-secrets", str(config)],
+        check=False,
         cwd=folder,
         env=processes.environment(**values),
         capture_output=True,
@@ -244,6 +245,7 @@ class Session:
         self._move_ports()
         status = subprocess.run(
             [BINARY, "status", "--config", config],
+            check=False,
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
@@ -335,43 +337,65 @@ def pages():
     return ["README.md"] + sorted(str(path) for path in found if path.parts[1] != "adr")
 
 
-def prose(text):
-    """The sentences of a page: without blocks, headings and addresses; each cell of a table is text of its own."""
-    text = re.sub(r"^ *```.*?^ *```$", "\n\n", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"^(#|\||  ? ?-|-|\d+\.).*$", lambda line: _parts(line[0]), text, flags=re.MULTILINE)
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"`[^`\n]*`", "code", text)
-    for paragraph in re.split(r"\n\s*\n", text):
-        for sentence in re.split(r"(?<=[.!?])\s+", paragraph.replace("\n", " ")):
-            if words := re.findall(r"\w[\w'’-]*", sentence):
-                yield len(words), sentence.strip()
+#: Turns that read like a translation, and what to write in their places.
+FORBIDDEN = {
+    "to be had": "available, or: unavailable",
+    "that which": "what",
+    "nobody's": "of no one, or say who it is",
+    "whoever": "anyone who, or say who it is",
+    "would become of": "how a request would be routed and signed",
+    "what is over that": "the rest",
+    "has no place beside": "cannot be combined with",
+}
 
 
-def cells(text):
-    """The cells of the tables of a page, with the number of their words."""
-    for line in re.findall(r"^\|.*$", text, re.MULTILINE):
-        for cell in re.split(r"(?<!\\)\|", line.strip("|")):
-            yield sum(count for count, _ in prose(cell)), cell.strip()
+def linted():
+    """All pages that people read, as paths below the repository: `pages`, the decisions, and those outside of `docs`."""
+    outside = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "acceptance/corpus/README.md", "examples/deployments/README.md"]
+    return pages() + outside + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/adr").glob("*.md"))
 
 
-def _parts(line):
-    """A row of a table, cell by cell; an item of a list on its own."""
-    if line.startswith("|"):
-        return "\n\n" + re.sub(r"(?<!\\)\|", "\n\n", line) + "\n\n"
-    return "\n\n" + line
+def faults(page, text=None):
+    """What the linter finds on a page, or in a text that stands for one: dead links and, outside of decisions, forbidden words."""
+    text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
+    found = [f"{page}: {link} leads nowhere" for link in links(page, text) if not leads_somewhere(page, link, text)]
+    if page.startswith("docs/adr/"):
+        return found
+    for number, paragraph in _paragraphs(text):
+        words = " ".join(paragraph.split())
+        for turn, instead in FORBIDDEN.items():
+            if re.search(rf"(?i)(?<!\w){turn}(?!\w)", words):
+                found.append(f'{page}:{number}: "{turn}"; write: {instead}')
+    return found
 
 
-def links(page):
+def _without_blocks(text):
+    """As many lines as before, those of fenced blocks empty."""
+    return re.sub(r"^ *```.*?^ *```$", lambda block: "\n" * block[0].count("\n"), text, flags=re.MULTILINE | re.DOTALL)
+
+
+def _paragraphs(text):
+    """What stands between empty lines, without code, with the number of its first line."""
+    text = re.sub(r"`[^`\n]*`", "code", _without_blocks(text))
+    for match in re.finditer(r"(?:^.*\S.*\n?)+", text, re.MULTILINE):
+        yield text.count("\n", 0, match.start()) + 1, match[0]
+
+
+def links(page, text=None):
     """The links of a page to files of the repository, as they stand there."""
-    text = re.sub(r"^ *```.*?^ *```$", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    return [link for link in re.findall(r"\]\(([^()\s]+)\)", text) if "://" not in link and not link.startswith("mailto:")]
+    text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
+    found = re.findall(r"\]\(([^()\s]+)\)", _without_blocks(text))
+    return [link for link in found if "://" not in link and not link.startswith("mailto:")]
 
 
-def leads_somewhere(page, link):
+def leads_somewhere(page, link, text=None):
     """The file is there, and the heading behind `#`, as GitHub names headings."""
     path, _, anchor = link.partition("#")
     file = (ROOT / page).parent / path if path else ROOT / page
-    if not file.exists() or not anchor:
-        return file.exists()
-    headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    if not file.exists() and (path or text is None):
+        return False
+    if not anchor:
+        return True
+    target = file.read_text(encoding="utf-8") if path or text is None else text
+    headings = re.findall(r"^#+ (.*)$", _without_blocks(target), re.MULTILINE)
     return anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -47,7 +47,7 @@ class Engine:
             return {}
         names = FIELDS[self.contract]
         values = (method, target, host, scheme)
-        return {name: value for name, value in zip(names, values) if value is not None}
+        return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
     def ask(self, method="GET", target="/api/x", host="shop.example", scheme=None, headers=None, proof=True,
             body=None, connection=None):

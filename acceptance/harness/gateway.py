@@ -12,7 +12,7 @@ import threading
 
 import requests
 
-from . import processes
+from . import outcomes, processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: Where scripts/setup-tests unpacks servers and corpora.
@@ -20,13 +20,16 @@ CACHE = pathlib.Path(
     os.environ.get("AUTHGATEWAY_CACHE")
     or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "authgateway")
 )
+#: How a program ends that has trapped, or touched memory that is not its own.
+CRASHES = {-number for number in (signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)}
 BINARY = os.environ.get("AUTHGATEWAY_BINARY", str(ROOT / ".build/release/authgateway"))
 
 
 def command(*arguments, cwd, timeout=30, input=None, **changes):
     """Runs one subcommand to its end. A change of None removes a name from the environment."""
-    return subprocess.run(
+    done = subprocess.run(
         [BINARY, *map(str, arguments)],
+        check=False,
         cwd=cwd,
         env=processes.environment(**changes),
         capture_output=True,
@@ -34,6 +37,11 @@ def command(*arguments, cwd, timeout=30, input=None, **changes):
         timeout=timeout,
         input=input,
     )
+    if done.returncode in CRASHES:
+        outcomes.note(f"{arguments[0]} crashed with signal {-done.returncode}")
+    if arguments[:2] == ("audit", "verify") and done.returncode != 0:
+        outcomes.note("audit verify failed")
+    return done
 
 
 class SocketConnection(http.client.HTTPConnection):
@@ -181,7 +189,13 @@ class Gateway:
     def check_end(self):
         """A program that has ended by itself is a failure, also where a test was about to kill it or starts another one."""
         code = None if self.process is None else self.process.poll()
-        assert code is None or code in self.expected_ends, f"the gateway ended with {code}:\n{self.text()}"
+        if code is not None:
+            self._require_expected(code)
+
+    def _require_expected(self, code):
+        if code not in self.expected_ends:
+            outcomes.note(f"the gateway ended with {code}")
+        assert code in self.expected_ends, f"the gateway ended with {code}:\n{self.text()}"
 
     def stop(self, seconds=40):
         """Asks to stop and returns the exit code, which has to be one of `expected_ends`."""
@@ -197,9 +211,8 @@ class Gateway:
                 raise AssertionError(f"the gateway did not stop within {seconds} s:\n{self.text()}") from None
         self.reader.join(5)
         self.process.stdout.close()
-        code = self.process.returncode
-        assert code in self.expected_ends, f"the gateway ended with {code}:\n{self.text()}"
-        return code
+        self._require_expected(self.process.returncode)
+        return self.process.returncode
 
     def events(self, *filters):
         """The audit log through the command line, oldest first."""

@@ -6,7 +6,7 @@ import subprocess
 
 USER, PASSWORD = os.environ.get("GIT_USER", ""), os.environ.get("GIT_PASSWORD", "")
 EXPECTED = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-BACKEND = os.path.join(subprocess.run(["git", "--exec-path"], capture_output=True, text=True).stdout.strip(), "git-http-backend")
+BACKEND = os.path.join(subprocess.run(["git", "--exec-path"], check=True, capture_output=True, text=True).stdout.strip(), "git-http-backend")
 
 
 def application(request, start_response):

@@ -80,7 +80,7 @@ def pieces(source, data):
     places = sorted(source.randrange(len(data) + 1) for _ in range(source.choice((0, 0, 1, 2, 5)))) if data else []
     if source.random() < 0.03:
         places = list(range(1, min(len(data), 300)))
-    return [data[start:end] for start, end in zip([0, *places], [*places, len(data)])]
+    return [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
 
 
 def chunks(source, body, trailers=b""):

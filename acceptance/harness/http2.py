@@ -7,7 +7,6 @@ import struct
 
 import h2.config
 import h2.connection
-import h2.errors
 import h2.events
 import h2.exceptions
 

@@ -5,12 +5,10 @@ import gzip
 import hashlib
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 
 from . import processes
-from .gateway import CACHE
 
 #: The name of the origin; the route of the gateway leads to it.
 HOST = "origin.test"
@@ -49,7 +47,7 @@ class Client:
         if self.prepare:
             self.prepare(at, proxy, ca)
         return subprocess.run(
-            self.command(at), cwd=at, env=self.environment(at, proxy, ca), capture_output=True, text=True, timeout=90
+            self.command(at), check=False, cwd=at, env=self.environment(at, proxy, ca), capture_output=True, text=True, timeout=90
         )
 
 

@@ -1,7 +1,6 @@
 """Connections to PostgreSQL as gateways that do nothing have them, through libpq."""
 
 import ctypes
-import ctypes.util
 import functools
 
 

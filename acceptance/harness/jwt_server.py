@@ -9,10 +9,12 @@ CLOCK_OFFSET_SECONDS away from the real time, `Date` fields included.
 """
 
 import os
+import pathlib
 import sys
 import time
 
-PUBLIC_KEY, LIFETIME, OFFSET = open(sys.argv[1]).read(), int(sys.argv[2]), int(sys.argv[3])
+PUBLIC_KEY = pathlib.Path(sys.argv[1]).read_text(encoding="ascii")
+LIFETIME, OFFSET = int(sys.argv[2]), int(sys.argv[3])
 real_time = time.time
 time.time = lambda: real_time() + OFFSET
 

@@ -35,5 +35,5 @@ class OtherUser:
         fields = [] if token is None else [f"Authorization: Bearer {token}"]
         # The interpreter of this run may stand where that user may not look.
         command = ["/usr/bin/python3", "-c", CONNECT, str(socket), method, path, *fields]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=30, user=self.number, env={})
+        result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30, user=self.number, env={})
         return result.stdout.strip()

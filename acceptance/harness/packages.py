@@ -11,7 +11,7 @@ from .gateway import BINARY, CACHE, ROOT
 
 def run(*words, **options):
     """Its output; what it said when it fails."""
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=170, **options)
+    done = subprocess.run([str(word) for word in words], check=False, capture_output=True, text=True, timeout=170, **options)
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout
 

@@ -73,7 +73,7 @@ class PostgreSQL:
         else:
             self._make(authentication)
         if tls:
-            for name, source in zip(("server.crt", "server.key"), tls):
+            for name, source in zip(("server.crt", "server.key"), tls, strict=True):
                 path = self.folder / "data" / name
                 shutil.copy(source, path)
                 path.chmod(0o600)
@@ -177,7 +177,7 @@ class PostgreSQL:
         assert self.sql("select pg_promote()") == "t"
 
     def _processes(self):
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text(encoding="ascii").split()
         return [self.process.pid, *map(int, children)]
 
     @contextlib.contextmanager

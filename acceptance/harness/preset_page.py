@@ -90,7 +90,6 @@ def section(strategy, presets):
     names = [f"`{preset['name']}`" for preset in presets if preset["strategy"] == strategy]
     if not names:
         return "No preset uses this strategy.\n\n"
-    # A list, so that no sentence is long.
     rows = ["- " + ", ".join(names[start : start + 6]) for start in range(0, len(names), 6)]
     return "[What each preset needs](../presets.md):\n\n" + "\n".join(rows) + "\n\n"
 
@@ -106,4 +105,4 @@ if __name__ == "__main__":
     PAGE.write_text(page(presets), encoding="utf-8")
     for name, path in strategy_pages().items():
         text = path.read_text(encoding="utf-8")
-        path.write_text(SECTION.sub(lambda _: section(name, presets), text), encoding="utf-8")
+        path.write_text(SECTION.sub(lambda _, name=name: section(name, presets), text), encoding="utf-8")

@@ -34,7 +34,8 @@ class PortBlock:
             lowest, highest = map(int, file.read().split())
         below, above = range(10_000, lowest - self.SIZE, self.SIZE), range(highest + 1, 65_535 - self.SIZE, self.SIZE)
         for first in [*below, *above]:
-            lock = open(pathlib.Path(tempfile.gettempdir(), f"authgateway-ports-{first}.lock"), "a")
+            # Open until this process ends.
+            lock = open(pathlib.Path(tempfile.gettempdir(), f"authgateway-ports-{first}.lock"), "ab")  # noqa: SIM115
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

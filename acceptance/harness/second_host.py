@@ -29,7 +29,8 @@ class SecondHost:
 
     def _wait_for_namespace(self):
         def names():
-            found = [subprocess.run(["readlink", f"/proc/{pid}/ns/net"], capture_output=True).stdout for pid in ("self", self.process.pid)]
+            links = [["readlink", f"/proc/{pid}/ns/net"] for pid in ("self", self.process.pid)]
+            found = [subprocess.run(link, check=False, capture_output=True).stdout for link in links]
             return found[1] and found[0] != found[1]
 
         wait_until(names, 10, "the network of the second host is there")

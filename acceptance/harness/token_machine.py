@@ -5,7 +5,7 @@ responses, `token list`, and the counters of the authority have to be as the mod
 none after it was withdrawn, and loses none.
 
 Each run prints its seeds. `AUTHGATEWAY_SEED=NUMBER` repeats one of them and shortens the example that failed.
-`AUTHGATEWAY_STATEFUL_SECONDS` sets the length of a run.
+`AUTHGATEWAY_STATEFUL_SECONDS` sets the length of a run, which has at least `MINIMUM_EXAMPLES` and `MINIMUM_STEPS` in any case.
 """
 
 import base64
@@ -18,15 +18,13 @@ import json
 import os
 import re
 import shutil
-import sys
 import threading
 import time
 
 import hypothesis
 import pytest
 import requests
-from hypothesis import HealthCheck, Phase, strategies
-from hypothesis.errors import FlakyStrategyDefinition
+from hypothesis import Phase, strategies
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from . import known, model, processes, seeds
@@ -85,6 +83,8 @@ FAULTS = {
     "after": {"drop_after_commit": 1},
     "busy": {"token_status": 503, "token_next": 1},
 }
+#: What a refresh command is answered then.
+STATUSES = {"before": 502, "after": 502, "busy": 503}
 NO_FAULTS = {"drop_before_commit": 0, "drop_after_commit": 0, "token_status": None, "token_error": None, "token_next": None}
 #: The error codes with which an authority refuses a refresh token.
 REFUSALS = ["invalid_grant", "invalid_token", "token_expired", "bad_refresh_token"]
@@ -98,8 +98,20 @@ def token_id(value):
     return "-".join(value.split("-")[:3])
 
 
+#: A run proves something if it has taken so much. It goes on after its time until it has.
+MINIMUM_EXAMPLES = 5
+MINIMUM_STEPS = 100
+
+
 class NothingToDo(Exception):
     """The step applies to no credential in its present state."""
+
+
+class TimeIsOver(KeyboardInterrupt):
+    """Ends a run between two examples. As an interrupt, it is neither a failure nor the end of an example to hypothesis.
+
+    An example that does nothing because the time is over would make hypothesis report a flaky test: the same choices led elsewhere.
+    """
 
 
 def step(function):
@@ -107,12 +119,11 @@ def step(function):
 
     @functools.wraps(function)
     def taken(self, data, **drawn):
-        if self.is_over:
-            return
         try:
             function(self, data, **drawn)
             self.check()
             self.since_start += 1
+            type(self).steps += 1
             if data.draw(strategies.booleans(), "with a request"):
                 self.ask_for(data.draw(strategies.sampled_from(list(self.credentials.values())), "request"))
                 self.check()
@@ -134,24 +145,32 @@ has_patience = precondition(lambda self: self.pauses < 2)
 has_saved = precondition(lambda self: not any(found.is_rejection_unsaved for found in self.credentials.values()))
 
 
-class Tokens(RuleBasedStateMachine):
+class Timed:
+    """A state machine that counts what it does, for `run_for`."""
+
+    #: No example begins after this time, unless the run has not reached its minimum or an example has failed.
+    deadline = float("inf")
+    examples = steps = failures = 0
+
+    def begin_example(self):
+        if not self.failures and time.monotonic() > self.deadline and self.has_minimum():
+            raise TimeIsOver
+        type(self).examples += 1
+
+    @classmethod
+    def has_minimum(cls):
+        return cls.examples >= MINIMUM_EXAMPLES and cls.steps >= MINIMUM_STEPS
+
+
+class Tokens(Timed, RuleBasedStateMachine):
     """`explore` sets the first attributes."""
 
     sandbox = folder = None
-    #: No example begins after this time, unless one has failed.
-    deadline = float("inf")
-    examples = failures = 0
 
     def __init__(self):
         super().__init__()
-        self.is_over = self.failures == 0 and time.monotonic() > self.deadline
+        self.begin_example()
         self.since_start = self.pauses = 0
-        self.credentials = {}
-        if not self.is_over:
-            self.begin()
-
-    def begin(self):
-        type(self).examples += 1
         self.trace = []
         self.has_failed = False
         self.sandbox.reset()
@@ -199,8 +218,6 @@ class Tokens(RuleBasedStateMachine):
         return answer.json()["authorization"]["credential"]
 
     def fail(self):
-        if isinstance(sys.exc_info()[1], FlakyStrategyDefinition):
-            return
         self.has_failed = True
         type(self).failures += 1
         print("\nThe steps of the example that failed:", *self.trace, sep="\n  ")
@@ -421,7 +438,7 @@ class Tokens(RuleBasedStateMachine):
             answer = self.command("refresh", credential)
         self.say(f"  authority fails ({fault})")
         outcome = credential.refresh(fault)
-        assert answer.status_code in (502, 503), f"{outcome}: {answer.text}"
+        assert answer.status_code == STATUSES[fault], f"{outcome}: {answer.text}"
         self.settle(credential)
 
     @rule(data=strategies.data(), word=strategies.sampled_from(REFUSALS))
@@ -784,8 +801,6 @@ class Tokens(RuleBasedStateMachine):
     # MARK: The end
 
     def teardown(self):
-        if self.is_over:
-            return
         if self.has_failed:
             self.gateway.process.kill()
             self.gateway.process.wait()
@@ -806,30 +821,38 @@ class Tokens(RuleBasedStateMachine):
 
 
 def explore(sandbox, folder, seconds):
-    """Runs examples with new seeds until the time is over, or only those of the given seed."""
-    fixed = seeds.given()
-    Machine = type("Machine", (Tokens,), {"sandbox": sandbox, "folder": folder})
-    if fixed is None:
-        Machine.deadline = time.monotonic() + float(os.environ.get("AUTHGATEWAY_STATEFUL_SECONDS", seconds))
+    seconds = float(os.environ.get("AUTHGATEWAY_STATEFUL_SECONDS", seconds))
+    run_for(seconds, type("Machine", (Tokens,), {"sandbox": sandbox, "folder": folder}))
+
+
+def run_for(seconds, Machine):
+    """Runs examples, with one seed after the other, until the time is over; or only those of the given seed.
+
+    An example whose steps depend on anything but its seed fails: then its seed repeats nothing.
+    """
+    asked = seeds.setting()
+    is_repeated = isinstance(asked, int)
+    if not is_repeated:
+        Machine.deadline = time.monotonic() + seconds
     settings = hypothesis.settings(
         max_examples=20,
         stateful_step_count=30,
-        deadline=None,
-        database=None,
         derandomize=False,
         print_blob=False,
         report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
         # To shorten an example takes minutes. A run with its seed does that.
-        phases=[Phase.generate] if fixed is None else [Phase.generate, Phase.shrink],
+        phases=[Phase.generate, Phase.shrink] if is_repeated else [Phase.generate],
     )
-    while True:
+    for round in itertools.count():
+        if asked is None:
+            seeds.announce(seed := seeds.ORDINARY + round)
+        else:
+            seed = seeds.choose()
         try:
-            run_state_machine_as_test(hypothesis.seed(seeds.choose())(Machine), settings=settings)
-        except FlakyStrategyDefinition:
-            # Which steps are possible depends on how fast the gateway was. That is no fault: take the next seed.
-            if fixed is not None or Machine.failures:
-                raise
-        if fixed is not None or time.monotonic() > Machine.deadline:
-            print(f"{Machine.examples} examples")
-            return
+            run_state_machine_as_test(hypothesis.seed(seed)(Machine), settings=settings)
+        except TimeIsOver:
+            break
+        if is_repeated:
+            break
+    print(f"{Machine.examples} examples, {Machine.steps} steps")
+    assert Machine.has_minimum(), f"{Machine.examples} examples with {Machine.steps} steps prove nothing"

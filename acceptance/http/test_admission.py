@@ -167,29 +167,30 @@ def test_in_proxy_form_a_client_without_token_gets_407(closed_gateway, origin):
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
+    ("method", "path", "status"),
     [
-        ("GET", "/api/private/x"),
-        ("POST", "/api/public/x"),
-        ("GET", "/api/publicity"),
-        ("GET", "/api/public/../private/x"),
-        ("GET", "/api/public/%2e%2e/private/x"),
-        ("GET", "/api/public/..%2fprivate/x"),
-        ("GET", "/api/public/..%5cprivate/x"),
-        ("GET", "/api/public/%00"),
+        ("GET", "/api/private/x", "403"),
+        ("POST", "/api/public/x", "403"),
+        ("GET", "/api/publicity", "403"),
+        ("GET", "/api/public/../private/x", "400"),
+        ("GET", "/api/public/%2e%2e/private/x", "400"),
+        ("GET", "/api/public/..%2fprivate/x", "400"),
+        ("GET", "/api/public/..%5cprivate/x", "400"),
+        ("GET", "/api/public/%00", "400"),
     ],
 )
-def test_what_is_not_allowed_does_not_get_through(closed_gateway, origin, method, path):
+def test_what_is_not_allowed_does_not_get_through(closed_gateway, origin, method, path, status):
     # The client library would tidy the path up before sending it.
     result = subprocess.run(
         ["curl", "-s", "-o", os.devnull, "-w", "%{http_code}", "--path-as-is", "-X", method]
         + ["-H", f"Authorization: Bearer {CLIENT_TOKEN}", closed_gateway.url + path],
+        check=True,
         capture_output=True,
         text=True,
         timeout=30,
         env=processes.environment(),
     )
-    assert result.stdout in ("400", "403"), result
+    assert result.stdout == status, result
     assert origin.count() == 0
 
 
@@ -218,6 +219,7 @@ def test_a_unix_socket_is_for_its_owner(origin, start_gateway, short_folder):
     assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
     result = subprocess.run(
         ["curl", "-sS", "--unix-socket", str(path), "http://localhost/api/x"],
+        check=True,
         capture_output=True,
         text=True,
         timeout=30,

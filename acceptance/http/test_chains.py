@@ -12,7 +12,7 @@ import time
 import pytest
 from harness.bytes import body_of, framed
 from harness.configs import BEARER, CANARY
-from harness import debian, raw, seeds
+from harness import debian, raw
 from harness.corpus import CUT_OFF, GUNICORN, addressed_to, corpus, own_cases
 from harness.origin import response
 from harness.script import connect, wait
@@ -412,10 +412,9 @@ AT_ONCE, PER_CLIENT = 16, 125
 
 
 @pytest.mark.parametrize("front, back", [("nginx", "haproxy"), ("haproxy", "nginx")])
-def test_thousands_of_requests_through_a_chain_keep_their_answers(chain, origin, front, back):
+def test_thousands_of_requests_through_a_chain_keep_their_answers(chain, origin, seed, front, back):
     """Kept connections at every hop, many clients at once, bodies of every framing and size, to each its own answer."""
     port = chain(front, back)
-    seed = seeds.choose(default=1)
     origin.answer = lambda request: response(200, request.target[1:].encode() + request.body)
 
     def ask(number):

@@ -126,7 +126,7 @@ def test_a_valid_request_arrives_as_it_was_meant_or_not_at_all(gateway, origin, 
     assert answer.status == 200, answer.data
     arrived = seen(origin)
     assert len(arrived) == len(expectations(treq, path))
-    for request, expected in zip(arrived, expectations(treq, path)):
+    for request, expected in zip(arrived, expectations(treq, path), strict=True):
         target = re.sub(r"\Ahttps?://[^/]+", "", expected["uri"]["raw"])
         # gunicorn can be told to write methods in capitals; we leave them.
         assert request.method.upper() == expected["method"].upper()
@@ -238,7 +238,7 @@ def test_our_own_corpus(many_routes, origin, direct, case):
     direct.renew()
     raw.exchange(direct.port, case.data(places), end_of_writing=True)
     assert len(direct.requests) == len(arrived)
-    for request, meant in zip(arrived, direct.requests):
+    for request, meant in zip(arrived, direct.requests, strict=True):
         route = "api" if "://" in meant.target else meant.target.split("/")[1]
         assert credentials(request) == CREDENTIALS[route], request.head
         assert content(request) == content(meant)

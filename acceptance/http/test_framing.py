@@ -233,7 +233,8 @@ def test_a_body_that_is_cut_over_a_unix_socket_which_knows_no_reset_lacks_its_en
         assert (part or "Transfer-Encoding: chunked\r\n").encode() in client.head()
         client.until(b"some of it")
         may_end.set()
-        assert client.to_end() in (b"", b"\r\n"), "no last chunk"
+        # Without a framing of the origin, the gateway had sent a chunk of its own.
+        assert client.to_end() == (b"" if part else b"\r\n"), "no last chunk"
 
 
 def test_an_origin_of_1_0_that_keeps_its_connection_is_used_again(against):
@@ -286,7 +287,7 @@ def test_a_final_answer_instead_of_100_ends_the_connection(against):
 def test_an_unknown_expectation_is_refused(against):
     gateway, origin = against(answering(OK))
     answer = raw.exchange(gateway.port, get(gateway, "Expect: the-impossible", "Connection: close"))
-    assert 400 <= answer.status < 500 and not origin.wires
+    assert answer.refuses(400) and not origin.wires, answer.data
 
 
 # Half-close
@@ -426,7 +427,7 @@ def test_an_answer_during_the_upload_may_outlive_it(against):
             wire.send(b"1\r\n" + wire.exactly(1) + b"\r\n")
         wire.send(b"0\r\n\r\n")
 
-    gateway, origin = against(steps)
+    gateway, _ = against(steps)
     with connect(gateway.port) as client:
         client.send(get(gateway, "Content-Length: 5", method="POST"))
         assert client.head().startswith(b"HTTP/1.1 200")

@@ -111,7 +111,8 @@ def test_an_upstream_that_is_away_does_not_show_it_either(origin, start_gateway)
     gateway = start_gateway(route(origin), environment=VARIABLES)
     origin.stop()
     answer = ask(gateway)
-    assert answer.status in (502, 503) and CANARY.encode() not in answer.data
+    assert answer.status == 502 and json.loads(answer.body)["code"] == "upstream-unreachable", answer.data
+    assert CANARY.encode() not in answer.data
     assert CANARY not in gateway.text()
 
 

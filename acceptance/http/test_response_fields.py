@@ -114,7 +114,7 @@ def test_a_broken_field_of_an_answer_is_a_502(shared, field, interim):
 
 @pytest.mark.parametrize("field", BROKEN_FIELDS.values(), ids=[name.replace(" ", "-") for name in BROKEN_FIELDS])
 def test_a_broken_field_of_an_interim_answer_is_a_502(shared, field):
-    head, body, client, _ = answered(shared, b"HTTP/1.1 103 Early Hints\r\n" + field + b"\r\n" + OK)
+    head, _, client, _ = answered(shared, b"HTTP/1.1 103 Early Hints\r\n" + field + b"\r\n" + OK)
     assert head.startswith(b"HTTP/1.1 502 "), head
     assert b"set-cookie" not in client.received.lower() and b"X-A" not in client.received
 
@@ -139,7 +139,7 @@ TABS = {
 @pytest.mark.parametrize("framing", TABS.values(), ids=[name.replace(" ", "-") for name in TABS])
 def test_a_tab_around_the_framing_of_an_answer_is_a_502(shared, framing):
     """As for requests: who takes only spaces away reads no length and no coding there."""
-    head, body, client, _ = answered(shared, b"HTTP/1.1 200 OK\r\n" + framing)
+    head, _, client, _ = answered(shared, b"HTTP/1.1 200 OK\r\n" + framing)
     assert head.startswith(b"HTTP/1.1 502 "), head
     assert b"\t" not in client.received
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 import requests
-from harness import processes, seeds
+from harness import processes
 from harness.configs import BEARER, plain_config
 from harness.gateway import ROOT
 from harness.script import connect, wait
@@ -18,10 +18,9 @@ CLIENTS = 16
 
 
 @pytest.fixture
-def hasty():
-    seed = str(seeds.choose())
+def hasty(seed):
     script = ROOT / "acceptance/harness/hasty_origin.py"
-    process = subprocess.Popen([sys.executable, str(script), seed], stdout=subprocess.PIPE, bufsize=0)
+    process = subprocess.Popen([sys.executable, str(script), str(seed)], stdout=subprocess.PIPE, bufsize=0)
     yield f"http://127.0.0.1:{processes.first_line(process, 20)}"
     processes.end(process)
 

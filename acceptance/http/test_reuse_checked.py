@@ -10,7 +10,6 @@ import threading
 import time
 
 import pytest
-from harness import seeds
 from harness.processes import wait_until
 from harness.script import OK, connect, get, wait
 
@@ -267,8 +266,8 @@ def origin_is_open(origin, number):
 
 
 @pytest.fixture
-def source():
-    return random.Random(seeds.choose())
+def source(seed):
+    return random.Random(seed)
 
 
 async def ask(port, requests_of_one):

@@ -9,7 +9,7 @@ import socket
 
 import pytest
 from harness.configs import BEARER, CANARY, plain_config
-from harness import proc, raw, seeds
+from harness import proc, raw
 from harness.processes import wait_until
 
 SMUGGLED = b"GET /api/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n"
@@ -223,30 +223,30 @@ PIECES = [
 ]
 
 
-def mutated(random, whole):
-    request = bytearray(random.choice(whole))
+def mutated(source, whole):
+    request = bytearray(source.choice(whole))
     # Mostly once: hardly any request with more damage than that is served.
-    for _ in range(random.choice((1, 1, 1, 2, 3))):
-        at = random.randrange(len(request) + 1)
-        match random.randrange(5):
+    for _ in range(source.choice((1, 1, 1, 2, 3))):
+        at = source.randrange(len(request) + 1)
+        match source.randrange(5):
             case 0:
-                request[at:at] = random.choice(PIECES)
+                request[at:at] = source.choice(PIECES)
             case 4:
                 # As a line of its own, or at the beginning of one.
-                at = random.choice([line.end() for line in re.finditer(rb"\r\n", request)] or [0])
-                request[at:at] = random.choice(PIECES)
+                at = source.choice([line.end() for line in re.finditer(rb"\r\n", request)] or [0])
+                request[at:at] = source.choice(PIECES)
             case 1:
-                request[at : at + 1] = bytes([random.randrange(256)])
+                request[at : at + 1] = bytes([source.randrange(256)])
             case 2:
-                del request[at : at + random.randrange(1, 6)]
+                del request[at : at + source.randrange(1, 6)]
             case 3:
-                request[at:at] = random.choice(whole)[: random.randrange(60)]
+                request[at:at] = source.choice(whole)[: source.randrange(60)]
     return bytes(request)
 
 
-def test_whatever_a_damaged_request_is_read_as_it_carries_our_credential_once(recorder, start_gateway):
+def test_whatever_a_damaged_request_is_read_as_it_carries_our_credential_once(recorder, start_gateway, seed):
     """Each connection is answered, what arrives is what is answered with 200, and it is many requests of each kind."""
-    source = random.Random(seeds.choose())
+    source = random.Random(seed)
     # What has lost its end is not waited for.
     limits = {"header_timeout": "3s", "body_idle_timeout": "3s", "idle_timeout": "500ms"}
     gateway = start_gateway({**plain_config(recorder), "limits": limits})

@@ -158,11 +158,11 @@ def test_an_upstream_that_comes_and_goes(start_gateway):
         asker.start()
     for _ in range(5):
         seen = len(answers)
-        wait_until(lambda: 200 in statuses(seen), 10, "it answers while it is up")
+        wait_until(lambda seen=seen: 200 in statuses(seen), 10, "it answers while it is up")
         origin.stop()
         origin.drop()
         seen = len(answers)
-        wait_until(lambda: 502 in statuses(seen), 10, "it is told while it is down")
+        wait_until(lambda seen=seen: 502 in statuses(seen), 10, "it is told while it is down")
         origin = RecordingOrigin(port=port)
     stop.set()
     for asker in askers:

@@ -94,7 +94,7 @@ def test_the_pinned_key_is_spoken_to(servers, certificates, certificate_authorit
     assert requests.get(gateway.url + "/secure/x", timeout=20).status_code == 200
     assert [asked.headers["Authorization"] for asked in servers[0].requests] == [f"Bearer {CANARY}"]
     curl = ["curl", "-s", "--cacert", certificate_authority.certificate, "--pinnedpubkey", pin(certificates[0][0], "//")]
-    judged = subprocess.run([*curl, servers[0].url], capture_output=True, timeout=20, env=processes.environment())
+    judged = subprocess.run([*curl, servers[0].url], check=False, capture_output=True, timeout=20, env=processes.environment())
     assert judged.returncode == 0, "curl reads it in the same way"
 
 

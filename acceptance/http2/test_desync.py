@@ -7,7 +7,6 @@ import json
 import random
 
 import pytest
-from harness import http2, seeds
 from harness.configs import plain_config
 from harness.origin import response
 
@@ -90,8 +89,8 @@ def told(request):
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
-def test_the_origin_reads_what_was_answered(served, make_origin, count):
-    choice = random.Random(seeds.choose())
+def test_the_origin_reads_what_was_answered(served, make_origin, seed, count):
+    choice = random.Random(seed)
     origin = make_origin(told)
     gateway = served(plain_config(origin))
     outcomes = collections.Counter()

@@ -8,7 +8,7 @@ import time
 
 import hpack
 import pytest
-from harness import http2, seeds
+from harness import http2
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 KINDS = [*range(11), 0xC, 0x10]
@@ -94,8 +94,8 @@ def attack(port, choice):
 
 
 @pytest.mark.parametrize("seconds", [10, pytest.param(600, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
-def test_random_frames(served, seconds):
-    choice = random.Random(seeds.choose())
+def test_random_frames(served, seed, seconds):
+    choice = random.Random(seed)
     gateway = served()
     ends = time.monotonic() + seconds
     count = 0

@@ -1,6 +1,7 @@
 """gRPC through the gateway, with the library that most people use on both sides."""
 
 import os
+import pathlib
 import queue
 import socket
 
@@ -54,7 +55,7 @@ class World:
         if not self.is_secure:
             return grpc.insecure_channel(self.place, [*options, ("grpc.default_authority", HOST), ("grpc.enable_http_proxy", 0)])
         ca = self.gateway.run("ca", "show", "--path").stdout.strip()
-        trust = grpc.ssl_channel_credentials(open(ca, "rb").read())
+        trust = grpc.ssl_channel_credentials(pathlib.Path(ca).read_bytes())
         return grpc.secure_channel(f"localhost:{self.port}", trust, [*options, ("grpc.http_proxy", f"http://{proof}{self.place}")])
 
 

@@ -186,7 +186,7 @@ def over_tls(start_gateway, certificate_authority, config):
 
 
 def test_by_alpn(start_gateway, certificate_authority, origin):
-    gateway, port = over_tls(start_gateway, certificate_authority, plain_config(origin))
+    _, port = over_tls(start_gateway, certificate_authority, plain_config(origin))
     with contextlib.closing(http2.connect_over_tls(port, certificate_authority.certificate)) as client:
         assert client.ask(scheme="https").status == 200
     url = f"https://localhost:{port}/api/x"
@@ -194,16 +194,16 @@ def test_by_alpn(start_gateway, certificate_authority, origin):
         answers = [session.get(url), session.post(url, content=b"x" * 200_000)]
     assert [(answer.status_code, answer.http_version) for answer in answers] == [(200, "HTTP/2")] * 2
     command = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", "--cacert", certificate_authority.certificate, url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=processes.environment())
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30, env=processes.environment())
     assert done.stdout == "2 200", done
-    done = subprocess.run([*command, "--http1.1"], capture_output=True, text=True, timeout=30, env=processes.environment())
+    done = subprocess.run([*command, "--http1.1"], check=True, capture_output=True, text=True, timeout=30, env=processes.environment())
     assert done.stdout == "1.1 200", done
 
 
 def test_curl_by_prior_knowledge(served):
     url = f"http://127.0.0.1:{served().port}/api/x"
     command = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", "--http2-prior-knowledge", url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=processes.environment())
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30, env=processes.environment())
     assert done.stdout == "2 200", done
 
 

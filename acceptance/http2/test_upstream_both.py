@@ -51,10 +51,10 @@ def test_both_sides_send_at_the_same_time(client, origin):
     [stream] = origin.requests
     for turn in range(10):
         client.content(number, bytes([turn]) * 100, end=False)
-        wait_until(lambda: len(stream.body) == 100 * (turn + 1), 20, "the upstream sees it")
+        wait_until(lambda turn=turn: len(stream.body) == 100 * (turn + 1), 20, "the upstream sees it")
         stream.send(bytes([turn]) * 50)
         stream.connection.flush()
-        client.until(lambda: len(client.responses[number].body) == 50 * (turn + 1))
+        client.until(lambda turn=turn: len(client.responses[number].body) == 50 * (turn + 1))
     client.content(number, b"")
     answer = client.finish(number)
     assert answer.trailers == {"grpc-status": "0"} and len(answer.body) == 500

@@ -10,7 +10,6 @@ import h2.settings
 import pytest
 import requests
 from h2.errors import ErrorCodes
-from harness import raw
 from harness.configs import BEARER
 from harness.processes import wait_until
 

@@ -140,7 +140,7 @@ def test_a_client_that_leaves_gives_its_place_back(start_gateway, holding, ask):
     gateway = start_gateway({"access": clients(concurrent=1), "routes": {"api": {"upstream": holding.url, "auth": "none"}}})
     for number in range(3):
         wire = ask(gateway, "ada")
-        processes.wait_until(lambda: holding.paths().count("/held") == number + 1, 10, "the request arrives")
+        processes.wait_until(lambda number=number: holding.paths().count("/held") == number + 1, 10, "the request arrives")
         assert status(gateway, "ada") == 429
         wire.reset()
         processes.wait_until(lambda: status(gateway, "ada") == 200, 5, "the place is free again")

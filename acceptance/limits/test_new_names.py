@@ -34,7 +34,7 @@ def test_a_thousand_new_names_delay_no_other_request(gateway, tmp_path):
 
     def p99(seconds):
         command = ["wrk", "-t", "1", "-c", "8", "-d", f"{seconds}s", "-s", str(tmp_path / "report.lua"), f"http://{host}:{port}/busy/x"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and "Non-2xx" not in done.stdout, done
         return int(re.search(r"p99\s+(\d+)", done.stdout)[1])
 

@@ -62,7 +62,7 @@ def load(gateway, folder, connections, seconds, pause=0, niceness=19):
     script.write_text((f"delay = function() return {pause} end\n" if pause else "") + COUNTS)
     # Last in the queue for the CPU: a load that comes from elsewhere takes none from the upstream.
     command = ["nice", "-n", str(niceness), "wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", script]
-    result = subprocess.run([*command, f"{gateway.url}/api/x"], capture_output=True, text=True, timeout=seconds + 60)
+    result = subprocess.run([*command, f"{gateway.url}/api/x"], check=True, capture_output=True, text=True, timeout=seconds + 60)
     duration, good, refused, *others = map(int, re.search(r"counts (.*)", result.stdout)[1].split())
     assert others == [0] * 6, result.stdout
     print(f"{good} good answers, {refused} refusals, each with Retry-After")

@@ -287,7 +287,7 @@ def test_a_second_empty_line_is_refused_however_it_comes(against, pieces):
 
 @STRAY
 def test_a_head_that_comes_byte_by_byte_behind_it_is_one(against, stray):
-    gateway, origin = against(taking)
+    gateway, _ = against(taking)
     with connect(gateway.port) as client:
         asked_with(gateway, client, stray)
         for byte in (b"\n" if stray == b"\r" else b"") + get(gateway, "Connection: close"):

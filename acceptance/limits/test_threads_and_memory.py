@@ -94,7 +94,7 @@ def test_a_program_that_finds_no_thread_fails_and_the_next_try_works(make_origin
     no_more_threads(gateway)
     try:
         refused = requests.get(gateway.url + "/api/x", timeout=20)
-        assert 500 <= refused.status_code < 600, refused.text
+        assert (refused.status_code, refused.json()["code"]) == (503, "token-temporarily-unavailable"), refused.text
         limit_threads(gateway, 1000)
         assert gateway.run("token", "refresh", "cloud", timeout=8).returncode == 0
         assert requests.get(gateway.url + "/api/x", timeout=15).status_code == 200
@@ -109,7 +109,7 @@ def test_another_process_of_the_user_does_not_see_the_memory(origin, as_user):
     gateway = as_user(plain_config(origin)).start()
     look = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "head", "-c1"]
     for name, is_readable in {"stat": True, "environ": False, "mem": False}.items():
-        result = subprocess.run([*look, f"/proc/{gateway.process.pid}/{name}"], capture_output=True, timeout=30)
+        result = subprocess.run([*look, f"/proc/{gateway.process.pid}/{name}"], check=False, capture_output=True, timeout=30)
         assert (result.returncode == 0) == is_readable, result
         assert is_readable or b"Permission denied" in result.stderr, result
 

@@ -135,7 +135,7 @@ def test_a_login_at_dukes_authorizer_is_pasted(sandbox, start_gateway):
 
     login = Login(gateway, "me")
     end = requests.get(login.page, params={"netid": "ds123"}, allow_redirects=False, timeout=20).headers["Location"]
-    code, output, _ = login.paste(base + end)
+    code, _, _ = login.paste(base + end)
     assert code == 0, login.text()
     answer = requests.get(f"{gateway.url}/api/me", timeout=20)
     assert answer.status_code == 200 and answer.json()["netid"] == "ds123"

@@ -78,7 +78,7 @@ def test_the_plain_shell_reads_them(start_gateway, origin):
     wait_for_rows(gateway, 1)
     database = gateway.folder / "state" / "audit.sqlite"
     sql = "select route, method, status, credential from token_requests"
-    done = subprocess.run(["sqlite3", "-readonly", str(database), sql], capture_output=True, text=True, timeout=20)
+    done = subprocess.run(["sqlite3", "-readonly", str(database), sql], check=True, capture_output=True, text=True, timeout=20)
     assert done.stdout == "api|GET|200|routes.api\n", done
 
 

@@ -50,7 +50,7 @@ def test_a_signed_token_is_let_in_and_removed(with_file, origin, issuer, algorit
 
 
 def unsigned(issuer):
-    head, claims, _ = issuer.token().split(".")
+    _, claims, _ = issuer.token().split(".")
     none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
     return f"{none}.{claims}."
 

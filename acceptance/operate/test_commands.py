@@ -157,11 +157,11 @@ def test_the_audit_log_tells_the_story(gateway):
 def test_the_plain_sqlite3_shell_reads_it_while_it_runs(gateway):
     database = gateway.folder / "state" / "audit.sqlite"
     query = "select at,event,credential,generation from token_events"
-    result = subprocess.run(["sqlite3", str(database), query], capture_output=True, text=True, timeout=20)
+    result = subprocess.run(["sqlite3", str(database), query], check=False, capture_output=True, text=True, timeout=20)
     assert result.returncode == 0
     assert any("|acquired|service|1" in line for line in result.stdout.splitlines()), result
     for change in ("update token_events set event = 'x'", "delete from token_events"):
-        refused = subprocess.run(["sqlite3", str(database), change], capture_output=True, text=True, timeout=20)
+        refused = subprocess.run(["sqlite3", str(database), change], check=False, capture_output=True, text=True, timeout=20)
         assert refused.returncode != 0 and refused.stderr, change
 
 
@@ -170,6 +170,7 @@ def test_a_command_whose_output_is_lost_fails(gateway):
         with open("/dev/full", "wb") as full:
             result = subprocess.run(
                 [gateway.process.args[0], *arguments, "--config", str(gateway.file)],
+                check=False,
                 cwd=gateway.folder,
                 env=processes.environment(),
                 stdout=full,
@@ -211,10 +212,10 @@ def tamper(gateway, change):
 
 def test_a_changed_row_is_found(gateway):
     gateway.stop()
+    [row] = [event["id"] for event in gateway.events("--event", "acquired")]
     tamper(gateway, "update token_events set credential = 'other' where event = 'acquired'")
     result = gateway.run("audit", "verify")
-    assert result.returncode == 5, result
-    assert "acquired" in result.stdout + result.stderr or "row" in result.stdout + result.stderr
+    assert result.returncode == 5 and f"The log is broken at row {row}: row {row} was changed" in result.stderr, result
 
 
 def test_a_cut_tail_is_found(gateway):

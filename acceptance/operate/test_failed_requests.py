@@ -7,7 +7,6 @@ import socket
 import ssl
 import time
 
-import pytest
 import requests
 from harness import raw
 from harness.configs import BEARER, CANARY
@@ -229,7 +228,7 @@ def test_what_a_client_sent_cannot_forge_a_line(start_gateway, origin):
     path = "/api/%0a%1b[2J/alice@example.com/eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"
     raw.exchange(gateway.port, get(gateway, "Connection: close", path=path))
     [event] = wait_for_failures(gateway, 1)
-    assert detail(event)["path"] == "/api/{id}[2J/{id}.com/{id}" or "{id}" in detail(event)["path"]
+    assert detail(event)["path"] == "/api/{id}/{id}.com/{id}"
     for hidden in ("alice", "eyJ"):
         assert hidden not in json.dumps(event) and hidden not in gateway.text()
 

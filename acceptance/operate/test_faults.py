@@ -2,6 +2,7 @@
 
 import glob
 import os
+import pathlib
 import shutil
 import sqlite3
 import subprocess
@@ -149,7 +150,7 @@ class Strace:
         tracer = f"TracerPid:\t{self.process.pid}"
         processes.wait_until(
             lambda: all(
-                tracer in open(f"{task}/status", encoding="ascii").read()
+                tracer in pathlib.Path(task, "status").read_text(encoding="ascii")
                 for task in glob.glob(f"/proc/{process.pid}/task/*")
             ),
             10,
@@ -276,7 +277,7 @@ class TestKeys:
         key = gateway.folder / "state" / "token.key"
         saved = key.read_bytes()
         key.unlink()
-        with pytest.raises(AssertionError, match="installation key .* is missing"):
+        with pytest.raises(AssertionError, match=r"installation key .* is missing"):
             gateway.start()
         assert not key.exists()
         key.write_bytes(saved)

@@ -15,14 +15,14 @@ import time
 import pytest
 import requests
 
-from harness import proc, processes, seeds
+from harness import proc, processes
 from harness.configs import CANARY
 from harness.hostile import SECRET, HostileClient, HostileOrigin, Problem
 from harness.origin import response
 from harness.script import connect
 from harness.tls_script import client_context, server_context, serving, tls_connect
 
-SECONDS = float(os.environ.get("AUTHGATEWAY_WHOLE_FUZZ_SECONDS", 30))
+SECONDS = float(os.environ.get("AUTHGATEWAY_WHOLE_FUZZ_SECONDS", "30"))
 ROUND = 5
 CLIENTS = 6
 #: The maximum peak of resident memory. A run of 30 s reaches about 45 MiB.
@@ -209,8 +209,9 @@ def check_origins(setup, clients, operator):
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS * 2 + 150)
-def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(make_gateway, make_origin, token_server, certificate_authority):
-    seed = seeds.choose()
+def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(
+    make_gateway, make_origin, token_server, certificate_authority, seed
+):
     setup = Setup(seed, make_gateway, make_origin, token_server, certificate_authority)
     with contextlib.ExitStack() as stack:
         stack.callback(setup.stop)

@@ -72,7 +72,7 @@ class TestWhatCausesIt:
             secret.write_text(text)
             for _ in range(signals):
                 gateway.process.send_signal(signal.SIGHUP)
-            processes.wait_until(lambda: body(gateway, "/a") == f"Bearer {text}", 10, lambda: gateway.text())
+            processes.wait_until(lambda text=text: body(gateway, "/a") == f"Bearer {text}", 10, lambda: gateway.text())
         assert gateway.stop() == 0
         reloads = named(gateway, "config_loaded")[began:]
         # Two that come at once are one or two.

@@ -4,22 +4,34 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 from harness.gateway import ROOT
 
-#: What `swift test` prints last, and how it exits.
+#: What a process of unit tests prints last, and how it exits.
 RUNS = {
     "passed": ("✔ Test run with 5 tests in 2 suites passed after 0.1 seconds.", 0),
     "failed": ("✘ Test run with 5 tests in 2 suites failed after 0.1 seconds with 1 issue.", 1),
     "crashed": ("◇ Test run started.", 132),
     "found none": ("✔ Test run with 0 tests in 0 suites passed after 0.1 seconds.", 0),
 }
+#: Builds a program that "tests" as the environment says.
 SWIFT = """#!/bin/sh
-case $1 in
-    --version) echo "Swift version 6.3 (stand-in)" ;;
-    test) echo "$SWIFT_TEST_OUTPUT"; exit "$SWIFT_TEST_STATUS" ;;
-esac
+while [ $# -gt 0 ]; do
+    case $1 in
+        --version) echo "Swift version 6.3 (stand-in)" ;;
+        --scratch-path) folder=$2/debug ;;
+        --build-tests) made=yes ;;
+        release) exit 1 ;;
+    esac
+    shift
+done
+[ "$made" = yes ] || exit 0
+mkdir -p "$folder"
+printf '#!/bin/sh\\necho "$SWIFT_TEST_OUTPUT"\\nexit $SWIFT_TEST_STATUS\\n' >"$folder/AuthGatewayPackageTests.xctest"
+chmod +x "$folder/AuthGatewayPackageTests.xctest"
+eval "$WHILE_BUILDING"
 """
 
 
@@ -27,9 +39,9 @@ esac
 def checkout(tmp_path):
     """A copy of the scripts whose steps do nothing but for those of lib.sh and test."""
     folder = tmp_path / "checkout"
-    shutil.copytree(ROOT / "scripts", folder / "scripts")
+    shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Package.swift", folder)
-    for name in ["setup", "setup-tests", "fuzz"]:
+    for name in ["setup", "setup-tests"]:
         (folder / "scripts" / name).write_text("#!/bin/sh\n", encoding="utf-8")
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -74,6 +86,55 @@ def test_a_cache_is_a_folder_of_its_own(checkout, cache, words):
     done = run(checkout, "test", AUTHGATEWAY_CACHE=cache.format(other=other, open=writable))
     assert done.returncode == 1 and words in done.stderr, done.stderr
     assert (other / "debian/rules").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_file_that_changes_during_the_build_is_not_tested(checkout):
+    change = f"echo changed >>{checkout}/Package.swift"
+    done = run(checkout, "test", SWIFT_TEST_OUTPUT=RUNS["passed"][0], SWIFT_TEST_STATUS="0", WHILE_BUILDING=change)
+    assert done.returncode == 1 and "Package.swift); run this again" in done.stderr, done.stdout + done.stderr
+    assert "unit tests" not in done.stdout.replace("build the unit tests", "")
+
+
+def test_the_tree_of_the_builds_follows_the_checkout(tmp_path):
+    checkout, tree = tmp_path / "checkout", tmp_path / "tree"
+    sync = [sys.executable, ROOT / "scripts/sync_tree.py"]
+
+    def files():
+        return {str(path.relative_to(tree)): path.read_text() for path in tree.rglob("*") if path.is_file()}
+
+    def update():
+        subprocess.run([*sync, "update", checkout, tree], check=True, capture_output=True, timeout=60)
+        return subprocess.run([*sync, "compare", checkout, tree], capture_output=True, timeout=60, check=False).returncode
+
+    subprocess.run(["git", "init", "--quiet", checkout], check=True, timeout=60)
+    (checkout / "Sources").mkdir()
+    for name, text in {".gitignore": "*.log\n", "Sources/a.swift": "a", "Sources/b.swift": "b", "x.log": "ignored"}.items():
+        (checkout / name).write_text(text)
+    subprocess.run(["git", "-C", checkout, "add", "Sources/a.swift"], check=True, timeout=60)
+    assert update() == 0
+    assert files() == {".gitignore": "*.log\n", "Sources/a.swift": "a", "Sources/b.swift": "b"}
+    times = {path: path.stat().st_mtime_ns for path in (tree / "Sources").iterdir()}
+    (tree / "Package.resolved").write_text("versions")
+    # The same bytes at another time, other bytes of the same length, a file and a folder in each other's place.
+    os.utime(checkout / "Sources/a.swift", (1, 1))
+    (checkout / "Sources/b.swift").write_text("c")
+    (checkout / "Sources/d").mkdir()
+    (checkout / "Sources/d/e.swift").write_text("e")
+    assert update() == 0
+    assert (tree / "Sources/a.swift").stat().st_mtime_ns == times[tree / "Sources/a.swift"]
+    assert (tree / "Sources/b.swift").stat().st_mtime_ns != times[tree / "Sources/b.swift"]
+    shutil.rmtree(checkout / "Sources/d")
+    (checkout / "Sources/d").write_text("a file")
+    (checkout / "Sources/b.swift").unlink()
+    (checkout / "Sources/a.swift").chmod(0o755)
+    assert update() == 0
+    assert files() == {".gitignore": "*.log\n", "Sources/a.swift": "a", "Sources/d": "a file", "Package.resolved": "versions"}
+    assert os.access(tree / "Sources/a.swift", os.X_OK)
+    # What a test wrote into the tree goes back to the checkout.
+    (tree / "Sources/d").write_text("expected")
+    assert subprocess.run([*sync, "compare", checkout, tree], capture_output=True, timeout=60, check=False).returncode == 1
+    subprocess.run([*sync, "collect", checkout, tree], check=True, timeout=60)
+    assert (checkout / "Sources/d").read_text() == "expected"
 
 
 def commit_of(folder, cache):

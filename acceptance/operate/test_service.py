@@ -109,6 +109,6 @@ def test_the_exposure_of_the_unit_is_low():
     """Where systemd is not installed, the settings above have to do."""
     if shutil.which("systemd-analyze"):
         command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(UNIT)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
         exposure = re.search(r"Overall exposure level for .*: ([0-9.]+)", result.stdout)
         assert exposure and float(exposure[1]) <= 1.3, result

@@ -168,7 +168,7 @@ def test_reads_are_answered_at_once_and_name_the_cause(make, trouble, name, cred
 
 def test_what_withdraws_a_right_takes_effect_and_is_recorded_later(make, trouble):
     gateway = make()
-    situation, words = trouble
+    situation, _ = trouble
     with situation.held(gateway, "audit"):
         begun = time.monotonic()
         lock = Command(gateway, "token", "lock", "service")

@@ -91,7 +91,7 @@ def test_a_backup_under_load_is_one_state_and_comes_back(sandbox, start_gateway,
         finally:
             stop.set()
     assert len(set(answers)) <= 2 and answers.count(200) > 20, "the gateway goes on"
-    for folder, manifest in zip(folders, manifests):
+    for folder, manifest in zip(folders, manifests, strict=True):
         # A copy verifies by itself, with the key that is in it.
         copy = folder / "audit.sqlite"
         result = command("audit", "verify", "--path", copy, "--key", folder / "keys/installation.key", cwd=tmp_path)

@@ -46,6 +46,7 @@ def send(gateway, box, path, method="POST"):
     before = box.count()
     result = subprocess.run(
         ["curl", "-s", "-w", "\n%{http_code}", "--path-as-is", "-X", method, "-d", "token=x", gateway.url + path],
+        check=True,
         capture_output=True,
         text=True,
         timeout=30,

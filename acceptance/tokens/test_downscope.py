@@ -231,7 +231,7 @@ def test_a_weaker_token_that_cannot_be_had_is_explained(sandbox, start, argument
 
 def test_weaker_tokens_are_revoked_before_their_parents(start, sandbox):
     gateway = start()
-    assert requests.get(gateway.url + "/weaker/2.0/files/1/content", timeout=20).status_code < 500
+    assert requests.get(gateway.url + "/weaker/2.0/files/1/content", timeout=20).status_code == 200
     done = gateway.run("token", "revoke", "--all")
     assert done.returncode == 0, done
     revoked = [event["credential"] for event in gateway.events("--event", "revoked")]

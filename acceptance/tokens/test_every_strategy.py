@@ -212,7 +212,7 @@ def test_a_request_never_waits_longer_than_the_deadline(market, make_gateway, ke
     gateway = start(market, make_gateway, key, limits={"credential_timeout": "1s"})
     names = list(credentials(market))
     with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
-        answers = dict(zip(names, pool.map(lambda name: get(gateway, name), names)))
+        answers = dict(zip(names, pool.map(lambda name: get(gateway, name), names), strict=True))
     # No token request was answered until here, so each answer is one that the deadline brought.
     assert sum(market.issued.values()) == 0
     for name, answer in answers.items():
@@ -223,7 +223,7 @@ def test_a_request_never_waits_longer_than_the_deadline(market, make_gateway, ke
     assert market.api.count() == 0
     market.open.set()
     for name in names:
-        wait_until(lambda: get(gateway, name).status_code == 200, 20, f"{name} has the token that was on its way")
+        wait_until(lambda name=name: get(gateway, name).status_code == 200, 20, f"{name} has the token that was on its way")
         assert market.issued[name] == 1, name
 
 

@@ -80,7 +80,7 @@ def test_a_running_gateway_goes_on_and_its_tokens_outlive_the_key(sandbox, start
     key = state(gateway, "token.key.encryption")
     saved = key.read_bytes()
     key.unlink()
-    with pytest.raises(AssertionError, match="encrypted with another key.*previous_encryption_key"):
+    with pytest.raises(AssertionError, match=r"encrypted with another key.*previous_encryption_key"):
         gateway.start()
     key.write_bytes(saved)
     key.chmod(0o644)
@@ -184,7 +184,7 @@ def test_a_start_removes_its_own_leftovers_alone_and_says_so(sandbox, start_gate
     leftover = folder / "store.key.authgateway-rotation"
     leftover.write_bytes(os.urandom(32))
     leftover.chmod(0o644)
-    with pytest.raises(AssertionError, match="store.key.authgateway-rotation cannot be used.*chmod 600"):
+    with pytest.raises(AssertionError, match=r"store\.key\.authgateway-rotation cannot be used.*chmod 600"):
         gateway.start()
     assert leftover.exists()
     leftover.chmod(0o600)

@@ -58,7 +58,7 @@ def test_the_token_is_fetched_once_and_applied(running, sandbox):
 
 
 def test_a_session_that_ended_is_begun_again(running, sandbox):
-    gateway, credential, path = running
+    gateway, _, path = running
     assert me(gateway, path).status_code == 200
     sandbox.set("upstream", revoke_all=True)
     assert me(gateway, path).status_code == 200
@@ -94,7 +94,7 @@ def test_a_revocation_that_the_application_does_not_grant_keeps_the_token(runnin
     "name, variable, status", [("wrapped_json", "WRAPPED_API_KEY", 200), ("cookie_login", "WEBAPP_PASSWORD", 401)]
 )
 def test_a_wrong_secret_is_final_and_the_step_is_named(environment, sandbox, start_gateway, name, variable, status):
-    credential, path = CASES[name]
+    _, path = CASES[name]
     gateway = start_gateway(recipe(name), environment={**environment, variable: "CANARY-5f2c9a"})
     for _ in range(3):
         answer = me(gateway, path)

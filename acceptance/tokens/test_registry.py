@@ -194,7 +194,9 @@ def test_a_blob_elsewhere_is_the_clients_to_fetch(registry, origin, start_gatewa
 def test_a_wrong_password_is_sent_once_and_the_registrys_answer_passed_on(registry, start_gateway):
     registry.account = "Basic other"
     gateway = start(start_gateway, registry)
-    assert [get(gateway).status_code >= 400 for _ in range(3)] == [True] * 3
+    first, *others = [get(gateway) for _ in range(3)]
+    assert (first.status_code, first.json()) == (401, {"errors": []}), "what the registry says"
+    assert [(answer.status_code, answer.json()["code"]) for answer in others] == [(500, "credential-misconfigured")] * 2
     assert registry.server.count() == 1, "accounts are locked after too many"
     assert "check username and password" in gateway.run("token", "list").stdout + gateway.text()
 
@@ -237,7 +239,7 @@ def test_a_shell_reads_nothing_into_the_commands_that_name_a_token(registry, sta
     (tmp_path / "authgateway").write_text('#!/bin/sh\nprintf "%s\\n" "$@" >>"$0.words"\n')
     (tmp_path / "authgateway").chmod(0o755)
     for command in commands:
-        subprocess.run(["sh", "-c", command], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, timeout=20)
+        subprocess.run(["sh", "-c", command], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, timeout=20)
     assert not (tmp_path / "ran").exists()
     assert (tmp_path / "authgateway.words").read_text().split("\n").count(name) == len(commands)
 

@@ -5,9 +5,11 @@ import contextlib
 
 import pytest
 import requests
-from harness import processes
+from harness import processes, token_machine
 from harness.known import StillBroken, known
-from harness.token_machine import config, explore
+from harness.token_machine import Timed, config, explore, run_for
+from hypothesis import errors, strategies
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
 # MARK: Known faults
 
@@ -60,12 +62,68 @@ def test_a_password_brings_the_next_token_however_the_refresh_token_is_refused(w
 
 
 @pytest.mark.slow
+@pytest.mark.seeded
 @pytest.mark.timeout(600)
 def test_a_minute_of_steps_in_any_order(sandbox_process, tmp_path):
     explore(sandbox_process, tmp_path, 50)
 
 
 @pytest.mark.soak
+@pytest.mark.seeded
 @pytest.mark.timeout(4500)
 def test_an_hour_of_steps_in_any_order(sandbox_process, tmp_path):
     explore(sandbox_process, tmp_path, 3600)
+
+
+# MARK: What such a run proves
+
+
+class Numbers(Timed, RuleBasedStateMachine):
+    """A machine without a gateway."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin_example()
+
+    @rule(data=strategies.data())
+    def draw(self, data):
+        type(self).steps += 1
+        data.draw(strategies.integers(0, self.highest()))
+
+    def highest(self):
+        return 9
+
+
+def test_a_run_without_time_takes_the_least_number_of_steps():
+    Machine = type("Machine", (Numbers,), {})
+    run_for(0, Machine)
+    assert Machine.examples >= token_machine.MINIMUM_EXAMPLES and Machine.steps >= token_machine.MINIMUM_STEPS
+    # And not the 20 examples of a round: it ends when it has enough.
+    assert Machine.examples < 20
+
+
+def test_a_run_without_examples_fails():
+    def end_at_once(self):
+        raise token_machine.TimeIsOver
+
+    Machine = type("Machine", (Numbers,), {"begin_example": end_at_once})
+    with pytest.raises(AssertionError, match="0 examples with 0 steps"):
+        run_for(50, Machine)
+
+
+def test_steps_that_depend_on_more_than_the_seed_fail():
+    Machine = type("Machine", (Numbers,), {"highest": lambda self: 9 + self.steps % 7})
+    with pytest.raises(errors.Flaky):
+        run_for(50, Machine)
+
+
+def test_a_failure_that_does_not_come_again_fails():
+    class Machine(Numbers):
+        def highest(self):
+            if self.steps == 5:
+                type(self).failures += 1
+                raise AssertionError("once")
+            return 9
+
+    with pytest.raises(errors.FlakyFailure):
+        run_for(50, Machine)

@@ -77,7 +77,7 @@ def test_ten_expiries_pass_without_a_401_and_without_a_wait(make_authority, make
     events = gateway.events("--credential", "service")
     calls = [at(event) for event in events if event["event"] in ("acquiring", "renewing")]
     ends = [event for event in events if event["event"] in ("acquired", "renewed")]
-    for begin, earlier, end in zip(calls[1:], ends, ends[1:]):
+    for begin, earlier, end in zip(calls[1:], ends, ends[1:], strict=False):
         assert end["trigger"] == "ahead_of_expiry" and at(end) < at(earlier, "expires_at"), end
         # Whoever waited for a token would wait for the end of the call.
         assert any(begin < started and ended < at(end) for started, ended in asked), "nobody was answered during a renewal"
@@ -242,7 +242,7 @@ def test_kills_under_load_leave_a_chain_that_verifies(make_authority, make_gatew
         seen = len(authority.tokens())
         stop = threading.Event()
 
-        def client():
+        def client(stop=stop):
             while not stop.is_set():
                 try:
                     requests.get(gateway.url + "/api/x", timeout=5)
@@ -252,7 +252,7 @@ def test_kills_under_load_leave_a_chain_that_verifies(make_authority, make_gatew
         clients = [threading.Thread(target=client) for _ in range(4)]
         for thread in clients:
             thread.start()
-        wait_until(lambda: len(authority.tokens()) > seen, 20, "a token was issued")
+        wait_until(lambda seen=seen: len(authority.tokens()) > seen, 20, "a token was issued")
         gateway.kill()
         stop.set()
         for thread in clients:
