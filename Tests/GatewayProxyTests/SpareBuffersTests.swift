@@ -75,4 +75,37 @@ struct SpareBuffersTests {
             #expect(wasFilled.value == (share == 1), "\(count)")
         }
     }
+
+    // MARK: Bounds
+
+    @Test func largeBuffersAreNotKept() {
+        for (size, isKept) in [(SpareBuffers.largest, true), (SpareBuffers.largest + 1, false)] {
+            let buffers = SpareBuffers()
+            buffers.giveBack(ByteBufferAllocator().buffer(capacity: size))
+            #expect((buffers.take().capacity >= SpareBuffers.largest) == isKept)
+        }
+        #expect(SpareBuffers().take().capacity == SpareBuffers.capacity)
+    }
+
+    @Test func theNumberOfReadBuffersIsLimited() {
+        var held = (0...SpareBuffers.maximumReads).map { read("\($0)") }
+        for index in held.indices {
+            held[index].moveReaderIndex(to: held[index].writerIndex)
+            buffers.finishReading(&held[index])
+            #expect(buffers.reads.count == min(index + 1, SpareBuffers.maximumReads))
+        }
+    }
+
+    @Test func onlyAShortRestIsCopied() {
+        for (count, isCopied) in [(SpareBuffers.smallRest, true), (SpareBuffers.smallRest + 1, false)] {
+            let buffers = SpareBuffers()
+            var buffer = buffers.takeForReading()
+            buffer.writeRepeatingByte(0x78, count: count)
+            let place = address(buffer)
+            buffers.finishReading(&buffer)
+            #expect(buffer.readableBytes == count)
+            #expect((address(buffer) != place) == isCopied)
+            #expect(buffers.reads.count == (isCopied ? 1 : 0))
+        }
+    }
 }

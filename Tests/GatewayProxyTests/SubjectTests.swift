@@ -3,6 +3,8 @@ import GatewayTesting
 import Synchronization
 import Testing
 
+@testable import GatewayProxy
+
 /// Subjects by their number from 1 on, each with a source of its own, whose generation is that number.
 private final class Subjects: SubjectCredentialResolver {
     let name = "app-user"
@@ -20,6 +22,60 @@ private final class Subjects: SubjectCredentialResolver {
 
     func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
         sources[subject].map { .success($0) } ?? .failure(GatewayProblem(.routeForbidden, "Not allowed."))
+    }
+
+    func look(for subject: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem> {
+        source(for: subject, client: nil).map { $0 }
+    }
+}
+
+/// Makes a new credential for each request, and counts how many are still in memory.
+private final class MadeAnew: SubjectCredentialResolver {
+    private final class Source: CredentialSource {
+        let name = "app-user"
+        let strategy = "delegated"
+        let isRenewable = false
+        private let made: @Sendable (Credential) -> Void
+
+        init(_ made: @escaping @Sendable (Credential) -> Void) { self.made = made }
+
+        func current(at now: MonotonicTime) -> CredentialAnswer {
+            let credential = ScriptedSource.credential(1)
+            made(credential)
+            return .ready(credential)
+        }
+
+        func wait(
+            for demand: CredentialRequest,
+            _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
+        ) -> CredentialTicket { CredentialTicket(id: 1) }
+
+        func cancel(_ ticket: CredentialTicket) {}
+        func rejected(generation: Int, by demand: CredentialRequest) {}
+        func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {}
+    }
+
+    private struct Made {
+        weak var credential: Credential?
+    }
+
+    let name = "app-user"
+    let strategy = "delegated"
+    let grantKey = CredentialKey(digest: "app-user")
+    let naming = TokenNaming.field("X-Box-User")
+    private let sources = Mutex<[String: Source]>([:])
+    private let made = Mutex<[Made]>([])
+
+    var inMemory: Int { made.withLock { $0.count { $0.credential != nil } } }
+
+    func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
+        sources.withLock { sources in
+            let source =
+                sources[subject]
+                ?? Source { [weak self] credential in self?.made.withLock { $0.append(Made(credential: credential)) } }
+            sources[subject] = source
+            return .success(source)
+        }
     }
 
     func look(for subject: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem> {
@@ -60,6 +116,24 @@ struct SubjectTests {
                 #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 200") == true)
                 #expect(origin.requests.last?.contains("Authorization: Bearer token-\(number)\r\n") == true)
             }
+            client.close()
+        }
+    }
+
+    @Test func theNumberOfSubjectsKeptReadyIsLimited() async throws {
+        let origin = try RawOrigin.answering()
+        let subjects = MadeAnew()
+        try await withProxy(origin, selection: subjects) { proxy in
+            let client = try proxy.client()
+            func ask(_ number: Int) {
+                client.send(get("X-Box-User: \(number)"))
+                #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 200") == true)
+            }
+            for number in 1...WorkerConfiguration.maximumChosen { ask(number) }
+            #expect(subjects.inMemory == WorkerConfiguration.maximumChosen)
+            ask(WorkerConfiguration.maximumChosen + 1)
+            // The new one, and the one that the previous request might still hold.
+            #expect(subjects.inMemory <= 2)
             client.close()
         }
     }

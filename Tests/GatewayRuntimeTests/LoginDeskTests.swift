@@ -440,4 +440,33 @@ struct LoginDeskTests {
             #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "not_asked")
         }
     }
+
+    // MARK: Bounds
+
+    @Test func theOldestLoginIsForgottenFirst() {
+        let keeper = Bench([], redirect: .ephemeral).keeper
+        let code = DeviceCode(
+            deviceCode: Secret("D"),
+            userCode: "A",
+            page: "https://id.example.com/",
+            lifetime: .seconds(60),
+            interval: .seconds(5)
+        )
+        func login(_ number: Int) -> OngoingLogin {
+            OngoingLogin(
+                order: LoginOrder(credential: "box\(number)", way: .device, timeout: .seconds(60)),
+                keeper: keeper,
+                kind: .device(DevicePolling(code, until: MonotonicTime(nanoseconds: 0)))
+            )
+        }
+        var logins = OngoingLogins()
+        for number in 1...OngoingLogins.capacity {
+            let left = logins.add(login(number), as: "\(number)")
+            #expect(left == nil)
+        }
+        let left = logins.add(login(0), as: "one more")
+        #expect(left?.order.credential == "box1")
+        #expect(logins.ids.count == OngoingLogins.capacity)
+        #expect(logins["1"] == nil && logins["2"] != nil && logins["one more"] != nil)
+    }
 }

@@ -112,4 +112,27 @@ struct RequestTelemetryTests {
                 && durations?.points.first?.value == .histogram(counts: [1, 0], sum: 0.5, bounds: [1])
         )
     }
+
+    @Test func theNumberOfSpansOfCallsIsLimited() {
+        let telemetry = RequestTelemetry(Self.plan(), workers: 1)
+        for _ in 0...RequestTelemetry.Calls.limit {
+            telemetry.called { trace, span in
+                TelemetrySpan(
+                    trace: trace,
+                    span: span,
+                    parent: 0,
+                    name: "POST",
+                    kind: .client,
+                    start: 1,
+                    end: 2,
+                    attributes: [],
+                    isError: false
+                )
+            }
+        }
+        let taken = telemetry.takeCalls()
+        #expect(taken.spans.count == RequestTelemetry.Calls.limit && taken.dropped == 1)
+        let rest = telemetry.takeCalls()
+        #expect(rest.spans.isEmpty && rest.dropped == 0)
+    }
 }

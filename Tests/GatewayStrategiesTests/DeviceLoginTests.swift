@@ -104,4 +104,32 @@ struct DeviceLoginTests {
         }
         #expect(problem.detail.contains(words), "\(problem.detail)")
     }
+
+    // MARK: Bounds
+
+    private static func readCode(_ members: String...) throws -> DeviceCode? {
+        let own = #""device_code":"D","verification_uri":"https://id.example.com/go""#
+        let body = "{\(([own] + members).joined(separator: ","))}"
+        return try? device().code(in: TokenReply(200, body), at: now).get()
+    }
+
+    @Test func aCodeLastsADayAtMost() throws {
+        let longest = DeviceLogin.longest.components.seconds
+        let user = #""user_code":"AB""#
+        #expect(try Self.readCode(user, "\"expires_in\":\(longest - 1)")?.lifetime == .seconds(longest - 1))
+        #expect(try Self.readCode(user, "\"expires_in\":\(longest)")?.lifetime == .seconds(longest))
+        #expect(try Self.readCode(user, "\"expires_in\":\(longest + 1)")?.lifetime == .seconds(longest))
+    }
+
+    @Test(arguments: [(0, 5), (1, 1), (60, 60), (61, 60), (1_000_000, 60)])
+    func thePollingIntervalHasARange(_ asked: Int, _ interval: Int) throws {
+        let code = try Self.readCode(#""user_code":"AB""#, "\"interval\":\(asked)")
+        #expect(code.map { $0.interval == .seconds(interval) || asked == 0 && $0.interval >= .seconds(1) } == true)
+    }
+
+    @Test func theLengthOfAUserCodeIsLimited() throws {
+        func user(_ count: Int) -> String { #""user_code":"\#(String(repeating: "A", count: count))""# }
+        #expect(try Self.readCode(user(64)) != nil)
+        #expect(try Self.readCode(user(65)) == nil)
+    }
 }

@@ -222,7 +222,7 @@ struct DukeLoginTests {
     }
 
     private var attempt: LoginAttempt {
-        var random = SystemRandomNumberGenerator()
+        var random = SplitMix(seed: 1)
         return LoginAttempt(redirectURI: "", random: &random)
     }
 

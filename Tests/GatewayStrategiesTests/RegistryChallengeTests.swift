@@ -50,4 +50,14 @@ struct RegistryChallengeTests {
     func aPathNamesItsRepository(_ method: String, _ path: String, _ use: String) throws {
         #expect(try grants().requestKey(method: method, path: path) == use)
     }
+
+    @Test func theLengthOfATokenURLIsLimited() throws {
+        func key(_ count: Int) throws -> String? {
+            let start = "https://auth.example.com/"
+            let realm = start + String(repeating: "a", count: count - start.utf8.count)
+            return try grants().tokenKey(answering: [Self.challenge(realm)])
+        }
+        #expect(try key(RegistryRule.longest)?.utf8.count == RegistryRule.longest)
+        #expect(try key(RegistryRule.longest + 1) == nil)
+    }
 }

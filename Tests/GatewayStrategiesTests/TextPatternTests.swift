@@ -72,4 +72,34 @@ struct TextPatternTests {
         let text = [UInt8](repeating: UInt8(ascii: "a"), count: TextPattern.longestText) + Array("b".utf8)
         #expect(try TextPattern("b").firstMatch(in: text) == nil)
     }
+
+    // MARK: Bounds
+
+    private func isRead(_ pattern: String) -> Bool { (try? TextPattern(pattern)) != nil }
+
+    @Test func theLengthOfASearchedTextIsLimited() throws {
+        let text = [UInt8](repeating: UInt8(ascii: "a"), count: TextPattern.longestText - 1)
+        #expect(try TextPattern("b").firstMatch(in: text + Array("b".utf8)) != nil)
+        #expect(try TextPattern("b").firstMatch(in: text + Array("ab".utf8)) == nil)
+    }
+
+    @Test func theSizeOfAPatternIsLimited() {
+        #expect(isRead(String(repeating: "a", count: TextPattern.largestProgram)))
+        #expect(!isRead(String(repeating: "a", count: TextPattern.largestProgram + 1)))
+    }
+
+    @Test func theNestingOfGroupsIsLimited() {
+        func nested(_ count: Int) -> String {
+            String(repeating: "(?:", count: count) + "a" + String(repeating: ")", count: count)
+        }
+        // The pattern itself is the first level.
+        #expect(isRead(nested(TextPatternParser.deepest - 1)))
+        #expect(!isRead(nested(TextPatternParser.deepest)))
+    }
+
+    @Test func theCountOfARepetitionIsLimited() {
+        let most = TextPatternParser.maximumRepetitions
+        for pattern in ["a{\(most)}", "a{0,\(most)}", "a{\(most),}"] { #expect(isRead(pattern)) }
+        for pattern in ["a{\(most + 1)}", "a{0,\(most + 1)}", "a{\(most + 1),}"] { #expect(!isRead(pattern)) }
+    }
 }

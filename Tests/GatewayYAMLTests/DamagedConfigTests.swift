@@ -4,6 +4,12 @@ import GatewayTesting
 import GatewayYAML
 import Testing
 
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
 /// Whatever is done to a configuration, it is answered: a plan, or diagnostics that can be printed.
 @Suite("Damaged configurations", .timeLimit(.minutes(5)))
 struct DamagedConfigTests {
@@ -71,7 +77,15 @@ struct DamagedConfigTests {
         }
     }
 
-    /// Each is half a mebibyte, and costs no more than its size.
+    /// CPU time of this thread, which does not depend on the load of the machine.
+    private static func processorTime() -> Duration {
+        var time = timespec()
+        let status = unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        #expect(status == 0)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
+    /// Half a mebibyte takes about 16 times as long as a sixteenth of it. Quadratic work would take 256 times as long.
     @Test(
         .timeLimit(.minutes(5)),
         arguments: [
@@ -80,7 +94,17 @@ struct DamagedConfigTests {
         ]
     )
     func repetitionIsAnsweredInTime(_ piece: String) {
-        _ = answer(Array(String(repeating: piece, count: 500_000 / piece.utf8.count).utf8))
+        func cost(_ bytes: Int) -> Duration {
+            let text = Array(String(repeating: piece, count: bytes / piece.utf8.count).utf8)
+            let start = Self.processorTime()
+            let report = answer(text)
+            let end = Self.processorTime()
+            #expect(!report.isEmpty && report.utf8.count < 100_000)
+            return end - start
+        }
+        let small = min(cost(31_250), cost(31_250))
+        let large = cost(500_000)
+        #expect(large < max(small, .milliseconds(2)) * 64, "\(small), then \(large)")
     }
 
     @Test(.timeLimit(.minutes(5)), arguments: [", ", ",\n"])

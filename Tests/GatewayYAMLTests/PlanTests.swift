@@ -47,6 +47,7 @@ struct PlanTests {
     @Test(
         arguments: [
             ("X-Request-Id", "X-Request-Id"), ("off", nil), ("false", nil), ("\"off\"", nil), ("trace_id", "trace_id"),
+            (String(repeating: "x", count: 64), String(repeating: "x", count: 64)),
         ] as [(String, String?)]
     )
     func theFieldThatNamesRequestsCanBeChosen(_ value: String, _ expected: String?) throws {

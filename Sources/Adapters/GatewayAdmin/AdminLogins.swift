@@ -4,7 +4,7 @@ import Hummingbird
 
 /// Logins on the admin listener: for the command line as JSON, for people as pages.
 struct AdminLogins: Sendable {
-    private static let bodyLimit = 32 << 10
+    static let bodyLimit = 32 << 10
 
     let control: any LoginControl
     let options: AdminOptions

@@ -4,7 +4,7 @@ import Hummingbird
 
 /// The status page with what belongs to it.
 struct AdminPage: Sendable {
-    private static let formLimit = 32 << 10
+    static let formLimit = 32 << 10
 
     let options: AdminOptions
 

@@ -101,7 +101,7 @@ struct AdminTokens: Sendable {
         }
     }
 
-    private static let termsLimitBytes = 16 << 10
+    static let termsLimitBytes = 16 << 10
 
     private func named(_ context: AdminContext, _ action: (String) async -> Response) async -> Response {
         guard let name = context.parameters.get("name").flatMap(PercentEncoding.decode) else {

@@ -20,6 +20,7 @@ final class ConnectionLimit: Sendable {
         let (number, oldest) = connections.withLock { connections -> (Int, (any Channel)?) in
             connections.count += 1
             connections.open[connections.count] = channel
+            defer { assert(connections.open.count <= most, "More connections are open than there may be.") }
             guard connections.open.count > most, let first = connections.open.keys.min() else {
                 return (connections.count, nil)
             }

@@ -35,7 +35,10 @@ struct EventQueue {
 
     var isFull: Bool { entries.count >= Self.limit }
 
-    mutating func add(_ entry: Entry) { entries.append(entry) }
+    mutating func add(_ entry: Entry) {
+        entries.append(entry)
+        checkInvariants()
+    }
 
     /// - Returns: Whether there is a place for it.
     mutating func keep(_ withdrawal: TokenEvent) -> Bool {
@@ -69,11 +72,13 @@ struct EventQueue {
             }
         }
         underWay = batch.new
+        checkInvariants()
         return batch
     }
 
     /// - Returns: The withdrawals for which there is no place.
     mutating func settle(_ batch: [Entry], isCommitted: Bool) -> [TokenEvent] {
+        defer { checkInvariants() }
         underWay = []
         guard isCommitted else {
             return batch.filter { $0.isWithdrawal && !keep($0.event) }.map(\.event)
@@ -81,5 +86,14 @@ struct EventQueue {
         late += batch.filter { !$0.isWithdrawal && $0.end.isKept }.map(\.event)
         late.removeFirst(max(0, late.count - Self.memoryLimit))
         return []
+    }
+
+    private func checkInvariants() {
+        assert(entries.count <= Self.limit, "More events wait than there may be.")
+        assert(underWay.count <= Self.batchLimit, "A commit has more events than it may.")
+        assert(
+            withdrawals.count <= Self.memoryLimit && late.count <= Self.memoryLimit,
+            "More events are remembered than there may be."
+        )
     }
 }

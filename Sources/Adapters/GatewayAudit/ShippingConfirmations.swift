@@ -9,7 +9,7 @@ final class ShippingConfirmations: Sendable {
     }
 
     /// As many as events may wait for the local log.
-    private static let limit = EventQueue.limit
+    static let limit = EventQueue.limit
 
     private let state = Mutex(State())
 
@@ -23,6 +23,9 @@ final class ShippingConfirmations: Sendable {
         }
         for waiter in done { waiter.end.keep(true) }
     }
+
+    /// The number of callers that wait, including those that gave up and have not been removed yet.
+    var waiting: Int { state.withLock { $0.waiters.count } }
 
     func isConfirmed(_ row: Int64) -> Bool { state.withLock { $0.confirmed >= row } }
 

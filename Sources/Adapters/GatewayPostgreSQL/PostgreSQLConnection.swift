@@ -31,7 +31,7 @@ package final class PostgreSQLConnection: Sendable {
     package static let patience: Duration = .seconds(2)
     /// Keepers that work at a time have a limit, and each waits for one statement. So this is reached only if they have many
     /// authorities that do not answer.
-    private static let maximumQueue = 65_536
+    static let maximumQueue = 65_536
 
     let options: PostgreSQLOptions
     let state = Mutex(State())

@@ -14,7 +14,7 @@ package struct ConfigLoader: Sendable {
         let modes: Set<FileModeRule.Finding>
     }
 
-    private static let maximumFiles = 256
+    static let maximumFiles = 256
 
     let files: any ConfigFileSource
     private let environment: @Sendable (String) -> String?

@@ -19,7 +19,7 @@ package enum PresetLoader {
 }
 
 extension ConfigLoader {
-    private static let maximumPresetFiles = 256
+    static let maximumPresetFiles = 256
 
     /// The presets of the folder that the configuration names.
     ///

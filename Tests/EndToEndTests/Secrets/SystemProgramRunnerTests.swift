@@ -99,4 +99,28 @@ struct SystemProgramRunnerTests {
             for await isRight in group { #expect(isRight) }
         }
     }
+
+    // MARK: Bounds
+
+    @Test func theOutputOfAProgramIsLimited() async throws {
+        func printed(_ count: Int) async -> Result<String, ProgramFailure> {
+            await run("sh", "-c", "head -c \(count) /dev/zero | tr '\\0' x")
+        }
+        let most = SystemProgramRunner.largestOutput
+        #expect(try await printed(most).get().utf8.count == most)
+        guard case .failure = await printed(most + 1) else {
+            Issue.record("more was taken")
+            return
+        }
+    }
+
+    @Test func theInputOfAProgramIsLimited() async throws {
+        let longest = String(repeating: "x", count: SpawnedProgram.largestInput)
+        #expect(try await run("wc", "-c", input: Secret(longest)).get() == "\(longest.utf8.count)\n")
+        guard case .failure(let failure) = await run("wc", "-c", input: Secret(longest + "x")) else {
+            Issue.record("more was given")
+            return
+        }
+        #expect(failure.reason == .notStarted)
+    }
 }

@@ -114,4 +114,27 @@ struct SystemSecretSourceTests {
         #expect(source.userID(ofName: "root") == 0)
         #expect(source.userID(ofName: "no-such-user-here") == nil)
     }
+
+    // MARK: Bounds
+
+    @Test func theSizeOfASecretFileIsLimited() throws {
+        try withFolder { folder in
+            let file = folder.appending(path: "token")
+            let longest = String(repeating: "x", count: SystemSecretSource.largestSecret)
+            try write(longest, to: file)
+            #expect(try source.file(file.path) == Secret(longest))
+            try write(longest + "x", to: file)
+            #expect(message { try source.file(file.path) }?.hasSuffix("too large") == true)
+        }
+    }
+
+    @Test func theOutputOfAProgramIsLimited() throws {
+        func print(_ count: Int) throws(SecretSourceError) -> Secret {
+            let command = "head -c \(count) /dev/zero | tr '\\0' x"
+            return try source.program(SecretProgram(["sh", "-c", command], timeout: .seconds(30)))
+        }
+        let most = SystemSecretSource.largestSecret
+        #expect(try print(most) == Secret(String(repeating: "x", count: most)))
+        #expect(message { try print(most + 1) } == "sh printed too much")
+    }
 }

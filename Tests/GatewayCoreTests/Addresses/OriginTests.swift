@@ -25,4 +25,12 @@ struct OriginTests {
     func refused(authority: String) {
         #expect(Origin(scheme: .http, authority: authority) == nil)
     }
+
+    @Test func theLengthOfAHostNameIsLimited() {
+        func isRead(_ count: Int) -> Bool {
+            Origin(scheme: .https, authority: String(repeating: "a", count: count)) != nil
+        }
+        #expect(isRead(255))
+        #expect(!isRead(256))
+    }
 }

@@ -128,6 +128,29 @@ struct RecentEventsTests {
         #expect(!recent.entries(after: 1, matching: EventQuery()).isWhole)
     }
 
+    @Test func theNumberOfEventsOnAPageIsLimited() {
+        var recent = RecentEvents()
+        recent.begin(with: [], isWhole: true)
+        recent.add(entries(1...Int64(RecentEvents.pageLimit)))
+        let whole = recent.page(EventQuery())
+        #expect(whole.events.count == RecentEvents.pageLimit && whole.isComplete)
+        recent.add(entries(Int64(RecentEvents.pageLimit + 1)...Int64(RecentEvents.pageLimit + 1)))
+        let cut = recent.page(EventQuery())
+        #expect(cut.events.count == RecentEvents.pageLimit && !cut.isComplete)
+    }
+
+    @Test func oldRowsAreDroppedOnceACapacityIsExceededByAQuarter() {
+        let most = Int64(RecentEvents.capacity + RecentEvents.capacity / 4)
+        var recent = RecentEvents()
+        recent.begin(with: [], isWhole: true)
+        recent.add(entries(1...most))
+        #expect(recent.page(EventQuery(), limit: .max).events.count == Int(most))
+        recent.add(entries(most + 1...most + 1))
+        let page = recent.page(EventQuery(), limit: .max)
+        #expect(page.events.count == RecentEvents.capacity && page.events.first?.id == most + 1)
+        #expect(!page.isComplete)
+    }
+
     @Test func aStreamGoesOnBehindARow() {
         var recent = RecentEvents()
         recent.add(entries(5...7, client: "ci"))

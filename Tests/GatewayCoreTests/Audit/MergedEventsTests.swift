@@ -147,6 +147,15 @@ struct MergedEventsTests {
         written += events.rest().map(\.count).reduce(0, +)
         #expect(written == added)
     }
+
+    @Test func theNumberOfIDsInARowIsLimited() {
+        let bench = Bench()
+        let most = MergedEvents<String, Int>.maximumIDs
+        _ = bench.add("a")
+        for _ in 0...most { _ = bench.add("a") }
+        let ids = (2...(most + 1)).map { "id\($0)" }.joined(separator: " ")
+        #expect(bench.rest() == ["a \(most + 1) of 2: \(ids)"])
+    }
 }
 
 @Suite("The budget of rows", .timeLimit(.minutes(5)))

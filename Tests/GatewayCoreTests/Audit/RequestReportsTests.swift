@@ -209,4 +209,46 @@ struct RequestReportsTests {
         #expect(rest.count <= RequestReports<RequestUse>.maximumDenials + 2)
         #expect(rest.contains { $0.isMixed && $0.detail["peer"] == nil && $0.count > 4000 })
     }
+
+    // MARK: Bounds
+
+    private typealias Reports = RequestReports<RequestUse>
+
+    /// The number of distinct keys, and the number of events counted under merged keys.
+    private static func count(_ number: Int, _ add: (Bench, Int) -> Bench.Row?) -> (keys: Int, merged: Int) {
+        let bench = Bench()
+        let rows = (0..<number).compactMap { add(bench, $0) } + bench.rest()
+        let keys = Set(rows.filter { !$0.isMixed }.map(\.key))
+        return (keys.count, rows.filter(\.isMixed).reduce(0) { $0 + $1.count })
+    }
+
+    @Test func theNumberOfDistinctFailuresIsLimited() {
+        let most = Reports.maximumFailures
+        for (number, merged) in [(most, 0), (most + 1, 1), (most + 7, 7)] {
+            let found = Self.count(number) { bench, index in
+                bench.add(Self.refused(), problem: .upstreamUnreachable, route: index, client: "c\(index)")
+            }
+            #expect(found.keys == most && found.merged == merged)
+        }
+    }
+
+    @Test func theNumberOfDistinctDenialsIsLimited() {
+        let most = Reports.maximumDenials
+        for (number, merged) in [(most, 0), (most + 1, 1), (most + 7, 7)] {
+            let found = Self.count(number) { bench, index in
+                bench.add(.clientAuthRequired, peer: "192.0.\(index / 200).\(index % 200)")
+            }
+            #expect(found.keys == most && found.merged == merged)
+        }
+    }
+
+    @Test func theNumberOfDistinctStrayRequestsIsLimited() {
+        let most = Reports.maximumStrays
+        for (number, merged) in [(most, 0), (most + 1, 1), (most + 7, 7)] {
+            let found = Self.count(number) { bench, index in
+                bench.add(.noRoute, peer: "192.0.\(index / 200).\(index % 200)", host: "a.example")
+            }
+            #expect(found.keys == most && found.merged == merged)
+        }
+    }
 }

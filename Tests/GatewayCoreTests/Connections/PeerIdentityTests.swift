@@ -29,4 +29,10 @@ struct PeerIdentityTests {
         let inner = listener.intercepting(InterceptedOrigin(host: "up.example", port: 443))
         #expect(inner.peer === peer && inner.intercepted != nil && inner.intercepts && inner.port == 8443)
     }
+
+    @Test func theLengthOfANameIsLimited() {
+        let longest = [UInt8](repeating: 0x61, count: PeerIdentity.maximumBytes)
+        #expect(PeerIdentity.Name(dns: longest) != nil && PeerIdentity.Name(uri: longest) != nil)
+        #expect(PeerIdentity.Name(dns: longest + [0x61]) == nil && PeerIdentity.Name(uri: longest + [0x61]) == nil)
+    }
 }

@@ -1,6 +1,7 @@
-import GatewayCore
 import Synchronization
 import Testing
+
+@testable import GatewayCore
 
 @Suite("Credentials that challenges ask for", .timeLimit(.minutes(5)))
 struct ChallengeTokenCredentialsTests {
@@ -135,5 +136,22 @@ struct ChallengeTokenCredentialsTests {
         }
         #expect(try credentials.look(for: "a/b:pull", client: "eve").get() == nil)
         #expect(try credentials.look(for: "a/c:pull", client: "ada").get() == nil)
+    }
+
+    // MARK: Bounds
+
+    @Test func theNumberOfSourcesOfAClientIsLimited() throws {
+        let credentials = ChallengeTokenCredentials(Tokens(), Self.rule)
+        func isKnown(_ request: String, _ client: String) -> Bool {
+            (try? credentials.look(for: request, client: client).get()) != nil
+        }
+        _ = try Self.source(credentials, "r0", client: "other")
+        for number in 1...ChallengeTokenCredentials.maximumSources {
+            _ = try Self.source(credentials, "r\(number)", client: "ci")
+        }
+        #expect(isKnown("r1", "ci"))
+        _ = try Self.source(credentials, "one more", client: "ci")
+        #expect(!isKnown("r1", "ci") && isKnown("one more", "ci"))
+        #expect(isKnown("r0", "other"), "another client keeps its own")
     }
 }

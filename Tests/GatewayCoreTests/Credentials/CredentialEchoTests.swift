@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite("A credential that an answer repeats", .timeLimit(.minutes(5)))
 struct CredentialEchoTests {
@@ -137,5 +138,24 @@ struct CredentialEchoTests {
     @Test func whereNoTargetHasTheCredentialNothingIsLookedFor() {
         let field = Injection.Field(name: "Authorization", value: Secret("s"))
         #expect(Self.rewrite("/s", Injection(fields: [field])) == "no echo")
+    }
+
+    // MARK: Encoded too often
+
+    /// The text, which is percent-encoded once, encoded this many times.
+    private static func encoded(_ text: String, times: Int) -> String {
+        text.replacing("%", with: "%" + String(repeating: "25", count: times - 1))
+    }
+
+    @Test func whatIsEncodedTooOftenIsDropped() {
+        let most = CredentialEcho.maximumDecodings
+        for times in 1..<most { #expect(Self.rewrite("/a?b=" + Self.encoded("%41", times: times)) == "unchanged") }
+        for times in most...(most + 3) {
+            #expect(Self.rewrite("/a?b=" + Self.encoded("%41", times: times)) == "dropped")
+        }
+    }
+
+    @Test(arguments: 1...12) func noNumberOfEncodingsHidesASecret(_ times: Int) {
+        #expect(Self.rewrite("/a?x=" + Self.encoded("s3cr%20et%2F%2B", times: times)) == "dropped")
     }
 }

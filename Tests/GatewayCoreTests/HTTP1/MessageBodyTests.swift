@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite(.timeLimit(.minutes(5)))
 struct MessageBodyTests {
@@ -106,5 +107,22 @@ struct MessageBodyTests {
             return
         }
         #expect(String(decoding: output, as: UTF8.self) == text)
+    }
+
+    @Test func theSizeOfAChunkExtensionIsLimited() {
+        // The CR counts too.
+        let longest = String(repeating: "a", count: ChunkDecoder.maxExtensionBytes - 1)
+        #expect(follow("5;\(longest)\r\nhello\r\n", piece: 64).end == "open")
+        #expect(follow("5;\(longest)a\r\nhello\r\n", piece: 64).end == "broken")
+    }
+
+    @Test func theTotalExcessOfExtensionsOverContentIsLimited() {
+        /// A chunk of one byte whose extension exceeds 16 bytes plus twice the content by this many bytes.
+        func chunk(_ excess: Int) -> String { "1;" + String(repeating: "a", count: excess + 17) + "\r\nx\r\n" }
+        let most = String(repeating: chunk(1000), count: ChunkDecoder.maxExcessBytes / 1000)
+        let rest = ChunkDecoder.maxExcessBytes % 1000
+        #expect(follow(most + chunk(rest), piece: 64).end == "open")
+        #expect(follow(most + chunk(rest + 1), piece: 64).end == "broken")
+        #expect(follow(most + chunk(rest) + chunk(1), piece: 64).end == "broken")
     }
 }

@@ -193,4 +193,24 @@ struct ImportTests {
         #expect(entries[0].credential.contains("username: \"a$$b\""))
         #expect(entries[0].secretFile == .init(name: "example-2", secret: Secret("hunter2")))
     }
+
+    // MARK: Bounds
+
+    @Test func theNestingOfBlocksIsLimited() {
+        func nested(_ depth: Int) -> String {
+            String(repeating: "a {", count: depth) + String(repeating: "}", count: depth)
+        }
+        #expect(throws: Never.self) { try NginxConfiguration.services(nested(NginxConfiguration.maximumDepth - 1)) }
+        #expect(throws: ImportError.self) { try NginxConfiguration.services(nested(NginxConfiguration.maximumDepth)) }
+    }
+
+    @Test func theNumberOfServicesInAFileIsLimited() throws {
+        func text(_ count: Int) -> String {
+            let places = (1...count).map { "location /\($0) { proxy_pass https://h\($0).example.com; }" }
+            return "server { proxy_set_header X-Api-Key key; \(places.joined()) }"
+        }
+        let most = ImportFindings.maximumServices
+        #expect(try NginxConfiguration.services(text(most)).services.count == most)
+        #expect(throws: ImportError.self) { try NginxConfiguration.services(text(most + 1)) }
+    }
 }

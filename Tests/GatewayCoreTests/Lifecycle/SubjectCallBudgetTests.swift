@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite("Calls that subjects may cause together", .timeLimit(.minutes(5)))
 struct SubjectCallBudgetTests {
@@ -93,5 +94,16 @@ struct SubjectCallBudgetTests {
                 #expect(result == .granted)
             }
         }
+    }
+
+    @Test func theNumberOfClientSharesIsLimited() {
+        var budget = SubjectCallBudget(members: 100)
+        func isGranted(_ client: String) -> Bool { budget.spend(for: .demand, by: client, at: Self.start) == .granted }
+        while isGranted("hostile") {}
+        for number in 2...SubjectCallBudget.maximumClients { #expect(isGranted("c\(number)")) }
+        #expect(!isGranted("hostile"))
+        // With one more client than there is room for, all shares start over.
+        #expect(isGranted("another"))
+        #expect(isGranted("hostile"))
     }
 }

@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite("Fields with links", .timeLimit(.minutes(5)))
 struct LinkFieldTests {
@@ -116,5 +117,26 @@ struct LinkFieldTests {
         for name in ["Location", "content-location", "LINK", "Refresh"] { #expect(has("\(name): /") == [true, false]) }
         #expect(has("Set-Cookie: a") == [false, true])
         #expect(has("Server: a") == [false, false])
+    }
+
+    @Test func theRoomForRewrittenFieldsIsLimited() throws {
+        let link = try #require(Self.head(["Link: x"])?.room)
+        let cookie = try #require(Self.head(["Set-Cookie: a"])?.room)
+        /// Fields that need exactly this much room.
+        func fields(_ room: Int) -> [String]? {
+            for links in 1...(room / link) where (room - links * link) % cookie == 0 {
+                let attributes = (room - links * link) / cookie
+                guard attributes > 0, links + attributes < 9000 else { continue }
+                return [
+                    "Link: \(String(repeating: "<", count: links))",
+                    "Set-Cookie: \(String(repeating: ";", count: attributes - 1))",
+                ]
+            }
+            return nil
+        }
+        let most = try #require(fields(LinkRewriter.maximumRoom))
+        let more = try #require(fields(LinkRewriter.maximumRoom + 1))
+        #expect(Self.head(most)?.room == LinkRewriter.maximumRoom)
+        #expect(try #require(Self.head(more)).room == nil)
     }
 }

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayTesting
 import Testing
 
 @Suite("Login redirects and answers", .timeLimit(.minutes(5)))
@@ -80,7 +81,7 @@ struct LoginRedirectTests {
     }
 
     @Test func attemptsAreRandomAndLongEnough() {
-        var random = SystemRandomNumberGenerator()
+        var random = SplitMix(seed: 1)
         let one = LoginAttempt(redirectURI: expected, random: &random)
         let two = LoginAttempt(redirectURI: expected, random: &random)
         #expect(one.state != two.state && one.verifier != two.verifier && one.state != one.verifier)

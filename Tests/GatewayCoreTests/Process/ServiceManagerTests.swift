@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite("Service manager", .timeLimit(.minutes(5)))
 struct ServiceManagerTests {
@@ -43,5 +44,11 @@ struct ServiceManagerTests {
         environment["WATCHDOG_USEC"] = example.limit
         environment["WATCHDOG_PID"] = example.process
         #expect(manager(environment)?.watchdogInterval == example.interval)
+    }
+
+    @Test func theLengthOfASocketPathIsLimited() {
+        let longest = "/" + String(repeating: "x", count: ServiceManager.maximumBytes - 1)
+        #expect(manager(["NOTIFY_SOCKET": longest])?.socket == Array(longest.utf8))
+        #expect(manager(["NOTIFY_SOCKET": longest + "x"]) == nil)
     }
 }

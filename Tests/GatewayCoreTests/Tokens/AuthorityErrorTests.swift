@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite("What an answer without a token says", .timeLimit(.minutes(5)))
 struct AuthorityErrorTests {
@@ -120,6 +121,25 @@ struct AuthorityErrorTests {
         #expect(said.description == "No entry ‹hidden›")
         #expect(AuthorityError(.pasted("http://127.0.0.1:1/cb?code=abc&state=x"), hiding: []) == nil)
         #expect(AuthorityError(.pasted("abc"), hiding: []) == nil)
+    }
+
+    @Test func aDocumentOf100CharactersIsWhole() {
+        let words = String(repeating: "word ", count: AuthorityError.documentLimit / 5 - 1) + "words"
+        #expect(Self.read(500, words)?.description == words)
+        #expect(Self.read(500, words + "s")?.description == words + "…")
+    }
+
+    /// It could be the beginning of a secret, which would not be recognized.
+    @Test func theLastWordOfATruncatedDocumentIsDropped() {
+        let end = "Blocked s3cret-9"
+        let tag = "<p \(String(repeating: "x", count: AuthorityError.readLimit - end.utf8.count - 8))></p>"
+        let document = tag + end
+        #expect(document.utf8.count == AuthorityError.readLimit)
+        #expect(Self.read(500, document)?.description == "Blocked s3cret-9")
+        #expect(Self.read(500, document + "x")?.description == "Blocked")
+        #expect(Self.read(500, document + "xyz", hiding: "s3cret-9xyz")?.description == "Blocked")
+        let inTag = "<title>" + String(repeating: " ", count: AuthorityError.readLimit - 13) + "s3cret-9"
+        #expect(Self.read(500, inTag, hiding: "s3cret-9")?.description == nil)
     }
 }
 

@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite("What operators are shown of an authority's words", .timeLimit(.minutes(5)))
 struct AuthorityTextTests {
@@ -135,5 +136,46 @@ struct AuthorityTextTests {
         let secrets = (0..<50).map { "k3y-\($0)-\($0 * 7919)" }
         let text = AuthorityText(hiding: secrets.map { Secret($0) }).shown(secrets.joined(separator: ", ")) ?? ""
         #expect(secrets.allSatisfy { !text.contains($0) })
+    }
+
+    // MARK: At the bounds
+
+    private static func encoded(_ text: String, times: Int) -> String {
+        text.replacing("%", with: "%" + String(repeating: "25", count: times - 1))
+    }
+
+    @Test func theNumberOfDecodingsIsLimited() {
+        let most = HiddenSecret.maximumDecodings
+        for times in 1...12 {
+            let text = "It is \(Self.encoded("%41", times: times)) now"
+            #expect(Self.shown(text) == (times < most ? text : AuthorityText.allHidden))
+        }
+    }
+
+    @Test(arguments: 1...12) func noNumberOfEncodingsShowsASecret(_ times: Int) {
+        let shown = Self.shown("It is \(Self.encoded("s3cr%2Dof-me", times: times)) now", hiding: "s3cr-of-me")
+        #expect(shown == (times < HiddenSecret.maximumDecodings ? "It is ‹hidden› now" : AuthorityText.allHidden))
+    }
+
+    @Test func onlyTheBeginningOfALongTextIsRead() {
+        let text = String(repeating: "w ", count: AuthorityText.inputLimit / 2 - 4) + "eeeeeeee"
+        let whole = AuthorityText(hiding: []).shown(text, limit: .max)
+        #expect(whole?.hasSuffix("w eeeeeeee") == true)
+        let cut = AuthorityText(hiding: []).shown(text + "e", limit: .max)
+        #expect(cut?.hasSuffix("w w") == true)
+    }
+
+    @Test func aLongTextIsCut() {
+        func text(_ count: Int) -> String { String(repeating: "w ", count: count / 2) + (count % 2 == 1 ? "w" : "") }
+        let longest = text(AuthorityText.limit - 1)
+        #expect(Self.shown(longest) == longest)
+        #expect(Self.shown(longest + "w") == longest + "w")
+        #expect(Self.shown(longest + "ww") == longest + "w…")
+    }
+
+    @Test func aLongRunOfCharactersIsHidden() {
+        let run = String(repeating: "a1b2", count: AuthorityText.runLimit / 4)
+        #expect(Self.shown("It is \(run) now") == "It is ‹hidden› now")
+        #expect(Self.shown("It is \(run.dropLast()) now") == "It is \(run.dropLast()) now")
     }
 }

@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite("How far an authority's clock is from ours", .timeLimit(.minutes(5)))
 struct ClockSkewTests {
@@ -79,5 +80,16 @@ struct ClockSkewTests {
         for port in 1...1024 { _ = record.take(1, of: Origin(scheme: .https, host: "a.example", port: port)) }
         #expect(record.take(60, of: Self.authority) == nil)
         #expect(record.seconds(of: [Self.authority]) == nil)
+    }
+
+    @Test func everyAuthorityWithinTheLimitIsKept() {
+        var record = ClockSkewRecord()
+        func origin(_ number: Int) -> Origin { Origin(scheme: .https, host: "a\(number).example", port: 443) }
+        for number in 1...ClockSkewRecord.limit { _ = record.take(60, of: origin(number)) }
+        #expect(record.seconds(of: [origin(ClockSkewRecord.limit)]) == 60)
+        #expect(record.take(60, of: origin(ClockSkewRecord.limit + 1)) == nil)
+        #expect(record.seconds(of: [origin(ClockSkewRecord.limit + 1)]) == nil)
+        // Known authorities are still updated.
+        #expect(record.take(1, of: origin(1)) == .agrees)
     }
 }

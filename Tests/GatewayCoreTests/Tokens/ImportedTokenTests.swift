@@ -48,4 +48,11 @@ struct ImportedTokenTests {
         #expect(throws: Never.self) { try ImportedToken(reading: long) }
         #expect(throws: ImportedTokenError.self) { try ImportedToken(reading: long + [UInt8(ascii: "a")]) }
     }
+
+    @Test func theSizeOfTheInputIsLimited() throws {
+        let text = Array(#"{"access_token": "a"}"#.utf8)
+        let longest = text + [UInt8](repeating: 0x20, count: ImportedToken.limitBytes - text.count)
+        #expect(try ImportedToken(reading: longest).access == Secret("a"))
+        #expect(throws: ImportedTokenError.self) { try ImportedToken(reading: longest + [0x20]) }
+    }
 }

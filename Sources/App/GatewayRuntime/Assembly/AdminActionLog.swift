@@ -4,7 +4,7 @@ import Logging
 
 /// Records who asks for what on the admin listener, before it is done.
 struct AdminActionLog: Sendable {
-    private static let maximumPath = 256
+    static let maximumPath = 256
     /// How long what takes a right away waits for its record.
     private static let patience: Duration = .milliseconds(200)
 

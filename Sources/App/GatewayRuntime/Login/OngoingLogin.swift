@@ -84,7 +84,7 @@ struct OngoingLogin {
 
 /// The logins that are known, those included that have just ended. The oldest makes room for a new one.
 struct OngoingLogins {
-    private static let capacity = 32
+    static let capacity = 32
 
     private var logins: [String: OngoingLogin] = [:]
     /// In the order in which they began.

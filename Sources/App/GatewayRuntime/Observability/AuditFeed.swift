@@ -8,7 +8,7 @@ import Synchronization
 /// For what may be late or, in a flood, be dropped (and counted): first uses of static credentials, replays, refused
 /// clients. Token events are not among them; their author waits for the commit.
 final class AuditFeed: Service {
-    private static let queueLimit = 1024
+    static let queueLimit = 1024
     /// How often the same trouble is said.
     private static let interval: Duration = .seconds(60)
 

@@ -54,6 +54,8 @@ final class RequestTelemetry: Sendable {
             }
             spans.append(request)
             if isStranger { strangers += 1 }
+            assert(spans.count <= spanLimit, "More requests wait for the exporter than there may be.")
+            assert(strangers <= min(spans.count, strangerLimit), "Strangers take the places of others.")
         }
 
         mutating func add(_ duration: Duration, _ kind: Kind) {
@@ -63,7 +65,7 @@ final class RequestTelemetry: Sendable {
     }
 
     /// To authorities: few, and of no event loop.
-    private struct Calls {
+    struct Calls {
         static let limit = 1024
 
         var numbers = TraceNumbers(seed: .random(in: .min ... .max))

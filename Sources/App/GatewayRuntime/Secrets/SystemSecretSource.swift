@@ -12,7 +12,7 @@ import GatewayFiles
 
 /// Secrets from the environment, files, programs and systemd of this machine.
 package struct SystemSecretSource: SecretSource {
-    private static let largestSecret = 64 << 10
+    static let largestSecret = 64 << 10
 
     private let variables: [String: String]
 

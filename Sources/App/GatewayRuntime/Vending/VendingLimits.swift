@@ -33,6 +33,8 @@ struct VendingLimits {
         guard spent + 1 <= Double(Self.burst) else { return Self.problem }
         accounts[client] = Account(spent: spent + 1, updatedAt: now)
         if waits { waiting[client, default: 0] += 1 }
+        assert(spent >= 0 && spent + 1 <= Double(Self.burst), "A client was handed more tokens than it may be.")
+        checkInvariants()
         return nil
     }
 
@@ -44,6 +46,12 @@ struct VendingLimits {
     mutating func leave(_ client: String) {
         guard let count = waiting[client] else { return }
         waiting[client] = count > 1 ? count - 1 : nil
+        checkInvariants()
+    }
+
+    private func checkInvariants() {
+        assert(waiting.values.allSatisfy { 1...Self.maximumWaitingOfOne ~= $0 }, "More of a client wait than may.")
+        assert(waiting.values.reduce(0, +) <= Self.maximumWaiting, "More requests wait than may.")
     }
 
     private static let problem = GatewayProblem(

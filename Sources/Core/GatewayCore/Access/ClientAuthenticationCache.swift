@@ -11,9 +11,9 @@ package struct ClientAuthenticationCache: Sendable {
     private var certificate: ClientOfProof?
 
     /// What is longer is not kept: every connection that is open may have one.
-    private static let longest = 512
+    static let longest = 512
     /// A signed token costs more to verify than to keep.
-    private static let longestSigned = 4096
+    static let longestSigned = 4096
 
     /// No client yet.
     package init() {}

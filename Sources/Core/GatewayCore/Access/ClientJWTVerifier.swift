@@ -37,7 +37,7 @@ final class ClientJWTVerifier: Sendable {
         let plan: ClientJWTPlan
     }
 
-    private static let capacity = 4096
+    static let capacity = 4096
 
     private let known: [Known]
     private let parts: ClientJWTParts

@@ -30,7 +30,7 @@ package final class ClientTokenUses: Sendable {
 
     private let entries = Mutex<[Key: Entry]>([:])
     /// Of those that the configuration names no more, some are kept: a reload that fails has named others.
-    private static let spare = 64
+    static let spare = 64
 
     package init() {}
 

@@ -38,6 +38,8 @@ package final class ClientUsage: Sendable {
 
     /// A request that was admitted is over.
     package func end() {
+        // The one that ends is among them, whatever other threads do meanwhile.
+        assert(limits.concurrent == nil || runningCount > 0, "A request of the client ends that has not begun.")
         if limits.concurrent != nil { running.subtract(1, ordering: .relaxed) }
     }
 

@@ -13,7 +13,7 @@ package struct EngineRenewalBudget: Sendable {
     }
 
     /// Generations that were paid for lately.
-    private static let maximumPaid = 64
+    static let maximumPaid = 64
     private struct Payment: Equatable {
         let credential: String
         let generation: Int
@@ -40,7 +40,18 @@ package struct EngineRenewalBudget: Sendable {
             paid[next] = payment
             next = (next + 1) % Self.maximumPaid
         }
+        checkInvariants(at: now)
         return .granted
+    }
+
+    private func checkInvariants(at now: MonotonicTime) {
+        assert(paid.count <= Self.maximumPaid, "More payments are remembered than there may be.")
+        assert((0..<Self.maximumPaid).contains(next), "The next payment has no place.")
+        assert(next == 0 || paid.count == Self.maximumPaid, "A payment was replaced although there was room.")
+        assert(
+            fullAt.map { $0 - now <= Self.interval * Self.burst } ?? true,
+            "The engine has spent more than its bucket holds."
+        )
     }
 
     private mutating func refuse(at now: MonotonicTime) -> Answer {

@@ -7,7 +7,7 @@
 package struct GenerationMark: Sendable {
     /// Of the fingerprint, and of the code; 128 bits each.
     static let codeBytes = 16
-    private static let maximumDigits = 18
+    static let maximumDigits = 18
 
     private let engine: String
     private let authenticate: @Sendable ([UInt8]) -> [UInt8]

@@ -59,6 +59,7 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
         budget: inout RowBudget,
         sample: @autoclosure () -> Sample
     ) -> Row? {
+        defer { checkInvariants() }
         let key = entries[key] == nil && !hasPlace(for: cause) ? overflow(key) : key
         guard entries[key] == nil else {
             count(key, id: id, sample: sample)
@@ -113,7 +114,17 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
             return true
         }
         for key in over { leave(key) }
+        checkInvariants()
         return rows
+    }
+
+    private func checkInvariants() {
+        assert(entries.count == order.count, "A key was lost, or is in the order twice.")
+        assert(places.count <= entries.count, "A cause has a place without a key.")
+        assert(
+            entries.count > 16 || places.values.reduce(0, +) == entries.count,
+            "The keys of each cause do not add up to all keys."
+        )
     }
 
     /// All that is in no row yet, whatever the budget says: nothing comes after it.

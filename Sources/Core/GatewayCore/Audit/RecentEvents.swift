@@ -43,6 +43,7 @@ package struct RecentEvents: Sendable {
     }
 
     private mutating func trim() {
+        defer { assert(entries.count <= Self.capacity + Self.capacity / 4, "More rows are kept than there may be.") }
         // With slack: to move the rest for each new entry would be quadratic.
         guard entries.count > Self.capacity + Self.capacity / 4 else { return }
         entries.removeFirst(entries.count - Self.capacity)

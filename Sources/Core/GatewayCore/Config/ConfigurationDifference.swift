@@ -33,7 +33,7 @@ package struct ConfigurationDifference: Sendable {
 
     private static let context = 3
     /// Above this number, lines are not compared one by one; that takes too long.
-    private static let maximumCompared = 4000
+    static let maximumCompared = 4000
 
     private let name: String
     private let old: Side

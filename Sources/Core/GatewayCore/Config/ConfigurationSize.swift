@@ -6,7 +6,7 @@ package struct ConfigurationSize: Hashable, Sendable {
 
     /// The environment variable that raises the limits.
     package static let variable = "AUTHGATEWAY_CONFIG_ENTRIES"
-    private static let range = 1...10_000_000
+    static let range = 1...10_000_000
 
     /// How many routes there may be, how many credentials, and how many clients.
     package let entries: Int

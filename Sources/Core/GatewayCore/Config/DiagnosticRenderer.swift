@@ -3,9 +3,9 @@ package struct DiagnosticRenderer: Sendable {
     private let files: [ConfigDocument.File]
     private let hidden: [Place: [SourceSpan]]
 
-    private static let maximumShown = 100
+    static let maximumShown = 100
     /// Of a longer line only what is near the mistake is looked at.
-    private static let neighbourhood = 2000
+    static let neighbourhood = 2000
 
     private struct Place: Hashable {
         let file: Int
@@ -66,6 +66,10 @@ package struct DiagnosticRenderer: Sendable {
         let skipped = max(0, span.column - Self.neighbourhood)
         let line = String(String.UnicodeScalarView(whole.dropFirst(skipped).prefix(2 * Self.neighbourhood)))
         var masked = SecretMask.ranges(in: line, continuing: SecretMask.continuesSecret(span.line - 1, in: lines))
+        // The rest of a long line might belong to a secret whose key was cut off, or cut in half.
+        if skipped > 0, SecretMask.reachesEnd(of: whole.prefix(skipped + 100)) {
+            masked.append(0..<line.unicodeScalars.count)
+        }
         for secret in hidden[Place(file: span.file, line: span.line)] ?? [] {
             let start = secret.column - 1 - skipped
             guard start + secret.length > 0, start < 2 * Self.neighbourhood else { continue }

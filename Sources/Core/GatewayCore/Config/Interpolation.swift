@@ -7,7 +7,7 @@ package struct Interpolation {
     package private(set) var diagnostics: [ConfigDiagnostic] = []
 
     /// In a longer line the whole scalar is pointed at.
-    private static let longestSearched = 4096
+    static let longestSearched = 4096
 
     /// - Parameter placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
     package init(

@@ -7,7 +7,7 @@ package struct ShownKey {
     /// That `:` or `=`, and what stands behind it.
     private let rest: String?
 
-    private static let longest = 40
+    static let longest = 40
 
     package init(_ key: String) {
         let scalars = key.unicodeScalars

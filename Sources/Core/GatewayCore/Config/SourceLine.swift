@@ -5,7 +5,7 @@ struct SourceLine {
     private let columns: [Int]
 
     private static let mask = Array("***".unicodeScalars)
-    private static let widest = 160
+    static let widest = 160
 
     /// - Parameter hidden: Column ranges, counted from 0.
     init(_ line: String, hiding hidden: [Range<Int>]) {

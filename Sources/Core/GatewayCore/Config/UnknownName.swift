@@ -1,7 +1,7 @@
 /// Tells a misspelt name from one that is known. A filter with it would find nothing, and look like a log without such events.
 package enum UnknownName {
     /// More are not listed.
-    private static let listed = 20
+    static let listed = 20
 
     /// - Parameters:
     ///   - kind: What it should be the name of.

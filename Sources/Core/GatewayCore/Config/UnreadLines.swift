@@ -12,7 +12,7 @@ package struct UnreadLines {
         "audit", "tokens", "limits", "credentials", "routes",
     ]
     /// No key is longer.
-    private static let searched = 200
+    static let searched = 200
 
     package init(_ lines: [String]) {
         self.lines = lines

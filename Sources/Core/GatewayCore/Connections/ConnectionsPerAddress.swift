@@ -18,6 +18,7 @@ package final class ConnectionsPerAddress: Sendable {
             let count = counts[key] ?? 0
             guard count < maximum, count > 0 || counts.count < capacity else { return false }
             counts[key] = count + 1
+            assert(counts.count <= capacity, "More addresses are counted than there may be.")
             return true
         }
     }
@@ -25,6 +26,7 @@ package final class ConnectionsPerAddress: Sendable {
     package func close(_ key: PeerAddressKey) {
         counts.withLock { counts in
             guard let count = counts[key] else { return }
+            assert(count > 0, "An address without connections takes memory.")
             counts[key] = count > 1 ? count - 1 : nil
         }
     }

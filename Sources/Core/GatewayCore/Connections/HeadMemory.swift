@@ -43,7 +43,12 @@ package final class HeadMemory: Sendable {
     var isExceeded: Bool { bytes > limit }
 
     func add(_ bytes: Int) { sum.add(bytes, ordering: .relaxed) }
-    func release(_ bytes: Int) { sum.subtract(bytes, ordering: .relaxed) }
+
+    func release(_ bytes: Int) {
+        // They are in the sum, whatever other workers do meanwhile.
+        assert(bytes <= self.bytes, "More memory is given back than was taken.")
+        sum.subtract(bytes, ordering: .relaxed)
+    }
 
     /// The worker with the oldest head of all; nil where no head is unfinished.
     ///

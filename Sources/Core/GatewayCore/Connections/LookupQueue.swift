@@ -23,6 +23,7 @@ package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
     }
 
     package mutating func ask(_ question: Question, for waiter: Waiter) -> Step {
+        defer { checkInvariants() }
         if waiters[question] != nil {
             waiters[question]?.append(waiter)
             return .wait
@@ -40,8 +41,17 @@ package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
     /// - Parameter goesOn: The thread that has asked this question can ask the next one.
     /// - Returns: Those who wait for the answer, and the next question.
     package mutating func finish(_ question: Question, goesOn: Bool) -> (waiters: [Waiter], next: Question?) {
+        assert(waiters[question] != nil, "A question is answered that nobody has asked.")
+        defer { checkInvariants() }
         let next = goesOn && !waiting.isEmpty ? waiting.removeFirst() : nil
         if next == nil { running -= 1 }
         return (waiters.removeValue(forKey: question) ?? [], next)
+    }
+
+    private func checkInvariants() {
+        assert((0...maximumAtOnce).contains(running), "More questions are asked at once than there may be.")
+        assert(waiting.count <= maximumWaiting, "More questions wait than there may be.")
+        assert(waiters.count == running + waiting.count, "Somebody waits for a question that nobody asks.")
+        assert(waiting.first.map { waiters[$0] != nil } ?? true, "A question waits for nobody.")
     }
 }

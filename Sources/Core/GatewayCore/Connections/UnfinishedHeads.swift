@@ -64,6 +64,7 @@ package struct UnfinishedHeads<Connection>: ~Copyable {
         last = index
         memory.add(bytes)
         publishOldest()
+        checkInvariants()
         return Place(index: index, serial: serial)
     }
 
@@ -110,6 +111,23 @@ package struct UnfinishedHeads<Connection>: ~Copyable {
         free.append(index)
         memory.release(entry.bytes)
         publishOldest()
+        checkInvariants()
+    }
+
+    private func checkInvariants() {
+        assert((first == nil) == (last == nil), "The list has a start without an end.")
+        assert((first == nil) == (free.count == entries.count), "A head was lost, or its entry became free twice.")
+        assert(first.map { isListed($0) && entries[$0].previous == nil } ?? true, "The oldest head is not the first.")
+        assert(last.map { isListed($0) && entries[$0].next == nil } ?? true, "The newest head is not the last.")
+        assert(free.last.map { !isListed($0) } ?? true, "The entry of a head is free.")
+        assert(isLastLinked, "The newest head is not linked to the one before it.")
+    }
+
+    private func isListed(_ index: Int) -> Bool { entries[index].connection != nil }
+
+    private var isLastLinked: Bool {
+        guard let last, let previous = entries[last].previous else { return first == last }
+        return entries[previous].next == last
     }
 
     private func publishOldest() {

@@ -6,7 +6,7 @@ import Synchronization
 /// Belongs to one route: a challenge of another upstream means nothing here.
 package final class ChallengeTokenCredentials: SubjectCredentialResolver {
     /// For each client. At this limit all entries of that client are discarded: the next request of each gets a challenge again.
-    private static let maximumSources = 128
+    static let maximumSources = 128
 
     private let tokens: any SubjectCredentialResolver
     private let rule: any ChallengeRule

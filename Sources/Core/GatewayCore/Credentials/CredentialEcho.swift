@@ -53,7 +53,7 @@ package struct CredentialEcho: Sendable {
     // MARK: Anywhere in the value
 
     /// Who encodes a URI more often than this hides something: the field is dropped.
-    private static let maximumDecodings = 8
+    static let maximumDecodings = 8
 
     private static func repeats(_ secret: [UInt8], in value: [UInt8]) -> Bool {
         var text = value

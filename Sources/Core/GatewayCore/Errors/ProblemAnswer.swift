@@ -130,7 +130,7 @@ package struct ProblemAnswer: Hashable, Sendable {
         self.body = body
     }
 
-    private static let maximumPhrase = 200
+    static let maximumPhrase = 200
 
     /// Without what is not allowed in a status line (RFC 9112 section 4).
     private static func phrase(_ text: String) -> String {

@@ -79,7 +79,8 @@ package struct Exchange: ~Copyable, Sendable {
     // MARK: Events
 
     package mutating func handle(_ event: ExchangeEvent) -> ExchangeStep {
-        switch event {
+        defer { checkInvariants() }
+        return switch event {
         case .authorized: authorized()
         case .credentialAwaited: credentialAwaited()
         case .credentialUnavailable(let kind): credentialUnavailable(kind)
@@ -250,6 +251,7 @@ package struct Exchange: ~Copyable, Sendable {
     }
 
     private mutating func finish(reusesConnection: Bool) -> ExchangeStep {
+        assert(phase != .done, "An exchange ends twice.")
         phase = .done
         return .finish(reusesConnection: reusesConnection)
     }
@@ -266,5 +268,27 @@ package struct Exchange: ~Copyable, Sendable {
         guard phase != .done else { return .nothing }
         phase = .done
         return attempt.responseHasBegun ? .cut(problem) : .respond(problem)
+    }
+
+    // MARK: Invariants
+
+    private func checkInvariants() {
+        assert(phase != .forwarding || !requestIsComplete, "More of a complete request is awaited.")
+        assert(phase != .responding || requestIsComplete, "The request is taken for complete, and is not.")
+        assert(request.hasContent || requestIsComplete && !contentHasBegun, "A request without content has some.")
+        assert(
+            !awaitsCredential || phase == .authorizing || phase == .replaying || phase == .done,
+            "A credential is awaited by a request that has one."
+        )
+        assert(
+            !attempt.responseHasBegun || isWithUpstream || phase == .done,
+            "A request whose response has begun is sent again."
+        )
+        assert(phase != .tunnelling || attempt.responseHasBegun, "A tunnel is open, and the client was not told.")
+        assert(phase != .replaying || !attempt.wasReplayed, "A request is replayed a second time.")
+        assert(phase != .replaying || timesSent > 0, "A request that was not sent is replayed.")
+        assert(!isWithUpstream || timesSent > 0, "The upstream has a request that was not sent.")
+        // With each of two tokens, and once more with each where a pooled connection was lost.
+        assert((0...4).contains(timesSent), "A request was sent more often than the rules allow.")
     }
 }

@@ -1,5 +1,5 @@
 extension RequestPlace {
-    private static let maximumHost = 128
+    static let maximumHost = 128
 
     package init(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>, peer: String) {
         let host = head.form == .absolute ? head.targetAuthority : head.host

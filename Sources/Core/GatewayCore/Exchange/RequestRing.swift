@@ -9,6 +9,8 @@ package struct RequestRing: ~Copyable, Sendable {
     package mutating func add(_ record: borrowing ExchangeRecord) {
         entries[place(of: count)] = FinishedRequest(record)
         count &+= 1
+        assert(count - first <= UInt64(entries.count), "The ring has more entries than places.")
+        assert(entries[place(of: count - 1)] != nil, "The entry that was added is not in its place.")
     }
 
     /// Those of this id, the gateway's or the client's, oldest first.
@@ -35,6 +37,7 @@ package struct RequestRing: ~Copyable, Sendable {
     private func visit(after position: UInt64, _ body: (FinishedRequest) -> Void) {
         var number = max(position, first)
         while number < count {
+            assert(entries[place(of: number)] != nil, "An entry of the ring is missing.")
             if let entry = entries[place(of: number)] { body(entry) }
             number += 1
         }

@@ -57,6 +57,7 @@ package struct UpstreamHealthMeter: Sendable {
         let count = UInt32(clamping: count)
         // What is older than the slot's present ten seconds is out of the window.
         if slots[index].number < number { slots[index] = Slot(number: number) }
+        assert(Int(slots[index].number) % Self.slotCount == index, "A slot counts the time of another one.")
         let isCounted = slots[index].number == number
         if isCounted { slots[index].requests &+= count }
         switch outcome {

@@ -1,7 +1,7 @@
 /// Makes what a client or a person wrote fit to be shown: bounded, on one line, without secrets.
 enum ShownText {
     /// The longest value, in bytes.
-    private static let limit = 300
+    static let limit = 300
 
     /// Control characters become `\u{..}`; what is beyond the limit is cut and marked.
     static func clean(_ text: String, limit: Int = limit) -> String { text.singleLine(limit: limit) }
@@ -45,5 +45,5 @@ enum ShownText {
         return clean("\(target[..<mark])?" + shown.joined(separator: "&"), limit: targetLimit)
     }
 
-    private static let targetLimit = 1000
+    static let targetLimit = 1000
 }

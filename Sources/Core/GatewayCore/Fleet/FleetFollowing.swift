@@ -6,7 +6,7 @@ package struct FleetFollowing: Hashable, Sendable, Codable {
         package var lastSeenSeconds: Double
     }
 
-    private static let maximumNames = 5
+    static let maximumNames = 5
 
     /// The gateways that have not acknowledged it, the one that was seen last first.
     package var unacknowledged: [Gateway] = []

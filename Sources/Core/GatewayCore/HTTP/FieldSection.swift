@@ -98,6 +98,7 @@ package struct FieldSection: Sendable {
                 end: UInt32(truncatingIfNeeded: line.upperBound &+ 2)
             )
         )
+        assert(fields.last?.name == name && fields.last?.value == value, "A field is not where the head has it.")
         return nil
     }
 }

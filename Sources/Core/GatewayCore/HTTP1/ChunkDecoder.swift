@@ -24,9 +24,9 @@ package struct ChunkDecoder: Sendable {
         case broken
     }
 
-    private static let maxExtensionBytes = 1024
+    static let maxExtensionBytes = 1024
     /// In all chunks together, of what each has beyond 16 bytes and twice its content: else a body could be nothing but extensions.
-    private static let maxExcessBytes = 16_384
+    static let maxExcessBytes = 16_384
 
     private var state = State.size
     private var digits = 0
@@ -47,6 +47,7 @@ package struct ChunkDecoder: Sendable {
         from start: Int,
         onData: (Range<Int>) -> Void = { _ in }
     ) -> DecodeResult {
+        defer { checkInvariants() }
         var index = start
         while index < bytes.count {
             let byte = bytes[index]
@@ -126,5 +127,17 @@ package struct ChunkDecoder: Sendable {
     private mutating func fail() -> DecodeResult {
         state = .broken
         return .broken
+    }
+
+    private func checkInvariants() {
+        assert((0...15).contains(digits), "The size of a chunk has more digits than there may be.")
+        assert(remaining >= 0 && remaining < 1 << 60, "The size of a chunk is out of its range.")
+        assert(state != .data || remaining > 0, "More of a chunk is awaited that is complete.")
+        assert(
+            remaining == 0 || state != .dataCarriageReturn && state != .dataLineFeed && state != .trailers,
+            "A chunk ends before all of it has come."
+        )
+        assert(state == .broken || extensionBytes <= Self.maxExtensionBytes, "An extension is longer than it may be.")
+        assert(state == .broken || excessBytes <= Self.maxExcessBytes, "Extensions are longer than they may be.")
     }
 }

@@ -61,6 +61,7 @@ package struct MessageBody: Sendable {
             onData(0..<bytes.count)
             return .forward(bytes.count)
         case .length(let remaining):
+            assert(remaining >= 0, "A body is longer than it says.")
             let taken = min(remaining, bytes.count)
             received += taken
             onData(0..<taken)

@@ -61,8 +61,14 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         case .end(let end):
             head.end = end
             if let reason = interpretFields(bytes) { return .refused(reason) }
+            assert(isInOrder(within: bytes.count), "A part of the head is not where the head has it.")
             return .head
         }
+    }
+
+    private func isInOrder(within count: Int) -> Bool {
+        head.method.upperBound <= head.path.lowerBound && head.targetAuthority.upperBound <= head.path.lowerBound
+            && head.path.upperBound == head.query.lowerBound && head.query.upperBound <= head.end && head.end <= count
     }
 
     // MARK: Request line

@@ -47,6 +47,10 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         case .end(let end):
             head.end = end
             if let reason = interpretFields(bytes, answersHead: answersHead) { return .refused(reason) }
+            assert(
+                head.statusAndReason.upperBound <= head.end && head.end <= bytes.count,
+                "A part of the head is not where the head has it."
+            )
             return .head
         }
     }

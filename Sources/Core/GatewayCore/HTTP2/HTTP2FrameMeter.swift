@@ -38,6 +38,7 @@ package struct HTTP2FrameMeter: Sendable {
 
     /// - Returns: Whether the connection may go on.
     package mutating func receive(_ bytes: borrowing Span<UInt8>, at now: () -> MonotonicTime) -> Bool {
+        defer { checkInvariants() }
         var index = 0
         while index < bytes.count {
             if rest > 0 {
@@ -83,5 +84,11 @@ package struct HTTP2FrameMeter: Sendable {
         renewedAt = now
         credit = Self.allowance - cost
         return true
+    }
+
+    private func checkInvariants() {
+        assert(credit <= Self.maximum, "A connection has more credit than there may be.")
+        assert(head.count < Self.headSize, "The head of a frame is whole, and was not looked at.")
+        assert(rest >= 0 && (rest == 0 || head.isEmpty), "A frame begins before the end of the last one.")
     }
 }

@@ -17,13 +17,17 @@ package struct ReceiveWindow: Hashable, Sendable {
 
     /// - Returns: Whether the peer was allowed to send that.
     package mutating func receive(_ count: Int) -> Bool {
+        assert(count >= 0, "Less than nothing has come.")
         size -= count
         held += count
         return size >= 0
     }
 
     /// The other side has taken it, or it is thrown away.
-    package mutating func take(_ count: Int) { held -= count }
+    package mutating func take(_ count: Int) {
+        assert(count >= 0 && count <= held, "More is taken than has come.")
+        held -= count
+    }
 
     /// Our own settings have come into force, or the library has counted what did not get here.
     package mutating func change(by delta: Int) { size += delta }
@@ -34,6 +38,7 @@ package struct ReceiveWindow: Hashable, Sendable {
         let increment = target - size - held
         guard increment > 0, increment >= target / 2 else { return nil }
         size += increment
+        assert(size + held == target && size <= SendWindow.maximum, "The peer may send more than what has a bound.")
         return increment
     }
 }

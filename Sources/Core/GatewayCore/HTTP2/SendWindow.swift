@@ -11,12 +11,16 @@ package struct SendWindow: Hashable, Sendable {
 
     package var available: Int { max(0, size) }
 
-    package mutating func spend(_ count: Int) { size -= count }
+    package mutating func spend(_ count: Int) {
+        assert(count >= 0 && count <= available, "More is sent than the peer allows.")
+        size -= count
+    }
 
     /// - Parameter increment: Of a WINDOW_UPDATE, or what the peer's settings change; those can be below zero.
     /// - Returns: Whether the window is still one that a peer may ask for.
     package mutating func grow(by increment: Int) -> Bool {
         size += increment
+        assert(size >= -Self.maximum, "More was sent than a window can allow.")
         return size <= Self.maximum
     }
 }

@@ -5,7 +5,7 @@ package enum NginxConfiguration {
         let block: [Directive]
     }
 
-    private static let maximumDepth = 16
+    static let maximumDepth = 16
 
     package static func services(_ text: String) throws(ImportError) -> ImportFindings {
         var tokens = try tokens(text)[...]

@@ -21,6 +21,8 @@ package struct FirstInFirstOut<Element: Sendable>: Sendable {
                 elements.removeFirst(head)
                 head = 0
             }
+            assert(head == 0 || head < elements.count, "The queue begins behind its last element.")
+            assert(head < 64 || head * 2 <= elements.count, "Elements that have left take most of the memory.")
         }
         return elements[head]
     }

@@ -59,6 +59,12 @@ package struct StoredRecord: Sendable {
     private mutating func see(_ entry: TokenEntry) {
         if lease?.revision != entry.revision { lease = nil }
         (seen, hasRead) = (entry, true)
+        checkInvariants()
+    }
+
+    private func checkInvariants() {
+        assert(lease.map { $0.revision == seen.revision } ?? true, "The lease of a record is held that was replaced.")
+        assert(hasRead || lease == nil && seen == .nothing, "A record is known that nobody has read.")
     }
 
     // MARK: A renewal
@@ -160,6 +166,7 @@ package struct StoredRecord: Sendable {
         writing token: StoredToken?,
         holding held: StoredToken?
     ) -> Write {
+        defer { checkInvariants() }
         lease = nil
         switch change(to: entry, holding: held) {
         case .newer where hasRead, .withdrawn: return .overtaken(entry)
@@ -171,6 +178,7 @@ package struct StoredRecord: Sendable {
     }
 
     private mutating func grant(_ granted: TokenLease, writing token: StoredToken?) {
+        assert(lease.map { $0.key == granted.key } ?? true, "The leases of two records are held.")
         lease = granted
         see(TokenEntry(token: token ?? seen.token, revision: granted.revision))
     }

@@ -13,7 +13,7 @@ package struct SubjectCallBudget: Sendable {
 
     private static let parts = 4
     /// More than most configurations have.
-    private static let maximumClients = 1024
+    static let maximumClients = 1024
 
     private struct Purse {
         var calls: CallBudget
@@ -34,6 +34,7 @@ package struct SubjectCallBudget: Sendable {
             guard let client else { return true }
             if shares[client] == nil, shares.count >= maximumClients { shares = [:] }
             let hasCausedLittle = shares[client, default: calls.part(of: parts)].spend(at: now)
+            assert(shares.count <= maximumClients, "More clients are remembered than there may be.")
             return hasCausedLittle || calls.isMoreLeft(thanOneOf: parts, at: now)
         }
 

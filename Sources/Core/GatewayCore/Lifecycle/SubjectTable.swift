@@ -67,6 +67,7 @@ package struct SubjectTable<Member> {
         make: () -> Member
     ) -> Use {
         uses += 1
+        defer { checkInvariants(after: subject) }
         if let known = touch(subject, by: asker) { return .known(known) }
         var dropped: Member?
         if entries.count >= limit {
@@ -96,6 +97,22 @@ package struct SubjectTable<Member> {
             counts[client] = rest > 0 ? rest : nil
         }
         return entry.member
+    }
+
+    // MARK: Invariants
+
+    /// - Parameter subject: The one that was named. There may be very many others.
+    private func checkInvariants(after subject: String) {
+        assert(entries.count <= limit, "More subjects are kept than there may be.")
+        assert(
+            entries[subject].map { $0.lastUse == uses && $0.clients.allSatisfy { (counts[$0] ?? 0) > 0 } } ?? true,
+            "A subject that was named does not count for a client that has named it."
+        )
+        assert(
+            entries.count > 16
+                || entries.values.reduce(0) { $0 + Set($1.clients).count } == counts.values.reduce(0, +),
+            "The subjects of all clients do not add up to those that are kept."
+        )
     }
 
     // MARK: Making room

@@ -18,6 +18,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// What is to be done now. The shell asks after every event and whenever the time that it was told has come.
     package mutating func next(at now: MonotonicTime) -> Step {
+        defer { checkInvariants() }
         if let announcement = announcement(at: now) { return announcement }
         guard !isLocked else { return .sleep(until: nil) }
         if rules.isRenewable { phase.renewWhenDue(with: newCall(.aheadOfExpiry), at: now) }
@@ -60,6 +61,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Returns: The waiters, to be refused.
     package mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
+        defer { checkInvariants() }
         guard isAwaited(call) else { return [] }
         remember(failure, at: now)
         phase = .backingOff(held, TokenPhase.Pause(until: now + BackOff.longest, failure: failure))
@@ -124,12 +126,14 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// - Parameter jitter: 0...1; spreads the renewals of many credentials.
     package mutating func obtained(_ fresh: FreshToken, by call: TokenCall, at now: Moment, jitter: Double) -> OnToken {
+        defer { checkInvariants() }
         guard isAwaited(call) else { return .ignored }
         return install(fresh, at: now, jitter: jitter)
     }
 
     /// The first look into the store and the configuration yielded no token.
     package mutating func foundNothing(by call: TokenCall) {
+        defer { checkInvariants() }
         guard isAwaited(call) else { return }
         phase = .empty
         if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
@@ -139,6 +143,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Parameter until: When to make the call again, unless the other gateway's token has come by then.
     package mutating func postpone(_ call: TokenCall, until: MonotonicTime) {
+        defer { checkInvariants() }
         guard isAwaited(call) else { return }
         var call = call
         call.hasBegun = false
@@ -162,6 +167,7 @@ extension TokenLifecycle where Waiter: Sendable {
         at now: MonotonicTime,
         jitter: Double
     ) -> Failed? {
+        defer { checkInvariants() }
         guard isAwaited(call) else { return nil }
         failures += 1
         remember(failure, at: now)
@@ -190,6 +196,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Returns: nil when a login is asked for already, or when a call finds out more.
     package mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
+        defer { checkInvariants() }
         guard !isSuspended else { return nil }
         switch phase.kind {
         case .calling(let call) where call.hasBegun || call.isCommanded: return nil

@@ -4,6 +4,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Returns: The call to make and report, already begun; nil while locked, or while another call is under way.
     package mutating func refresh() -> TokenCall? {
+        defer { checkInvariants() }
         guard !isLocked else { return nil }
         if case .calling(let call) = phase.kind, call.hasBegun { return nil }
         var call = newCall(.operator)
@@ -16,6 +17,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Returns: Whether a call became due.
     package mutating func reloaded(sendsSecrets: Bool) -> Bool {
+        defer { checkInvariants() }
         guard !sendsSecrets, case .stopped(let stop) = phase.kind, stop.failure.isRetried else { return false }
         return wantCall(.reload)
     }
@@ -24,6 +26,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Returns: Whether a call became due.
     package mutating func storeReturned() -> Bool {
+        defer { checkInvariants() }
         guard case .backingOff(let pause) = phase.kind, pause.failure.problem.kind == .storeUnavailable else {
             return false
         }
@@ -39,6 +42,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Forgets the token and any refusal. The answer of a call under way is ignored; requests that wait cause a new
     /// call.
     package mutating func clear() {
+        defer { checkInvariants() }
         forget()
         isSuspended = false
         if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
@@ -47,6 +51,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Forgets the token before the turn of ``clear()``. Requests wait until then: a call that they cause would use what is
     /// about to be forgotten, and its token would be forgotten as well.
     package mutating func beginClear() {
+        defer { checkInvariants() }
         forget()
         isSuspended = true
     }
@@ -62,6 +67,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Returns: The waiters, to be refused with the problem.
     package mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
+        defer { checkInvariants() }
         clear()
         phase = .stopped(nil, TokenPhase.Stop(failure: failure, retryAt: nil))
         return takeWaiters()
@@ -69,6 +75,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// Hands out nothing until ``resume(at:)`` or ``clear()``. Requests wait.
     package mutating func suspend() {
+        defer { checkInvariants() }
         withdrawals += 1
         isSuspended = true
     }
@@ -81,6 +88,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// - Returns: nil when a call has become due for those who wait.
     package mutating func resume(at now: MonotonicTime) -> EndedWaits? {
+        defer { checkInvariants() }
         isSuspended = false
         return endWaits(at: now)
     }
@@ -98,19 +106,24 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// Takes a token from an operator, in the place of any other. A call under way is no longer awaited.
     package mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
-        install(fresh, at: now, jitter: jitter)
+        defer { checkInvariants() }
+        return install(fresh, at: now, jitter: jitter)
     }
 
     /// Stops handing out, and makes no further call. A token that is already on its way is kept, not used.
     ///
     /// - Returns: The waiters, to be refused with the problem.
     package mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
+        defer { checkInvariants() }
         withdrawals += 1
         isLocked = true
         return (takeWaiters(), lockedProblem)
     }
 
-    package mutating func unlock() { isLocked = false }
+    package mutating func unlock() {
+        isLocked = false
+        checkInvariants()
+    }
 
     package func state(at now: MonotonicTime) -> TokenStatus.State {
         if isLocked { return .locked }
@@ -164,6 +177,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// - Parameter generation: Of the imported token.
     /// - Returns: The call to make, already begun; nil while locked, or while another call is under way.
     package mutating func beginImport(generation: Int) -> TokenCall? {
+        defer { checkInvariants() }
         guard let call = refresh() else { return nil }
         reserve(generation: generation)
         return call
@@ -181,6 +195,7 @@ extension TokenLifecycle where Waiter: Sendable {
         at now: Moment,
         jitter: Double
     ) -> OnImportFailure {
+        defer { checkInvariants() }
         guard isAwaited(call) else { return .ignored }
         if failure.mayPass, !(earlier?.serves(at: now.wall) ?? false) {
             hold(imported, at: now, jitter: jitter)

@@ -72,6 +72,7 @@ package struct CallBudget: Sendable {
         settle(at: now)
         guard spent + 1 <= allowance else { return false }
         spent += 1
+        assert(spent <= allowance, "More calls were made than there may be.")
         return true
     }
 
@@ -82,5 +83,6 @@ package struct CallBudget: Sendable {
             spent = max(0, spent - max(0, hours) * allowance)
         }
         updatedAt = now
+        assert(spent >= 0 && allowance >= 0 && spent.isFinite && allowance.isFinite, "A budget of calls has no bound.")
     }
 }

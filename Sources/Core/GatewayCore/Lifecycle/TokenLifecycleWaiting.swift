@@ -46,6 +46,7 @@ extension TokenLifecycle where Waiter: Sendable {
         for demand: CredentialRequest,
         at now: MonotonicTime
     ) -> OnNeed {
+        defer { checkInvariants() }
         switch answer(at: now) {
         case .ready(let credential): return .use(credential)
         case .unavailable(let problem): return .refuse(problem)
@@ -62,6 +63,7 @@ extension TokenLifecycle where Waiter: Sendable {
         for demand: CredentialRequest,
         at now: MonotonicTime
     ) -> OnNeed {
+        defer { checkInvariants() }
         switch answer(at: now) {
         case .ready(let credential) where credential.generation != generation: return .use(credential)
         case .unavailable(let problem): return .refuse(problem)
@@ -90,10 +92,14 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// - Returns: The waiter, unless its wait was over already. The call goes on for the others.
-    package mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? { waiters.removeValue(forKey: ticket) }
+    package mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? {
+        defer { checkInvariants() }
+        return waiters.removeValue(forKey: ticket)
+    }
 
     /// The upstream did not accept this generation. A thousand such reports are one rejection.
     package mutating func rejected(generation: Int, by demand: CredentialRequest? = nil) -> OnRejection {
+        defer { checkInvariants() }
         guard let held, held.generation == generation else { return .late }
         guard !held.isRejected else { return .known }
         phase.changeHeld { $0.isRejected = true }
@@ -105,6 +111,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Returns: The waiters, to be refused with the problem.
     package mutating func stop() -> (waiters: [Waiter], problem: GatewayProblem) {
+        defer { checkInvariants() }
         isStopped = true
         return (takeWaiters(), Self.drainingProblem)
     }

@@ -79,6 +79,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
     package mutating func add(_ id: ID, of group: Group) {
         workers[id] = Worker(group: group)
         enqueue(id, .background)
+        checkInvariants(of: group)
     }
 
     package mutating func wake(_ id: ID, _ urgency: WorkUrgency) {
@@ -103,6 +104,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
         }
         for group in ready { begin(of: group, &begun) }
         ready.removeAll(keepingCapacity: true)
+        checkInvariants()
         return begun
     }
 
@@ -114,6 +116,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
         workers[id]?.wake = nil
         set(due, of: id)
         if let urgency = worker.wake { enqueue(id, urgency) }
+        checkInvariants(of: worker.group)
     }
 
     /// It works no more, whatever it did.
@@ -122,6 +125,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
         deadlines.remove(id)
         if case .working = worker.phase { leave(worker.group) }
         if groups[worker.group].map({ $0.working == 0 && !$0.isWaiting }) == true { groups[worker.group] = nil }
+        checkInvariants(of: worker.group)
     }
 
     private mutating func set(_ due: MonotonicTime?, of id: ID) {
@@ -137,6 +141,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
     }
 
     private mutating func leave(_ group: Group) {
+        assert(groups[group].map { $0.working > 0 } ?? false, "A worker ends its work in a group in which none works.")
         groups[group]?.working -= 1
         working -= 1
         if groups[group]?.isWaiting == true { ready.insert(group) }
@@ -157,5 +162,21 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
             postponed.append(group)
         }
         if members.working > 0 || members.isWaiting { groups[group] = members }
+        checkInvariants(of: group)
+    }
+
+    // MARK: Invariants
+
+    /// - Parameter group: One that has changed. There may be very many.
+    private func checkInvariants(of group: Group? = nil) {
+        assert((0...workers.count).contains(working), "More work than there are.")
+        assert(
+            group.flatMap { groups[$0] }.map { (0...working).contains($0.working) } ?? true,
+            "More of a group work than of all groups."
+        )
+        assert(
+            groups.count > 16 || groups.values.reduce(0) { $0 + $1.working } == working,
+            "Those that work in each group do not add up to all that work."
+        )
     }
 }

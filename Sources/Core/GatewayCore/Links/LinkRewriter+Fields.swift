@@ -21,7 +21,7 @@ extension LinkRewriter {
         return room <= Self.maximumRoom ? room : nil
     }
 
-    private static let maximumRoom = 65_536
+    static let maximumRoom = 65_536
 
     private static func count(_ byte: UInt8, in bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> Int {
         var count = 0

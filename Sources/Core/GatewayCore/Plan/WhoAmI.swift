@@ -30,8 +30,8 @@ package enum WhoAmIAnswer: Equatable, Sendable {
     /// No answer of the service came.
     case failed(String)
 
-    private static let longestName = 100
-    private static let longestReason = 200
+    static let longestName = 100
+    static let longestReason = 200
 
     /// - Parameters:
     ///   - body: nil unless it is JSON.

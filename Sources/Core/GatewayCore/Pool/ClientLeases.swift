@@ -20,7 +20,7 @@ package final class ClientLeases: Sendable {
         let value = Atomic<Int>(0)
     }
 
-    private let maximum: Int
+    package let maximum: Int
     private let clients: [String: PoolClient]
     private let names: [String?]
     private let counts: [Count]
@@ -70,6 +70,9 @@ package final class ClientLeases: Sendable {
 
     func remove(_ client: PoolClient) {
         guard client != .uncounted else { return }
+        // Own ones are among them, whatever other threads do meanwhile.
+        assert(count(client) > 0, "A client gives back a connection that it does not have in use.")
+        assert(total.load(ordering: .relaxed) > 0, "More connections are given back than were in use.")
         counts[client.index].value.subtract(1, ordering: .relaxed)
         total.subtract(1, ordering: .relaxed)
     }

@@ -15,6 +15,8 @@ package struct ClientPlaces: Sendable {
         guard FairShare.allows(own: own, total: total, limit: limit, isShared: isShared) else { return false }
         held[client] = own + 1
         total += 1
+        assert(total <= limit, "Clients hold more places than there are.")
+        checkInvariants()
         return true
     }
 
@@ -22,5 +24,14 @@ package struct ClientPlaces: Sendable {
         guard let own = held[client] else { return }
         total -= 1
         held[client] = own > 1 ? own - 1 : nil
+        checkInvariants()
+    }
+
+    private func checkInvariants() {
+        assert(total >= held.count && held.isEmpty == (total == 0), "The places of all clients are not the total.")
+        assert(
+            held.count > 16 || held.values.reduce(0, +) == total,
+            "The places of each client do not add up to the total."
+        )
     }
 }

@@ -128,6 +128,7 @@ package struct FairQueue<Element> {
             record.held += 1
             links.append(slot, to: &record[isUrgent])
         }
+        checkInvariants()
         return WaiterTicket(slot: Int32(truncatingIfNeeded: slot), number: lastNumber)
     }
 
@@ -140,6 +141,7 @@ package struct FairQueue<Element> {
             record.held -= 1
             links.remove(slot, from: &record[waiter.isUrgent])
         }
+        checkInvariants()
         return waiter.element
     }
 
@@ -179,10 +181,32 @@ package struct FairQueue<Element> {
         clients[number] = client
         urgentTurns.update(number, from: wasUrgent, to: !client.urgent.isEmpty, endsTurn: endsTurn == true)
         ordinaryTurns.update(number, from: wasOrdinary, to: !client.ordinary.isEmpty, endsTurn: endsTurn == false)
+        assert(
+            client.held >= 0 && (client.held == 0) == (client.urgent.isEmpty && client.ordinary.isEmpty),
+            "A client holds another number of places than it has waiters."
+        )
         guard client.held == 0 else { return }
         clients[number] = nil
         numbers[client.name] = nil
         freeClients.append(number)
+    }
+
+    // MARK: Invariants
+
+    private func checkInvariants() {
+        assert((0...max(limit, 0)).contains(count), "More wait than there are places.")
+        assert(count + freeWaiters.count == waiters.count, "A waiter's place was lost, or became free twice.")
+        assert(numbers.count + freeClients.count == clients.count, "A client's record was lost, or became free twice.")
+        assert(numbers.count <= count, "A client has a record, but no waiter.")
+        assert(
+            (count == 0) == (urgentTurns.order.isEmpty && ordinaryTurns.order.isEmpty),
+            "Waiters have no turn, or a turn has no waiter."
+        )
+        assert(count == 0 || first != nil, "The client whose turn it is has no waiter.")
+        assert(
+            clients.count > 16 || clients.reduce(0) { $0 + ($1?.held ?? 0) } == count,
+            "The places of all clients are not those of the queue."
+        )
     }
 }
 

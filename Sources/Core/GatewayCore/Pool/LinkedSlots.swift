@@ -28,6 +28,7 @@ struct LinkedSlots: Sendable {
     }
 
     mutating func append(_ slot: Int, to list: inout List) {
+        assert(list.isEmpty || links[list.last].next == Self.none, "The last slot of a list has a successor.")
         while links.count <= slot { links.append(Links()) }
         links[slot] = Links(previous: list.last, next: Self.none)
         if list.isEmpty { list.first = slot } else { links[list.last].next = slot }
@@ -36,7 +37,16 @@ struct LinkedSlots: Sendable {
 
     mutating func remove(_ slot: Int, from list: inout List) {
         let (previous, next) = (links[slot].previous, links[slot].next)
+        assert(
+            previous == Self.none ? list.first == slot : links[previous].next == slot,
+            "A slot is not where its list has it."
+        )
+        assert(
+            next == Self.none ? list.last == slot : links[next].previous == slot,
+            "A slot is not where its list has it, from the end."
+        )
         if previous == Self.none { list.first = next } else { links[previous].next = next }
         if next == Self.none { list.last = previous } else { links[next].previous = previous }
+        assert((list.first == Self.none) == (list.last == Self.none), "A list has a start without an end.")
     }
 }

@@ -6,7 +6,8 @@ extension PoolState {
 
     /// An idle or kept connection, for a shell that closes all of them.
     package mutating func nextToClose() -> ConnectionID? {
-        hasSpare ? leaseOldest() : nil
+        defer { checkInvariants() }
+        return hasSpare ? leaseOldest() : nil
     }
 
     /// The connection that has rested longest; a private one where all are.

@@ -47,6 +47,7 @@ extension PoolState {
     /// - Returns: Whether it was idle.
     @discardableResult
     package mutating func removeIdle(_ id: ConnectionID) -> Bool {
+        defer { checkInvariants() }
         if takePrivate(id) { return true }
         guard isInPhase(.idle, id) else { return false }
         removeFromIdle(id.slot)
@@ -62,6 +63,7 @@ extension PoolState {
         guard isInPhase(.opening, id) else { return }
         begin(id, as: .leased, jitter: jitter, at: now)
         speaksHTTP1 = true
+        checkInvariants()
     }
 
     mutating func begin(_ id: ConnectionID, as phase: Connection.Phase, jitter: UInt64, at now: MonotonicTime) {
@@ -75,6 +77,7 @@ extension PoolState {
         guard id.index < connections.count, connections[id.index].number == id.number,
             connections[id.index].phase != .none
         else { return .nothing }
+        defer { checkInvariants() }
         removeIdle(id)
         let wasOpening = connections[id.index].phase == .opening
         if wasOpening { openingCount -= 1 }
@@ -98,6 +101,7 @@ extension PoolState {
     mutating func newConnection(for client: PoolClient) -> ConnectionID {
         let slot = freeSlots.popLast() ?? Int32(truncatingIfNeeded: connections.count)
         if Int(slot) == connections.count { connections.append(Connection()) }
+        assert(connections[Int(slot)].phase == .none, "A connection is opened in the slot of another one.")
         connections[Int(slot)].phase = .opening
         connections[Int(slot)].endsAt = .never
         openingCount += 1

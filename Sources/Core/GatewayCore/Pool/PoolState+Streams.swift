@@ -62,6 +62,7 @@ extension PoolState {
         guard isKnown(id), let streams = connections[id.index].streams else { return false }
         if removeIdle(id) { return true }
         if connections[id.index].phase == .shared { retireShared(id.slot) }
+        checkInvariants()
         return streams.count == 0
     }
 
@@ -97,6 +98,7 @@ extension PoolState {
 
     /// The connection that has been open for longest goes first, so that the others can rest.
     mutating func leaseStream(at now: MonotonicTime) -> ConnectionID? {
+        defer { checkInvariants() }
         var index = 0
         while index < shared.count {
             let slot = Int(shared[index])
@@ -131,6 +133,7 @@ extension PoolState {
         connections[Int(slot)].streams?.count = 1
         connections[Int(slot)].phase = .shared
         shared.append(slot)
+        checkInvariants()
         return true
     }
 
@@ -140,6 +143,7 @@ extension PoolState {
     package mutating func streamEnded(_ id: ConnectionID, _ situation: PoolSituation) -> PoolReturn {
         guard isKnown(id), let streams = connections[id.index].streams, streams.count > 0 else { return .close }
         connections[id.index].streams?.count -= 1
+        defer { checkInvariants() }
         guard streams.count == 1 else { return .goOn(servesLater: needsTurn(situation)) }
         guard connections[id.index].phase == .shared else { return .close }
         removeFromShared(id.slot)

@@ -26,6 +26,7 @@ extension PoolState {
         isPrivate: Bool = false,
         _ situation: PoolSituation
     ) -> PoolStep {
+        defer { checkInvariants() }
         let (name, client) = (client, self.client(client))
         let newcomer = Newcomer(name: name, client: client, isUrgent: isUrgent, isPrivate: isPrivate)
         guard isOpenToNewcomers || isUrgent, place == .none, canServe(newcomer), mayOpen else { return admit(newcomer) }
@@ -39,6 +40,7 @@ extension PoolState {
     }
 
     package mutating func placeAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
+        defer { checkInvariants() }
         // The budget is asked once for one place.
         if isGranted { placeCount += 1 } else { place = .asked }
         guard let newcomer else {
@@ -82,6 +84,7 @@ extension PoolState {
     package mutating func timedOut(_ ticket: WaiterTicket) -> PoolStep {
         guard waiters.remove(ticket) != nil else { return .nothing }
         wantsTurn = true
+        checkInvariants()
         return .refuse(ticket, .timedOut)
     }
 
@@ -113,6 +116,7 @@ extension PoolState {
 
     /// What is to be done next. Every step leaves the state whole, so that events can come between two steps.
     package mutating func next(_ situation: PoolSituation) -> PoolStep {
+        defer { checkInvariants() }
         if failingWaiters > 0, let ticket = nextFailing() { return .fail(ticket) }
         if hasGrant || isInTurn, !waiters.isEmpty {
             let step = serveFirst(situation)
@@ -175,6 +179,7 @@ extension PoolState {
     private var firstWaiter: (ticket: WaiterTicket, element: Newcomer)? { waiters.first { canServe($0) } }
 
     package mutating func looked(isUsable: Bool, at id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
+        defer { checkInvariants() }
         guard isUsable else { return next(situation) }
         // Shares change on other loops at any time, so another waiter may be the first one now. A used connection is not for
         // each of them.
@@ -188,6 +193,7 @@ extension PoolState {
 
     package mutating func ownPlaceAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
         guard isGranted, hasSpare else { return next(situation) }
+        defer { checkInvariants() }
         place = .onItsWay
         return .close(leaseOldest())
     }
@@ -205,7 +211,10 @@ extension PoolState {
             isInBudget = false
             return .leaveBudget
         }
-        guard wantsTurn else { return .nothing }
+        guard wantsTurn else {
+            assert(waiters.isEmpty || isTurnComing, "A request waits, and nothing leads to its turn.")
+            return .nothing
+        }
         wantsTurn = false
         return needsTurn(situation) ? .serveLater : .nothing
     }
@@ -241,6 +250,7 @@ extension PoolState {
     }
 
     package mutating func offerAnswered(isTaken: Bool, _ situation: PoolSituation) -> PoolStep {
+        defer { checkInvariants() }
         guard isTaken, hasSpare else {
             let step = spareLater(situation)
             return step == .nothing ? next(situation) : step

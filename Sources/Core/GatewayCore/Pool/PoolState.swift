@@ -127,6 +127,7 @@ package struct PoolState: ~Copyable, Sendable {
         mayHaveInput: Bool,
         at now: MonotonicTime
     ) -> IdleConnectionAction {
+        defer { checkInvariants() }
         guard let slot = idle.popLast() else { return .gone }
         connections[Int(slot)].phase = .leased
         guard isOpen else { return .gone }
@@ -139,6 +140,7 @@ package struct PoolState: ~Copyable, Sendable {
 
     @inline(__always)
     mutating func lease(_ slot: Int32, to client: PoolClient) {
+        assert(connections[Int(slot)].client == .uncounted, "A connection is leased to two clients.")
         connections[Int(slot)].client = client
         leases.add(client)
     }
@@ -162,6 +164,7 @@ package struct PoolState: ~Copyable, Sendable {
         wasOffered: Bool = false,
         _ situation: PoolSituation
     ) -> PoolReturn {
+        defer { checkInvariants() }
         guard isInPhase(.leased, id) else { return .close }
         let (slot, now) = (id.index, situation.now)
         guard now < connections[slot].endsAt else { return .close }
@@ -186,6 +189,7 @@ package struct PoolState: ~Copyable, Sendable {
         let until = endOfRest(id.index, keepAliveSeconds, from: now)
         connections[id.index].rest(.kept, from: now, until: until)
         kept.append(id.slot)
+        checkInvariants()
         return .rest(until: until, servesLater: needsTurn(situation))
     }
 
@@ -197,6 +201,7 @@ package struct PoolState: ~Copyable, Sendable {
         guard isInPhase(.kept, id) else { return false }
         kept.removeAll { $0 == id.slot }
         connections[id.index].phase = .leased
+        checkInvariants()
         return true
     }
 
@@ -213,7 +218,47 @@ package struct PoolState: ~Copyable, Sendable {
         let kept = Int64(min(max(keepAliveSeconds, 0), 1 << 30)) * 1_000_000_000
         return min(idleTime, kept - min(1_000_000_000, kept / 2))
     }
+}
 
+// MARK: Invariants
+
+extension PoolState {
+    /// What holds after each event, also between two steps.
+    func checkInvariants() {
+        assert(placeCount == inUse + (hasGrant ? 1 : 0), "The pool has another number of places than it uses.")
+        assert(isInBudget || placeCount == 0 && place == .none, "The budget knows nothing of a place.")
+        assert(openingCount >= 0 && failingWaiters >= 0, "A count is below zero.")
+        assert(idle.count + kept.count + shared.count + openingCount <= inUse, "A connection is in two lists.")
+        assert(are(idle, in: .idle) && are(kept, in: .kept), "A connection rests, and is in use.")
+        assert(are(shared, in: .shared), "A connection is in the list of those that take streams, and takes none.")
+        assert(freeSlots.last.map { are([$0], in: .none) } ?? true, "A connection has a slot that is free.")
+        assert(idle.last.map { connections[Int($0)].client == .uncounted } ?? true, "A client uses an idle connection.")
+        assert(
+            shared.last.map { (connections[Int($0)].streams?.count ?? 0) > 0 } ?? true,
+            "A connection without streams is not idle."
+        )
+        assert(connections.count > 8 || hasEachInItsList, "A connection was lost, or is in a list twice.")
+    }
+
+    private var inUse: Int { connections.count - freeSlots.count }
+
+    /// Looks at a few of each end: there may be thousands.
+    private func are(_ slots: [Int32], in phase: Connection.Phase) -> Bool {
+        slots.prefix(4).allSatisfy { connections[Int($0)].phase == phase }
+            && slots.suffix(4).allSatisfy { connections[Int($0)].phase == phase }
+    }
+
+    private var hasEachInItsList: Bool {
+        count(.none) == freeSlots.count && count(.opening) == openingCount && count(.idle) == idle.count
+            && count(.kept) == kept.count && count(.shared) == shared.count
+    }
+
+    private func count(_ phase: Connection.Phase) -> Int { connections.count { $0.phase == phase } }
+
+    /// Something that is about to happen leads to the next look at those who wait.
+    var isTurnComing: Bool {
+        isTurnScheduled || isSpareScheduled || place != .none || openingCount > 0
+    }
 }
 
 extension MonotonicTime {

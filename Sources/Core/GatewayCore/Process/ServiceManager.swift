@@ -12,7 +12,7 @@ package struct ServiceManager: Hashable, Sendable {
     package let watchdogInterval: Duration?
 
     /// What fits into `sun_path`, with the NUL behind a path.
-    private static let maximumBytes = 107
+    static let maximumBytes = 107
 
     /// - Parameters:
     ///   - environment: `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` count.

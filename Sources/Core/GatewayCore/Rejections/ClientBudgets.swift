@@ -20,6 +20,8 @@ struct ClientBudgets: Sendable {
         guard full - now <= interval * (burst - 1) else { return false }
         if fullAt[client] == nil { makeRoom(at: now) }
         fullAt[client] = full + interval
+        assert(full + interval - now <= interval * burst, "A client has spent more than its bucket holds.")
+        assert(fullAt.count <= max(1, maximumClients), "More buckets are kept than there may be.")
         return true
     }
 

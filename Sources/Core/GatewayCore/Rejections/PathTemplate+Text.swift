@@ -23,8 +23,8 @@ extension PathTemplate {
     }
 
     /// A word that is shown has at most 32 bytes more.
-    private static let maximumTextLength = 200
-    private static let maximumWordLength = 32
+    static let maximumTextLength = 200
+    static let maximumWordLength = 32
 
     private static func isLeftOut(_ bytes: borrowing Span<UInt8>, _ word: Range<Int>) -> Bool {
         guard word.count <= maximumWordLength else { return true }

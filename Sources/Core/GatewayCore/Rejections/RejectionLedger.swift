@@ -103,6 +103,7 @@ package struct RejectionLedger: Sendable {
         isConfirmed: Bool,
         at now: MonotonicTime
     ) -> RejectionDecision {
+        defer { checkInvariants() }
         newest = max(newest, generation)
         guard generation == newest, generation > rejected else { return .counts }
         var pause = rules.firstPause
@@ -124,6 +125,7 @@ package struct RejectionLedger: Sendable {
     /// The pause begins anew, once for each rejection that counted: a client that has many requests on their way cannot put off
     /// the next probe without end.
     package mutating func rejectedAgain(_ key: Key, generation: Int, at now: MonotonicTime) {
+        defer { checkInvariants(of: key) }
         newest = max(newest, generation)
         guard var entry = remembered(key, at: now) else {
             let pause = rules.firstPause
@@ -141,6 +143,7 @@ package struct RejectionLedger: Sendable {
     ///
     /// So the older token was invalid, and the path does not reject every token: its next rejection counts at once.
     package mutating func accepted(_ key: Key, generation: Int) {
+        defer { checkInvariants() }
         newest = max(newest, generation)
         guard let entry = entries[key], entry.awaitsOutcome, generation > entry.generation else { return }
         entries[key] = nil
@@ -157,6 +160,7 @@ package struct RejectionLedger: Sendable {
         guard let paid = payment, paid.generation <= generation else { return }
         payment = nil
         budgets.giveBack(to: paid.client)
+        checkInvariants()
     }
 
     /// nil for a template whose probe has been due for so long that the next rejection is like its first.
@@ -174,6 +178,24 @@ package struct RejectionLedger: Sendable {
             entries[first.key] = nil
         }
         entries[key] = entry
+        checkInvariants(of: key)
+    }
+
+    /// - Parameter key: Of an entry that has changed.
+    private func checkInvariants(of key: Key? = nil) {
+        assert(rejected <= newest, "The rejection of a generation counts that nobody knows.")
+        assert(payment.map { $0.generation == rejected } ?? true, "What was paid is for an older rejection.")
+        assert(entries.count <= max(1, rules.maximumTemplates), "More templates are remembered than there may be.")
+        assert(budgets.count <= max(1, rules.maximumClients), "More clients are remembered than there may be.")
+        assert(
+            key.flatMap { entries[$0] }.map(isConsistent) ?? true,
+            "A pause is longer or shorter than there is, or is for a generation that nobody knows."
+        )
+    }
+
+    private func isConsistent(_ entry: Entry) -> Bool {
+        (rules.firstPause...max(rules.firstPause, rules.maximumPause)).contains(entry.pause)
+            && entry.generation <= newest
     }
 
     package var templateCount: Int { entries.count }

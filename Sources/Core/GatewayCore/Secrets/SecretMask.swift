@@ -25,32 +25,48 @@ enum SecretMask {
         return ranges
     }
 
-    /// Whether the last key of the line is one whose value may go on in the lines below.
+    /// How many characters at each end of a line are searched for keys: a line can be a mebibyte long.
+    static let searched = 4000
+
+    /// Whether the line's last key may hold a secret that continues on the next lines; nil if the line has no key.
     static func opensSecret(_ line: String) -> Bool? {
-        keys(in: Array(line.unicodeScalars.prefix(4000))).last.map { isSensitive($0.name) }
+        let scalars = line.unicodeScalars
+        let isLong = line.utf8.count > searched
+        if let last = keys(in: Array(scalars.suffix(searched))).last {
+            // A key near the cut might have lost the beginning of its name.
+            return isSensitive(last.name) || isLong && last.colon < 100
+        }
+        // The last key might be in the middle, which is not searched, so assume a secret.
+        return isLong && !keys(in: Array(scalars.prefix(searched))).isEmpty ? true : nil
     }
 
-    /// How many lines below its key a secret is looked for.
-    private static let maximumContinued = 200
+    /// Whether a secret that starts in these first columns of a line may continue after them. A long line without a key may hold one.
+    static func reachesEnd(of start: String.UnicodeScalarView.SubSequence) -> Bool {
+        let scalars = Array(start.suffix(searched))
+        guard let last = keys(in: scalars).last else { return scalars.count == searched }
+        guard isSensitive(last.name) || scalars.count == searched && last.colon < 100 else { return false }
+        return value(after: last.colon, in: scalars).map { $0.upperBound == scalars.count } ?? false
+    }
 
-    /// A line without a key belongs to the value above it; when that is a secret, so is the line.
+    /// How many lines above a line are searched for its key.
+    static let maximumContinued = 200
+
+    /// A line without a key belongs to the value above it. It is a secret if that value is, or if its key is too far away to be found.
     static func continuesSecret(_ index: Int, in lines: [String]) -> Bool {
         guard opensSecret(lines[index]) == nil else { return false }
         for line in lines[..<index].reversed().prefix(maximumContinued) {
             if let isSecret = opensSecret(line) { return isSecret }
         }
-        return false
+        return index > maximumContinued
     }
 
-    /// The same of every line, in one go.
+    /// The same for every line. Each line is read only once, so no key is too far away.
     static func continuations(in lines: [String]) -> [Bool] {
-        var last: (index: Int, isSecret: Bool)?
-        return lines.enumerated().map { index, line in
-            if let isSecret = opensSecret(line) {
-                last = (index, isSecret)
-                return false
-            }
-            return last.map { $0.isSecret && index - $0.index <= maximumContinued } ?? false
+        var isSecret = false
+        return lines.map { line in
+            guard let opens = opensSecret(line) else { return isSecret }
+            isSecret = opens
+            return false
         }
     }
 

@@ -85,7 +85,7 @@ package struct OTLPEncoder: Sendable {
     /// JSON has no infinity.
     private static func number(_ value: Double) -> String { value.isFinite ? String(value) : "0" }
 
-    private static let longestText = 1024
+    static let longestText = 1024
 
     /// What a client chose, such as a method, is escaped and bounded.
     private static func quoted(_ text: String) -> String {

@@ -16,11 +16,12 @@ struct DueTimes<ID: Hashable & Sendable>: Sendable {
             heap.append(Entry(id: id, due: due))
             places[id] = heap.count - 1
             moveUp(heap.count - 1)
-            return
+            return checkInvariants(of: id)
         }
         heap[place].due = due
         moveUp(place)
         if let place = places[id] { moveDown(place) }
+        checkInvariants(of: id)
     }
 
     mutating func remove(_ id: ID) {
@@ -28,6 +29,7 @@ struct DueTimes<ID: Hashable & Sendable>: Sendable {
         put(last, at: place)
         moveUp(place)
         if let place = places[last.id] { moveDown(place) }
+        checkInvariants(of: last.id)
     }
 
     /// - Returns: Those that are due, the earliest first. They are due no more.
@@ -68,5 +70,17 @@ struct DueTimes<ID: Hashable & Sendable>: Sendable {
             place = child
         }
         put(entry, at: place)
+    }
+
+    /// - Parameter id: The one that was moved.
+    private func checkInvariants(of id: ID) {
+        assert(heap.count == places.count, "A time was lost, or is in the heap twice.")
+        assert(places[id].map { heap[$0].id == id && isOrdered(at: $0) } ?? false, "A time is not in its place.")
+    }
+
+    /// Not before what is above it, and not behind what is below it.
+    private func isOrdered(at place: Int) -> Bool {
+        (place == 0 || heap[(place - 1) / 2].due <= heap[place].due)
+            && [2 * place + 1, 2 * place + 2].allSatisfy { $0 >= heap.count || heap[place].due <= heap[$0].due }
     }
 }

@@ -36,6 +36,7 @@ package final class Promise<Value: Sendable>: Sendable {
         await withCheckedContinuation { continuation in
             let kept: Value? = state.withLock { state in
                 if case .kept(let value) = state { return value }
+                if case .awaited = state { assertionFailure("A second task waits; the first would do so for ever.") }
                 state = .awaited(continuation)
                 return nil
             }

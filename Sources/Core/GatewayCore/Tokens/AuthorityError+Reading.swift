@@ -46,13 +46,18 @@ extension AuthorityError {
 
     // MARK: Other documents
 
-    private static let documentLimit = 100
+    static let documentLimit = 100
     /// More of a document is not read.
-    private static let readLimit = 16_384
+    static let readLimit = 16_384
 
     /// A text with a status of success may be a token.
     private mutating func readDocument(_ reply: TokenReply, _ text: AuthorityText) {
-        let document = String(decoding: reply.body.prefix(Self.readLimit), as: UTF8.self)
+        var read = reply.body.prefix(Self.readLimit)
+        if read.count < reply.body.count {
+            // The last word might be cut in half. Half of a secret would not be recognized.
+            read = read[..<(read.lastIndex { $0 <= 0x20 || $0 == UInt8(ascii: ">") } ?? read.startIndex)]
+        }
+        let document = String(decoding: read, as: UTF8.self)
         let isSuccess = (200..<300).contains(reply.status)
         if let title = Self.title(of: document) {
             (description, format) = (text.shown(title, limit: Self.documentLimit), .html)

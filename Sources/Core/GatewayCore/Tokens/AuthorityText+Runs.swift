@@ -1,7 +1,7 @@
 /// Finds in the words of a text what may be a token or another secret that the gateway does not know.
 extension AuthorityText {
     /// Shorter runs are no tokens by themselves.
-    private static let runLimit = 20
+    static let runLimit = 20
 
     static func maskingRuns(in words: [String]) -> [String] {
         var shown: [String] = []

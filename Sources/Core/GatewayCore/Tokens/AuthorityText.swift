@@ -13,7 +13,7 @@ package struct AuthorityText: Sendable {
     package static let allHidden = "‹hidden: it repeats a secret›"
 
     /// More is not looked at.
-    private static let inputLimit = 4096
+    static let inputLimit = 4096
 
     private let secrets: [HiddenSecret]
 
@@ -54,7 +54,7 @@ package struct AuthorityText: Sendable {
 }
 
 /// A secret in the forms in which a text may repeat it.
-private struct HiddenSecret: Sendable {
+struct HiddenSecret: Sendable {
     /// Folded, as ``fold(_:)`` does it.
     private let forms: [SecretBytes]
     /// Each longer part of a form contains one of these.
@@ -112,7 +112,7 @@ private struct HiddenSecret: Sendable {
     }
 
     /// Who encodes a text more often than this hides something.
-    private static let maximumDecodings = 8
+    static let maximumDecodings = 8
 
     /// The text as it is, and with its percent-encoding undone as often as there is one; nil when that is too often.
     static func variants(of text: String) -> [[UInt8]]? {

@@ -14,7 +14,7 @@ package struct ClockSkewRecord: Sendable {
     }
 
     /// More authorities than a configuration has.
-    private static let limit = 1024
+    static let limit = 1024
 
     private var entries: [Origin: Entry] = [:]
 

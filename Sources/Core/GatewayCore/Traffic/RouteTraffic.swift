@@ -30,6 +30,7 @@ package struct RouteTraffic: Sendable {
     /// Counts that are an hour old, or older, are dropped.
     package mutating func add(_ counts: Counts, minute: Int64) {
         advance(to: minute)
+        assert(latest >= minute, "Something is counted in a minute that is still to come.")
         guard latest - minute < Int64(Self.minutes) else { return }
         let place = Self.place(of: minute, in: Self.minutes)
         requests[place] &+= UInt32(clamping: counts.requests)

@@ -40,7 +40,7 @@ struct DeviceLogin: DeviceLoginFlow {
 
     // MARK: The code
 
-    private static let longest: Duration = .seconds(86_400)
+    static let longest: Duration = .seconds(86_400)
 
     func code(in reply: TokenReply, at now: Moment) -> Result<DeviceCode, GatewayProblem> {
         let answer = JSONValue(reply.body, forgivingNumbers: true)

@@ -5,7 +5,7 @@ struct RecipeStrategy: AuthStrategy {
     static let kind = "recipe"
 
     /// More would not fit into one attempt that renews in vain and begins anew.
-    private static let maximumSteps = GrantAttempt.maximumSteps / 2
+    static let maximumSteps = GrantAttempt.maximumSteps / 2
 
     private let grant: RecipeGrant
 

@@ -13,8 +13,8 @@ indirect enum TextPatternNode: Hashable, Sendable {
 
 /// Reads the syntax of ``TextPattern``.
 struct TextPatternParser {
-    private static let deepest = 32
-    private static let maximumRepetitions = 100
+    static let deepest = 32
+    static let maximumRepetitions = 100
 
     private let bytes: [UInt8]
     private var position = 0

@@ -8,7 +8,7 @@ struct AssertionRepair {
     /// Clocks that differ by more make a refusal that does not say why one about the times; it is repaired once.
     private static let tolerance: Duration = .seconds(5)
     /// No assertion is signed further ahead. A false authority would otherwise get one that is valid for years.
-    private static let maximumAhead: Duration = .seconds(86_400)
+    static let maximumAhead: Duration = .seconds(86_400)
 
     private let statuses: Set<Int>
     /// nil where the authority has no names for errors.

@@ -11,6 +11,7 @@ extension ExchangeDriver {
         else {
             return stream.abandon(isCut: false)
         }
+        assert(upstream == nil, "A request has two connections.")
         stream.begin(for: self, answersHead: client.request.decoder.head.isHead)
         upstream = stream
         record.wasSent = true

@@ -168,6 +168,7 @@ final class ExchangeDriver {
     func enter() { backlog.depth += 1 }
 
     func leave() {
+        assert(backlog.depth > 0, "An event ends that has not begun.")
         backlog.depth -= 1
         guard backlog.depth == 0, backlog.upstreamEnd != nil || backlog.clientLeft != nil else { return }
         if let end = backlog.clientLeft.take() {

@@ -8,6 +8,7 @@ struct ConnectionPlaces {
 
     /// - Returns: Why the connection is refused.
     mutating func take(from shared: ProxyShared, for peer: SocketAddress?) -> GatewayProblem? {
+        assert(!isCounted && address == nil, "A connection is counted twice.")
         if let maximum = shared.limits.connectionsPerAddress, let key = peer?.ipBytes.flatMap(PeerAddressKey.init) {
             guard shared.state.addresses.open(key, maximum: maximum) else {
                 return Self.full("Too many connections from this address (limits.connections_per_address).")

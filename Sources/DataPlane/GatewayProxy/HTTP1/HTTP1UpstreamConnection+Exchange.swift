@@ -8,6 +8,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     var untakenBytes: Int { writer.untakenBytes() }
 
     func begin(for exchange: ExchangeDriver, answersHead: Bool) {
+        assert(self.exchange == nil, "A connection carries two requests.")
         self.exchange = exchange
         hasReceivedBytes = false
         writer.beginMessage()

@@ -145,7 +145,7 @@ struct RequestReader {
     }
 
     /// Requests that are looked through at most: a client may have sent more than the loop has time for.
-    private static let maximumLookedThrough = 1000
+    static let maximumLookedThrough = 1000
 
     private func lacksPart() -> Bool {
         var (body, isLast, mayChange) = (

@@ -32,6 +32,7 @@ extension HTTP2ClientConnection {
         timer.clear()
         let stream = HTTP2ClientStream(id, on: self)
         streams[id] = stream
+        assert(streams.count <= maximumStreams, "The connection has more streams than it may.")
         stream.begin(fields, hasContent: !isLast)
     }
 
@@ -114,6 +115,7 @@ extension HTTP2ClientConnection {
         flow.waiting = []
         while let stream = waiting.first, maySend() {
             waiting.removeFirst()
+            assert(stream.output.isWaiting, "A stream has its turn that does not wait.")
             stream.output.isWaiting = false
             stream.send(frames: 1)
             waiting += flow.waiting

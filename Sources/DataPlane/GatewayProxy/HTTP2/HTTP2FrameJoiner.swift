@@ -8,9 +8,9 @@ final class HTTP2FrameJoiner: ChannelOutboundHandler {
     typealias OutboundOut = IOData
 
     /// A longer piece is written as it is: to copy it would cost more than a piece saves.
-    private static let largestCopy = 4096
+    static let largestCopy = 4096
     /// Length at which a piece is written: that of a record of TLS.
-    private static let capacity = 16_384
+    static let capacity = 16_384
 
     private let buffers: SpareBuffers
     private var joined: ByteBuffer

@@ -29,6 +29,7 @@ struct HTTP2Outgoing {
 
     mutating func append(_ bytes: ByteBuffer) {
         guard bytes.readableBytes > 0 else { return }
+        defer { checkInvariants() }
         content.append(bytes)
         count += bytes.readableBytes
         guard let rest = remaining else { return }
@@ -44,6 +45,7 @@ struct HTTP2Outgoing {
 
     /// At most this number of bytes of the content.
     mutating func take(_ maximum: Int) -> ByteBuffer? {
+        defer { checkInvariants() }
         guard let first = content.first else { return nil }
         guard first.readableBytes > maximum else {
             content.removeFirst()
@@ -76,5 +78,14 @@ struct HTTP2Outgoing {
     mutating func drop() {
         content = []
         count = 0
+    }
+
+    private func checkInvariants() {
+        assert(count >= 0 && content.isEmpty == (count == 0), "Content was counted that has left.")
+        assert(
+            content.count > 8 || content.reduce(0) { $0 + $1.readableBytes } == count,
+            "The parts of the content do not add up to its length."
+        )
+        assert(!isEnded || isComplete && content.isEmpty, "A request has ended before all of it was sent.")
     }
 }

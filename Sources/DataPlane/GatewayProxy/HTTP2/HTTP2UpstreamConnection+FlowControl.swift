@@ -25,6 +25,7 @@ extension HTTP2UpstreamConnection {
     private func begin(_ stream: HTTP2UpstreamStream, _ head: HPACKHeaders) {
         let id = nextID
         nextID = id.advanced(by: 2)
+        assert(streams[id] == nil && stream.id == nil, "A stream begins twice.")
         stream.id = id
         stream.sendWindow = SendWindow(peerStreamWindow)
         streams[id] = stream
@@ -66,6 +67,7 @@ extension HTTP2UpstreamConnection {
         guard phase == .open, !waiting.isEmpty else { return }
         while isWritable, sendWindow.available > 0, !waiting.isEmpty {
             let stream = waiting.removeFirst()
+            assert(stream.waitsForRoom, "A stream has its turn that does not wait.")
             stream.waitsForRoom = false
             sendContent(of: stream, maximum: Self.maximumTurn)
         }

@@ -17,9 +17,9 @@ import NIOPosix
 package final class AcceptPause: ChannelInboundHandler {
     package typealias InboundIn = any Channel
 
-    private static let pause = TimeAmount.milliseconds(100)
+    static let pause = TimeAmount.milliseconds(100)
     /// Said so seldom while it lasts.
-    private static let silence = TimeAmount.minutes(1)
+    static let silence = TimeAmount.minutes(1)
 
     private let logger: Logger
     private var isPaused = false
@@ -44,7 +44,7 @@ package final class AcceptPause: ChannelInboundHandler {
     private func pause(_ context: ChannelHandlerContext, _ error: IOError) {
         guard !isPaused else { return }
         isPaused = true
-        let now = NIODeadline.now()
+        let now = context.eventLoop.now
         if now >= silentUntil {
             silentUntil = now + Self.silence
             logger.error(

@@ -65,6 +65,7 @@ final class InterceptionTLS: Sendable {
                         lastUse: state.uses
                     )
                     if state.entries.count > Self.capacity { Self.dropOldest(&state.entries) }
+                    assert(state.entries.count <= Self.capacity, "More contexts are kept than there may be.")
                 }
                 return state.waiting.removeValue(forKey: host) ?? []
             }

@@ -59,6 +59,11 @@ final class ConnectionBudget: Sendable {
     /// The pool has no places and waits for none.
     func leave(_ pool: PoolHandle) {
         state.withLock { state in
+            assert(state.count(pool) == 0, "A pool leaves the budget while it has connections.")
+            assert(
+                !state.waiting.contains { $0.pool === pool } && !state.promised.contains { $0 === pool },
+                "A pool leaves the budget while it waits for a place."
+            )
             state.pools.removeAll { $0 === pool }
             state.places[ObjectIdentifier(pool)] = nil
         }
@@ -136,7 +141,21 @@ final class ConnectionBudget: Sendable {
         state.withLock { state in
             let result = body(&state)
             hasWaiting.store(!state.waiting.isEmpty, ordering: .relaxed)
+            checkInvariants(of: state)
             return result
         }
+    }
+
+    private func checkInvariants(of state: State) {
+        assert(state.free >= 0 && state.places.values.allSatisfy { $0 >= 0 }, "A number of places is below zero.")
+        assert(
+            state.places.values.reduce(state.free, +) == leases.maximum,
+            "The places of all pools and the free ones do not add up."
+        )
+        assert(
+            state.free == 0 || state.waiting.isEmpty && state.promised.isEmpty,
+            "A pool waits although a place is free."
+        )
+        assert(state.waiting.count + state.promised.count <= state.pools.count, "A pool waits twice.")
     }
 }

@@ -201,6 +201,7 @@ final class UpstreamPool {
     func run(_ first: PoolStep, for newcomer: ConnectionRequest? = nil) {
         var step = first
         while step != .nothing { step = perform(step, newcomer) }
+        assert(waiting.count == state.waiterCount, "A request waits that the state of the pool does not know of.")
     }
 
     /// - Returns: The next step.

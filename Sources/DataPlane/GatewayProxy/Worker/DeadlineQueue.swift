@@ -22,28 +22,34 @@ final class DeadlineQueue {
     var count: Int { heap.count }
 
     fileprivate func add(_ timer: DeadlineTimer) {
+        assert(timer.place == DeadlineTimer.nowhere, "A deadline is in the queue twice.")
         heap.append(timer)
         timer.place = heap.count - 1
         moveUp(timer, from: heap.count - 1)
+        checkInvariants(of: timer)
         schedule()
     }
 
     /// Its time has come earlier than it was to.
     fileprivate func advance(_ timer: DeadlineTimer) {
         moveUp(timer, from: timer.place)
+        checkInvariants(of: timer)
         schedule()
     }
 
     /// The loop's task stays: it finds nothing to do, or the next one.
     fileprivate func remove(_ timer: DeadlineTimer) {
         let place = timer.place
+        assert(heap.indices.contains(place) && heap[place] === timer, "A deadline does not know its place.")
         timer.place = DeadlineTimer.nowhere
         guard let last = heap.popLast(), last !== timer else { return }
         moveUp(last, from: place)
         moveDown(last, from: last.place)
+        checkInvariants(of: last)
     }
 
     private func schedule() {
+        defer { assert(heap.first.map { wakesAt <= $0.due } ?? true, "A deadline passes before the queue looks.") }
         guard let due = heap.first?.due, due < wakesAt else { return }
         wakeUp?.cancel()
         wakesAt = due
@@ -87,6 +93,19 @@ final class DeadlineQueue {
     private func put(_ timer: DeadlineTimer, at place: Int) {
         heap[place] = timer
         timer.place = place
+    }
+
+    /// - Parameter timer: The one that was moved.
+    private func checkInvariants(of timer: DeadlineTimer) {
+        assert(heap.indices.contains(timer.place) && heap[timer.place] === timer, "A deadline does not know its place.")
+        assert(
+            timer.place == 0 || heap[(timer.place - 1) / 2].due <= timer.due,
+            "A deadline is behind one that is later."
+        )
+        assert(
+            [2 * timer.place + 1, 2 * timer.place + 2].allSatisfy { $0 >= heap.count || timer.due <= heap[$0].due },
+            "A deadline is before one that is earlier."
+        )
     }
 }
 

@@ -80,5 +80,9 @@ final class ProxyState: Sendable {
 
     /// - Returns: How many connections there are with the new one.
     func connectionOpened() -> Int { connections.add(1, ordering: .relaxed).newValue }
-    func connectionClosed() { connections.subtract(1, ordering: .relaxed) }
+    func connectionClosed() {
+        // The one that closes is among them, whatever other workers do meanwhile.
+        assert(connectionCount > 0, "More connections have closed than were opened.")
+        connections.subtract(1, ordering: .relaxed)
+    }
 }

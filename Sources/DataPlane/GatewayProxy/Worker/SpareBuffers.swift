@@ -6,15 +6,15 @@ final class SpareBuffers {
     let empty = ByteBufferAllocator().buffer(capacity: 1)
     private var spare: ByteBuffer?
     /// What reads went into, the latest last; a client's connection may still hold one.
-    private var reads: [ByteBuffer] = []
+    private(set) var reads: [ByteBuffer] = []
 
-    private static let capacity = 4096
-    private static let largest = 65_536
+    static let capacity = 4096
+    static let largest = 65_536
     /// More than a read brings most of the time, and small enough to stay in the cache of a processor.
-    private static let readCapacity = 262_144
-    private static let maximumReads = 8
+    static let readCapacity = 262_144
+    static let maximumReads = 8
     /// Up to here the rest of a read is copied, so that it does not keep the buffer that the loop reads into.
-    private static let smallRest = 16_384
+    static let smallRest = 16_384
 
     /// For what is about to be written.
     func take() -> ByteBuffer {
@@ -50,6 +50,7 @@ final class SpareBuffers {
         guard read.storageCapacity == Self.readCapacity else { return }
         if reads.count == Self.maximumReads { reads.removeFirst() }
         reads.append(read)
+        assert(reads.count <= Self.maximumReads, "More buffers are kept than there may be.")
     }
 }
 

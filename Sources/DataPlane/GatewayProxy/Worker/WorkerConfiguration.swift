@@ -18,7 +18,7 @@ final class WorkerConfiguration {
     private var routes: [CredentialedRoute?]
     /// By index and source, where requests choose one; those of a route are thrown away together when there are too many.
     private var chosen: [Int: [ObjectIdentifier: CredentialedRoute]] = [:]
-    private static let maximumChosen = 256
+    static let maximumChosen = 256
     /// By index into ``ProxyShared/targets``; made with the first request, too.
     private var pools: [UpstreamPool?]
 

@@ -29,6 +29,8 @@ package struct FixtureNode: ExpressibleByStringLiteral, ExpressibleByStringInter
 
     package static func mapping(_ entries: [(String, FixtureNode)]) -> FixtureNode { FixtureNode(.mapping(entries)) }
 
+    package static func sequence(_ elements: [FixtureNode]) -> FixtureNode { FixtureNode(.sequence(elements)) }
+
     private init(_ content: Content) { self.content = content }
 
     package var description: String {

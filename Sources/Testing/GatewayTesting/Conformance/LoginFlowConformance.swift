@@ -24,7 +24,7 @@ package struct LoginFlowConformance {
     }
 
     private func attempt() -> LoginAttempt {
-        var random = SystemRandomNumberGenerator()
+        var random = SplitMix(seed: 1)
         return LoginAttempt(redirectURI: flow.redirect.uri(port: 50_123), random: &random)
     }
 
