@@ -114,7 +114,7 @@ def compare(options):
                 "envoy": ([exported], stage.exported_port, "/bench/json", ()),
                 "envoy+authz": ([exported, gateway], stage.exported_port, "/bench/json", ()),
             }
-            for pids, port, path, fields in turns.values():
+            for _, port, path, fields in turns.values():
                 load.wrk(port, options.connections, path, 1, stage.pin_load, fields=fields)
             for number in range(options.rounds):
                 for name in turns if number % 2 == 0 else reversed(turns):
@@ -135,7 +135,7 @@ def main():
     for name, rounds in rows.items():
         middle = {key: statistics.median(row[key] for row in rounds) for key in ("cpu", "rate", "p50", "p99")}
         base = bases.get(name)
-        ratio = base and statistics.median(row["cpu"] / other["cpu"] for row, other in zip(rounds, rows[base]))
+        ratio = base and statistics.median(row["cpu"] / other["cpu"] for row, other in zip(rounds, rows[base], strict=True))
         print(
             f"{name:12} {middle['cpu']:7.1f} us/req {middle['rate']:8.0f} req/s  p50 {middle['p50']:6.0f} us"
             f"  p99 {middle['p99']:6.0f} us" + (f"  CPU {ratio:.2f} of {base}" if base else "")

@@ -82,7 +82,7 @@ def latency(binary, rounds=8, rate=1000, seconds=2):
                 direct, through, nginx = row["direct"], row["through"], row["nginx"]
                 added.append([through[share] - direct[share] for share in ("p50", "p99")])
                 ratios.append(through["p99"] / nginx["p99"])
-            p50, p99 = (in_words((value / 1e3 for value in column), "ms") for column in zip(*added))
+            p50, p99 = (in_words((value / 1e3 for value in column), "ms") for column in zip(*added, strict=True))
             return {"added_p50": p50, "added_p99": p99, "p99_ratio": in_words(ratios)}
 
 

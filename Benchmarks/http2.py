@@ -56,7 +56,7 @@ def compared(gateway, loads, peers, rounds, options):
     for (scenario, name), found in rows.items():
         figures = {key: statistics.median(row[key] for row in found) for key in found[0]}
         own = rows[scenario, "gateway"]
-        figures["ratio"] = statistics.median(mine["cpu"] / theirs["cpu"] for mine, theirs in zip(own, found))
+        figures["ratio"] = statistics.median(mine["cpu"] / theirs["cpu"] for mine, theirs in zip(own, found, strict=True))
         results[scenario, name] = figures
     return results
 

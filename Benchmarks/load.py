@@ -136,7 +136,7 @@ def in_turn(served, scenario, seconds, pin=(), scripts=None):
         arguments = [number, len(served), TURN, SILENCE, pause]
         words = wrk_command(port, connections, path, whole, pin, (scripts or {}).get(name, TURNS), arguments)
         running.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
-    results = {name: wrk_figures(process.communicate()[0]) for name, process in zip(served, running)}
+    results = {name: wrk_figures(process.communicate()[0]) for name, process in zip(served, running, strict=True)}
     for name, (pid, _) in served.items():
         figures = results[name]
         figures["rate"] *= whole / seconds
@@ -209,7 +209,7 @@ def idle_memory(pid, port, count):
 def family(root):
     found = [root]
     for pid in found:
-        found += map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        found += map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split())
     return found
 
 
@@ -220,7 +220,7 @@ def cpu_seconds(root):
 
 
 def memory(root, field):
-    texts = (pathlib.Path(f"/proc/{pid}/status").read_text() for pid in family(root))
+    texts = (pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8") for pid in family(root))
     return sum(int(re.search(rf"{field}:\s+(\d+)", text)[1]) for text in texts) / 1024
 
 
@@ -232,6 +232,6 @@ def reset_peak(root):
 
 def machine():
     """How large the machine is, in words."""
-    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    total = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) / 2**20
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    total = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text(encoding="ascii"))[1]) / 2**20
     return f"{os.cpu_count()} CPUs ({cpu[1] if cpu else 'unknown'}), {total:.0f} GiB, Linux {os.uname().release}"

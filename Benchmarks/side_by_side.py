@@ -50,7 +50,7 @@ def with_ratios(rows):
         if base:
             same = base if len(rounds) == len(base) else base[::3]
             for key, of in (("ratio", "cpu"), ("p99_ratio", "p99")):
-                ratios = [row[of] / other[of] for row, other in zip(rounds, same)]
+                ratios = [row[of] / other[of] for row, other in zip(rounds, same, strict=True)]
                 figures[f"{key}s"] = ratios
                 figures[key], figures[f"{key}_range"] = statistics.median(ratios), likely(ratios)
         results[scenario, name] = figures
