@@ -41,7 +41,7 @@ package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
     /// - Parameter goesOn: The thread that has asked this question can ask the next one.
     /// - Returns: Those who wait for the answer, and the next question.
     package mutating func finish(_ question: Question, goesOn: Bool) -> (waiters: [Waiter], next: Question?) {
-        assert(waiters[question] != nil, "A question is answered that nobody has asked.")
+        assert(waiters[question] != nil, "An answer arrived for an unknown lookup.")
         defer { checkInvariants() }
         let next = goesOn && !waiting.isEmpty ? waiting.removeFirst() : nil
         if next == nil { running -= 1 }
@@ -51,7 +51,7 @@ package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
     private func checkInvariants() {
         assert((0...maximumAtOnce).contains(running), "More questions are asked at once than there may be.")
         assert(waiting.count <= maximumWaiting, "More questions wait than there may be.")
-        assert(waiters.count == running + waiting.count, "Somebody waits for a question that nobody asks.")
-        assert(waiting.first.map { waiters[$0] != nil } ?? true, "A question waits for nobody.")
+        assert(waiters.count == running + waiting.count, "The lookups and their waiters do not add up.")
+        assert(waiting.first.map { waiters[$0] != nil } ?? true, "A queued lookup has no waiter.")
     }
 }

@@ -64,7 +64,7 @@ package struct StoredRecord: Sendable {
 
     private func checkInvariants() {
         assert(lease.map { $0.revision == seen.revision } ?? true, "The lease of a record is held that was replaced.")
-        assert(hasRead || lease == nil && seen == .nothing, "A record is known that nobody has read.")
+        assert(hasRead || lease == nil && seen == .nothing, "A record is known before the first read.")
     }
 
     // MARK: A renewal

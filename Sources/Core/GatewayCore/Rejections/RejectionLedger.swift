@@ -183,13 +183,13 @@ package struct RejectionLedger: Sendable {
 
     /// - Parameter key: Of an entry that has changed.
     private func checkInvariants(of key: Key? = nil) {
-        assert(rejected <= newest, "The rejection of a generation counts that nobody knows.")
+        assert(rejected <= newest, "A generation newer than the newest was rejected.")
         assert(payment.map { $0.generation == rejected } ?? true, "What was paid is for an older rejection.")
         assert(entries.count <= max(1, rules.maximumTemplates), "More templates are remembered than there may be.")
         assert(budgets.count <= max(1, rules.maximumClients), "More clients are remembered than there may be.")
         assert(
             key.flatMap { entries[$0] }.map(isConsistent) ?? true,
-            "A pause is longer or shorter than there is, or is for a generation that nobody knows."
+            "A pause is out of range, or its generation is unknown."
         )
     }
 
