@@ -4,9 +4,7 @@ import contextlib
 import os
 import pathlib
 import resource
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 
@@ -21,7 +19,8 @@ from harness import gateway as gateway_harness
 from harness import seeds
 from harness.authority import Authority
 from harness.configs import CANARY, plain_config
-from harness.clock import fake_clock
+from harness.clock import FalseClock
+from harness.libraries import shared_library
 from harness.gateway import Gateway
 from harness.http2_origin import HTTP2Origin, server_context
 from harness.marks import ALL_TESTS, marks_by_name
@@ -319,18 +318,18 @@ def token_server(make_token_server):
 @pytest.fixture(scope="session")
 def killer(tmp_path_factory):
     """A library that ends the process that loads it at its nth write: see harness/kill_at_write.c."""
-    library = tmp_path_factory.mktemp("killer") / "kill_at_write.so"
-    source = pathlib.Path(__file__).with_name("harness") / "kill_at_write.c"
-    compiler = shutil.which("cc") or shutil.which("clang")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    return library
+    return shared_library(tmp_path_factory.mktemp("killer"), "kill_at_write.c")
 
 
 @pytest.fixture
-def clock(tmp_path):
+def clock(clock_library, tmp_path):
     """For gateways whose clock goes wrong."""
-    with fake_clock(tmp_path) as clock:
-        yield clock
+    return FalseClock(clock_library, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def clock_library(tmp_path_factory):
+    return shared_library(tmp_path_factory.mktemp("clock"), "false_clock.c")
 
 
 @pytest.fixture(scope="session")

@@ -144,6 +144,7 @@ struct ParentTests {
         try await ParentAndChild(parent: tokens("parent"), child: child).running { bench in
             #expect(await bench.credential().generation == 1)
             #expect(bench.exchanged == ["parent-1", "parent-2"])
+            try await bench.parent.audit.untilRecorded(.rejected)
             let rejected = try #require(bench.parent.audit.last(.rejected))
             #expect(rejected.generation == 1)
             #expect(rejected.demand == .sample)
@@ -159,6 +160,7 @@ struct ParentTests {
             }
             #expect(bench.exchanged == ["parent-1", "parent-2"])
             #expect(bench.parent.endpoint.requests.count == 2)
+            try await bench.parent.audit.untilRecorded(.rejected)
             #expect(bench.parent.audit.events.count { $0.name == .rejected } == 1)
         }
     }

@@ -6,7 +6,6 @@ import secrets
 import time
 
 import pytest
-from harness.clock import needs_faketime
 from harness.debian import nginx
 from harness.fleet import Fleet, Load, load
 from harness.idle_connections import CONNECTIONS, Gateways
@@ -58,7 +57,6 @@ def test_the_connections_of_a_hundred_gateways(make_gateway, make_authority, tmp
 # MARK: Clocks
 
 
-@needs_faketime
 @pytest.mark.timing
 @pytest.mark.parametrize("offset", [60, -60])
 def test_clocks_a_minute_apart_cost_no_token(make_gateway, make_authority, tmp_path, clock, server, database, offset):

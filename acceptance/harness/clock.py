@@ -1,59 +1,28 @@
-"""A clock of the gateway's own, that a test sets: libfaketime (Debian package faketime)."""
+"""A clock of the gateway's own, that a test sets."""
 
-import contextlib
-import glob
 import os
 import pathlib
-import subprocess
+import re
+import struct
 
-import pytest
-
-from . import processes
-
-LIBRARY = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
-needs_faketime = pytest.mark.skipif(LIBRARY is None, reason="libfaketime is not installed (Debian package faketime)")
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-class FakeClock:
-    """The wall clock of the processes that have `environment`; time that merely passes is real.
+class FalseClock:
+    """The wall clock of the processes that have `environment`; time that merely passes is real. With `all_time`, that is the
+    test's, too: timers that a process has set before do not hear of a change until they fire."""
 
-    The library loses a timer of libdispatch now and then (once in thirty stops of a gateway, and never without it), so a test
-    kills what it has started in the end.
-    """
-
-    def __init__(self, folder, memory):
+    def __init__(self, library, folder):
         self.file = pathlib.Path(folder) / "clock"
+        self.file.write_bytes(bytes(16))
         self.set("+0")
-        self.environment = {
-            "LD_PRELOAD": LIBRARY,
-            "FAKETIME_TIMESTAMP_FILE": str(self.file),
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_SHARED": memory,
-        }
+        self.environment = {"LD_PRELOAD": str(library), "FALSE_CLOCK": str(self.file)}
+        self.all_time = {**self.environment, "FALSE_CLOCK_MONOTONIC": "1"}
 
-    def set(self, offset):
-        """`+1h`, or seconds such as `-45`: how far it is from the real one."""
-        self.file.write_text(offset + "\n")
-
-
-@contextlib.contextmanager
-def fake_clock(folder):
-    """With the shared memory of a faketime that runs.
-
-    The library makes its own when it is given none, and announces that by changing the environment, after which a Swift
-    program no longer finds its arguments.
-    """
-    with subprocess.Popen(["faketime", "-f", "+0", "sleep", "600"]) as helper:
-        children = f"/proc/{helper.pid}/task/{helper.pid}/children"
-
-        def memory():
-            for child in pathlib.Path(children).read_text(encoding="ascii").split():
-                for word in pathlib.Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
-                    if word.startswith(b"FAKETIME_SHARED="):
-                        return child, word.partition(b"=")[2].decode()
-            return None
-
-        child, value = processes.wait_until(memory, 10, "faketime has made its memory")
-        yield FakeClock(folder, value)
-        os.kill(int(child), 15)
+    def set(self, offset, pace=1.0):
+        """`+1h`, or seconds such as `-45`: how far it is from the real one. It counts the time since a process began at this pace."""
+        count, unit = re.fullmatch(r"([+-][\d.]+)([smhd]?)", offset).groups()
+        values = struct.pack("=qq", round(float(count) * SECONDS[unit] * 1_000_000_000), round(pace * 1000))
+        # In place: the processes have the file in their memory.
+        with self.file.open("r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), values, 0)

@@ -71,7 +71,9 @@ class Stream:
             room = min(connection.local_flow_control_window(self.number), connection.max_outbound_frame_size)
             if room <= 0:
                 return
-            part, self.waiting = bytes(self.waiting[:room]), self.waiting[room:]
+            part = bytes(self.waiting[:room])
+            # From the front, which copies nothing.
+            del self.waiting[:room]
             is_last = not self.waiting and self.end == []
             connection.send_data(self.number, part, end_stream=is_last)
             if is_last:

@@ -10,7 +10,6 @@ import time
 import pytest
 from harness.configs import BEARER
 from harness import raw
-from harness.clock import needs_faketime
 from harness.names import add_address
 from harness.origin import ok, response
 from harness.processes import free_port, wait_until
@@ -236,23 +235,17 @@ def test_of_several_addresses_only_those_allowed_are_dialled(names, make_origin,
 # How long an address is known
 
 
-def all_time(clock):
-    """Time that merely passes is the test's, too."""
-    return {name: value for name, value in clock.environment.items() if name != "FAKETIME_DONT_FAKE_MONOTONIC"}
-
-
 @pytest.fixture
 def moving(names, make_origin, clock, start):
     """An upstream that moves from the first address to the second, and a gateway before it that knows the first."""
     old = make_origin(saying(b"old"), 0, "127.0.0.1")
     make_origin(saying(b"new"), old.port, "127.0.0.2")
     names.addresses["moving.test"] = ["127.0.0.1"]
-    gateway = start({"api": f"http://moving.test:{old.port}"}, all_time(clock))
+    gateway = start({"api": f"http://moving.test:{old.port}"}, clock.all_time)
     yield gateway, old
     gateway.kill()
 
 
-@needs_faketime
 def test_an_address_is_known_for_thirty_seconds(names, clock, moving):
     gateway, _ = moving
     assert ask(gateway).body == b"old"
@@ -265,7 +258,6 @@ def test_an_address_is_known_for_thirty_seconds(names, clock, moving):
     assert names.asked == ["moving.test"] * 2
 
 
-@needs_faketime
 def test_an_address_that_fails_is_asked_for_anew_at_once(names, moving):
     gateway, old = moving
     assert ask(gateway).body == b"old"
@@ -276,12 +268,11 @@ def test_an_address_that_fails_is_asked_for_anew_at_once(names, moving):
     assert names.asked == ["moving.test"] * 2
 
 
-@needs_faketime
 def test_what_was_known_too_long_ago_is_not_something_to_dial(names, make_origin, clock, start):
     """Neither kind of address stands in for the other when both have to be asked for again."""
     origin = make_origin(leaving)
     names.addresses["both.test"] = ["127.0.0.1", "::1"]
-    gateway = start({"api": f"http://both.test:{origin.port}"}, all_time(clock), connect_timeout="3s")
+    gateway = start({"api": f"http://both.test:{origin.port}"}, clock.all_time, connect_timeout="3s")
     assert ask(gateway).status == 200
     clock.set("+31")
     names.silent = {"both.test"}
@@ -305,13 +296,13 @@ class Standing:
         self.gateway = None
 
     def start(self, routes, **options):
-        self.clock.set("+0 x0.001")
-        self.gateway = self.begin(routes, all_time(self.clock), **options)
+        self.clock.set("+0", pace=0.001)
+        self.gateway = self.begin(routes, self.clock.all_time, **options)
         return self.gateway
 
     def at(self, seconds, *waiting):
         """So much later than the start. Returns once all of these clients are answered; with none, once it can have been seen."""
-        self.clock.set(f"+{seconds} x0.001")
+        self.clock.set(f"+{seconds}", pace=0.001)
 
         def are_answered():
             # A timer that was set before does not hear of it; an event loop that has something to do looks at the time.
@@ -344,7 +335,6 @@ def swallowing(address, port=0):
 
 
 @pytest.mark.timing
-@needs_faketime
 def test_an_address_that_swallows_connections_delays_a_request_for_a_moment_only(names, make_origin, time_stands):
     """The next one is tried 250 ms after it."""
     origin = make_origin(leaving)
@@ -359,7 +349,6 @@ def test_an_address_that_swallows_connections_delays_a_request_for_a_moment_only
         assert raw.Answer(client.to_end()).status == 200
 
 
-@needs_faketime
 def test_an_address_that_refuses_connections_delays_nothing(names, make_origin, time_stands):
     """Nor for the 250 ms that an address gets before the next one is tried."""
     origin = make_origin(leaving)
@@ -369,7 +358,6 @@ def test_an_address_that_refuses_connections_delays_nothing(names, make_origin, 
     assert len(origin.streams) == 5, "each has dialled"
 
 
-@needs_faketime
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_one_kind_of_address_is_enough(names, make_origin, time_stands, address):
     """Nothing is waited for where the name server has said that there is none of the other kind."""
@@ -380,7 +368,6 @@ def test_one_kind_of_address_is_enough(names, make_origin, time_stands, address)
     assert origin.last().value("host") == f"one.test:{origin.port}"
 
 
-@needs_faketime
 def test_addresses_that_all_swallow_connections_end_with_connect_timeout(names, time_stands):
     names.addresses["both.test"] = ["::1", "127.0.0.1"]
     with swallowing("127.0.0.1") as port, swallowing("::1", port), contextlib.ExitStack() as stack:
@@ -413,7 +400,6 @@ def test_a_name_that_is_not_there_is_a_502(names, start):
     [(1, 1), (8, 1), (1, 20)],
     ids=["one silent name", "one silent name for each of many loops", "many silent names"],
 )
-@needs_faketime
 def test_a_silent_name_server_holds_up_only_who_needs_it(names, make_origin, time_stands, workers, count):
     origin = make_origin(leaving)
     names.addresses["good.test"] = ["127.0.0.1"]

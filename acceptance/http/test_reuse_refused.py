@@ -1,25 +1,19 @@
 """A connection that is gone when a request is to be written, although it was good when it was looked at."""
 
-import shutil
-import subprocess
 import threading
 
 import pytest
 from harness.configs import BEARER, plain_config
 from harness import processes
-from harness.gateway import ROOT
 from harness.issuer import Issuer
+from harness.libraries import shared_library
 from harness.script import OK, connect, get, wait
-
-SOURCE = ROOT / "acceptance/harness/refused_send.c"
 
 
 @pytest.fixture
 def refusing(tmp_path):
     """The environment that has the next POST refused once a file exists, and the file."""
-    library, file = tmp_path / "refused_send.so", tmp_path / "refuse"
-    compiler = shutil.which("cc") or shutil.which("clang")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", SOURCE, "-o", library], check=True)
+    library, file = shared_library(tmp_path, "refused_send.c"), tmp_path / "refuse"
     return {"LD_PRELOAD": str(library), "REFUSED_SEND": str(file)}, file
 
 

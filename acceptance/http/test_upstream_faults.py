@@ -44,7 +44,7 @@ def gateway(origin, silent, make_script, start_gateway):
     }
     return start_gateway(
         {
-            "limits": {"response_timeout": "500ms", "connect_timeout": "2s", "idle_timeout": "1s"},
+            "limits": {"response_timeout": "3s", "connect_timeout": "10s", "idle_timeout": "1s"},
             "routes": {name: {"upstream": url, "auth": BEARER, "allow_plaintext": True} for name, url in routes.items()},
         }
     )

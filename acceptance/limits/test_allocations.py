@@ -1,12 +1,11 @@
 """How often the program asks for memory for a request, with all on that a fleet uses; counted in the program that is released."""
 
 import itertools
-import shutil
-import subprocess
 
 import pytest
 from harness.configs import BEARER
 from harness.gateway import ROOT
+from harness.libraries import shared_library
 from harness.script import connect, get
 
 SOURCE = ROOT / "Benchmarks/Micro/CAllocationCount"
@@ -21,10 +20,8 @@ ROUNDS, REQUESTS = 3, 5000
 @pytest.fixture
 def counter(tmp_path):
     """A library that counts the allocations of the program that is started with it, and the file with the count."""
-    library, count = tmp_path / "allocation_count.so", tmp_path / "count"
-    source = [f"-I{SOURCE}/include", SOURCE / "allocation_count.c"]
-    compiler = shutil.which("cc") or shutil.which("clang")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-fno-builtin", *source, "-o", library], check=True)
+    library = shared_library(tmp_path, SOURCE / "allocation_count.c", f"-I{SOURCE}/include", "-fno-builtin")
+    count = tmp_path / "count"
     count.write_bytes(bytes(8))
     return library, count
 

@@ -6,7 +6,6 @@ import time
 import pytest
 import requests
 from harness import processes
-from harness.clock import needs_faketime
 from harness.configs import BEARER, plain_config
 from harness.origin import response
 from harness.script import OK
@@ -64,15 +63,9 @@ def test_a_request_under_way_on_an_old_connection_is_finished(make_script, start
 # Without waiting
 
 
-def all_time(clock):
-    """Time that merely passes is the test's, too."""
-    return {name: value for name, value in clock.environment.items() if name != "FAKETIME_DONT_FAKE_MONOTONIC"}
-
-
-@needs_faketime
 def test_the_default_is_ten_minutes(origin, make_gateway, clock):
     config = {**plain_config(origin), "workers": 1, "limits": {"idle_timeout": "2h"}}
-    gateway = make_gateway(config, environment=all_time(clock)).start()
+    gateway = make_gateway(config, environment=clock.all_time).start()
     try:
         for later, connections in (("+0", 1), ("+240", 1), ("+660", 2)):
             clock.set(later)
@@ -93,7 +86,7 @@ def moving(names, make_origin, make_gateway, clock):
     def start(**limits):
         route = {"upstream": f"http://moving.test:{old.port}", "auth": BEARER, "allow_plaintext": True}
         limits = {"idle_timeout": "2h", **limits}
-        gateway = make_gateway({"workers": 1, "limits": limits, "routes": {"api": route}}, environment=all_time(clock))
+        gateway = make_gateway({"workers": 1, "limits": limits, "routes": {"api": route}}, environment=clock.all_time)
         gateway.wrapper = names.wrapper()
         started.append(gateway)
         return gateway.start()
@@ -103,7 +96,6 @@ def moving(names, make_origin, make_gateway, clock):
         gateway.kill()
 
 
-@needs_faketime
 @pytest.mark.parametrize("age, later", [(None, "+660"), ("1m", "+90")], ids=["default", "one-minute"])
 def test_a_name_that_changes_its_address_is_followed(moving, names, clock, age, later):
     """A busy connection would stay at the old address for ever."""

@@ -11,7 +11,6 @@ import subprocess
 import pytest
 import requests
 from harness import processes
-from harness.clock import needs_faketime
 from harness.configs import CANARY
 from harness.events import named
 from harness.gateway import command
@@ -86,7 +85,6 @@ def kept_uses(gateway):
     return [sorted(route for (route,) in table) for table in found]
 
 
-@needs_faketime
 @pytest.mark.parametrize("retention, is_removed", [("72h", True), ("90d", False)])
 def test_what_is_older_than_retention_is_removed_and_the_rest_can_be_verified(
     make_gateway, origin, clock, retention, is_removed
@@ -185,7 +183,6 @@ def test_a_time_can_be_how_long_ago(gateway):
         assert query(gateway, "--until", ago) == []
 
 
-@needs_faketime
 def test_how_long_ago_is_counted_from_now(make_gateway, origin, clock):
     gateway = make_gateway(config(origin), environment=clock.environment)
     clock.set("-3h")

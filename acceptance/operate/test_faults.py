@@ -12,7 +12,6 @@ import pytest
 import requests
 
 from harness import processes
-from harness.clock import needs_faketime
 from harness.configs import BOX, DUKE
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system and tracing need root")
@@ -207,7 +206,6 @@ class TestInputOutputErrors:
         assert_whole(gateway)
 
 
-@needs_faketime
 @pytest.mark.timing
 @pytest.mark.parametrize("jump", ["+1h", "-1h"])
 def test_a_jump_of_the_clock_costs_at_most_one_renewal(start_gateway, make_authority, clock, jump):

@@ -1,9 +1,7 @@
 """A database that another program holds locked, and a disk that does not answer: nobody who only looks waits for them."""
 
 import contextlib
-import shutil
 import sqlite3
-import subprocess
 import threading
 import time
 
@@ -12,7 +10,7 @@ import requests
 from harness import processes
 from harness.configs import DUKE
 from harness.events import named, wait_for_events
-from harness.gateway import ROOT
+from harness.libraries import shared_library
 
 READS = ("/", "/readyz", "/readyz?verbose", "/healthz", "/metrics", "/api/tokens", "/api/tokens/service", "/api/routes", "/api/expirations")
 
@@ -20,11 +18,7 @@ READS = ("/", "/readyz", "/readyz?verbose", "/healthz", "/metrics", "/api/tokens
 @pytest.fixture(scope="session")
 def holder(tmp_path_factory):
     """The library of harness/hold_sync.c."""
-    library = tmp_path_factory.mktemp("holder") / "hold_sync.so"
-    source = ROOT / "acceptance/harness/hold_sync.c"
-    compiler = shutil.which("cc") or shutil.which("clang")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    return library
+    return shared_library(tmp_path_factory.mktemp("holder"), "hold_sync.c")
 
 
 class Disk:

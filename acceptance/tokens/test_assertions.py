@@ -7,7 +7,6 @@ import urllib.parse
 
 import pytest
 import requests
-from harness.clock import needs_faketime
 from harness.jwt_authority import FORMS, PASSPHRASE, JWTAuthority, KeyPair
 from harness.origin import response
 
@@ -100,7 +99,6 @@ def test_a_clock_that_is_wrong_is_repaired_by_the_date_of_the_answer(make_author
     ]
 
 
-@needs_faketime
 @pytest.mark.parametrize("offset", [-3600, -45, 45, 3600])
 def test_a_clock_of_the_gateway_that_is_wrong_is_repaired_too(make_authority, make_gateway, clock, offset):
     authority = make_authority()
