@@ -270,7 +270,7 @@ struct FleetTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for gateway in gateways { group.addTask { try await gateway.run() } }
             defer { group.cancelAll() }
-            while rounds < 1000 {
+            while rounds < 300 {
                 rounds += 1
                 let dying = gateways[0].line.isDoomed
                 let (one, other) = (gateways[0], gateways[1])

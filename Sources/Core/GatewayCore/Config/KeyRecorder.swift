@@ -68,19 +68,20 @@ package final class KeyRecorder {
                 required = required.map { $0.filter { missed.contains($0) || present.contains($0) } } ?? missed
             }
             (isVisited, missed, present) = (false, [], [])
-            for child in children.values { child.endRun() }
-            items?.endRun()
-            values?.endRun()
         }
     }
 
     let root = Node()
+    private var places: [ConfigPath: Node] = [:]
+    /// What has to be settled when the document ends.
+    private var visited: [Node] = []
 
     package init() {}
 
     /// A mapping is about to be decoded.
     func visit(_ path: ConfigPath, keys: [String]) {
         let node = node(at: path)
+        if !node.isVisited { visited.append(node) }
         node.isVisited = true
         node.present.formUnion(keys)
     }
@@ -96,7 +97,10 @@ package final class KeyRecorder {
         if !node.kinds.contains(kind) { node.kinds.append(kind) }
     }
 
-    func miss(_ key: String, of path: ConfigPath) { node(at: path).missed.insert(key) }
+    func miss(_ key: String, of path: ConfigPath) {
+        let node = node(at: path)
+        if node.isVisited { node.missed.insert(key) }
+    }
 
     /// The keys of this mapping are names, apart from those that were asked for before this call.
     ///
@@ -111,11 +115,16 @@ package final class KeyRecorder {
     func noteClosed(_ path: ConfigPath) { node(at: path).isClosed = true }
 
     /// One document has been decoded to its end.
-    func endRun() { root.endRun() }
+    func endRun() {
+        for node in visited { node.endRun() }
+        visited.removeAll(keepingCapacity: true)
+    }
 
     /// Keys have no dots and brackets where this is used: in probes.
     private func node(at path: ConfigPath) -> Node {
+        if let node = places[path] { return node }
         var node = root
+        defer { places[path] = node }
         for part in path.description.split(separator: ".") {
             let pieces = part.split(separator: "[", omittingEmptySubsequences: false)
             if let key = pieces.first, !key.isEmpty { node = node.child(String(key)) }

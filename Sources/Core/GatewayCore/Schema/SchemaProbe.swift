@@ -13,7 +13,10 @@ struct SchemaProbe {
         _ decode: (ConfigNode, KeyRecorder) -> Void
     ) -> KeyRecorder.Node {
         let recorder = KeyRecorder()
+        // A document that was decoded before asks for nothing new.
+        var decoded: Set<ConfigNode> = []
         func run(_ document: ConfigNode) {
+            guard decoded.insert(document).inserted else { return }
             decode(with(fixed, document), recorder)
             recorder.endRun()
         }
