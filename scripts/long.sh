@@ -26,15 +26,22 @@ timing() {
 # All other acceptance tests, with each side and each version of PostgreSQL, and the stateful test, on a release that checks its assertions
 # and every access to memory. Without the profile, which such a program does not match.
 assertions() {
+    hold_tree
     in_scratch assertions build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=checked \
         -Xswiftc -assert-config -Xswiftc Debug --product authgateway
-    AUTHGATEWAY_BINARY="$(scratch assertions)/release/authgateway" \
+    require_same_tree
+    # A copy: the next build may make another one while the tests run.
+    cp "$(scratch assertions)/release/authgateway" .build/authgateway-assertions
+    release_tree
+    AUTHGATEWAY_BINARY=$PWD/.build/authgateway-assertions \
         acceptance_tests assertions "${side_by_side[@]}" -m "not soak and not timing"
 }
 
 # Fuzzers, with assertions.
 fuzz() {
+    hold_tree
     build_tests
+    require_same_tree
     scripts/fuzz "${AUTHGATEWAY_LIBFUZZER_SECONDS:-60}"
 }
 
@@ -59,7 +66,9 @@ acceptance() {
 
 # A million heads beside llhttp.
 heads() {
+    hold_tree
     build_tests
+    require_same_tree
     AUTHGATEWAY_HEADS=1000000 "$(scratch)/debug/AuthGatewayPackageTests.xctest" --testing-library swift-testing \
         --filter RequestHeadDifferenceTests
 }

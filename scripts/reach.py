@@ -29,6 +29,8 @@ FOLDERS = {
     "GatewayRuntime": ["operate"],
     "authgateway": ["operate"],
 }
+#: A module whose tests all run in `make nightly` or `make soak`.
+MEASURES = re.compile(r"^pytestmark = .*\b(timing|soak)\b", re.MULTILINE)
 #: A module without a time of its own.
 UNKNOWN_SECONDS = 10
 
@@ -60,7 +62,7 @@ def relevance(module, words):
 
 def chosen_modules(changed, seconds, durations):
     """What fits into the time, most relevant first, and what does not."""
-    modules = {}
+    modules = {module: 0 for module in sorted(pathlib.Path("acceptance").glob("*/test_*.py")) if not MEASURES.search(module.read_text(encoding="utf-8"))}
     for path in changed:
         parts = path.split("/")
         folders = FOLDERS.get(parts[2], []) if parts[0] == "Sources" and len(parts) > 3 else []
@@ -68,9 +70,10 @@ def chosen_modules(changed, seconds, durations):
         folders = folders or (["http", "tokens", "operate"] if path.startswith("Sources/") else [])
         words = words_of(path)
         for folder in folders:
-            for module in sorted(pathlib.Path("acceptance", folder).glob("test_*.py")):
-                modules[module] = max(modules.get(module, 0), relevance(module, words))
-    chosen = [pathlib.Path(path) for path in changed if re.fullmatch(r"acceptance/.*/test_\w+\.py", path)]
+            for module in modules:
+                if module.parent.name == folder:
+                    modules[module] = max(modules[module], relevance(module, words))
+    chosen = [pathlib.Path(path) for path in changed if re.fullmatch(r"acceptance/.*/test_\w+\.py", path) and pathlib.Path(path).exists()]
     left_out = []
     for module in sorted(modules, key=lambda module: -modules[module]):
         if module in chosen:
@@ -82,6 +85,18 @@ def chosen_modules(changed, seconds, durations):
         else:
             left_out.append(module)
     return chosen, left_out
+
+
+def summary(left_out):
+    """The modules, or how many of a folder where that is shorter to read."""
+    folders = {}
+    for module in left_out:
+        folders.setdefault(module.parent, []).append(module)
+    for folder, modules in sorted(folders.items()):
+        if len(modules) > 3:
+            yield f"{folder} ({len(modules)} modules)"
+        else:
+            yield from map(str, modules)
 
 
 def main(package, seconds, durations, *changed):
@@ -100,7 +115,7 @@ def main(package, seconds, durations, *changed):
     chosen, left_out = chosen_modules(changed, float(seconds), durations)
     print(f"^({'|'.join(sorted(suites))})\\.")
     print(*chosen)
-    print(*sorted(every - suites), *(str(module) for module in left_out))
+    print(*sorted(every - suites), *summary(left_out))
 
 
 if __name__ == "__main__":

@@ -19,21 +19,29 @@ import sys
 
 # The build writes it beside Package.swift; git ignores it.
 KEPT = {"Package.resolved"}
+# What a gateway that runs in the checkout keeps there: gateway.yaml.
+STATE = {"state"}
 
 
-def files_of(checkout):
+def files_of(checkout, tree):
     """The paths that belong to a checkout, relative to it."""
-    listed = subprocess.run(
-        ["git", "-C", checkout, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    if listed.returncode == 0 and (checkout / ".git").exists():
+    if (checkout / ".git").exists():
+        command = ["git", "-C", checkout, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+        listed = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+        if listed.returncode != 0:
+            sys.exit(f"error: git cannot list the files of {checkout}")
         names = {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name}
-        # git lists a tracked file that was deleted, too.
-        return {name for name in names if os.path.lexists(checkout / name)}
-    return files_below(checkout)
+    else:
+        names = {name for name in files_below(checkout) if name.split("/")[0] not in STATE}
+    # git lists a tracked file that was deleted, too. The cache may lie in the checkout.
+    own = tree.parent.resolve()
+    inside = own.relative_to(checkout.resolve()) if own.is_relative_to(checkout.resolve()) else None
+    return {name for name in names if is_copied(checkout / name) and not (inside and pathlib.PurePath(name).is_relative_to(inside))}
+
+
+def is_copied(path):
+    """Files and links; not the sockets of a gateway that runs in the checkout."""
+    return path.is_symlink() or path.is_file()
 
 
 def files_below(folder):
@@ -59,10 +67,12 @@ def is_same(one, other):
     return executable and first.st_size == second.st_size and filecmp.cmp(one, other, shallow=False)
 
 
-def copy(source, target):
-    for parent in reversed(target.relative_to(target.anchor).parents):
+def copy(name, origin, destination):
+    """Copies a file from one folder to the same place in another one."""
+    source, target = origin / name, destination / name
+    for parent in reversed(pathlib.PurePath(name).parents[:-1]):
         # A folder may have been a file or a link before.
-        place = pathlib.Path(target.anchor) / parent
+        place = destination / parent
         if place.is_symlink() or place.is_file():
             place.unlink()
     if target.is_dir() and not target.is_symlink():
@@ -74,12 +84,13 @@ def copy(source, target):
     else:
         # Without its time: a file that was checked out at an older commit is new to the build.
         shutil.copyfile(source, target)
-        target.chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)
+        # What only its owner may read stays so.
+        target.chmod(stat.S_IMODE(source.stat().st_mode))
 
 
 def differences(checkout, tree):
     """What differs: paths to copy, and paths to remove."""
-    wanted = files_of(checkout)
+    wanted = files_of(checkout, tree)
     changed = {name for name in wanted if not is_same(checkout / name, tree / name)}
     left_over = files_below(tree) - wanted - KEPT
     return changed, left_over
@@ -95,7 +106,11 @@ def update(checkout, tree):
                 break
             parent.rmdir()
     for name in sorted(changed):
-        copy(checkout / name, tree / name)
+        copy(name, checkout, tree)
+    # Packages as this checkout has resolved them, if it has.
+    if (checkout / "Package.resolved").exists() and not is_same(checkout / "Package.resolved", tree / "Package.resolved"):
+        copy("Package.resolved", checkout, tree)
+    (tree.parent / "tree.copied").touch()
     if changed or left_over:
         print(f"sync: {len(changed)} files changed, {len(left_over)} removed since the last build")
 
@@ -109,10 +124,16 @@ def compare(checkout, tree):
 
 def collect(checkout, tree):
     changed, left_over = differences(checkout, tree)
-    for name in changed | left_over:
-        if (tree / name).is_file():
-            copy(tree / name, checkout / name)
-            print(f"sync: took {name} from the build")
+    copied = (tree.parent / "tree.copied").stat().st_mtime
+    for name in sorted(changed | left_over):
+        written, own = tree / name, checkout / name
+        if not written.is_file() or written.stat().st_mtime <= copied:
+            continue
+        if own.exists() and own.stat().st_mtime > copied:
+            print(f"sync: left {name}, which changed here meanwhile")
+            continue
+        copy(name, tree, checkout)
+        print(f"sync: took {name} from the build")
 
 
 if __name__ == "__main__":

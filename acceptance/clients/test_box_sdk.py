@@ -1,7 +1,6 @@
 """The unmodified Box SDK for Python, holding a token that is worth nothing: the gateway puts in the one that counts."""
 
 import io
-import os
 import time
 
 import pytest
@@ -11,6 +10,7 @@ from box_sdk_gen.managers.uploads import UploadFileAttributes, UploadFileAttribu
 from box_sdk_gen.networking.base_urls import BaseUrls
 from box_sdk_gen.networking.network import NetworkSession
 from box_sdk_gen.networking.retries import BoxRetryStrategy
+from harness.bytes import noise
 from harness.configs import BOX
 
 DUMMY = "not-a-token"
@@ -70,7 +70,7 @@ def test_a_folder_is_listed(box):
 
 
 def test_a_file_is_uploaded(box, sandbox):
-    content = os.urandom(300_000)
+    content = noise(300_000)
     attributes = UploadFileAttributes(name="small.bin", parent=UploadFileAttributesParentField(id="0"))
     files = box.uploads.upload_file(attributes, io.BytesIO(content))
     assert files.total_count == 1
@@ -79,14 +79,14 @@ def test_a_file_is_uploaded(box, sandbox):
 
 
 def test_a_big_file_is_uploaded_in_chunks(as_proxy, sandbox):
-    content = os.urandom((5 << 20) + 12_345)
+    content = noise((5 << 20) + 12_345)
     file = as_proxy.chunked_uploads.upload_big_file(io.BytesIO(content), "big.bin", len(content), "0")
     assert (file.name, file.size) == ("big.bin", len(content))
     assert sandbox.state()["uploads"] == {"count": 1, "bytes": len(content)}
 
 
 def test_chunks_survive_a_revocation_between_them(as_proxy, sandbox):
-    content = os.urandom(3 << 20)
+    content = noise(3 << 20)
 
     class Revoking(io.BytesIO):
         def read(self, *arguments):
@@ -117,7 +117,7 @@ def test_a_token_that_is_revoked_in_mid_flight_is_not_noticed(box, sandbox):
 
 
 def test_an_upload_with_a_token_that_is_revoked_is_stored_once(box, sandbox):
-    content = os.urandom(300_000)
+    content = noise(300_000)
     assert box.users.get_user_me().name
     sandbox.set("box", revoke_access=True)
     attributes = UploadFileAttributes(name="small.bin", parent=UploadFileAttributesParentField(id="0"))

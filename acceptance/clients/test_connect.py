@@ -15,6 +15,7 @@ import httpx
 import pytest
 import requests
 from cryptography import x509
+from harness.bytes import noise
 from harness import debian, processes
 from harness.configs import BEARER, CANARY
 from harness.http2_origin import server_context
@@ -173,7 +174,7 @@ def test_git_clones_and_pushes(git_server, start_gateway, certificate_authority,
     ca = gateway.run("ca", "show", "--path").stdout.strip()
     proxy = {"HTTPS_PROXY": f"http://{place['address']}", **dict.fromkeys(GIT.trust, ca)}
     git("clone", f"{upstream}/project.git", "work", **proxy)
-    (tmp_path / "work/file").write_bytes(os.urandom(3 << 20))
+    (tmp_path / "work/file").write_bytes(noise(3 << 20))
     git("add", "file", cwd=tmp_path / "work")
     git("commit", "-m", "one", cwd=tmp_path / "work")
     git("push", "origin", "HEAD:main", cwd=tmp_path / "work", **proxy)

@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import hashlib
-import os
 import re
 import select
 import subprocess
@@ -12,6 +11,7 @@ import threading
 import aiohttp
 import httpx
 import pytest
+from harness.bytes import noise
 from harness.clients import curl
 from harness.configs import BEARER, CANARY
 from harness import debian
@@ -79,7 +79,7 @@ def test_curl_retries_nothing_that_it_need_not(gateway, origin):
 @pytest.mark.parametrize("version", ["--http1.1", "--http1.0"])
 def test_curl_uploads_from_a_pipe(gateway, origin, version):
     """Chunked in 1.1; in 1.0 there is no way, and curl says so."""
-    body = os.urandom(300_000)
+    body = noise(300_000)
     result = subprocess.run(
         ["curl", "--silent", "--max-time", "20", version, "-T", "-", f"{gateway.url}/api/upload"],
         check=False,
@@ -178,7 +178,7 @@ def test_git_clones_and_pushes_over_smart_http(servers, start_gateway, tmp_path,
     url = f"{gateway.url}/git/project.git"
 
     git("init", "first")
-    content = os.urandom(mebibytes << 20)
+    content = noise(mebibytes << 20)
     (tmp_path / "first/big.bin").write_bytes(content)
     for number in range(200):
         (tmp_path / f"first/{number}.txt").write_text(f"file {number}\n" * 50)
@@ -227,7 +227,7 @@ def test_apt_installs_from_a_repository_with_pipelining(servers, start_gateway, 
         name = f"authgateway-test-{number}"
         content = tmp_path / name
         (content / "DEBIAN").mkdir(parents=True)
-        (content / "payload").write_bytes(os.urandom(50_000))
+        (content / "payload").write_bytes(noise(50_000))
         control = f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: Test <test@example.com>\nDescription: test\n"
         (content / "DEBIAN/control").write_text(control)
         file = pool / f"{name}.deb"

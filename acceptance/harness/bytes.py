@@ -1,5 +1,7 @@
 """Content that shows what was lost, and its framings."""
 
+import random
+
 from . import wire
 
 CHUNKED = "Transfer-Encoding: chunked"
@@ -9,6 +11,11 @@ SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: e
 REJECTED = b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer error="invalid_token"\r\nContent-Length: 0\r\n\r\n'
 #: How a connection ends that was cut, for a client that waited for more.
 NOT_AN_END = ("cut", "reset")
+
+
+def noise(count, number=0):
+    """Bytes that do not compress, the same in each run; another number makes other ones."""
+    return random.Random(number).randbytes(count)
 
 
 def pattern(size):

@@ -147,7 +147,7 @@ def works(gateway, name):
 class Load:
     """Clients that ask for random credentials all the time. Each goes to the next address where nobody answers."""
 
-    def __init__(self, urls, names, clients=4, pause=0.02, methods=("GET",)):
+    def __init__(self, urls, names, clients=4, pause=0.04, methods=("GET",)):
         self.urls, self.names, self.pause, self.methods = list(urls), list(names), pause, list(methods)
         self.stopping = threading.Event()
         self.statuses = collections.Counter()

@@ -19,6 +19,8 @@ def run(*words, **options):
 def make_dist(folder, **changes):
     """The files of a release, compressed as little as can be."""
     environment = {**os.environ, "AUTHGATEWAY_BINARY": BINARY, "AUTHGATEWAY_DIST_LEVEL": "0", **changes}
+    for name in ("AUTHGATEWAY_OBJECTS", "AUTHGATEWAY_TREE"):
+        environment.pop(name, None)
     run(ROOT / "scripts/dist", "--package", folder, env=environment, cwd=ROOT)
     return folder
 

@@ -1,7 +1,6 @@
 """An upstream and a client for bodies that are larger than any buffer."""
 
 import fcntl
-import os
 import socket
 import socketserver
 import struct
@@ -11,10 +10,11 @@ import threading
 import time
 import zlib
 
+from .bytes import noise
 from .processes import wait_until
 from .wire import END_OF_HEAD, Reader
 
-BLOCK = os.urandom(1 << 20)
+BLOCK = noise(1 << 20)
 #: What of a stream may be with the gateway, and in no buffer of the kernel's, while the other end takes nothing.
 WINDOW = 1 << 20
 #: Of linux/netlink.h and linux/sock_diag.h.

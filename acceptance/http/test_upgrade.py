@@ -1,12 +1,11 @@
 """Tunnels: what goes through after a 101, and how they end."""
 
 import asyncio
-import os
 import threading
 
 import pytest
 from harness import streams
-from harness.bytes import SWITCH
+from harness.bytes import SWITCH, noise
 from harness.configs import BEARER, CANARY
 from harness.processes import wait_until
 from harness.script import connect, wait
@@ -222,7 +221,7 @@ def test_websockets_with_frames_of_a_mebibyte_pings_and_a_close(start_gateway):
             url = f"ws://127.0.0.1:{gateway.port}/api/socket"
             async with websocket(url, max_size=2 << 20, compression=None, proxy=None) as client:
                 for _ in range(8):
-                    message = os.urandom(1 << 20)
+                    message = noise(1 << 20)
                     await client.send(message)
                     assert await asyncio.wait_for(client.recv(), 20) == message
                 assert await asyncio.wait_for(await client.ping(), 10) >= 0

@@ -7,6 +7,7 @@ import socket
 
 import grpc
 import pytest
+from harness.bytes import noise
 from harness import processes
 from harness.configs import BEARER, CANARY
 from harness.grpc_origin import MIB, SERVICE, GRPCOrigin
@@ -87,7 +88,7 @@ def test_streams_of_all_kinds(world):
     with world.channel() as channel:
         found = channel.unary_stream(SERVICE + "Server")(b"1000", timeout=20)
         assert [int(message) for message in found] == list(range(1000))
-        parts = [os.urandom(10_000) for _ in range(200)]
+        parts = [noise(10_000, number) for number in range(200)]
         assert channel.stream_unary(SERVICE + "Client")(iter(parts), timeout=20) == b"".join(parts)
 
 
@@ -106,7 +107,7 @@ def test_both_sides_of_a_stream_talk_in_turn(world):
 
 def test_a_message_of_16_mib(world):
     world.start()
-    message = os.urandom(1 << 20) * 16
+    message = noise(1 << 20) * 16
     with world.channel() as channel:
         assert unary(channel, message, timeout=60) == message
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import socket
 import threading
 
@@ -10,6 +9,7 @@ import pytest
 import requests
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
+from harness.bytes import noise
 from harness import http2
 from harness.configs import BEARER, CANARY
 from harness.processes import wait_until
@@ -202,7 +202,7 @@ def test_websockets_with_large_messages_and_a_close(
             await client.send("hello")
             assert await client.recv() == "hello"
             for size in (1, 126, 70_000, 3 << 20):
-                message = os.urandom(size)
+                message = noise(size)
                 await client.send(message)
                 assert await client.recv() == message
             await (await client.ping())

@@ -11,6 +11,7 @@ import time
 import pytest
 import requests
 
+from harness.bytes import noise
 from harness import processes
 from harness.configs import BOX, DUKE
 
@@ -289,7 +290,7 @@ class TestKeys:
         gateway.stop()
         key = gateway.folder / "state" / "token.key"
         saved = key.read_bytes()
-        key.write_bytes(bytes(reversed(saved)) if saved != bytes(reversed(saved)) else os.urandom(len(saved)))
+        key.write_bytes(bytes(reversed(saved)) if saved != bytes(reversed(saved)) else noise(len(saved)))
         result = gateway.run("audit", "verify")
         assert result.returncode == 1 and "another installation key" in result.stderr, result
         key.unlink()

@@ -11,7 +11,7 @@ from harness.gateway import ROOT
 
 MODULES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "acceptance").glob("*/test_*.py"))}
 #: What chooses without the seed of the test.
-UNSEEDED = re.compile(r"\brandom\.(?!Random\()\w+\(|\brandom\.Random\(\)|\bSystemRandom\b|\bderandomize\b|@seed\(")
+UNSEEDED = re.compile(r"\burandom\b|\brandom\.(?!Random\()\w+\(|\brandom\.Random\(\)|\bSystemRandom\b|\bderandomize\b|@seed\(")
 BEARER = re.compile(r'\{\s*"strategy":\s*"bearer",\s*"token":\s*(CANARY|"CANARY-5f2c9a"),?\s*\}')
 
 

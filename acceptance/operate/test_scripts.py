@@ -53,7 +53,8 @@ def checkout(tmp_path):
 
 def run(checkout, script, *arguments, **variables):
     programs = f"{checkout.parent / 'bin'}:{os.environ['PATH']}"
-    environment = os.environ | {"PATH": programs, "AUTHGATEWAY_CACHE": str(checkout.parent / "cache")} | variables
+    environment = {name: value for name, value in os.environ.items() if name not in ("AUTHGATEWAY_OBJECTS", "AUTHGATEWAY_TREE")}
+    environment |= {"PATH": programs, "AUTHGATEWAY_CACHE": str(checkout.parent / "cache")} | variables
     return subprocess.run(
         [checkout / "scripts" / script, *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
@@ -135,6 +136,27 @@ def test_the_tree_of_the_builds_follows_the_checkout(tmp_path):
     assert subprocess.run([*sync, "compare", checkout, tree], capture_output=True, timeout=60, check=False).returncode == 1
     subprocess.run([*sync, "collect", checkout, tree], check=True, timeout=60)
     assert (checkout / "Sources/d").read_text() == "expected"
+    # What was deleted here stays so.
+    (checkout / "Sources/a.swift").unlink()
+    subprocess.run([*sync, "collect", checkout, tree], check=True, timeout=60)
+    assert not (checkout / "Sources/a.swift").exists()
+
+
+@pytest.mark.parametrize("place", ["above the tree", "in the checkout"])
+def test_a_copy_follows_no_link_and_removes_none_of_others(tmp_path, place):
+    """People link their cache folder to a larger disk; some caches have to lie in the checkout."""
+    checkout, disk = tmp_path / "checkout", tmp_path / "disk"
+    for folder in (checkout / "Sources", disk):
+        folder.mkdir(parents=True)
+    (checkout / "Sources/a.swift").write_text("a")
+    link = (tmp_path if place == "above the tree" else checkout) / "cache"
+    link.symlink_to(disk)
+    tree = link / "build/tree" if place == "above the tree" else checkout / "own/tree"
+    for text in ("a", "b"):
+        (checkout / "Sources/a.swift").write_text(text)
+        subprocess.run([sys.executable, ROOT / "scripts/sync_tree.py", "update", checkout, tree], check=True, capture_output=True, timeout=60)
+        assert link.is_symlink() and (tree / "Sources/a.swift").read_text() == text
+        assert not (tree / "own").exists()
 
 
 def commit_of(folder, cache):

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import json
-import os
 import shutil
 import sqlite3
 import stat
@@ -10,6 +9,7 @@ import threading
 
 import pytest
 import requests
+from harness.bytes import noise
 from harness.configs import box_ccg
 from harness.gateway import Gateway, command
 from harness.login import log_in
@@ -222,7 +222,7 @@ def test_without_keys_it_says_which_key_it_needs(sandbox, start_gateway, tmp_pat
     assert result.returncode == 1 and f"instance {manifest['instance']}" in result.stderr, result.stderr
     assert "state/token.key (mode 0600)" in result.stderr
 
-    state(other, "token.key").write_bytes(os.urandom(32))
+    state(other, "token.key").write_bytes(noise(32))
     state(other, "token.key").chmod(0o600)
     result = restore(other, folder)
     assert result.returncode == 1 and "made with another installation key" in result.stderr, result.stderr

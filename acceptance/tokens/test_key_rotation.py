@@ -1,11 +1,11 @@
 """`key rotate`: the store's key is replaced while the gateway serves, without it, and in spite of a kill at any write."""
 
 import json
-import os
 import stat
 
 import pytest
 import requests
+from harness.bytes import noise
 from harness.configs import box_ccg
 from harness.gateway import command
 
@@ -114,7 +114,7 @@ def test_without_a_store_there_is_nothing_to_do(sandbox, make_gateway):
 
 
 def test_a_key_of_the_environment_is_replaced_at_a_start(sandbox, start_gateway):
-    first, second, third = (os.urandom(32).hex() for _ in range(3))
+    first, second, third = (noise(32, number).hex() for number in range(3))
     environment = {**sandbox.environment, "KEY_1": first, "KEY_2": second, "KEY_3": third}
     gateway = start_gateway(config(sandbox, key={"env": "KEY_1"}), environment=environment)
     before, calls = generations(gateway), sandbox.token_calls("box")
@@ -182,7 +182,7 @@ def test_a_start_removes_its_own_leftovers_alone_and_says_so(sandbox, start_gate
     for name in others:
         (folder / name).write_text("an operator's")
     leftover = folder / "store.key.authgateway-rotation"
-    leftover.write_bytes(os.urandom(32))
+    leftover.write_bytes(noise(32))
     leftover.chmod(0o644)
     with pytest.raises(AssertionError, match=r"store\.key\.authgateway-rotation cannot be used.*chmod 600"):
         gateway.start()
@@ -248,7 +248,7 @@ def test_a_kill_at_any_write_leaves_a_store_that_opens(sandbox, start_gateway, k
 @STEPS
 def test_a_kill_of_a_start_that_replaces_the_key_leaves_a_store_that_opens(sandbox, start_gateway, killer, tmp_path, step):
     trigger = tmp_path / "kill-at"
-    keys = {f"KEY_{number}": os.urandom(32).hex() for number in (1, 2)}
+    keys = {f"KEY_{number}": noise(32, number).hex() for number in (1, 2)}
     environment = {**sandbox.environment, **keys, "LD_PRELOAD": str(killer), "KILL_AT_WRITE": str(trigger)}
     gateway = start_gateway(config(sandbox, key={"env": "KEY_1"}), environment=environment)
     before = generations(gateway)

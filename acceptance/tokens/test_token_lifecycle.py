@@ -3,12 +3,12 @@
 import collections
 import datetime
 import json
-import os
 import threading
 import time
 
 import pytest
 import requests
+from harness.bytes import noise
 from harness import raw
 from harness.origin import ok, response
 from harness.processes import wait_until
@@ -108,7 +108,7 @@ def test_a_post_with_a_revoked_token_is_replayed_once_with_its_body(make_authori
     authority.revoke_all()
     origin.forget()
 
-    body = os.urandom(40_000)
+    body = noise(40_000)
     answer = requests.post(gateway.url + "/api/items?x=1", data=body, timeout=20)
 
     assert answer.status_code == 200
@@ -166,7 +166,7 @@ def test_a_body_too_large_to_hold_is_not_replayed_and_the_next_request_works(
     authority.revoke_all()
     origin.forget()
 
-    refused = requests.post(gateway.url + "/api/items", data=os.urandom(100_000), timeout=20)
+    refused = requests.post(gateway.url + "/api/items", data=noise(100_000), timeout=20)
 
     assert refused.status_code == 401
     assert refused.headers["Gateway-Token"]

@@ -31,17 +31,6 @@ struct ConfigBoundsTests {
         #expect(SourceLine(widest + "a", hiding: []).text == widest + "…")
     }
 
-    @Test func onlyThePartOfALongLineNearTheMistakeIsRead() {
-        func shown(_ column: Int) -> String {
-            let line = Self.text(3 * DiagnosticRenderer.neighbourhood, "x")
-            let span = SourceSpan(file: 0, line: 1, column: column)
-            return DiagnosticRenderer(files: [Self.file([line])]).render(ConfigDiagnostic(.error, "wrong", at: span))
-        }
-        for column in [DiagnosticRenderer.neighbourhood, DiagnosticRenderer.neighbourhood + 1] {
-            #expect(shown(column).contains("1:\(column): error: wrong\n    1 | …xxx"))
-        }
-    }
-
     @Test func aVariableIsMarkedUnlessItsLineIsTooLong() {
         func span(_ count: Int) -> SourceSpan? {
             let text = "${X}" + Self.text(count - 4)

@@ -48,7 +48,21 @@ struct SecretMaskTests {
         #expect(SecretMask.opensSecret("{a: \(filler), token: \"") == true)
         #expect(SecretMask.opensSecret("{token: \"\(filler)") == true)
         #expect(SecretMask.opensSecret("{a: \(filler), token: \"\(filler)") == true)
+        #expect(SecretMask.opensSecret("\(filler) {token: \"\(filler)") == true)
         #expect(SecretMask.opensSecret(filler) == nil)
+    }
+
+    /// Only the part of a long line near a mistake is looked at for values.
+    @Test(arguments: [
+        "a: https://h.example/p?sig=", "a: \"https://ada:", "token:\(String(repeating: " ", count: 1500))",
+        "password: ",
+    ])
+    func aValueThatBeganBeforeThePartThatIsShownIsHidden(_ start: String) {
+        let line = start + String(repeating: "A", count: 2 * DiagnosticRenderer.neighbourhood)
+        let file = ConfigDocument.File(name: "a.yaml", path: "/a.yaml", lines: [line])
+        let span = SourceSpan(file: 0, line: 1, column: DiagnosticRenderer.neighbourhood + 900)
+        let text = DiagnosticRenderer(files: [file]).render(ConfigDiagnostic(.error, "wrong", at: span))
+        #expect(!text.contains("AAA"), "\(text)")
     }
 
     @Test func theUnsearchedPartOfALineCountsAsASecret() {

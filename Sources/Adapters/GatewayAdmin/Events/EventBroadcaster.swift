@@ -108,7 +108,6 @@ package final class EventBroadcaster: Sendable {
             let (missed, isWhole) = id.map { state.recent.entries(after: $0, matching: query) } ?? ([], true)
             state.count += 1
             state.readers[state.count] = Reader(query: query, signals: queue.continuation, cut: cut)
-            assert(state.readers.count <= Self.streamLimit, "There are more streams than there may be.")
             return Stream(number: state.count, missed: missed, isWhole: isWhole, signals: queue.stream)
         }
     }

@@ -19,8 +19,7 @@ package struct RowBudget: Sendable {
         let own = spent[cause] ?? 0
         guard own < Self.perCause, spent.values.reduce(0, +) < Self.perSecond else { return false }
         spent[cause] = own + 1
-        assert(own < Self.perCause, "A cause has more rows than a second allows it.")
-        assert(spent.values.reduce(0, +) <= Self.perSecond, "There are more rows than a second allows.")
+        assert(spent.values.allSatisfy { $0 <= Self.perCause }, "A cause has more rows than a second allows it.")
         return true
     }
 }

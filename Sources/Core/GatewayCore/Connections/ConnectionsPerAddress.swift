@@ -18,7 +18,6 @@ package final class ConnectionsPerAddress: Sendable {
             let count = counts[key] ?? 0
             guard count < maximum, count > 0 || counts.count < capacity else { return false }
             counts[key] = count + 1
-            assert(counts.count <= capacity, "More addresses are counted than there may be.")
             return true
         }
     }

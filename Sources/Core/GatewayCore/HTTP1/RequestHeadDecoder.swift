@@ -61,7 +61,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         case .end(let end):
             head.end = end
             if let reason = interpretFields(bytes) { return .refused(reason) }
-            assert(isInOrder(within: bytes.count), "A part of the head is not where the head has it.")
+            assert(isInOrder(within: bytes.count), "The ranges of the head overlap or exceed the input.")
             return .head
         }
     }

@@ -49,7 +49,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
             if let reason = interpretFields(bytes, answersHead: answersHead) { return .refused(reason) }
             assert(
                 head.statusAndReason.upperBound <= head.end && head.end <= bytes.count,
-                "A part of the head is not where the head has it."
+                "The ranges of the head overlap or exceed the input."
             )
             return .head
         }

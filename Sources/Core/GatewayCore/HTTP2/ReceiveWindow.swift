@@ -17,7 +17,7 @@ package struct ReceiveWindow: Hashable, Sendable {
 
     /// - Returns: Whether the peer was allowed to send that.
     package mutating func receive(_ count: Int) -> Bool {
-        assert(count >= 0, "Less than nothing has come.")
+        assert(count >= 0, "A negative number of bytes was received.")
         size -= count
         held += count
         return size >= 0
@@ -25,8 +25,9 @@ package struct ReceiveWindow: Hashable, Sendable {
 
     /// The other side has taken it, or it is thrown away.
     package mutating func take(_ count: Int) {
-        assert(count >= 0 && count <= held, "More is taken than has come.")
+        assert(count >= 0 && count <= held, "More bytes are taken than were received.")
         held -= count
+        assert(held + max(size, 0) <= SendWindow.maximum, "The peer may send more than a window holds.")
     }
 
     /// Our own settings have come into force, or the library has counted what did not get here.
@@ -38,7 +39,7 @@ package struct ReceiveWindow: Hashable, Sendable {
         let increment = target - size - held
         guard increment > 0, increment >= target / 2 else { return nil }
         size += increment
-        assert(size + held == target && size <= SendWindow.maximum, "The peer may send more than what has a bound.")
+        assert(size <= SendWindow.maximum, "The peer may send more than a window holds.")
         return increment
     }
 }

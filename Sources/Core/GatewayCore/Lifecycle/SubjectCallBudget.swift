@@ -34,7 +34,6 @@ package struct SubjectCallBudget: Sendable {
             guard let client else { return true }
             if shares[client] == nil, shares.count >= maximumClients { shares = [:] }
             let hasCausedLittle = shares[client, default: calls.part(of: parts)].spend(at: now)
-            assert(shares.count <= maximumClients, "More clients are remembered than there may be.")
             return hasCausedLittle || calls.isMoreLeft(thanOneOf: parts, at: now)
         }
 

@@ -118,16 +118,17 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
 
     /// What holds after each event.
     func checkInvariants() {
-        assert(phase.held.map { $0.generation <= generation } ?? true, "A token has a number that may be given again.")
+        assert(
+            phase.held.map { $0.generation <= generation } ?? true,
+            "The held token is newer than the last generation issued."
+        )
         assert(waiters.count <= rules.maximumWaiters, "More requests wait than may.")
         assert(waiters.isEmpty || !isLocked, "A request waits for a token that is locked.")
         assert(waiters.isEmpty || !isStopped, "A request waits, and no call will be made any more.")
-        assert(waiters.isEmpty || isSuspended || isCallComing, "A request waits, and no call will bring it an answer.")
+        assert(waiters.isEmpty || isSuspended || callID != nil, "A request waits, and no call will bring it an answer.")
         assert(suspectAnswers + configurationFailures <= failures, "A failure is not among all failures.")
         assert(callID.map { (TokenCall.firstLook...lastCall).contains($0) } ?? true, "A call has an unknown number.")
     }
-
-    private var isCallComing: Bool { callID != nil }
 
     /// Of the call that is due or under way.
     private var callID: Int? {

@@ -25,7 +25,7 @@ enum SecretMask {
         return ranges
     }
 
-    /// How many characters at each end of a line are searched for keys: a line can be a mebibyte long.
+    /// How many characters at the end of a line are searched for its last key first: a line can be a mebibyte long.
     static let searched = 4000
 
     /// Whether the line's last key may hold a secret that continues on the next lines; nil if the line has no key.
@@ -36,15 +36,20 @@ enum SecretMask {
             // A key near the cut might have lost the beginning of its name.
             return isSensitive(last.name) || isLong && last.colon < 100
         }
-        // The last key might be in the middle, which is not searched, so assume a secret.
-        return isLong && !keys(in: Array(scalars.prefix(searched))).isEmpty ? true : nil
+        // The last key might be in the middle; then it is too far from the end to judge what is open there, so assume a secret.
+        return isLong && !keys(in: Array(scalars)).isEmpty ? true : nil
     }
 
-    /// Whether a secret that starts in these first columns of a line may continue after them. A long line without a key may hold one.
+    /// Whether a secret that starts in these first columns of a line may continue after them: the value of a key, a part of a URL, or
+    /// anything in a long line without a key.
     static func reachesEnd(of start: String.UnicodeScalarView.SubSequence) -> Bool {
         let scalars = Array(start.suffix(searched))
+        let word = scalars.suffix(from: (scalars.lastIndex { " \t\"'".unicodeScalars.contains($0) } ?? -1) + 1)
+        if zip(word, word.dropFirst()).contains(where: { $0 == "/" && $1 == "/" }) { return true }
         guard let last = keys(in: scalars).last else { return scalars.count == searched }
         guard isSensitive(last.name) || scalars.count == searched && last.colon < 100 else { return false }
+        // Nothing but space so far: the value begins behind it.
+        guard scalars[(last.colon + 1)...].contains(where: { $0 != " " && $0 != "\t" }) else { return true }
         return value(after: last.colon, in: scalars).map { $0.upperBound == scalars.count } ?? false
     }
 

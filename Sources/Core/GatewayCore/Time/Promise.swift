@@ -36,7 +36,9 @@ package final class Promise<Value: Sendable>: Sendable {
         await withCheckedContinuation { continuation in
             let kept: Value? = state.withLock { state in
                 if case .kept(let value) = state { return value }
-                if case .awaited = state { assertionFailure("A second task waits; the first would do so for ever.") }
+                if case .awaited = state {
+                    assertionFailure("A second task awaits the promise; the first would never be resumed.")
+                }
                 state = .awaited(continuation)
                 return nil
             }

@@ -52,19 +52,19 @@ extension AuthorityError {
 
     /// A text with a status of success may be a token.
     private mutating func readDocument(_ reply: TokenReply, _ text: AuthorityText) {
-        var read = reply.body.prefix(Self.readLimit)
-        if read.count < reply.body.count {
-            // The last word might be cut in half. Half of a secret would not be recognized.
-            read = read[..<(read.lastIndex { $0 <= 0x20 || $0 == UInt8(ascii: ">") } ?? read.startIndex)]
-        }
+        let read = reply.body.prefix(Self.readLimit)
+        // Half of a secret would not be recognized.
+        let isCut = read.count < reply.body.count
         let document = String(decoding: read, as: UTF8.self)
         let isSuccess = (200..<300).contains(reply.status)
-        if let title = Self.title(of: document) {
-            (description, format) = (text.shown(title, limit: Self.documentLimit), .html)
+        if let (title, isWhole) = Self.title(of: document) {
+            (description, format) = (text.shown(title, limit: Self.documentLimit, isCut: isCut && !isWhole), .html)
         } else if !isSuccess, Self.isText(document) {
             let isMarkup = document.contains("</")
             let said = isMarkup ? Self.withoutMarkup(document) : document
-            (description, format) = (text.shown(said, limit: Self.documentLimit), isMarkup ? .html : .text)
+            (description, format) = (
+                text.shown(said, limit: Self.documentLimit, isCut: isCut), isMarkup ? .html : .text
+            )
         }
         if description == nil { format = nil }
     }
@@ -74,11 +74,12 @@ extension AuthorityError {
         return scalars.count { $0 == "\u{FFFD}" || $0 == "\u{0}" } * 20 <= scalars.count
     }
 
-    private static func title(of document: String) -> String? {
+    private static func title(of document: String) -> (text: String, isWhole: Bool)? {
         guard let start = document.firstRange(of: "<title") ?? document.firstRange(of: "<TITLE"),
             let open = document[start.upperBound...].firstIndex(of: ">")
         else { return nil }
-        return withoutMarkup(String(document[document.index(after: open)...].prefix { $0 != "<" }))
+        let title = document[document.index(after: open)...].prefix { $0 != "<" }
+        return (withoutMarkup(String(title)), title.endIndex < document.endIndex)
     }
 
     /// The text between the tags.

@@ -16,13 +16,20 @@ package struct AuthorityText: Sendable {
     static let inputLimit = 4096
 
     private let secrets: [HiddenSecret]
+    /// So much of the end of a text that was cut may be the beginning of a secret.
+    private let longest: Int
 
-    package init(hiding secrets: [Secret]) { self.secrets = secrets.compactMap { HiddenSecret($0) } }
+    package init(hiding secrets: [Secret]) {
+        self.secrets = secrets.compactMap { HiddenSecret($0) }
+        longest = self.secrets.map(\.longest).max() ?? 0
+    }
 
-    /// - Parameter limit: The number of characters that are shown at most.
+    /// - Parameters:
+    ///   - limit: The number of characters that are shown at most.
+    ///   - isCut: The text went on.
     /// - Returns: nil when there is nothing to show.
-    package func shown(_ text: String, limit: Int = limit) -> String? {
-        let words = Self.words(text)
+    package func shown(_ text: String, limit: Int = limit, isCut: Bool = false) -> String? {
+        let words = words(text, isCut: isCut)
         guard !words.isEmpty else { return nil }
         guard !isRepeated(in: words.joined(separator: " "), where: \.isGuessable) else { return Self.allHidden }
         let masked = Self.maskingRuns(in: words.map { isRepeated(in: $0) ? Self.hidden : $0 })
@@ -37,18 +44,24 @@ package struct AuthorityText: Sendable {
         return secrets.contains { isMeant($0) && $0.isRepeated(in: variants) }
     }
 
-    /// The text without what is not printable. If it is too long, its last word is dropped: that may be a part of a secret.
-    private static func words(_ text: String) -> [String] {
-        let scalars = text.unicodeScalars.prefix(inputLimit)
+    /// The text without what is not printable. At the end of one that was cut, all words are dropped that may be a part of a secret.
+    private func words(_ text: String, isCut: Bool) -> [String] {
+        let scalars = text.unicodeScalars.prefix(Self.inputLimit)
         var words: [String] = [""]
-        for scalar in scalars {
+        var whole = 0
+        let end = scalars.count - longest
+        for (index, scalar) in scalars.enumerated() {
             if scalar.properties.isWhitespace || !scalar.isHarmless || scalar == "\u{FFFD}" {
                 if words.last != "" { words.append("") }
             } else {
+                if words.last == "", index < end { whole = words.count }
                 words[words.count - 1].unicodeScalars.append(scalar)
             }
         }
-        if scalars.endIndex < text.unicodeScalars.endIndex { words.removeLast() }
+        if isCut || scalars.endIndex < text.unicodeScalars.endIndex {
+            // The last word may be a part of one that is no secret, too.
+            words.removeSubrange(min(whole, words.count - 1)...)
+        }
         return words.filter { !$0.isEmpty }
     }
 }
@@ -64,6 +77,9 @@ struct HiddenSecret: Sendable {
     /// So short that it stands in many words by chance.
     private let isWholeWord: Bool
 
+    /// Of how many characters a form has at most, percent-encoded.
+    let longest: Int
+
     init?(_ secret: Secret) {
         guard !secret.isEmpty else { return nil }
         let bytes = secret.withValue { Array($0.utf8) }
@@ -72,6 +88,7 @@ struct HiddenSecret: Sendable {
         let inMarkup = secret.withValue { Self.fold(Array(Self.escaped($0).utf8)) }
         let forms = [Self.fold(bytes), inMarkup] + (bytes.count < 4 ? [] : unpadded)
         self.forms = forms.map { SecretBytes($0) }
+        longest = 3 * (forms.map(\.count).max() ?? 0)
         parts = Self.isAddress(forms[0]) ? [] : forms.flatMap(Self.parts).map { SecretBytes($0) }
         isGuessable = bytes.count < 8 || bytes.allSatisfy(\.isLetter)
         isWholeWord = bytes.count < 4

@@ -115,7 +115,7 @@ extension HTTP2ClientConnection {
         flow.waiting = []
         while let stream = waiting.first, maySend() {
             waiting.removeFirst()
-            assert(stream.output.isWaiting, "A stream has its turn that does not wait.")
+            assert(stream.output.isWaiting, "A stream that is not waiting got a turn.")
             stream.output.isWaiting = false
             stream.send(frames: 1)
             waiting += flow.waiting

@@ -67,7 +67,7 @@ extension HTTP2UpstreamConnection {
         guard phase == .open, !waiting.isEmpty else { return }
         while isWritable, sendWindow.available > 0, !waiting.isEmpty {
             let stream = waiting.removeFirst()
-            assert(stream.waitsForRoom, "A stream has its turn that does not wait.")
+            assert(stream.waitsForRoom, "A stream that is not waiting got a turn.")
             stream.waitsForRoom = false
             sendContent(of: stream, maximum: Self.maximumTurn)
         }

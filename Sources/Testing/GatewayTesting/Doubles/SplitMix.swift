@@ -21,7 +21,8 @@ package struct SplitMix: RandomNumberGenerator {
         let asked = ProcessInfo.processInfo.environment["AUTHGATEWAY_SEED"] ?? ""
         guard asked == "random" else { return UInt64(asked) ?? 0 }
         let drawn = UInt64(UInt32.random(in: 1 ... .max))
-        print("AUTHGATEWAY_SEED=\(drawn) repeats this run")
+        // Unbuffered: the process may trap.
+        FileHandle.standardError.write(Data("AUTHGATEWAY_SEED=\(drawn) repeats this run\n".utf8))
         return drawn
     }()
 }
