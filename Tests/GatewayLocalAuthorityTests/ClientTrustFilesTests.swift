@@ -52,6 +52,18 @@ struct ClientTrustFilesTests {
         }
     }
 
+    @Test func theOldestBundlesGo() throws {
+        try authority.cover(["api.example"])
+        func bundles() throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: folder + "/ca/trust").filter { $0.hasSuffix(".pem") }
+        }
+        let first = try #require(try files.write(adding: ["/missing-0.pem"])).bundle
+        for number in 1..<32 { _ = try files.write(adding: ["/missing-\(number).pem"]) }
+        #expect(try bundles().count == 32 && FileManager.default.fileExists(atPath: first))
+        _ = try files.write(adding: ["/missing-32.pem"])
+        #expect(try bundles().count == 32 && !FileManager.default.fileExists(atPath: first))
+    }
+
     @Test func aNewAuthorityReachesProgramsThatRun() throws {
         try authority.cover(["api.example"])
         let trust = try #require(try files.write(adding: []))

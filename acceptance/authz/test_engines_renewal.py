@@ -109,11 +109,11 @@ def test_many_rejections_cause_one_renewal(edge):
     assert edge.issuer.count == before + 1
 
 
-def test_ten_thousand_requests_need_few_answers(keeping):
+def test_thousands_of_requests_need_few_answers(keeping):
     before = sum(keeping.answers().values())
-    found = statuses(keeping, clients=4, requests_each=2500)
-    assert set(found) == {200} and len(found) == 10_000
-    assert 0 < sum(keeping.answers().values()) - before < 200
+    found = statuses(keeping, clients=4, requests_each=500)
+    assert set(found) == {200} and len(found) == 2000
+    assert 0 < sum(keeping.answers().values()) - before < 40
 
 
 def test_an_answer_is_not_kept_for_others(keeping):

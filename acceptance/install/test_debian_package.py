@@ -16,9 +16,10 @@ def state_of(machine):
     return machine.run("dpkg-query", "--show", "--showformat", "${Status}", "authgateway")
 
 
+@pytest.mark.timeout(400)
 def test_lintian_finds_no_error(debian_package):
     done = subprocess.run(
-        ["lintian", "--allow-root", "--fail-on", "error,warning", debian_package], capture_output=True, text=True, timeout=170, check=False
+        ["lintian", "--allow-root", "--fail-on", "error,warning", debian_package], capture_output=True, text=True, timeout=380, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,6 +1,7 @@
-import GatewayCore
 import GatewayTesting
 import Testing
+
+@testable import GatewayCore
 
 @Suite(.timeLimit(.minutes(5)))
 struct RequestHeadDecoderTests {
@@ -185,6 +186,13 @@ struct RequestHeadDecoderTests {
         #expect(head.options.nominated == [Array("x-a".utf8)])
         #expect(expectsContinue && hasUnderscore)
         #expect(bytes[head.end...].elementsEqual("rest".utf8))
+    }
+
+    @Test(arguments: [(0, true), (1, false)])
+    func theNumberOfFieldsThatConnectionNamesIsLimited(_ more: Int, _ isTaken: Bool) {
+        let names = (0..<ConnectionOptions.maximumNominated + more).map { "x-\($0)" }.joined(separator: ", ")
+        let decoded = decode("GET / HTTP/1.1\r\nHost: a\r\nConnection: \(names)\r\n\r\n")
+        #expect((decoded.outcome == .head) == isTaken)
     }
 
     @Test func theAbsoluteFormNamesItsHost() {
