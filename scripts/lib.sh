@@ -453,6 +453,7 @@ unit_tests() {
     second=$!
     wait "$first" || failed=1
     wait "$second" || failed=1
+    python3 scripts/reach.py remember "$cache" "$reports"/unit-[12].xml || failed=1
     collect_expected
     return "$failed"
 }

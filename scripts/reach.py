@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Says what a change can reach: which unit tests and which acceptance tests `make quick` runs.
 
-    reach.py PACKAGE.json SECONDS DURATIONS.json FILE...
+    reach.py choose PACKAGE.json SECONDS CACHE FILE...
+    reach.py remember CACHE REPORT.xml...
 
-The package is what `swift package dump-package` prints, the durations are what acceptance tests took at the last `make test`, and
-SECONDS is how long acceptance tests may take. Prints three lines: a filter for unit tests, paths of acceptance tests, and what was
-left out.
+The package is what `swift package dump-package` prints. SECONDS is how long acceptance tests may take, and unit tests besides those of
+the changed targets themselves. Both count by what they took at the last `make test`, which has that remembered. Prints three lines: a
+filter for unit tests, paths of acceptance tests, and what was left out.
 """
 
 import json
+import os
 import pathlib
 import re
 import sys
+import xml.etree.ElementTree
 
 #: Where the acceptance tests of a target are.
 FOLDERS = {
@@ -99,26 +102,54 @@ def summary(left_out):
             yield from map(str, modules)
 
 
-def main(package, seconds, durations, *changed):
-    package = json.loads(pathlib.Path(package).read_text(encoding="utf-8"))
-    times = pathlib.Path(durations)
-    durations = json.loads(times.read_text(encoding="utf-8")) if times.exists() else {}
-    users = test_targets(package)
-    suites = {"ArchitectureTests"}
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def remember(cache, *reports):
+    """How long the unit tests of each target took."""
+    path = pathlib.Path(cache, "durations-unit.json")
+    seconds = read_json(path)
+    for report in filter(os.path.exists, reports):
+        new = {}
+        for test in xml.etree.ElementTree.parse(report).iter("testcase"):
+            target = test.get("classname").partition(".")[0]
+            new[target] = round(new.get(target, 0) + float(test.get("time", 0)), 2)
+        seconds |= new
+    path.write_text(json.dumps(seconds), encoding="utf-8")
+
+
+def chosen_suites(changed, seconds, durations, users):
+    """The unit tests of what was changed, and of those who use it as many as fit into the time, the quickest first."""
+    own, others = set(), {"ArchitectureTests"}
     for path in changed:
         parts = path.split("/")
         if parts[0] == "Sources" and len(parts) > 3:
-            suites |= users.get(parts[2], set())
+            using = users.get(parts[2], set())
+            own |= using & {f"{parts[2]}Tests"}
+            others |= using
         elif parts[0] == "Tests" and len(parts) > 2:
-            suites.add(parts[1])
+            own.add(parts[1])
+    for suite in sorted(others - own, key=lambda suite: durations.get(suite, UNKNOWN_SECONDS)):
+        seconds -= durations.get(suite, UNKNOWN_SECONDS)
+        # Something has to run where no target is named like the changed one.
+        if seconds >= 0 or not own:
+            own.add(suite)
+    return own
+
+
+def choose(package, seconds, cache, *changed):
+    package = json.loads(pathlib.Path(package).read_text(encoding="utf-8"))
+    acceptance, unit = (read_json(pathlib.Path(cache, f"durations-{name}.json")) for name in ("acceptance", "unit"))
+    suites = chosen_suites(changed, float(seconds), unit, test_targets(package))
     every = {target["name"] for target in package["targets"] if target["type"] == "test"}
-    chosen, left_out = chosen_modules(changed, float(seconds), durations)
+    chosen, left_out = chosen_modules(changed, float(seconds), acceptance)
     print(f"^({'|'.join(sorted(suites))})\\.")
     print(*chosen)
     print(*sorted(every - suites), *summary(left_out))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4:
+    if len(sys.argv) < 4 or sys.argv[1] not in ("choose", "remember"):
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    {"choose": choose, "remember": remember}[sys.argv[1]](*sys.argv[2:])

@@ -1,5 +1,6 @@
 """The scripts of the project report what failed: with a stand-in for the compiler, and without building anything."""
 
+import json
 import os
 import re
 import shutil
@@ -179,3 +180,30 @@ def test_the_sources_know_their_commit_with_and_without_git(tmp_path):
     archive.mkdir()
     subprocess.run(["tar", "-x", "-C", archive], input=git("archive", "HEAD", cwd=ROOT), check=True, timeout=60)
     assert commit_of(archive, tmp_path / "cache") == expected
+
+
+def test_quick_chooses_the_changed_target_and_what_else_fits(tmp_path):
+    def target(name, *dependencies):
+        return {"name": name, "type": "test" if name.endswith("Tests") else "regular", "dependencies": [{"byName": [one, None]} for one in dependencies]}
+
+    targets = [target("GatewayProxyTests", "GatewayProxy"), target("LongTests", "GatewayProxy"), target("ShortTests", "GatewayProxy")]
+    targets.append(target("OtherTests", "GatewayCore"))
+    (tmp_path / "package.json").write_text(json.dumps({"targets": targets}), encoding="utf-8")
+    report = '<testsuites><testcase classname="{}.A" name="a()" time="{}"/></testsuites>'
+    reports = []
+    for name, seconds in {"GatewayProxyTests": 40, "LongTests": 14, "ShortTests": 2, "ArchitectureTests": 20}.items():
+        reports.append(tmp_path / f"{name}.xml")
+        reports[-1].write_text(report.format(name, seconds), encoding="utf-8")
+    script = [sys.executable, ROOT / "scripts/reach.py"]
+    subprocess.run([*script, "remember", tmp_path, *reports], check=True, timeout=60)
+
+    def choose(*changed):
+        command = [*script, "choose", tmp_path / "package.json", "15", tmp_path, *changed]
+        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
+
+    suites, modules, left_out = choose("Sources/DataPlane/GatewayProxy/HTTP2/HTTP2Trailers.swift")
+    assert suites == r"^(GatewayProxyTests|ShortTests)\."
+    assert modules != "" and all(module.startswith("acceptance/") for module in modules.split())
+    assert {"LongTests", "OtherTests"} <= set(left_out.split()) and "acceptance/install" in left_out
+    # A test module that is gone cannot run.
+    assert choose("acceptance/http/test_gone.py")[1] == "" and choose("acceptance/http/test_names.py")[1] == "acceptance/http/test_names.py"
