@@ -130,7 +130,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         assert(callID.map { (TokenCall.firstLook...lastCall).contains($0) } ?? true, "A call has an unknown number.")
     }
 
-    /// Of the call that is due or under way.
+    /// The number of the call that is due or under way.
     private var callID: Int? {
         if case .calling(let call) = phase.kind { call.id } else { nil }
     }

@@ -77,7 +77,7 @@ struct HiddenSecret: Sendable {
     /// So short that it stands in many words by chance.
     private let isWholeWord: Bool
 
-    /// Of how many characters a form has at most, percent-encoded.
+    /// The length of the longest form in characters, percent-encoded.
     let longest: Int
 
     init?(_ secret: Secret) {
