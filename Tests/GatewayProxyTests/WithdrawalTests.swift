@@ -149,6 +149,45 @@ struct WithdrawalTests {
         }
     }
 
+    private static func allowing(_ path: String) -> @Sendable (inout ProxyConfiguration) -> Void {
+        { configuration in
+            guard let pattern = PathPattern(path) else { return }
+            for index in configuration.routes.indices {
+                configuration.routes[index].plan.allow = [RoutePlan.Allow(methods: [], path: pattern)]
+            }
+        }
+    }
+
+    /// `/api` is forwarded as the root. A rule that still covers it cuts nothing.
+    @Test func anAllowThatNoLongerCoversARequestCutsIt() async throws {
+        let mayGoOn = Atomic(false)
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
+            try blockUntil("the test has reloaded") { mayGoOn.load(ordering: .relaxed) }
+            connection.send("de")
+            _ = connection.read(count: 1)
+        }
+        try await withProxy(origin, source: LockableSource()) { proxy in
+            let client = try proxy.client()
+            client.send(get)
+            #expect(client.read(through: "abc") != nil)
+            let http2 = try RawHTTP2Client(port: proxy.port)
+            defer { http2.close() }
+            let stream = try http2.begin()
+            #expect(try http2.response(stream, until: 3).text == "abc")
+            try #expect(proxy.reload(Self.allowing("/**")) == [])
+            mayGoOn.store(true, ordering: .relaxed)
+            #expect(client.read(count: 2) == "de")
+            #expect(try http2.response(stream, until: 2).text == "de")
+            try #expect(proxy.reload(Self.allowing("/elsewhere")) == [])
+            _ = try client.readToEnd(.reset)
+            #expect(try http2.response(stream).reset == 2)
+            #expect(try http2.response(try http2.begin()).status == "403")
+            client.close()
+        }
+    }
+
     @Test func otherCredentialsAreNotTouched() async throws {
         let mayGoOn = Atomic(false)
         let origin = try RawOrigin { connection, _, _ in

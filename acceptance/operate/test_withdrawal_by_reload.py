@@ -191,6 +191,15 @@ def replace_grant(config):
     config["credentials"]["first"]["url"] += "&tier=2"
 
 
+def narrow_allow(config):
+    config["routes"]["api"]["allow"] = [{"path": "/elsewhere"}]
+
+
+def give_the_path_to_a_route_of_others(config):
+    config["routes"]["special"] = {**config["routes"]["api"], "match": {"path": "/api"}, "clients": ["phone"]}
+    config["routes"]["api"]["match"] = {"path": "/api2"}
+
+
 #: What takes a right away from the client `laptop` on the route `api`.
 WITHDRAWALS = [
     remove_client,
@@ -200,6 +209,8 @@ WITHDRAWALS = [
     take_another_credential,
     remove_credential,
     replace_grant,
+    narrow_allow,
+    give_the_path_to_a_route_of_others,
 ]
 
 
@@ -227,12 +238,25 @@ def change_route(config):
     config["routes"]["api"]["headers"] = {"set": {"X-Tenant": "acme"}}
 
 
-def narrow_allow(config):
-    config["routes"]["api"]["allow"] = [{"path": "/elsewhere"}]
+def allow_what_is_under_way(config):
+    config["routes"]["api"]["allow"] = [{"path": f"/{kind}"} for kind in KINDS]
+
+
+def move_route(config):
+    config["routes"]["api"]["match"] = {"path": "/elsewhere"}
 
 
 #: What takes nothing away from what is under way.
-OTHERS = [add_route, add_client, change_limits, change_renewal, change_what_rejects, change_route, narrow_allow]
+OTHERS = [
+    add_route,
+    add_client,
+    change_limits,
+    change_renewal,
+    change_what_rejects,
+    change_route,
+    allow_what_is_under_way,
+    move_route,
+]
 
 
 def named(changes):
@@ -315,6 +339,18 @@ def test_who_has_no_name_is_cut_when_names_are_required(make_service, change, ki
     exchange = UnderWay(service.begin(), kind)
     service.reload(change)
     assert exchange.is_cut(("reset",) if kind == "tunnel" else ("reset", "cut", "end"))
+
+
+PAGE = "https://page.example"
+
+
+@pytest.mark.parametrize("kind", ["events", "tunnel"])
+def test_a_page_that_may_not_call_any_more_is_cut(make_service, kind):
+    service = make_service()
+    service.config["access"]["allow_origins"] = [PAGE]
+    exchange = UnderWay(service.begin(), kind, f"Origin: {PAGE}")
+    service.reload(lambda config: config["access"].update(allow_origins=["https://other.example"]))
+    assert exchange.is_cut(("reset",) if kind == "tunnel" else ("reset", "cut"))
 
 
 def test_an_answer_that_ends_with_its_connection_is_reset(service):

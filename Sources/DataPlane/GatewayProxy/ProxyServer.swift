@@ -118,7 +118,7 @@ package final class ProxyServer: Sendable {
     /// Serves new requests as prepared; those under way finish on what they began with. Listeners that are no longer
     /// wanted are closed, and their connections end with the request that they are at.
     ///
-    /// Requests under way end if the reload takes away their client, route or credential (``ReloadWithdrawal``).
+    /// Requests under way end if the reload takes their right away (``ReloadWithdrawal``).
     ///
     /// - Returns: The numbers of the workers that have not answered within a second.
     package func apply(_ prepared: PreparedReload) async -> [Int] {

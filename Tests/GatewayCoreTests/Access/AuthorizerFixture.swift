@@ -171,6 +171,15 @@ struct AuthorizerFixture {
         )
     }
 
+    /// On a request that was admitted for this client before a reload; nil where it is not refused.
+    func verdict(_ request: String, of client: String?) -> ReloadWithdrawal.Verdict? {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(request.utf8)
+        guard case .head = decoder.decode(bytes.span), let refusal = refusal(request) else { return nil }
+        let listener = ListenerIdentity(reach: .loopback, port: 8080)
+        return authorizer.verdict(refusal, of: client, decoder.head, bytes.span, on: listener)
+    }
+
     /// nil where the request is admitted.
     func refusal(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> RequestAuthorizer.Refusal? {
         switch decide(request, on: reach) {

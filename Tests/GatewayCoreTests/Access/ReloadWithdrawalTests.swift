@@ -26,16 +26,16 @@ struct ReloadWithdrawalTests {
 
     // MARK: Servers without a route
 
-    @Test(arguments: [true, false])
-    func withoutARouteBeingAdmittedIsTheOnlyRight(_ isAdmitted: Bool) {
+    @Test(arguments: [ReloadWithdrawal.Verdict.admitted, .other, .refused])
+    func withoutARouteBeingAdmittedIsTheOnlyRight(_ verdict: ReloadWithdrawal.Verdict) {
         let withdrawal = Self.withdrawal()
         #expect(withdrawal.covers(client: nil, route: nil))
-        let event = withdrawal.event(of: nil, route: nil, on: .loopback, isAdmitted: isAdmitted)
+        let event = withdrawal.event(of: nil, route: nil, on: .loopback, verdict: verdict)
         guard case .reloaded(let takesRight, let goesOn) = event else {
             Issue.record("it is not the event of a reload")
             return
         }
-        #expect(takesRight == !isAdmitted && !goesOn)
+        #expect(takesRight == (verdict != .admitted) && !goesOn)
     }
 
     // MARK: Routes
@@ -200,8 +200,11 @@ struct ReloadWithdrawalTests {
     func aClientThatHasLostAProofLosesWhatItWouldNotGetAnyMore(_ rotation: Rotation) {
         let old = Self.proven(["one", "two"])
         let withdrawal = Self.withdrawal(routes: [Self.open], clients: [old], toClients: [rotation.new])
-        for (isAdmitted, expected) in [(true, rotation.taken.admitted), (false, rotation.taken.refused)] {
-            let event = withdrawal.event(of: "a", route: 0, on: .network, isAdmitted: isAdmitted)
+        let verdicts: [(ReloadWithdrawal.Verdict, Bool)] = [
+            (.admitted, rotation.taken.admitted), (.other, rotation.taken.refused),
+        ]
+        for (verdict, expected) in verdicts {
+            let event = withdrawal.event(of: "a", route: 0, on: .network, verdict: verdict)
             guard case .reloaded(let takesRight, _) = event else {
                 Issue.record("it is not the event of a reload")
                 return
@@ -241,6 +244,80 @@ struct ReloadWithdrawalTests {
         let reaches: [ListenerIdentity.Reach] = [.loopback, .network, .unix]
         #expect(reaches.map { withdrawal.covers(client: nil, route: 0, on: $0) } == nameless.taken)
         #expect(reaches.allSatisfy { !withdrawal.covers(client: "a", route: 0, on: $0) })
+    }
+
+    // MARK: Rules
+
+    @Test func whatARuleRefusesIsTakenAway() {
+        let withdrawal = Self.withdrawal(routes: [Self.open])
+        for (verdict, isTaken) in [(ReloadWithdrawal.Verdict.admitted, false), (.other, false), (.refused, true)] {
+            #expect(withdrawal.takesRight(of: "a", route: 0, on: .loopback, verdict: verdict) == isTaken)
+            let event = withdrawal.event(of: "a", route: 0, on: .loopback, verdict: verdict)
+            #expect(event == .reloaded(takesRight: isTaken, isAdmitted: verdict == .admitted))
+        }
+    }
+
+    struct Rules: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var method = "GET"
+        var path = "/open/a"
+        var fields: [String] = []
+        var expected = ReloadWithdrawal.Verdict.refused
+        let routes: [RoutePlan]
+    }
+
+    private static func route(_ name: String = "open", allow: String..., change: (inout RoutePlan) -> Void = { _ in })
+        -> RoutePlan
+    {
+        var route = AuthorizerFixture.route(name)
+        route.allow = allow.compactMap(PathPattern.init).map { RoutePlan.Allow(methods: ["GET"], path: $0) }
+        change(&route)
+        return route
+    }
+
+    /// The request was admitted for the client `a`, whose proof still counts, or has expired since.
+    @Test(arguments: [
+        Rules(testDescription: "another path is allowed", routes: [route(allow: "/b")]),
+        Rules(testDescription: "another method is allowed", method: "POST", routes: [route(allow: "/a")]),
+        Rules(
+            testDescription: "its method is named in a field",
+            fields: ["X-HTTP-Method: PUT"],
+            routes: [route(allow: "/a")]
+        ),
+        Rules(testDescription: "its path has two readings for rules", path: "/open//a", routes: [route(allow: "/**")]),
+        Rules(
+            testDescription: "the authority's endpoint is there",
+            routes: [route { $0.endpoints = [AuthorityEndpoint](try? AuthorityURL("https://up.example/a")) }]
+        ),
+        Rules(testDescription: "pages may not call", fields: ["Origin: https://page.example"], routes: [route()]),
+        Rules(
+            testDescription: "a longer path is another route's, for others",
+            routes: [
+                route(),
+                route("special") { plan in
+                    plan.matchPath = "/open/a"
+                    plan.clients = ["b"]
+                },
+            ]
+        ),
+        Rules(testDescription: "another route has its path", expected: .other, routes: [route("closed")]),
+    ])
+    func aRuleThatRefusesTheRequestIsToldFromAnotherWay(_ rules: Rules) {
+        let fixture = AuthorizerFixture(rules.routes, clients: ["a", "b"])
+        for token in ["a-token", "expired"] {
+            let lines =
+                ["\(rules.method) \(rules.path) HTTP/1.1", "Host: localhost", "Authorization: Bearer \(token)"]
+                + rules.fields
+            #expect(fixture.verdict(lines.joined(separator: "\r\n") + "\r\n\r\n", of: "a") == rules.expected)
+        }
+    }
+
+    /// Its client has lost nothing by the reload.
+    @Test func aProofThatHasExpiredTakesNothingAway() {
+        let fixture = AuthorizerFixture([Self.route(allow: "/a")], clients: ["a"])
+        let request = "GET /open/a HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        #expect(fixture.verdict(request, of: "a") == .other)
+        #expect(fixture.verdict(request, of: nil) == .refused)
     }
 
     // MARK: Both

@@ -1,4 +1,5 @@
-/// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others.
+/// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others, and
+/// what its rules refuse.
 ///
 /// A client is the same while its name and what proves it are the same. One that has lost a proof and kept another loses what would not
 /// be admitted any more. For a route, its name and its credential count. For a
@@ -28,6 +29,16 @@ package struct ReloadWithdrawal: Sendable {
             identity = Identity(name: name, credential: credential, strategy: strategy, grant: grant)
             self.clients = clients
         }
+    }
+
+    /// What the new configuration decides about a request that began before it.
+    package enum Verdict: Hashable, Sendable {
+        /// The request would go the same way.
+        case admitted
+        /// It would take another way, or its client would not be recognized. That alone takes no right away.
+        case other
+        /// A rule refuses it, such as a narrowed `allow`.
+        case refused
     }
 
     private enum Fate: Sendable {
@@ -89,19 +100,72 @@ package struct ReloadWithdrawal: Sendable {
                 ?? false
     }
 
-    /// What the exchange of a request is told.
+    /// Whether a request or a tunnel ends.
     ///
-    /// - Parameter isAdmitted: The same request would go the same way now.
+    /// - Parameters:
+    ///   - client, route, reach: As for ``covers(client:route:on:)``.
+    ///   - verdict: What the new configuration decides about the request.
+    package func takesRight(
+        of client: String?,
+        route: Int?,
+        on reach: ListenerIdentity.Reach,
+        verdict: Verdict
+    ) -> Bool {
+        // Without a route, being admitted is the only right.
+        guard route != nil else { return verdict != .admitted }
+        let hasLostProof = verdict != .admitted && client.map(reduced.contains) ?? false
+        return verdict == .refused || hasLostProof || covers(client: client, route: route, on: reach)
+    }
+
+    /// What the exchange of a request is told.
     package func event(
         of client: String?,
         route: Int?,
         on reach: ListenerIdentity.Reach,
-        isAdmitted: Bool
+        verdict: Verdict
     ) -> ExchangeEvent {
-        // Without a route, being admitted is the only right. Another connection would be judged by what was replaced.
-        guard route != nil else { return .reloaded(takesRight: !isAdmitted, isAdmitted: false) }
-        let hasLostProof = !isAdmitted && client.map(reduced.contains) ?? false
-        let takesRight = hasLostProof || covers(client: client, route: route, on: reach)
+        // Without a route, another connection would be judged by what was replaced.
+        let isAdmitted = route != nil && verdict == .admitted
+        let takesRight = takesRight(of: client, route: route, on: reach, verdict: verdict)
         return .reloaded(takesRight: takesRight, isAdmitted: isAdmitted)
+    }
+}
+
+extension RequestAuthorizer {
+    /// The verdict on a request that began under an earlier configuration and is refused under this one.
+    ///
+    /// - Parameters:
+    ///   - refusal: How ``decide(_:_:on:cache:trace:)`` refuses the request now.
+    ///   - client: As whom the request was admitted; nil for one without a name.
+    package func verdict(
+        _ refusal: Refusal,
+        of client: String?,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        on listener: ListenerIdentity
+    ) -> ReloadWithdrawal.Verdict {
+        guard refusal.concernsProof, let client else {
+            return refusal.concernsProof || refusal.isByRule ? .refused : .other
+        }
+        // A signed token may have expired since, which ends nothing. The rules still apply to the client that it proved.
+        var cache = ClientAuthenticationCache()
+        var trace: AuthorizationTrace? = AuthorizationTrace(assuming: client)
+        return switch decide(head, bytes, on: listener, cache: &cache, trace: &trace) {
+        case .refused(let refusal): refusal.isByRule ? .refused : .other
+        default: .other
+        }
+    }
+}
+
+extension RequestAuthorizer.Refusal {
+    /// The client has not proved itself.
+    fileprivate var concernsProof: Bool { problem.kind == .clientAuthRequired || problem.kind == .proxyAuthRequired }
+
+    /// A rule of the configuration refuses the request. No route, or a host that leads to none, is no rule: routes can move.
+    fileprivate var isByRule: Bool {
+        switch problem.kind {
+        case .routeForbidden, .originRefused, .requestRefused, .subjectRequired: true
+        default: false
+        }
     }
 }

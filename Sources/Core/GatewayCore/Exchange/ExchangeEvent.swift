@@ -15,7 +15,7 @@ package enum ExchangeEvent: Hashable, Sendable {
     /// A reload has come.
     ///
     /// - Parameters:
-    ///   - takesRight: It takes away the client, the route or the credential.
+    ///   - takesRight: It takes away the client, the route or the credential, or its rules refuse the request.
     ///   - isAdmitted: The same request would go the same way now.
     case reloaded(takesRight: Bool, isAdmitted: Bool)
 

@@ -60,7 +60,7 @@ extension ExchangeProblem {
         case .excluded:
             GatewayProblem(
                 .draining,
-                "A reload has removed or replaced the client, the route or the credential of this request.",
+                "A reload has removed or replaced the client, the route or the credential of this request, or a rule refuses it now.",
                 retryAfter: .seconds(1)
             )
         case .upstreamClosedEarly:

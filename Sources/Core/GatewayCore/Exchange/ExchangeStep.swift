@@ -37,7 +37,7 @@ package enum ExchangeProblem: Hashable, Sendable {
     case reported
     /// An operator has taken the credential away.
     case withdrawn
-    /// A reload has taken away the client, the route or the credential.
+    /// A reload has taken away the client, the route or the credential, or its rules refuse the request.
     case excluded
     case upstreamClosedEarly
     /// It has not looked at the request, however often that was sent.

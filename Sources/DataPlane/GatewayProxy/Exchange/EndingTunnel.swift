@@ -3,32 +3,19 @@ import GatewayCore
 /// The upstream's end of a tunnel whose client has left in good order: what it sent last is on its way.
 struct EndingTunnel {
     let upstream: any UpstreamStream
-    private let source: (any CredentialSource)?
-    private let credential: Credential?
-    private let shared: ProxyShared
-    private let client: String?
-    /// nil for a server that no route leads to.
-    private let route: Int?
-    private let reach: ListenerIdentity.Reach
+    /// It is over, and says with what the tunnel was opened.
+    let exchange: ExchangeDriver
+}
 
-    init(_ upstream: any UpstreamStream, of exchange: ExchangeDriver) {
-        self.upstream = upstream
-        source = exchange.source
-        credential = exchange.credential
-        shared = exchange.shared
-        client = exchange.record.client
-        route = exchange.admitted.route
-        reach = exchange.admitted.reach
-    }
-
+extension ExchangeDriver {
     /// An operator has taken the credential away.
     func isOver(by withdrawn: WithdrawnCredentials) -> Bool {
         guard let source, let credential else { return false }
         return withdrawn.event(credential, of: source, at: shared.clock.monotonic()) != nil
     }
 
-    /// A reload has taken the client, the route or the credential away.
-    func isOver(by withdrawal: (ProxyShared) -> ReloadWithdrawal) -> Bool {
-        withdrawal(shared).covers(client: client, route: route, on: reach)
+    /// A reload has taken the client, the route or the credential away, or its rules refuse the request.
+    func isOver(by withdrawal: ReloadWithdrawal, _ verdict: ReloadWithdrawal.Verdict) -> Bool {
+        withdrawal.takesRight(of: record.client, route: admitted.route, on: admitted.reach, verdict: verdict)
     }
 }

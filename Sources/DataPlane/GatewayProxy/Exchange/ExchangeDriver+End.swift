@@ -17,15 +17,15 @@ extension ExchangeDriver {
 
     /// A reload has come.
     ///
-    /// - Parameter isAdmitted: The same request would go the same way now.
+    /// - Parameter verdict: On the same request, by the configuration that has come.
     /// - Returns: Whether the connection is to authorize the request again, under the configuration that has come. This exchange
     ///   is over then.
-    func followReload(_ withdrawal: ReloadWithdrawal, isAdmitted: Bool) -> Bool {
+    func followReload(_ withdrawal: ReloadWithdrawal, _ verdict: ReloadWithdrawal.Verdict) -> Bool {
         let event = withdrawal.event(
             of: record.client,
             route: admitted.route,
             on: admitted.reach,
-            isAdmitted: isAdmitted
+            verdict: verdict
         )
         let step = rules.handle(event)
         guard step == .beginAgain else {

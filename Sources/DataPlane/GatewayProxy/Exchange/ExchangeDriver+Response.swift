@@ -250,7 +250,7 @@ extension ExchangeDriver {
             upstream.flush()
         }
         self.upstream = nil
-        configuration.worker.finish(EndingTunnel(upstream, of: self))
+        configuration.worker.finish(EndingTunnel(upstream: upstream, exchange: self))
         return true
     }
 }

@@ -11,8 +11,8 @@ extension HTTP1ClientConnection {
             if phase == .head, !reader.isWithinHead { takeConfiguration() }
             return
         }
-        let isAdmitted = configuration.worker.stillAdmits(exchange, request, on: identity)
-        guard exchange.followReload(withdrawal(exchange.shared), isAdmitted: isAdmitted) else { return }
+        let verdict = configuration.worker.verdict(on: exchange, request, from: identity)
+        guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
         self.exchange = nil
         takeConfiguration()
         phase = .head

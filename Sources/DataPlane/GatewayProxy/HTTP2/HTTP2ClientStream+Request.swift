@@ -192,8 +192,8 @@ extension HTTP2ClientStream {
 
     func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
         guard let exchange else { return engineFollowsReload() }
-        let isAdmitted = connection.configuration.worker.stillAdmits(exchange, request, on: connection.identity)
-        guard exchange.followReload(withdrawal(exchange.shared), isAdmitted: isAdmitted) else { return }
+        let verdict = connection.configuration.worker.verdict(on: exchange, request, from: connection.identity)
+        guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
         self.exchange = nil
         connection.takeConfiguration()
         authorize()

@@ -45,13 +45,21 @@ final class Worker {
             return known
         }
         for connection in Array(connections.values) { connection.followReload(withdrawal) }
-        endTunnels { $0.isOver(by: withdrawal) }
+        endTunnels { tunnel in
+            let exchange = tunnel.exchange
+            let verdict = verdict(on: exchange, exchange.client.request, from: exchange.client.identity)
+            return exchange.isOver(by: withdrawal(exchange.shared), verdict)
+        }
         for tunnel in Array(tunnels.values) { tunnel.followReload(to: shared) }
     }
 
-    /// Whether the request would go the same way under the configuration of the last reload.
-    func stillAdmits(_ exchange: ExchangeDriver, _ request: RequestMessage, on listener: ListenerIdentity) -> Bool {
-        guard let shared = current?.shared else { return false }
+    /// What the configuration of the last reload decides about a request that began before it.
+    func verdict(
+        on exchange: ExchangeDriver,
+        _ request: RequestMessage,
+        from listener: ListenerIdentity
+    ) -> ReloadWithdrawal.Verdict {
+        guard let shared = current?.shared else { return .other }
         var cache = ClientAuthenticationCache()
         var trace: AuthorizationTrace?
         let bytes = request.bytes
@@ -63,11 +71,19 @@ final class Worker {
             trace: &trace
         )
         switch consume decision {
-        case .refused: return false
-        case .preflight: return false
-        case .unrouted(let unrouted): return exchange.server?.stillAdmitted(by: unrouted.server) ?? false
+        case .refused(let refusal):
+            return shared.authorizer.verdict(
+                refusal,
+                of: exchange.record.client,
+                request.decoder.head,
+                bytes.readableBytesUInt8Span,
+                on: listener
+            )
+        case .preflight: return .other
+        case .unrouted(let unrouted):
+            return exchange.server?.stillAdmitted(by: unrouted.server) ?? false ? .admitted : .other
         case .admitted(let admitted):
-            return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client)
+            return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client) ? .admitted : .other
         }
     }
 
@@ -140,7 +156,7 @@ final class Worker {
     /// Ends exchanges that go with one of these credentials.
     func withdraw(_ withdrawn: WithdrawnCredentials) {
         for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn) }
-        endTunnels { $0.isOver(by: withdrawn) }
+        endTunnels { $0.exchange.isOver(by: withdrawn) }
     }
 
     func beginDraining() {
