@@ -155,4 +155,31 @@ def test_an_answer_is_kept_no_longer_than_is_said(origin, start_gateway, issuer)
     )
     answer = engine.ask()
     assert answer.headers["Cache-Control"] == "private, max-age=10" and answer.headers["X-Accel-Expires"] == "10"
-    assert answer.headers["Vary"] == "Authorization, Proxy-Authorization"
+    varying = {name.lower() for name in answer.headers["Vary"].split(", ")}
+    asked = {"x-original-method", "x-original-uri", "x-original-host", "x-original-proto", "x-gw-route"}
+    assert asked | {"authorization", "proxy-authorization", "origin", "sec-fetch-site", "via"} <= varying
+
+
+def test_an_answer_varies_by_what_the_route_reads(origin, start_gateway, token_server):
+    """The field of the subject, and the one in which an SDK presents its client token."""
+    engine = Engine(cache="10s")
+    users = {
+        "strategy": "delegated",
+        "url": token_server.url + "/token?id={{unique_id}}",
+        "unique_id": {"header": "X-User", "regex": "[0-9]+"},
+    }
+    keyed = {"strategy": "header", "name": "X-Api-Key", "value": CANARY}
+    start_gateway(
+        {
+            "authz": [engine.entry],
+            "credentials": {"user": users},
+            "routes": {
+                name: {"upstream": origin.url, "auth": auth, "authz": ["edge"]}
+                for name, auth in (("users", "user"), ("keyed", keyed))
+            },
+        }
+    )
+    for target, headers, name in (("/users/x", {"X-User": "42"}, "x-user"), ("/keyed/x", {}, "x-api-key")):
+        answer = engine.ask(target=target, headers=headers)
+        assert answer.status == 200, answer.body
+        assert name in answer.headers["Vary"].split(", ")

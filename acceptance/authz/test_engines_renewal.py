@@ -8,6 +8,7 @@ import pytest
 import requests
 from harness.engines import KINDS, Edge
 from harness.processes import wait_until
+from harness.raw import exchange
 
 CONTENT = b"0123456789" * 30_000
 
@@ -120,6 +121,46 @@ def test_an_answer_is_not_kept_for_others(keeping):
     assert keeping.send("/box/2.0/x").status_code == 200
     assert keeping.send("/box/admin").status_code == 403
     assert keeping.send("/box/2.0/x", headers={"X-HTTP-Method-Override": "DELETE"}).status_code == 403
+
+
+def raw(edge, target, *fields):
+    lines = [f"GET {target} HTTP/1.1", "Host: x.example", "Connection: close", *fields, "", ""]
+    return exchange(edge.proxy.port, "\r\n".join(lines).encode())
+
+
+@pytest.mark.parametrize("separator", ["|", "\\n", "%0A", ","])
+def test_no_two_requests_share_a_kept_answer(keeping, separator):
+    """Of the key, a client chooses the end of the target and what follows it."""
+    target = "/box/2.0/public/x"
+    assert raw(keeping, target, f"Authorization: /../../admin{separator}end").status == 200
+    keeping.origin.forget()
+    assert raw(keeping, f"{target}{separator}/../../admin", "Authorization: end").status != 200
+    assert keeping.origin.count() == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ["X-HTTP-Method-Override:", "X-HTTP-Method-Override: DELETE"],
+        ["X-HTTP-Method-Override:", "X_HTTP_Method_Override: DELETE"],
+        ["X-Original-URL:", "X-Original-URL: /admin"],
+    ],
+)
+def test_what_was_not_judged_does_not_reach_the_upstream(keeping, fields):
+    """nginx 1.22 has the first of several fields in its variables, and 1.31 all of them."""
+    assert raw(keeping, "/box/2.0/twice").status == 200
+    keeping.origin.forget()
+    answer = raw(keeping, "/box/2.0/twice", *fields)
+    assert answer.status in (200, 403), answer.data
+    for request in keeping.origin.requests:
+        head = request.head.decode("latin-1").lower()
+        assert "override: delete" not in head and "/admin" not in head, head
+
+
+def test_a_page_is_judged_although_an_answer_is_kept(keeping):
+    assert raw(keeping, "/box/2.0/page").status == 200
+    assert raw(keeping, "/box/2.0/page", "Sec-Fetch-Site: cross-site").status == 403
+    assert raw(keeping, "/box/2.0/page", "Origin: https://page.example").status == 403
 
 
 def test_a_kept_token_that_is_rejected_is_replaced(keeping):

@@ -113,11 +113,41 @@ struct ExportTests {
         fixture.cache = .seconds(5)
         let text = try fixture.export(.nginx)
         #expect(text.contains("proxy_cache authgateway;"))
-        #expect(text.contains("$gw_route|$request_method|$http_host|$request_uri|$http_authorization"))
-        #expect(text.contains("$http_x_http_method_override"), "all that a decision can depend on")
+        let key =
+            #"proxy_cache_key "$gw_route\n$scheme\n$request_method\n$http_host\n$request_uri\n$http_authorization\n"#
+        #expect(text.contains(key), "a client cannot write the separator")
+        #expect(!text.contains("|$"))
         let renewals = text.split(separator: "location = /_authgateway/renew").dropFirst()
         #expect(renewals.count == 2)
         for renewal in renewals { #expect(!renewal.prefix { $0 != "}" }.contains("proxy_cache")) }
+    }
+
+    /// A field that the key has in one form, and the gateway or the upstream in another, would be judged as what it is not.
+    @Test func whatTheCacheKeyHasIsForwardedAsItWasKeyed() throws {
+        var fixture = Self.box()
+        fixture.cache = .seconds(5)
+        let key = Injection(fields: [Injection.Field(name: "X-Api-Key", value: Secret("x"))])
+        fixture.add("keyed", behavior: .fixed(key))
+        let text = try fixture.export(.nginx)
+        let lines = text.split(separator: "\n").map { $0.drop { $0 == " " } }
+        let cacheKey = try #require(lines.first { $0.hasPrefix("proxy_cache_key ") })
+        let servers = lines.split { $0 == "server {" }.dropFirst()
+        #expect(servers.count == 2 && servers.allSatisfy { $0.contains("underscores_in_headers off;") })
+        let locations = lines.split { $0.hasPrefix("location ") }.dropFirst()
+        let asking = locations.filter { $0.contains("proxy_pass http://authgateway/;") }
+        let forwarding = locations.filter { $0.contains { $0.hasPrefix("proxy_pass https:") } }
+        #expect(asking.count == 4 && forwarding.count >= 4)
+        #expect(asking.allSatisfy { $0.contains("proxy_pass_request_headers off;") })
+        #expect(forwarding.allSatisfy { !$0.contains("proxy_pass_request_headers off;") })
+        for name in ["Authorization", "Origin", "Sec-Fetch-Site", "Via", "x-http-method-override", "X-Api-Key"] {
+            let variable = "$http_" + name.lowercased().replacing("-", with: "_")
+            #expect(cacheKey.contains(#"\n\#(variable)"#), "\(name)")
+            let line = "proxy_set_header \(name) \(variable);"
+            #expect(asking.allSatisfy { $0.contains { $0 == line } }, "\(name)")
+            let isRemoved = name == "Authorization" || name == "X-Api-Key"
+            #expect(forwarding.allSatisfy { $0.contains { $0 == line } == !isRemoved }, "\(name)")
+        }
+        #expect(try !Self.box().export(.nginx).contains("proxy_pass_request_headers"), "where nothing is kept")
     }
 
     @Test func socketsAreAskedWhereTheProxyCan() throws {

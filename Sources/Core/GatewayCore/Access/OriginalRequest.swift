@@ -209,6 +209,23 @@ package struct OriginalRequest: Sendable {
     }
 }
 
+extension OriginalRequest {
+    /// The fields of a client's request that a decision can depend on, whatever the route: what a cache of answers must have in its key.
+    ///
+    /// A route adds those that its credential goes into, where clients may present a token, and the one that names a subject.
+    package static let judgedFields =
+        ["Authorization", "Proxy-Authorization", "Origin", "Sec-Fetch-Site", "Access-Control-Request-Method", "Via"]
+        + MethodOverride.fieldNames.map { String(decoding: $0, as: UTF8.self) }
+
+    /// The fields of an engine's request that the answer depends on, beside those that a route adds.
+    package static func varyingFields(of contract: EnginePlan.Contract) -> [String] {
+        let fields = ContractFields(contract)
+        let named = [fields.method, fields.target, fields.host, fields.scheme].map(\.name)
+        return (contract == .envoy ? [] : named) + [EnginePlan.routeField, EnginePlan.rejectedGenerationField]
+            + judgedFields
+    }
+}
+
 /// The fields in which an engine names the request that it asks about.
 struct ContractFields: Sendable {
     struct Field: Sendable {

@@ -5,11 +5,22 @@
 /// (https://nginx.org/en/docs/http/ngx_http_core_module.html#error_page).
 struct NginxExport {
     private let export: EngineExport
+    /// The fields of the client that the gateway's answer can depend on, where answers are kept.
+    ///
+    /// The gateway and the upstreams get them from the variables that the cache key has. Several fields with one name are several
+    /// fields to the gateway, and one value to nginx: the first before 1.23, all of them since.
+    private let keyed: [String]
 
     private static let ask = "/_authgateway/ask"
     private static let renew = "/_authgateway/renew"
 
-    init(_ export: EngineExport) { self.export = export }
+    init(_ export: EngineExport) {
+        self.export = export
+        let judged =
+            OriginalRequest.judgedFields + export.routes.flatMap(\.fields) + export.routes.flatMap(\.subjects)
+        var seen: Set<String> = []
+        keyed = export.engine.cache == nil ? [] : judged.filter { seen.insert($0.lowercased()).inserted }
+    }
 
     func text() throws(ExportProblem) -> String {
         var out = ExportText(indentation: "    ")
@@ -109,6 +120,10 @@ struct NginxExport {
             out.add("listen \(listen)\(host.name == nil ? " default_server" : "");")
             if let name = host.name { out.add("server_name \(Self.quoted(name));") }
             out.add("client_max_body_size \(export.limits.requestBodyBytes ?? 0);")
+            if !keyed.isEmpty {
+                out.comment("To a variable of the cache key, X_Name and X-Name are the same field.")
+                out.add("underscores_in_headers off;")
+            }
             for entry in host.entries { writeLocations(entry, &out) }
             if !host.entries.contains(where: \.prefix.isEmpty) { out.add("location / { return 404; }") }
             writeAsk(Self.ask, isRenewal: false, &out)
@@ -150,6 +165,8 @@ struct NginxExport {
             out.add("proxy_set_header \(field) $gw_field_\(index + 1);")
         }
         for name in route.removed { out.add(#"proxy_set_header \#(name) "";"#) }
+        let own = Set((route.fields + route.removed).map { $0.lowercased() })
+        writeKeyed(keyed.filter { OriginalRequest.judgedFields.contains($0) && !own.contains($0.lowercased()) }, &out)
         out.comment("An upstream could name a location of the gateway's answers.")
         out.add(
             "proxy_ignore_headers X-Accel-Redirect X-Accel-Expires X-Accel-Limit-Rate X-Accel-Buffering X-Accel-Charset;"
@@ -180,12 +197,20 @@ struct NginxExport {
             out.add("proxy_set_header X-Gw-Route $gw_route;")
             out.add(#"proxy_set_header X-Gw-Generation "";"#)
             out.add("proxy_set_header X-Gw-Rejected-Generation \(isRenewal ? "$gw_generation" : #""""#);")
+            if !keyed.isEmpty {
+                out.comment("The gateway judges what the cache key has, and nothing else.")
+                out.add("proxy_pass_request_headers off;")
+                writeKeyed(keyed, &out)
+            }
             out.add(
                 export.sendsToken ? "include authgateway-token.conf;" : #"proxy_set_header X-Gw-Engine-Token "";"#
             )
             out.add("proxy_connect_timeout 2s;")
             out.add("proxy_read_timeout \(export.askTimeout)s;")
             guard export.engine.cache != nil, !isRenewal else { return }
+            out.comment(
+                "A client chooses the parts. None of them can contain the line feed that separates them."
+            )
             out.add("proxy_cache authgateway;")
             out.add(#"proxy_cache_key "\#(cacheKey)";"#)
             out.add("proxy_cache_lock on;")
@@ -194,15 +219,16 @@ struct NginxExport {
         }
     }
 
-    /// All that the gateway's answer can depend on.
+    /// All that the gateway's answer can depend on. A line feed can be in none of the parts, so it separates them.
     private var cacheKey: String {
-        let judged =
-            ["Authorization", "Proxy-Authorization", "Origin"] + export.routes.flatMap(\.fields)
-            + export.routes.flatMap(\.subjects)
-            + MethodOverride.fieldNames.map { String(decoding: $0, as: UTF8.self) }
+        let fields = keyed.map { "http_\(Self.variable($0))" }
         var seen: Set<String> = []
-        let fields = judged.map { "$http_\(Self.variable($0))" }.filter { seen.insert($0).inserted }
-        return "$gw_route|$request_method|$http_host|$request_uri|" + fields.joined(separator: "|")
+        return (["gw_route", "scheme", "request_method", "http_host", "request_uri"] + fields)
+            .filter { seen.insert($0).inserted }.map { "$\($0)" }.joined(separator: #"\n"#)
+    }
+
+    private func writeKeyed(_ names: [String], _ out: inout ExportText) {
+        for name in names { out.add("proxy_set_header \(name) $http_\(Self.variable(name));") }
     }
 
     // MARK: Syntax

@@ -29,12 +29,12 @@ extension AuthorizationExchange {
         if let check {
             check.send(message: answer.message.withValue { ByteBuffer(bytes: $0) })
         } else {
-            send(answer, keptFor: secondsToKeep(credential))
+            send(answer, for: route.state.route, keptFor: secondsToKeep(credential))
         }
     }
 
     /// - Parameter seconds: 0 keeps none.
-    private func send(_ answer: EngineAnswer, keptFor seconds: Int64) {
+    private func send(_ answer: EngineAnswer, for route: CompiledRoute, keptFor seconds: Int64) {
         let date = configuration.worker.dateLine(at: shared.clock.now().wall)
         stream.send { out in
             out.writeStaticString("HTTP/1.1 200 OK\r\n")
@@ -42,7 +42,12 @@ extension AuthorizationExchange {
             answer.lines.withValue { _ = out.writeBytes($0) }
             if seconds > 0 {
                 out.writeString("X-Accel-Expires: \(seconds)\r\nCache-Control: private, max-age=\(seconds)\r\n")
-                out.writeStaticString("Vary: Authorization, Proxy-Authorization\r\n")
+                out.writeString(engine.vary)
+                for name in route.judgedNames {
+                    out.writeStaticString(", ")
+                    out.writeBytes(name)
+                }
+                out.writeStaticString("\r\n")
             } else {
                 out.writeStaticString("Cache-Control: no-store\r\n")
             }

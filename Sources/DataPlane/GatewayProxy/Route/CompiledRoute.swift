@@ -99,6 +99,11 @@ final class CompiledRoute: Sendable {
         )
     }
 
+    /// Fields of a request that its client and its subject are read from, beside those of every route. In lower case.
+    var judgedNames: [[UInt8]] {
+        credentialFields + (selection?.naming.field.map { [$0.utf8.map(\.asciiLowercased)] } ?? [])
+    }
+
     var credentialName: String? { source?.name ?? selection?.name }
     var strategy: String? { source?.strategy ?? selection?.strategy }
 
