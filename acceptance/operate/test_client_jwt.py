@@ -68,6 +68,9 @@ WRONG = {
     "the public key as a secret": TokenIssuer.forged,
     "changed": lambda issuer: issuer.token()[:-4] + "AAAA",
     "a part": lambda issuer: issuer.token().rpartition(".")[0],
+    "padding": lambda issuer: issuer.token() + "==",
+    "a list as subject": lambda issuer: issuer.token(sub=["ci"]),
+    "a jti that is a number": lambda issuer: issuer.token(jti=1),
 }
 
 

@@ -123,6 +123,97 @@ struct ClientJWTTests {
         #expect(Self.name(token, Self.authenticator([client])) == (test.isValid ? "ci" : "none"))
     }
 
+    struct Written: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var head = #"{"alg": "ES256", "kid": "k1"}"#
+        var claims = #"{"iss": "https://issuer.example", "aud": "gateway", "sub": "ci", "exp": 1000600}"#
+        /// Of the encoded parts.
+        var change: @Sendable (String) -> String = { $0 }
+        var isValid = false
+
+        func with(_ more: String) -> Written {
+            var written = self
+            written.claims = claims.replacing("}", with: ", \(more)}")
+            return written
+        }
+    }
+
+    /// As no library writes them: another reader of the token could see another client.
+    @Test(arguments: [
+        Written(testDescription: "plain", isValid: true),
+        Written(testDescription: "other claims", isValid: true).with(
+            #""jti": "1", "x": {"sub": 1}, "y": [{"a": 1}, {"a": ":"}]"#
+        ),
+        Written(testDescription: "two subjects").with(#""sub": "ci""#),
+        Written(testDescription: "two subjects, one escaped").with(#""s\u0075b": "ci""#),
+        Written(testDescription: "two of a claim that nobody asks for").with(#""x": 1, "x": 1"#),
+        Written(testDescription: "two of a claim within a claim").with(#""x": [{"a": 1, "a": 2}]"#),
+        Written(testDescription: "two algorithms", head: #"{"alg": "none", "alg": "ES256"}"#),
+        Written(testDescription: "a jti that is a number").with(#""jti": 1"#),
+        Written(testDescription: "a jti that is null").with(#""jti": null"#),
+        Written(testDescription: "padding", change: { $0 + "=" }),
+        Written(testDescription: "more padding", change: { $0 + "====" }),
+        Written(testDescription: "padding within", change: { "=" + $0 }),
+        Written(testDescription: "a head that is a list", head: #"["ES256"]"#),
+    ])
+    func aTokenHasOneReading(_ written: Written) {
+        let client = Client(name: "ci", tokens: [], jwt: Self.plan())
+        var parts = [written.head, written.claims, "k1"].map { Base64.encodeURL($0.utf8) }
+        for index in parts.indices {
+            var changed = parts
+            changed[index] = written.change(parts[index])
+            let name = Self.name(changed.joined(separator: "."), Self.authenticator([client]))
+            #expect(name == (written.isValid ? "ci" : "none"))
+        }
+        // The last two bits of this spelling mean nothing.
+        parts[2] = "azF"
+        #expect(Self.name(parts.joined(separator: "."), Self.authenticator([client])) == "none")
+    }
+
+    @Test(arguments: ["iss", "sub", "jti"])
+    func aNameIsAString(_ claim: String) {
+        let client = Client(name: "app", tokens: [], jwt: Self.plan(subject: nil, claims: ["repo": "a", claim: "x"]))
+        let values: [(JSONValue, Bool)] = [
+            (.string("x"), claim != "iss"), (.array([.string("x")]), false), (.number(1), false), (.null, false),
+        ]
+        for (value, isValid) in values {
+            let name = Self.name(
+                Self.token(["repo": .array([.string("a")]), claim: value]),
+                Self.authenticator([client])
+            )
+            #expect(name == (isValid ? "app" : "none"), "\(value)")
+        }
+    }
+
+    @Test(arguments: [
+        ("team/x", true), ("team/x/y", true), ("team/..x", true), ("team/x..", true), ("team/...", true),
+        ("team//x", true),
+        ("team/", false), ("team", false), ("team/..", false), ("team/../x", false), ("team/x/../../y", false),
+        ("team/.", false), ("team/x/.", false), ("team/%2e%2e/x", false), ("team/.%2E", false),
+        ("team/%252e%252e", false),
+        ("team/x%2f..%2fy", false), ("team/x\\..\\y", false), ("team/..;v=1/x", false), ("te\u{301}am/x", false),
+    ])
+    func aSubjectBelowAnotherLeadsNowhereElse(_ subject: String, _ isBelow: Bool) {
+        let client = Client(name: "team", tokens: [], jwt: Self.plan(subject: "team/*"))
+        #expect(
+            Self.name(Self.token(["sub": .string(subject)]), Self.authenticator([client]))
+                == (isBelow ? "team" : "none")
+        )
+        let name = CertificateName("spiffe://example.org/team/*")
+        let uri = PeerIdentity.Name.uri("spiffe://example.org/\(subject)")
+        #expect(name?.matches(uri) == isBelow)
+    }
+
+    @Test func aSubjectIsComparedByItsBytes() {
+        let client = Client(name: "ci", tokens: [], jwt: Self.plan(subject: "caf\u{E9}", claims: ["repo": "caf\u{E9}"]))
+        let (composed, combined) = (JSONValue.string("caf\u{E9}"), JSONValue.string("cafe\u{301}"))
+        for (sub, repo, name) in [
+            (composed, composed, "ci"), (combined, composed, "none"), (composed, combined, "none"),
+        ] {
+            #expect(Self.name(Self.token(["sub": sub, "repo": repo]), Self.authenticator([client])) == name)
+        }
+    }
+
     @Test func claimsAndSubjectsTellClientsApart() throws {
         let clients = [
             Client(name: "app", tokens: [], jwt: Self.plan(subject: nil, claims: ["repo": "a/app"])),

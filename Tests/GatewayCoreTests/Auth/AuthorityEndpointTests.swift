@@ -18,6 +18,15 @@ struct AuthorityEndpointTests {
         "/oauth2%2Ftoken", "/oauth2%252Ftoken", "/oauth2%5Ctoken", "/oauth2/%2e/token", "/x/%252e%252e/oauth2/token",
         "/oauth2/x/%252e%252e/token", "/%252e%252e/oauth2/token", "/oauth2/token%3Fx", "/oauth2/token%2523x",
         "/oauth2/token/%252e", "/oauth2/token%3bx",
+        // Servers of Windows cut dots and spaces from the end of a name.
+        "/oauth2/token.", "/oauth2/token...", "/oauth2/token%20", "/oauth2/token%2520", "/oauth2./token",
+        "/oauth2%20/token%20.",
+        "/oauth2/token.%20.", "/oauth2/token%2e", "/oauth2/token./", "/oauth2/token.;x", "/oauth2/token%00",
+        "/oauth2/token%09",
+        "/oauth2/.../token", "/oauth2/%20/token", "/oauth2/x/...//token", "/x/..%20/oauth2/token",
+        "/x/.%20./oauth2/token",
+        // Also where nobody has refused dot segments before.
+        "/x/../oauth2/token", "/oauth2/./token", "/oauth2/x/../token", "/x/y/../../oauth2/token", "/../oauth2/token/.",
     ])
     func everySpellingIsTheEndpoint(_ path: String) throws {
         #expect(isMeant(try endpoint("https://api.box.com/oauth2/token"), by: path))
@@ -25,8 +34,9 @@ struct AuthorityEndpointTests {
 
     @Test(arguments: [
         "/", "/oauth2", "/oauth2/tokens", "/oauth2/toke", "/oauth2/token/x", "/x/oauth2/token", "/2.0/oauth2/token",
-        "/oauth2/token/%252e%252e", "/oauth2/to%6", "/oauth2/token%", "/oauth2/%zzoken", "/oauth2/.../token",
-        "/oauth2token",
+        "/oauth2/token/%252e%252e", "/oauth2/to%6", "/oauth2/token%", "/oauth2/%zzoken",
+        "/oauth2token", "/oauth2/.token", "/oauth2/to.ken", "/oauth2/token.x", "/oauth2/%20token", "/oauth2/token%20x",
+        "/oauth2/../token", "/oauth2/token/..", "/x..y/oauth2/token",
     ])
     func otherPathsAreNot(_ path: String) throws {
         #expect(!isMeant(try endpoint("https://api.box.com/oauth2/token"), by: path))
@@ -49,6 +59,11 @@ struct AuthorityEndpointTests {
         #expect(!isMeant(endpoint, by: "/users/42/43/token"))
     }
 
+    @Test func anEndpointThatEndsWithADotIsGuardedInBothSpellings() throws {
+        let endpoint = try endpoint("https://api.example.com/token./new%20")
+        for path in ["/token./new%20", "/token/new", "/token/new."] { #expect(isMeant(endpoint, by: path), "\(path)") }
+    }
+
     @Test func theRootIsAnEndpointToo() throws {
         for url in ["https://tokens.example.com", "https://tokens.example.com/", "https://tokens.example.com?id=1"] {
             let endpoint = try endpoint(url)
@@ -61,6 +76,7 @@ struct AuthorityEndpointTests {
         let endpoint = try endpoint("https://api.example.com/API/oauth2/token?x")
         #expect(endpoint.behind("")?.path == "/API/oauth2/token")
         #expect(endpoint.behind("/api")?.path == "/oauth2/token")
+        #expect(endpoint.behind("/api.")?.path == "/oauth2/token")
         #expect(endpoint.behind("/api/oauth2/token")?.path == "/")
         #expect(endpoint.behind("/v2") == nil)
         #expect(endpoint.behind("/api/oauth2/token/x") == nil)

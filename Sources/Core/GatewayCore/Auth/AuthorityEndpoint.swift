@@ -4,7 +4,7 @@
 package struct AuthorityEndpoint: Hashable, Sendable {
     private struct Segment: Hashable {
         let text: String
-        /// In lower case; nil fits any segment.
+        /// In lower case and without what some servers cut from the end; nil fits any segment.
         let bytes: [UInt8]?
     }
 
@@ -34,19 +34,26 @@ package struct AuthorityEndpoint: Hashable, Sendable {
         case "", ".": break
         case "..": if !segments.isEmpty { segments.removeLast() }
         default:
-            let isFilledIn = text.contains("*")
-            segments.append(
-                Segment(text: isFilledIn ? "*" : text, bytes: isFilledIn ? nil : segment.map(\.asciiLowercased))
-            )
+            if text.contains("*") { return segments.append(Segment(text: "*", bytes: nil)) }
+            let bytes = Self.read(segment)
+            if !bytes.isEmpty { segments.append(Segment(text: text, bytes: bytes)) }
         }
     }
+
+    private static func read(_ segment: some BidirectionalCollection<UInt8>) -> [UInt8] {
+        let end = segment.lastIndex { !isCut($0) }
+        return end.map { segment[...$0].map(\.asciiLowercased) } ?? []
+    }
+
+    /// Whether some servers cut this from the end of a segment: Windows does so with dots and spaces, others with control characters.
+    private static func isCut(_ byte: UInt8) -> Bool { byte == 0x2E || byte <= 0x20 }
 
     /// As a rule of `allow` names it.
     package var path: String { "/" + segments.map(\.text).joined(separator: "/") }
 
     /// The endpoint as seen from behind a base path; nil when it is not there.
     package func behind(_ basePath: String) -> AuthorityEndpoint? {
-        let base = basePath.split(separator: "/").map { $0.utf8.map(\.asciiLowercased) }
+        let base = basePath.split(separator: "/").map { Self.read($0.utf8) }
         guard base.count <= segments.count else { return nil }
         for (segment, name) in zip(segments, base) where segment.bytes != nil && segment.bytes != name { return nil }
         var rest = self
@@ -56,45 +63,64 @@ package struct AuthorityEndpoint: Hashable, Sendable {
 
     /// Whether an upstream could take `path` for this endpoint.
     ///
-    /// Dot segments that are not encoded twice have been refused before (``CanonicalPath``).
+    /// A segment of dots and spaces, such as `...` or `..%20`, is nothing to some servers and a way back to others.
     package func isMeant(by path: Range<Int>, in bytes: borrowing Span<UInt8>) -> Bool {
+        var hasOddSegment = false
+        return isMeant(by: path, in: bytes, takingOddForParent: false, hasOddSegment: &hasOddSegment)
+            || hasOddSegment && isMeant(by: path, in: bytes, takingOddForParent: true, hasOddSegment: &hasOddSegment)
+    }
+
+    private func isMeant(
+        by path: Range<Int>,
+        in bytes: borrowing Span<UInt8>,
+        takingOddForParent oddIsParent: Bool,
+        hasOddSegment: inout Bool
+    ) -> Bool {
         var reader = PathReader(path)
         var (depth, matched) = (0, 0)
-        var (length, isEqual, isDots) = (0, true, true)
-        var lastEncoding: Int?
+        /// `end`: Behind the last byte that no server cuts.
+        var (length, end, isEqual, isDots) = (0, 0, true, true)
+        var lastWayBack: Int?
         while let symbol = reader.next(bytes) {
             if case .byte(let byte) = symbol {
-                if depth < segments.count, let expected = segments[depth].bytes {
-                    isEqual = isEqual && length < expected.count && expected[length] == byte.asciiLowercased
+                if depth < segments.count, let expected = segments[depth].bytes, length < expected.count {
+                    isEqual = isEqual && expected[length] == byte.asciiLowercased
                 }
                 isDots = isDots && byte == 0x2E
                 length += 1
+                if !Self.isCut(byte) { end = length }
                 continue
             }
-            if isDots, length == 2 {
+            let isOdd = end == 0 && length > 0 && !(isDots && length <= 2)
+            hasOddSegment = hasOddSegment || isOdd
+            if isDots && length == 2 || isOdd && oddIsParent {
                 depth = max(0, depth - 1)
                 matched = min(matched, depth)
-            } else if length > (isDots ? 1 : 0) {
-                let fits = depth < segments.count && isEqual && length == segments[depth].bytes?.count ?? length
+            } else if end > 0 {
+                let fits = depth < segments.count && isEqual && end == segments[depth].bytes?.count ?? end
                 if depth == matched, fits { matched += 1 }
                 depth += 1
-                // Only what is encoded could still lead back.
                 if depth > matched {
-                    let last = lastEncoding ?? Self.lastEncoding(in: path, bytes)
-                    lastEncoding = last
+                    let last = lastWayBack ?? Self.lastWayBack(in: path, bytes)
+                    lastWayBack = last
                     if reader.index > last { return false }
                 }
             }
-            (length, isEqual, isDots) = (0, true, true)
+            (length, end, isEqual, isDots) = (0, 0, true, true)
         }
         return depth == matched && matched == segments.count
     }
 
-    /// Where the last percent sign stands, or -1. Looked for once: a path of many segments would make it a long search.
-    private static func lastEncoding(in path: Range<Int>, _ bytes: borrowing Span<UInt8>) -> Int {
+    /// Where the last byte stands behind which a path can lead back, or -1: of an encoding, or of two dots. Looked for once: a path of many
+    /// segments would make it a long search.
+    private static func lastWayBack(in path: Range<Int>, _ bytes: borrowing Span<UInt8>) -> Int {
         var index = path.upperBound - 1
-        while index >= path.lowerBound, bytes[index] != 0x25 { index -= 1 }
-        return index < path.lowerBound ? -1 : index
+        while index >= path.lowerBound {
+            let isSecondDot = bytes[index] == 0x2E && index > path.lowerBound && bytes[index - 1] == 0x2E
+            if bytes[index] == 0x25 || isSecondDot { return index }
+            index -= 1
+        }
+        return -1
     }
 }
 

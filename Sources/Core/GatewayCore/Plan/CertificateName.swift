@@ -26,9 +26,25 @@ package enum CertificateName: Hashable, Sendable {
     package func matches(_ name: PeerIdentity.Name) -> Bool {
         switch (self, name) {
         case (.exactly(let own), _): own == name
-        case (.uriBelow(let prefix), .uri(let uri)): uri.utf8.count > prefix.utf8.count && uri.hasPrefix(prefix)
+        case (.uriBelow(let prefix), .uri(let uri)): Self.isBelow(prefix, uri)
         case (.uriBelow, .dns): false
         }
+    }
+
+    /// Whether a name is `prefix`, which ends with a slash, with more behind it in which nobody finds a way back: no segment is `.` or
+    /// `..`, whether as it stands, percent-decoded once or twice, or without its path parameters.
+    static func isBelow(_ prefix: String, _ name: String) -> Bool {
+        guard name.utf8.count > prefix.utf8.count, name.utf8.starts(with: prefix.utf8) else { return false }
+        var reading = Array(name.utf8.dropFirst(prefix.utf8.count))
+        for _ in 0...2 {
+            let segments = reading.split { $0 == 0x2F || $0 == 0x5C }.map { $0.prefix { !";?#".utf8.contains($0) } }
+            guard !segments.contains(where: { $0.elementsEqual([0x2E]) || $0.elementsEqual([0x2E, 0x2E]) }) else {
+                return false
+            }
+            let decoded = PercentEncoding.decodeLeniently(reading.span, reading.indices)
+            reading = decoded
+        }
+        return true
     }
 
     /// As the configuration has it.

@@ -13,7 +13,7 @@ package struct ClientJWTPlan: Hashable, Sendable {
     package var issuer: String
     package var audience: String
     package var keys: Keys
-    /// Exactly this one; with `/*` at its end all below it. nil: any.
+    /// Exactly this one; with `/*` at its end all below it (``CertificateName/isBelow(_:_:)``). nil: any.
     package var subject: String?
     /// By the name of the claim. A claim that is a list has to contain the text.
     package var claims: [String: String]
@@ -31,7 +31,7 @@ package struct ClientJWTPlan: Hashable, Sendable {
 
     /// Whether a token with these claims is meant for the client, whenever it is valid.
     package func isMeant(by claims: JSONValue) -> Bool {
-        claims["iss"]?.string == issuer && Self.has(audience, claims["aud"])
+        claims["iss"]?.string.map { Self.isSame($0, issuer) } ?? false && Self.has(audience, claims["aud"])
             && (subject.map { Self.matches(claims["sub"]?.string, $0) } ?? true)
             && self.claims.allSatisfy { Self.has($1, claims[$0]) }
     }
@@ -62,18 +62,20 @@ package struct ClientJWTPlan: Hashable, Sendable {
 
     private static func has(_ text: String, _ claim: JSONValue?) -> Bool {
         switch claim {
-        case .string(let value)?: value == text
-        case .array(let values)?: values.contains(.string(text))
+        case .string(let value)?: isSame(value, text)
+        case .array(let values)?: values.contains { $0.string.map { isSame($0, text) } ?? false }
         default: false
         }
     }
 
     private static func matches(_ subject: String?, _ wanted: String) -> Bool {
         guard let subject else { return false }
-        guard wanted.hasSuffix("/*") else { return subject == wanted }
-        let prefix = wanted.dropLast()
-        return subject.hasPrefix(prefix) && subject.utf8.count > prefix.utf8.count
+        guard wanted.hasSuffix("/*") else { return isSame(subject, wanted) }
+        return CertificateName.isBelow(String(wanted.dropLast()), subject)
     }
+
+    /// To the byte: strings of Swift are equal if they look the same.
+    private static func isSame(_ one: String, _ other: String) -> Bool { one.utf8.elementsEqual(other.utf8) }
 
     private static func time(_ value: JSONValue?) -> UnixTime? {
         guard case .number(let seconds)? = value, seconds >= 0, seconds < 1e11 else { return nil }

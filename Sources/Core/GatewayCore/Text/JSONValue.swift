@@ -62,19 +62,34 @@ package enum JSONValue: Hashable, Sendable, Codable {
     /// nil when `bytes` is not JSON, or when it is nested deeper than 64 or holds more than 10,000 values: reading a
     /// hostile answer must exhaust neither the stack nor a core.
     ///
-    /// - Parameter forgivingNumbers: Whether a number that cannot be read, such as 1e999, is a NaN. Otherwise the whole
-    ///   is no JSON.
-    package init?(_ bytes: [UInt8], forgivingNumbers: Bool = false) {
-        guard !bytes.isEmpty, Self.isModest(bytes) else { return nil }
+    /// - Parameters:
+    ///   - forgivingNumbers: Whether a number that cannot be read, such as 1e999, is a NaN. Otherwise the whole is no JSON.
+    ///   - uniqueNames: Whether the whole is no JSON if an object has two members of one name. Otherwise one of them counts, and
+    ///     another reader may take the other (RFC 8259 section 4).
+    package init?(_ bytes: [UInt8], forgivingNumbers: Bool = false, uniqueNames: Bool = false) {
+        guard !bytes.isEmpty, let members = Self.membersIfModest(bytes) else { return nil }
         let decoder = JSONDecoder()
         if let key = CodingUserInfoKey.forgivesNumbers { decoder.userInfo[key] = forgivingNumbers }
         guard let value = try? decoder.decode(JSONValue.self, from: Data(bytes)) else { return nil }
+        // Of members with one name, the object has kept one.
+        if uniqueNames, value.memberCount != members { return nil }
         self = value
     }
 
-    /// Looks at brackets and commas outside strings only.
-    private static func isModest(_ bytes: [UInt8]) -> Bool {
-        var (depth, values, inString, escaped) = (0, 0, false, false)
+    /// In all objects, however deep.
+    private var memberCount: Int {
+        switch self {
+        case .null, .bool, .number, .string: 0
+        case .array(let elements): elements.reduce(0) { $0 + $1.memberCount }
+        case .object(let members): members.values.reduce(members.count) { $0 + $1.memberCount }
+        }
+    }
+
+    /// Looks at brackets, commas and colons outside strings only.
+    ///
+    /// - Returns: How many members all objects have together; nil for what is too deep or too long.
+    private static func membersIfModest(_ bytes: [UInt8]) -> Int? {
+        var (depth, values, members, inString, escaped) = (0, 0, 0, false, false)
         for byte in bytes {
             if inString {
                 if escaped {
@@ -90,15 +105,16 @@ package enum JSONValue: Hashable, Sendable, Codable {
             case UInt8(ascii: "\""): inString = true
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1
-                guard depth <= 64 else { return false }
+                guard depth <= 64 else { return nil }
             case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
             case UInt8(ascii: ","):
                 values += 1
-                guard values <= 10_000 else { return false }
+                guard values <= 10_000 else { return nil }
+            case UInt8(ascii: ":"): members += 1
             default: break
             }
         }
-        return true
+        return members
     }
 
     package subscript(key: String) -> JSONValue? {

@@ -25,14 +25,16 @@ package struct SignedJWT: Sendable {
     package let signed: [UInt8]
     package let signature: [UInt8]
 
-    /// - Returns: nil for anything else, and for a token that is signed in another way or asks for what is not known (`crit`).
+    /// - Returns: nil for anything else, and for a token that is signed in another way or asks for what is not known (`crit`). Also for
+    ///   one that readers could understand differently: with two claims of one name, or an `iss`, `sub` or `jti` that is no string
+    ///   (RFC 7519 section 4).
     package init?(_ token: [UInt8]) {
         guard token.count <= Self.maximumBytes, let text = String(validating: token, as: UTF8.self) else { return nil }
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 3, let head = Base64.decodeURL(parts[0]).flatMap({ JSONValue($0) }),
-            let claims = Base64.decodeURL(parts[1]).flatMap({ JSONValue($0) }), case .object = claims,
-            let signature = Base64.decodeURL(parts[2]), !signature.isEmpty,
-            let algorithm = head["alg"]?.string.flatMap(JWTAlgorithm.init), head["crit"] == nil
+        guard parts.count == 3, let head = Self.object(parts[0]), let claims = Self.object(parts[1]),
+            let signature = Self.decode(parts[2]), !signature.isEmpty,
+            let algorithm = head["alg"]?.string.flatMap(JWTAlgorithm.init), head["crit"] == nil,
+            Self.textClaims.allSatisfy({ claims[$0] == nil || claims[$0]?.string != nil })
         else { return nil }
         if let value = head["kid"] {
             guard let id = value.string else { return nil }
@@ -44,6 +46,21 @@ package struct SignedJWT: Sendable {
         self.claims = claims
         self.signature = signature
         signed = Array("\(parts[0]).\(parts[1])".utf8)
+    }
+
+    private static let textClaims = ["iss", "sub", "jti"]
+
+    private static func object(_ part: Substring) -> JSONValue? {
+        guard let value = decode(part).flatMap({ JSONValue($0, uniqueNames: true) }), case .object = value else {
+            return nil
+        }
+        return value
+    }
+
+    /// The one spelling of some bytes: without padding (RFC 7515 section 2).
+    private static func decode(_ part: Substring) -> [UInt8]? {
+        guard let bytes = Base64.decodeURL(part), Base64.encodeURL(bytes) == part else { return nil }
+        return bytes
     }
 }
 
