@@ -23,18 +23,22 @@ struct LimitsTests {
     @Test func theDefaults() throws {
         let plan = try plan("")
         #expect(plan.limits.headMemory == 64 << 20)
+        #expect(plan.limits.uploadMemory == 64 << 20)
         #expect(plan.limits.connectionsPerAddress == nil)
         #expect(plan.limits.connectionMaxAge == .seconds(600))
         let text = PlanSummary(plan).text()
-        for line in ["head_memory: 64MiB", "connections_per_address: none", "connection_max_age: 10m"] {
+        for line in [
+            "head_memory: 64MiB", "upload_memory: 64MiB", "connections_per_address: none", "connection_max_age: 10m",
+        ] {
             #expect(text.contains("  \(line)\n"))
         }
     }
 
     @Test func whatIsWrittenIsInThePlan() throws {
-        let limits = "head_memory: 1MiB, connections_per_address: 100, connection_max_age: 1s"
+        let limits = "head_memory: 1MiB, upload_memory: 2MiB, connections_per_address: 100, connection_max_age: 1s"
         let plan = try plan("limits: {\(limits)}")
         #expect(plan.limits.headMemory == 1 << 20)
+        #expect(plan.limits.uploadMemory == 2 << 20)
         #expect(plan.limits.connectionsPerAddress == 100)
         #expect(plan.limits.connectionMaxAge == .seconds(1))
     }
@@ -42,6 +46,7 @@ struct LimitsTests {
     @Test(arguments: [
         ("head_memory: 1023KiB", "must be between 1048576 and 68719476736 bytes"),
         ("head_memory: 9999999999999999GiB", "must be between 1048576 and 68719476736 bytes"),
+        ("upload_memory: 1023KiB", "must be between 1048576 and 68719476736 bytes"),
         ("connections_per_address: 0", "must be between 1 and 1000000"),
         ("connection_max_age: 999ms", "must be between 1s and 1d"),
     ])

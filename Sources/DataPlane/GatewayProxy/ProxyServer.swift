@@ -124,6 +124,7 @@ package final class ProxyServer: Sendable {
     package func apply(_ prepared: PreparedReload) async -> [Int] {
         let shared = prepared.shared
         state.headMemory.setLimit(shared.limits.headMemory)
+        state.uploads.setLimit(shared.limits.uploadMemory)
         serving.withLock { $0 = shared }
         let late = await workers.tell(within: .seconds(1)) { $0.replace(with: shared) }
         var outdated = Set(prepared.kept.compactMap { $0.listener.change(to: $0.settings) })

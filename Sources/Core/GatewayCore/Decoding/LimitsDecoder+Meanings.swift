@@ -36,6 +36,11 @@ extension LimitsDecoder {
             \.headMemory,
             example: "128MiB"
         ),
+        "upload_memory": size(
+            "Maximum memory for request bodies of one client that upstreams have not taken yet. A request that needs more gets 429.",
+            \.uploadMemory,
+            example: "256MiB"
+        ),
         "credential_timeout": time(
             "How long a request may wait for a token.",
             \.credentialTimeout,

@@ -39,6 +39,8 @@ protocol ClientStream: AnyObject {
     var isTLS: Bool { get }
     /// Content has come that the exchange has not taken yet.
     var hasUnreadContent: Bool { get }
+    /// Bytes in memory that no exchange has taken yet.
+    var unreadBytes: Int { get }
     /// The exchange takes more of the request.
     func resumeRequest()
     /// The upstream connection that only its requests use (`connection_auth: true`).

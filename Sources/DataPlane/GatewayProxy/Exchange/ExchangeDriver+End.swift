@@ -37,6 +37,7 @@ extension ExchangeDriver {
         leaveUpstream(isCut: false)
         stopWaiting()
         usage.take()?.undo()
+        releaseUpload()
         return true
     }
 
@@ -180,6 +181,7 @@ extension ExchangeDriver {
 
     func report() {
         stopWaiting()
+        releaseUpload()
         usage.take()?.end()
         record.credential = credential
         record.wasReplayed = rules.wasReplayed

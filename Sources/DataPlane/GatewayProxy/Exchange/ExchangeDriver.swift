@@ -30,6 +30,14 @@ final class ExchangeDriver {
     var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
     var usage: ClientUsage?
+    /// Of ``UploadMemory``, what this request holds.
+    var heldUpload = 0
+    /// The upstream has called back for none of what this request holds.
+    var awaitsRelease = false
+    /// The deadline is that of ``readAheadLater()``.
+    private var looksAhead = false
+    /// The upstream has taken nothing for a while.
+    private var isStuck = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     var goesByHTTP1 = false
     /// In the event loop's clock.
@@ -183,7 +191,29 @@ final class ExchangeDriver {
     // MARK: Pace
 
     func clientBecameWritable() { upstream?.resumeReading() }
-    func upstreamBecameWritable() { client.resumeRequest() }
+    func upstreamBecameWritable() {
+        isStuck = false
+        client.resumeRequest()
+    }
+
+    /// How long the upstream may take nothing before the client is read further.
+    private static let patience = TimeAmount.seconds(2)
+
+    /// The upstream takes no more for now. If that lasts, the client is read on, into ``UploadMemory``: that a client has left is
+    /// found out behind all that it has sent.
+    func readAheadLater() {
+        guard configuration.timeouts.bodyIdle > Self.patience else { return }
+        setDeadline(Self.patience)
+        looksAhead = true
+    }
+
+    private func readAhead() {
+        isStuck = !(upstream?.isWritable ?? true)
+        setDeadline(configuration.timeouts.bodyIdle - Self.patience)
+    }
+
+    /// More of the request is read than the exchange takes.
+    var readsAhead: Bool { isStuck && shared.state.uploads.allowsReadingAhead(for: record.client) }
 
     // MARK: Deadline
 
@@ -198,6 +228,7 @@ final class ExchangeDriver {
 
     func setDeadline(_ amount: TimeAmount) {
         watch.reset()
+        looksAhead = false
         client.setDeadline(amount)
     }
 
@@ -205,6 +236,7 @@ final class ExchangeDriver {
         enter()
         switch rules.phase {
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
+        case .forwarding where looksAhead: readAhead()
         case .forwarding, .responding: transferStalled()
         // Neither side has ended its data, so a silent tunnel is cut and not closed normally.
         case .tunnelling:

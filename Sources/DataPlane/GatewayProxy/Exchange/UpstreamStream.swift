@@ -12,6 +12,8 @@ protocol UpstreamStream: AnyObject {
     var isWritable: Bool { get }
     /// Bytes that the upstream has not taken. Asks the system.
     var untakenBytes: Int { get }
+    /// Bytes in memory that wait to be sent.
+    var heldBytes: Int { get }
 
     /// How it takes content of a request that came in chunks.
     var requestForm: ContentForm { get }

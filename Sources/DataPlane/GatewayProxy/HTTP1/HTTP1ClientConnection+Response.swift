@@ -6,6 +6,7 @@ extension HTTP1ClientConnection: ClientStream {
     var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
     var isTLS: Bool { !hasDirectSocket }
     var hasUnreadContent: Bool { !reader.isEmpty }
+    var unreadBytes: Int { reader.bytes.readableBytes }
     var untakenBytes: Int { writer.untakenBytes() }
 
     func resumeRequest() { process() }

@@ -219,7 +219,9 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         case .finishing, .lingering, .cutting, .closed: true
         case .opening, .dialling: false
         case .tunnel: reader.isEmpty && exchange?.intake == .content
-        case .exchange: mayReadAhead || wantsInputOfExchange || engineContent != nil && reader.isEmpty
+        case .exchange:
+            mayReadAhead || wantsInputOfExchange || engineContent != nil && reader.isEmpty
+                || exchange?.readsAhead ?? false
         }
     }
 

@@ -6,6 +6,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     var canRefuse: Bool { false }
     var takesUpgrade: Bool { true }
     var untakenBytes: Int { writer.untakenBytes() }
+    var heldBytes: Int { staged.readableBytes + writer.heldBytes }
 
     func begin(for exchange: ExchangeDriver, answersHead: Bool) {
         assert(self.exchange == nil, "A connection carries two requests.")

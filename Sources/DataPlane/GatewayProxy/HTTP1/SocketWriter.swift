@@ -133,6 +133,11 @@ final class SocketWriter {
         return mayHoldBytes
     }
 
+    /// What the channel has and the system has not taken yet.
+    var heldBytes: Int {
+        mayHoldBytes ? (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 : 0
+    }
+
     /// Calls back when all that was written is with the system, or lost with the channel.
     ///
     /// The call comes on a later turn of the event loop. In this turn the channel still flushes. A close would then

@@ -10,6 +10,7 @@ extension HTTP2ClientStream: ClientStream {
     var identity: ListenerIdentity { connection.identity }
     var isTLS: Bool { connection.isTLS }
     var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && !input.isDelivered }
+    var unreadBytes: Int { input.bytes.readableBytes }
     var isWritable: Bool { !output.isFull && !isClosed }
     /// What the client's windows, or its connection, have no room for.
     var untakenBytes: Int { output.bytes.readableBytes }

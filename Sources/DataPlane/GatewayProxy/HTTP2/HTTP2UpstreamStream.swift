@@ -82,6 +82,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     /// What waits, and what the upstream has not made room for again.
     var untakenBytes: Int { outgoing.count + max(0, connection.peerStreamWindow - sendWindow.size) }
 
+    var heldBytes: Int { outgoing.count }
+
     func begin(for exchange: ExchangeDriver, answersHead: Bool) {
         self.exchange = exchange
         self.answersHead = answersHead
@@ -129,6 +131,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     func contentMoved() {
         let wasFull = isFull
         isFull = !isWritable
+        exchange?.uploadMoved()
         if wasFull, !isFull { exchange?.upstreamBecameWritable() }
         if phase == .tunnel { endTunnelIfOver() }
     }

@@ -21,6 +21,8 @@ final class ProxyState: Sendable {
     private let renewals = Mutex<[String: EngineRenewalBudget]>([:])
     /// Of request heads that are not whole yet.
     let headMemory: HeadMemory
+    /// Of request content that waits for upstreams.
+    let uploads: UploadMemory
     let memoryTrim = MemoryTrim()
     let addresses = ConnectionsPerAddress(capacity: 65_536)
     private let connections = Atomic<Int>(0)
@@ -38,6 +40,7 @@ final class ProxyState: Sendable {
     ) {
         interception = authority.map { InterceptionTLS(authority: $0, clock: clock) }
         headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
+        uploads = UploadMemory(limit: limits.uploadMemory)
         self.tokenUses = tokenUses
         self.jwts = jwts
         self.clock = clock
