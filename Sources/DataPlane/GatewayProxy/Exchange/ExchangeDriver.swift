@@ -32,11 +32,11 @@ final class ExchangeDriver {
     var usage: ClientUsage?
     /// Of ``UploadMemory``, what this request holds.
     var heldUpload = 0
-    /// The upstream has called back for none of what this request holds.
+    /// The upstream will call back when it has taken what waits.
     var awaitsRelease = false
     /// The deadline is that of ``readAheadLater()``.
     private var looksAhead = false
-    /// The upstream has taken nothing for a while.
+    /// That deadline has passed while the upstream took nothing.
     private var isStuck = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     var goesByHTTP1 = false
@@ -208,12 +208,15 @@ final class ExchangeDriver {
     }
 
     private func readAhead() {
-        isStuck = !(upstream?.isWritable ?? true)
+        isStuck = true
         setDeadline(configuration.timeouts.bodyIdle - Self.patience)
     }
 
     /// More of the request is read than the exchange takes.
-    var readsAhead: Bool { isStuck && shared.state.uploads.allowsReadingAhead(for: record.client) }
+    var readsAhead: Bool {
+        guard isStuck, let upstream, !upstream.isWritable else { return false }
+        return shared.state.uploads.allowsReadingAhead(for: record.client)
+    }
 
     // MARK: Deadline
 
