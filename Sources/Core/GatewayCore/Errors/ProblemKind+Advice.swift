@@ -104,7 +104,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "The client has reached one of its own limits. The detail names it.",
                 .client,
-                "Come back after the seconds that Retry-After names, or raise limits of the client.",
+                "Come back after the seconds that Retry-After names, or raise the limit that the detail names.",
                 "authgateway config explain access.clients"
             )
         }
