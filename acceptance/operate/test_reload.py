@@ -495,3 +495,19 @@ class TestPlan:
         gateway.stop()
         alone = gateway.run("plan")
         assert alone.returncode == 0 and "Not compared with a running gateway" in alone.stderr
+
+    def test_two_processes_make_the_same_digests(self, start_gateway, two_origins):
+        """The upstream serves the token endpoint too, so the route guards it: a digest once held an address of the process."""
+        url = two_origins[0].url
+        auth = {"strategy": "oauth2_client_credentials", "token_url": f"{url}/oauth/token", "client_id": "x", "client_secret": CANARY}
+        gateway = start_gateway(routes(a={"upstream": url, "auth": auth, "whoami": {"path": "/me", "shows": "/login"}}))
+        for _ in range(3):
+            assert "Compared with the running gateway:\nNothing changes." in gateway.run("plan").stdout
+
+        def digest():
+            return requests.get(f"{gateway.admin_url}/api/overview", timeout=5).json()["configuration_digest"]
+
+        first = digest()
+        assert gateway.stop() == 0
+        gateway.start()
+        assert digest() == first, "gateways of a fleet compare it"

@@ -98,10 +98,10 @@ struct TokenSealer: Sendable {
     }
 
     private static func associatedData(_ row: SealedToken) -> [UInt8] {
-        var bytes: [UInt8] = []
+        var bytes = CanonicalBytes()
         for part in ["authgateway token", row.key, String(row.generation), row.updatedAt, String(row.version)] {
-            bytes += Array("\(part.utf8.count):\(part)".utf8)
+            bytes.add(part)
         }
-        return bytes
+        return bytes.bytes
     }
 }

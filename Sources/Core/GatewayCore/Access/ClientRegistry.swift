@@ -117,7 +117,12 @@ extension AccessPlan.Client {
     package func proofs(_ sha256: ([UInt8]) -> [UInt8]) -> Set<[UInt8]> {
         var proofs = Set(tokens.map { $0.digest(sha256) })
         if let certificate { proofs.insert(Array("certificate \(certificate.description)".utf8)) }
-        if let jwt { proofs.insert(Array(jwt.description.utf8)) }
+        if let jwt {
+            var bytes = CanonicalBytes()
+            bytes.add("jwt")
+            jwt.add(to: &bytes)
+            proofs.insert(bytes.bytes)
+        }
         return proofs
     }
 }

@@ -64,23 +64,29 @@ package struct GenerationMark: Sendable {
     }
 
     private func fingerprint(of credential: Credential, from source: any CredentialSource) -> [UInt8] {
-        var parts = ["token", engine, source.name, source.grantKey?.digest ?? ""].map { Array($0.utf8) }
+        var bytes = bytes("token", source)
         for field in credential.injection.fields {
-            parts += [Array(field.name.utf8), field.value.withValue { Array($0.utf8) }]
+            bytes.add(field.name)
+            bytes.add(field.value)
         }
-        return authenticated(parts)
+        return authenticated(bytes)
     }
 
     private func code(of generation: Int, _ fingerprint: [UInt8], from source: any CredentialSource) -> [UInt8] {
-        let texts = ["generation", engine, source.name, source.grantKey?.digest ?? "", String(generation)]
-        return authenticated(texts.map { Array($0.utf8) } + [fingerprint])
+        var bytes = bytes("generation", source)
+        bytes.add(generation)
+        bytes.add(fingerprint)
+        return authenticated(bytes)
+    }
+
+    private func bytes(_ purpose: String, _ source: any CredentialSource) -> CanonicalBytes {
+        var bytes = CanonicalBytes()
+        for part in [purpose, engine, source.name, source.grantKey?.digest ?? ""] { bytes.add(part) }
+        return bytes
     }
 
     /// In hexadecimal digits.
-    private func authenticated(_ parts: [[UInt8]]) -> [UInt8] {
-        // Lengths come first, so that no two inputs are the same bytes.
-        var input: [UInt8] = []
-        for part in parts { input += Array("\(part.count):".utf8) + part }
-        return Array(Hexadecimal.text(of: authenticate(input).prefix(Self.codeBytes)).utf8)
+    private func authenticated(_ input: CanonicalBytes) -> [UInt8] {
+        Array(Hexadecimal.text(of: authenticate(input.bytes).prefix(Self.codeBytes)).utf8)
     }
 }

@@ -49,15 +49,23 @@ package struct ClientJWTPlan: Hashable, Sendable {
         return end
     }
 
-    /// What tells two plans apart, as text without secrets.
-    package var description: String {
-        let source =
-            switch keys {
-            case .set(let set): "\(set.keys)"
-            case .url(let url): url.text
-            }
-        let claims = self.claims.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
-        return "jwt \(issuer) \(audience) \(subject ?? "") \(claims) \(source)"
+    /// Tells two plans apart.
+    package func add(to bytes: inout CanonicalBytes) {
+        bytes.add(issuer)
+        bytes.add(audience)
+        bytes.add(subject)
+        bytes.add(claims.sorted { $0.key < $1.key }) { bytes, claim in
+            bytes.add(claim.key)
+            bytes.add(claim.value)
+        }
+        switch keys {
+        case .set(let set):
+            bytes.add("set")
+            bytes.add(set.keys) { bytes, key in key.add(to: &bytes) }
+        case .url(let url):
+            bytes.add("url")
+            bytes.add(url.text)
+        }
     }
 
     private static func has(_ text: String, _ claim: JSONValue?) -> Bool {

@@ -40,19 +40,15 @@ package struct GrantIdentity: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { subject.map { "\(strategy)[\($0)]" } ?? strategy }
 
-    /// An unambiguous encoding (every part behind its length) to be hashed with the installation's key.
+    /// To be hashed with the installation's key.
     package var canonicalBytes: [UInt8] {
-        var bytes: [UInt8] = []
-        func append(_ text: String) {
-            bytes.append(contentsOf: Array("\(text.utf8.count):".utf8))
-            bytes.append(contentsOf: Array(text.utf8))
-        }
-        append(strategy)
-        append(subject ?? "")
+        var bytes = CanonicalBytes()
+        bytes.add(strategy)
+        bytes.add(subject ?? "")
         for input in inputs.sorted(by: { $0.name < $1.name }) {
-            append(input.name)
-            input.value.withValue { append($0) }
+            bytes.add(input.name)
+            bytes.add(input.value)
         }
-        return bytes
+        return bytes.bytes
     }
 }

@@ -33,6 +33,25 @@ package struct JSONWebKey: Hashable, Sendable {
         id = value["kid"]?.string
         algorithm = value["alg"]?.string
     }
+
+    /// Tells two keys apart.
+    func add(to bytes: inout CanonicalBytes) {
+        bytes.add(id)
+        bytes.add(algorithm)
+        switch material {
+        case .rsa(let modulus, let exponent):
+            bytes.add("rsa")
+            bytes.add(modulus)
+            bytes.add(exponent)
+        case .p256(let x, let y):
+            bytes.add("p256")
+            bytes.add(x)
+            bytes.add(y)
+        case .ed25519(let key):
+            bytes.add("ed25519")
+            bytes.add(key)
+        }
+    }
 }
 
 /// The public keys of an issuer (RFC 7517 section 5).

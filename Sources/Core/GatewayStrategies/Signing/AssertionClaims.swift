@@ -103,6 +103,7 @@ struct AssertionClaims: Hashable, Sendable {
 
     func addInputs(to identity: inout GrantIdentity) {
         identity.add("claims", (try? JSONValue.object(fixed).bytes()).map { String(decoding: $0, as: UTF8.self) })
-        identity.add("lifetime", "\(lifetime)")
+        // Stored tokens are found by this text, so it stays as it is: "3600.0 seconds".
+        identity.add("lifetime", "\(lifetime.thousandthsOfSeconds) seconds")
     }
 }

@@ -25,46 +25,37 @@ package struct PlanDefinitions: Sendable {
     package init(_ plan: Plan) {
         summary = PlanSummary(plan)
         parts.reserveCapacity(plan.credentials.count + plan.routes.count)
-        var policies = Descriptions<RenewalPolicy>()
-        for credential in plan.credentials {
-            add("credentials.\(credential.name)", Self.bytes(of: credential, &policies))
-        }
-        var settings = Descriptions<RoutePlan>()
-        for route in plan.routes { add("routes.\(route.name)", Self.bytes(of: route, &settings)) }
-        for client in plan.access.clients { add("access.clients.\(client.name)", Self.bytes(of: client)) }
+        for credential in plan.credentials { add("credentials.\(credential.name)") { credential.add(to: &$0) } }
+        for route in plan.routes { add("routes.\(route.name)") { route.add(to: &$0) } }
+        for client in plan.access.clients { add("access.clients.\(client.name)") { client.addProofs(to: &$0) } }
         for user in plan.admin.users {
-            add("listeners.admin.users.\(user.proofs.name)", Self.bytes(of: user.proofs))
+            add("listeners.admin.users.\(user.proofs.name)") { user.proofs.addProofs(to: &$0) }
         }
         for (listener, shown) in zip(plan.listeners, summary.listeners) {
-            let key = listener.tls?.privateKey.withValue { Array($0.utf8) } ?? []
-            let files = [listener.tls?.certificatePath, listener.tls?.clientCAPath].map { $0 ?? "" }
-            add("listeners.proxy.\(shown.name)", Array("\(files)".utf8) + key)
+            add("listeners.proxy.\(shown.name)") { $0.add(listener.tls) { $1.add(to: &$0) } }
         }
         for listener in plan.authz {
             guard let engine = listener.engine else { continue }
-            let secrets = engine.tokens + [listener.tls?.privateKey].compactMap(\.self)
-            let files = [listener.tls?.certificatePath, listener.tls?.clientCAPath].map { $0 ?? "" }
-            let bytes: [UInt8] = secrets.flatMap { secret in secret.withValue { Array($0.utf8) + [0] } }
-            add("listeners.authz.\(engine.name)", Array("\(files)".utf8) + bytes)
+            add("listeners.authz.\(engine.name)") { bytes in
+                bytes.add(listener.tls) { $1.add(to: &$0) }
+                bytes.add(engine.tokens) { $0.add($1) }
+            }
         }
         if let headers = plan.telemetry?.headers {
-            add("telemetry.headers", headers.flatMap { $0.line.withValue { $0 } })
+            add("telemetry.headers") { $0.add(headers) { $1.add(to: &$0) } }
         }
         if let database = plan.tokens.database {
-            let urls = [database.url, database.listenURL].map { url in
-                let parameters = url?.parameters.sorted { $0.key < $1.key } ?? []
-                return
-                    "\(url?.description ?? "") \(url?.user ?? "") \(parameters) \(url?.password?.withValue { $0 } ?? "")"
+            add("tokens.database") { bytes in
+                database.url.add(to: &bytes)
+                bytes.add(database.listenURL) { $1.add(to: &$0) }
+                bytes.add(database.password)
             }
-            add("tokens.database", Array("\(urls) \(database.password?.withValue { $0 } ?? "")".utf8))
         }
         let keys = [
             ("key", plan.tokens.key), ("encryption_key", plan.tokens.encryptionKey),
             ("previous_encryption_key", plan.tokens.previousEncryptionKey),
         ]
-        for case (let name, .value(let key)?) in keys {
-            add("tokens.\(name)", key.withValue { Array($0.utf8) })
-        }
+        for case (let name, .value(let key)?) in keys { add("tokens.\(name)") { $0.add(key) } }
     }
 
     /// - Parameter mark: A keyed digest, from which nothing can be learned without the key.
@@ -73,70 +64,126 @@ package struct PlanDefinitions: Sendable {
         return PlanDigest(summary: summary, marks: Dictionary(marks) { $1 })
     }
 
-    private mutating func add(_ path: String, _ bytes: [UInt8]) { parts.append((path, bytes)) }
-
-    /// What proves the client.
-    private static func bytes(of client: AccessPlan.Client) -> [UInt8] {
-        var proof: [UInt8] = []
-        for token in client.tokens {
-            switch token {
-            case .token(let token): proof += token.withValue { Array($0.utf8) } + [0]
-            case .tokenSHA256(let digest): proof += digest
-            }
-        }
-        let others = [client.certificate?.description, client.jwt?.description].compactMap(\.self)
-        return proof + others.flatMap { Array("\n\($0)".utf8) }
-    }
-
-    private static func bytes(of credential: CredentialPlan, _ policies: inout Descriptions<RenewalPolicy>) -> [UInt8] {
-        var bytes = Array("\(credential.strategyKind) \(policies.text(of: credential.policy))".utf8)
-        for part in credential.definition { bytes += part.withValue { Array($0.utf8) } + [0] }
-        switch credential.strategy.behavior {
-        case .none: break
-        case .fixed(let injection), .onChallenge(let injection, _):
-            for field in injection.fields { bytes += field.value.withValue { Array("\(field.name) \($0)".utf8) } + [0] }
-            if let query = injection.query {
-                bytes += query.value.withValue { Array("\(query.name) \($0)".utf8) }
-            }
-            if let path = injection.path { bytes += path.value.withValue { Array($0.utf8) } }
-        case .token(let grant): bytes += grant.identity.canonicalBytes
-        case .tokenPerSubject(let grants): bytes += grants.identity.canonicalBytes
-        case .tokenPerChallenge(let grants): bytes += grants.identity.canonicalBytes
-        }
-        return bytes
-    }
-
-    private static func bytes(of route: RoutePlan, _ settings: inout Descriptions<RoutePlan>) -> [UInt8] {
-        var plain = route
-        plain.span = SourceSpan(file: 0, line: 0, column: 0)
-        plain.credential = nil
-        plain.tls.privateKey = nil
-        // What is not the same for most routes.
-        let own =
-            [
-                plain.name, plain.upstream.scheme.rawValue, plain.upstream.host, String(plain.upstream.port),
-                plain.upstreamPath,
-                plain.matchPath, plain.upstreamMatchPath,
-            ] + plain.matchHosts
-        (plain.name, plain.upstreamPath, plain.matchPath, plain.upstreamMatchPath, plain.matchHosts) = (
-            "", "", "", "", []
-        )
-        plain.upstream = Origin(scheme: .https, host: "", port: 0)
-        let secrets = [route.tls.privateKey].compactMap(\.self) + route.headers.set.map(\.value)
-        return Array("\(own) \(settings.text(of: plain))".utf8)
-            + secrets.flatMap { $0.withValue { Array($0.utf8) + [0] } }
+    private mutating func add(_ path: String, _ write: (inout CanonicalBytes) -> Void) {
+        var bytes = CanonicalBytes()
+        write(&bytes)
+        parts.append((path, bytes.bytes))
     }
 }
 
-/// The texts of values, each of which is printed once: that takes some 50 µs for a route.
-private struct Descriptions<Value: Hashable> {
-    private var texts: [Value: String] = [:]
+// MARK: Declared values
 
-    mutating func text(of value: Value) -> String {
-        if let text = texts[value] { return text }
-        let text = "\(value)"
-        texts[value] = text
-        return text
+extension CredentialPlan {
+    fileprivate func add(to bytes: inout CanonicalBytes) {
+        bytes.add(strategyKind)
+        policy.add(to: &bytes)
+        bytes.add(definition) { $0.add($1) }
+        switch strategy.behavior {
+        case .none: break
+        case .fixed(let injection), .onChallenge(let injection, _):
+            bytes.add(injection.fields) { $1.add(to: &$0) }
+            bytes.add(injection.query) { bytes, query in
+                bytes.add(query.name)
+                bytes.add(query.value)
+            }
+            bytes.add(injection.path?.value)
+        case .token(let grant): bytes.add(grant.identity.canonicalBytes)
+        case .tokenPerSubject(let grants): bytes.add(grants.identity.canonicalBytes)
+        case .tokenPerChallenge(let grants): bytes.add(grants.identity.canonicalBytes)
+        }
+    }
+}
+
+extension RenewalPolicy {
+    fileprivate func add(to bytes: inout CanonicalBytes) {
+        bytes.add(isAutomatic)
+        bytes.add(aheadPercent)
+        bytes.add(atLeast)
+        bytes.add(retryOn) { $0.add($1) }
+        bytes.add(onAuthorityFailure.rawValue)
+        bytes.add(acquireOn.rawValue)
+    }
+}
+
+extension RoutePlan {
+    /// Without the credential, which has a digest of its own, and without the place in the file.
+    fileprivate func add(to bytes: inout CanonicalBytes) {
+        bytes.add(name)
+        upstream.add(to: &bytes)
+        for path in [upstreamPath, matchPath, upstreamMatchPath] { bytes.add(path) }
+        bytes.add(matchHosts)
+        for flag in [matchesAll, matchesUpstreamHost, isDefault, allowsConnectionAuth] { bytes.add(flag) }
+        bytes.add(asUser)
+        bytes.add(headers.set) { $1.add(to: &$0) }
+        bytes.add(headers.remove)
+        for choice in [headers.forwarded.rawValue, cookies.rawValue, upstreamProtocol.rawValue] { bytes.add(choice) }
+        bytes.add(rewritesLinks) { $0.add($1) }
+        bytes.add(allow) { bytes, rule in
+            bytes.add(rule.methods)
+            bytes.add(rule.path.description)
+        }
+        bytes.add(endpoints) { bytes, endpoint in
+            endpoint.origin.add(to: &bytes)
+            bytes.add(endpoint.path)
+        }
+        for names in [clients, authz, allowedOrigins] { bytes.add(names) { $0.add($1) } }
+        for text in [tls.caPath, tls.serverName, tls.certificatePath] { bytes.add(text) }
+        bytes.add(tls.privateKey)
+        bytes.add(tls.pins) { $0.add($1.digest) }
+        bytes.add(whoami) { bytes, whoami in
+            bytes.add(whoami.method.rawValue)
+            bytes.add(whoami.path)
+            bytes.add(whoami.shows?.text)
+        }
+    }
+}
+
+extension Origin {
+    fileprivate func add(to bytes: inout CanonicalBytes) {
+        bytes.add(scheme.rawValue)
+        bytes.add(host)
+        bytes.add(port)
+    }
+}
+
+extension Injection.Field {
+    fileprivate func add(to bytes: inout CanonicalBytes) {
+        bytes.add(name)
+        bytes.add(value)
+    }
+}
+
+extension ListenerPlan.TLS {
+    fileprivate func add(to bytes: inout CanonicalBytes) {
+        bytes.add(certificatePath)
+        bytes.add(clientCAPath)
+        bytes.add(privateKey)
+    }
+}
+
+extension AccessPlan.Client {
+    /// What proves the client. Its limits are shown.
+    fileprivate func addProofs(to bytes: inout CanonicalBytes) {
+        bytes.add(tokens) { bytes, token in
+            switch token {
+            case .token(let token): bytes.add(token)
+            case .tokenSHA256(let digest): bytes.add(digest)
+            }
+        }
+        bytes.add(certificate?.description)
+        bytes.add(jwt) { $1.add(to: &$0) }
+    }
+}
+
+extension PostgreSQLURL {
+    fileprivate func add(to bytes: inout CanonicalBytes) {
+        bytes.add(description)
+        bytes.add(user)
+        bytes.add(parameters.sorted { $0.key < $1.key }) { bytes, parameter in
+            bytes.add(parameter.key)
+            bytes.add(parameter.value)
+        }
+        bytes.add(password)
     }
 }
 

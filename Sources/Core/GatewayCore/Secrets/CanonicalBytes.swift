@@ -1,0 +1,44 @@
+/// Values as bytes to compute a digest of. Each stands behind its length, so no two lists of values give the same bytes.
+///
+/// Digests are compared by other processes and by other versions of the program, so each value is added as it was declared.
+/// What Swift prints for a value without a `description` of its own (`"\(value)"`) can contain an address in memory, which
+/// differs from process to process.
+package struct CanonicalBytes: Sendable {
+    package private(set) var bytes: [UInt8] = []
+
+    package init() {}
+
+    package mutating func add(_ part: some Collection<UInt8>) {
+        bytes += "\(part.count):".utf8
+        bytes += part
+    }
+
+    package mutating func add(_ text: String) { add(text.utf8) }
+    package mutating func add(_ number: Int) { add(String(number)) }
+    package mutating func add(_ flag: Bool) { add(flag ? 1 : 0) }
+
+    /// In attoseconds of each second, as ``Duration`` itself has it.
+    package mutating func add(_ duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        add("\(seconds) \(attoseconds)")
+    }
+
+    package mutating func add(_ texts: [String]) { add(texts) { $0.add($1) } }
+
+    package mutating func add(_ secret: Secret) { secret.withValue { add($0) } }
+
+    /// The number of values comes first.
+    package mutating func add<Value>(_ values: [Value], _ add: (inout Self, Value) -> Void) {
+        self.add(values.count)
+        for value in values { add(&self, value) }
+    }
+
+    /// An absent value differs from each present one, an empty string included.
+    package mutating func add<Value>(_ value: Value?, _ add: (inout Self, Value) -> Void) {
+        guard let value else { return bytes.append(UInt8(ascii: "-")) }
+        add(&self, value)
+    }
+
+    package mutating func add(_ text: String?) { add(text) { $0.add($1) } }
+    package mutating func add(_ secret: Secret?) { add(secret) { $0.add($1) } }
+}
