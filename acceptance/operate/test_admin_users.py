@@ -201,7 +201,7 @@ class TestCommands:
             assert result.returncode == 1 and words in result.stderr, result
         result = remote.command("status", token=VIEWER, AUTHGATEWAY_ADMIN_CA=files["alice"][0])
         assert result.returncode == 4 and "its certificate is not trusted" in result.stderr, result
-        for url in ("http://127.0.0.1:1", "https://", "here"):
+        for url in ("http://gateway.example.com:8081", "http://x.localhost:8081", "https://", "unix:", "here"):
             result = remote.command("status", "--admin", url, token=VIEWER)
             assert result.returncode == 2 and "https://HOST:PORT" in result.stderr, result
         result = remote.command("status", "--admin", remote.url, "--config", "x.yaml", token=VIEWER)

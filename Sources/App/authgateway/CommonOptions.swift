@@ -22,12 +22,15 @@ struct ConfigOption: ParsableArguments {
     func runningPath() throws -> String { try ConfigurationPath.ofRunningGateway(file) }
 }
 
-/// Which gateway of another machine is meant, and what proves who asks.
-struct RemoteAdminOptions: ParsableArguments {
+/// Where the gateway that is meant answers, and what proves who asks.
+struct NamedAdminOptions: ParsableArguments {
     @Option(
         name: .customLong("admin"),
         help: ArgumentHelp(
-            "The admin listener of a gateway on another machine: https://HOST:PORT. (default: $AUTHGATEWAY_ADMIN)",
+            """
+            The admin listener of the gateway, instead of a configuration: https://HOST:PORT, or on this machine \
+            http://127.0.0.1:PORT or unix:PATH. (default: $AUTHGATEWAY_ADMIN)
+            """,
             valueName: "url"
         )
     )
@@ -36,31 +39,34 @@ struct RemoteAdminOptions: ParsableArguments {
     @Option(
         name: .customLong("admin-token-file"),
         help: ArgumentHelp(
-            "The file with the token of a user of that listener. (default: $AUTHGATEWAY_ADMIN_TOKEN_FILE)",
+            """
+            The file with the token of a user of that listener; on this machine also admin.token of the state directory. \
+            (default: $AUTHGATEWAY_ADMIN_TOKEN_FILE)
+            """,
             valueName: "file"
         )
     )
     var tokenFile: String?
 
-    /// - Returns: nil where the gateway of this machine is meant.
-    func remote(unlessNamed config: ConfigOption) throws -> RemoteAdmin? {
-        try RemoteAdmin.find(url: url, tokenFile: tokenFile, isLocal: config.file != nil)
+    /// - Returns: nil where the gateway of a configuration is meant.
+    func named(unless config: ConfigOption) throws -> NamedAdmin? {
+        try NamedAdmin.find(address: url, tokenFile: tokenFile, hasConfiguration: config.file != nil)
     }
 }
 
 /// What commands take that only ask the running gateway.
 struct RunningGatewayOptions: ParsableArguments {
     @OptionGroup var config: ConfigOption
-    @OptionGroup var admin: RemoteAdminOptions
+    @OptionGroup var admin: NamedAdminOptions
     @OptionGroup var json: JSONFlag
 
     func operatorCommands() throws -> OperatorCommands {
-        if let remote = try admin.remote(unlessNamed: config) { return OperatorCommands(remote, asJSON: json.isOn) }
+        if let named = try admin.named(unless: config) { return OperatorCommands(named, asJSON: json.isOn) }
         return try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
     }
 
     func tokenCommands() throws -> TokenCommands {
-        if let remote = try admin.remote(unlessNamed: config) { return TokenCommands(remote, asJSON: json.isOn) }
+        if let named = try admin.named(unless: config) { return TokenCommands(named, asJSON: json.isOn) }
         return try TokenCommands(configuration: config.runningPath(), asJSON: json.isOn)
     }
 }

@@ -28,8 +28,8 @@ struct FleetCommand: AsyncParsableCommand {
 
     func run() async throws {
         let commands: FleetCommands
-        if let remote = try gateway.admin.remote(unlessNamed: gateway.config) {
-            commands = FleetCommands(remote, asJSON: gateway.json.isOn)
+        if let named = try gateway.admin.named(unless: gateway.config) {
+            commands = FleetCommands(named, asJSON: gateway.json.isOn)
         } else {
             commands = try FleetCommands(configuration: gateway.config.runningPath(), asJSON: gateway.json.isOn)
         }

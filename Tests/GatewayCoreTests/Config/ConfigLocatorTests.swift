@@ -40,6 +40,39 @@ struct ConfigLocatorTests {
         #expect(advice.contains("--config '/home/my b/gateway.yaml'    (process 3)\n"))
     }
 
+    // MARK: Without a configuration that can be read
+
+    private static func plan(_ admin: String) -> OperatorPlan? {
+        let places = Gateway.Places(admin: admin, audit: "/var/a/audit.sqlite", key: "/var/a/token.key")
+        return OperatorPlan(
+            Gateway(process: 7, configuration: "/etc/a/gateway.yaml", stateDirectory: "/var/a", places: places)
+        )
+    }
+
+    @Test func aRecordIsEnoughToAskTheGateway() throws {
+        let plan = try #require(Self.plan("http://127.0.0.1:8081"))
+        #expect(plan.admin.address == .tcp(host: "127.0.0.1", port: 8081))
+        #expect(plan.stateDirectory == "/var/a" && plan.audit.path == "/var/a/audit.sqlite")
+        #expect(plan.tokens.key == .file(path: "/var/a/token.key"))
+        let socket = try #require(Self.plan("unix:/var/a/admin.sock"))
+        #expect(socket.admin.address == .unix(path: "/var/a/admin.sock", allowedUsers: []))
+        #expect(OperatorPlan(Self.etc) == nil, "of an earlier version")
+    }
+
+    @Test(arguments: [
+        "http://192.0.2.1:8081", "http://gateway.example.com:8081", "http://x.localhost:8081", "http://", "unix:",
+        "https://127.0.0.1:8081", "127.0.0.1:8081", "", "unix:/\(String(repeating: "a", count: 103))",
+    ])
+    func otherAddressesAreNotOfThisMachine(_ text: String) {
+        #expect(ListenerPlan.Address(localAdmin: text) == nil)
+        #expect(Self.plan(text) == nil)
+    }
+
+    @Test(arguments: [("http://localhost:1/", "localhost", 1), ("HTTP://[::1]:65535", "::1", 65535)])
+    func loopbackHasSeveralNames(_ text: String, _ host: String, _ port: Int) {
+        #expect(ListenerPlan.Address(localAdmin: text) == .tcp(host: host, port: port))
+    }
+
     @Test func aUnitASessionAndAUserEachHaveAFolder() {
         let unit = ConfigLocator.folders(runtimeDirectory: "/run/authgateway:/run/x", sessionDirectory: nil, user: 61)
         #expect(unit == ["/run/authgateway", "/tmp/authgateway-61"])

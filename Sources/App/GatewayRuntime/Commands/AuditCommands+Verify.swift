@@ -37,6 +37,11 @@ extension AuditCommands {
         let row = try self.row(proof.head)
         let settings: OperatorSettings? = proof.key == nil ? try configured() : self.settings
         let key = try self.key(proof.key, settings)
+        if settings?.problem != nil {
+            Console.writeError(
+                "Heads that audit.anchor has kept were not compared: the configuration cannot be read.\n"
+            )
+        }
         let sink = settings?.plan.audit.anchor.map { AnchorSink($0) }
         var evidence = AuditEvidence()
         evidence.isCopy = isCopy(settings)

@@ -51,7 +51,7 @@ package struct AuditCommands: Sendable {
             self.path = path
             settings = nil
         } else {
-            let settings = try OperatorSettings(configuration: configuration)
+            let settings = try OperatorSettings(running: configuration)
             self.path = settings.plan.audit.path
             self.settings = settings
         }
@@ -110,7 +110,7 @@ package struct AuditCommands: Sendable {
 
     /// - Throws: ``ExitStatus/configuration`` where a configuration is needed and is not there.
     func configured() throws(CommandFailure) -> OperatorSettings {
-        if let settings { settings } else { try OperatorSettings(configuration: configuration) }
+        if let settings { settings } else { try OperatorSettings(running: configuration) }
     }
 
     private func line(_ row: AuditRow) -> String { (style.asJSON ? row.json : style.formatter.line(row)) + "\n" }

@@ -5,12 +5,13 @@ import GatewayLocalAuthority
 /// What `ca …` does with the local authority itself: makes, shows and replaces it, and says who trusts it.
 package struct AuthorityCommands: Sendable {
     private let configuration: String
-    private let plan: OperatorPlan
+    private let settings: OperatorSettings
+    private var plan: OperatorPlan { settings.plan }
 
     /// - Parameter configuration: The path of `gateway.yaml`, for the state directory.
     package init(configuration: String) throws(CommandFailure) {
         self.configuration = configuration
-        plan = try OperatorSettings(configuration: configuration).plan
+        settings = try OperatorSettings(running: configuration)
     }
 
     /// - Parameter showsPath: The file's name instead of its content.
@@ -45,7 +46,7 @@ package struct AuthorityCommands: Sendable {
     package func rotate() async throws(CommandFailure) -> String {
         let report: AuthorityRotationReport
         if StateDirectory.isHeld(plan.stateDirectory) {
-            report = try await AdminClient(plan.admin, stateDirectory: plan.stateDirectory).rotateAuthority()
+            report = try await settings.client.rotateAuthority()
         } else {
             let scopes = try await alone { authority, plan in await authority.rotateInTime(plan) }
             report = AuthorityRotationReport(scopes: scopes, file: LocalAuthority.bundlePath(in: plan.stateDirectory))

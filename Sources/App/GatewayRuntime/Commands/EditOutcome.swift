@@ -67,7 +67,7 @@ package struct EditOutcome: Sendable {
             return ("No running gateway uses this file. Start one:\n  \(command)\n", .unknown)
         }
         let name = "The running gateway (process \(running.process))"
-        guard let report = try? await OperatorCommands.client(configuration: path).reload() else {
+        guard let report = try? await OperatorSettings(running: path).client.reload() else {
             return ("\(name) reads it again by itself, within seconds.\n", .unknown)
         }
         guard report.outcome == .loaded else {

@@ -10,9 +10,9 @@ package struct ExplainCommands: Sendable {
 
     /// - Parameter configuration: The path of `gateway.yaml`.
     package init(configuration: String, asJSON: Bool, style: TextStyle = .current) throws(CommandFailure) {
-        let plan = try OperatorSettings(configuration: configuration).plan
-        audit = plan.audit
-        client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
+        let settings = try OperatorSettings(running: configuration)
+        audit = settings.plan.audit
+        client = settings.client
         self.configuration = configuration
         self.asJSON = asJSON
         self.style = style

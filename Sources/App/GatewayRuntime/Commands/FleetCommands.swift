@@ -10,13 +10,13 @@ package struct FleetCommands: Sendable {
 
     /// - Parameter configuration: The path of `gateway.yaml`, for the admin address and `tokens`.
     package init(configuration: String, asJSON: Bool) throws(CommandFailure) {
-        client = try OperatorCommands.client(configuration: configuration)
+        client = try OperatorSettings(running: configuration).client
         self.configuration = configuration
         self.asJSON = asJSON
     }
 
-    package init(_ remote: RemoteAdmin, asJSON: Bool) {
-        client = AdminClient(remote)
+    package init(_ named: NamedAdmin, asJSON: Bool) {
+        client = AdminClient(named)
         configuration = nil
         self.asJSON = asJSON
     }

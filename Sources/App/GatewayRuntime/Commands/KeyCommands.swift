@@ -3,14 +3,14 @@ import GatewayCore
 
 /// What `key …` does: asks the running gateway, or works on its files when none runs.
 package struct KeyCommands: Sendable {
-    private let plan: OperatorPlan
+    private let settings: OperatorSettings
     private let client: AdminClient
     private let asJSON: Bool
 
     /// - Parameter configuration: The path of `gateway.yaml`, for the admin address and the gateway's files.
     package init(configuration: String, asJSON: Bool) throws(CommandFailure) {
-        plan = try OperatorSettings(configuration: configuration).plan
-        client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
+        settings = try OperatorSettings(running: configuration)
+        client = settings.client
         self.asJSON = asJSON
     }
 
@@ -30,6 +30,8 @@ package struct KeyCommands: Sendable {
 
     /// The lock of the state directory is held meanwhile, so that no gateway starts on what is being changed.
     private func rotateAlone(after failure: CommandFailure) async throws(CommandFailure) -> KeyRotationReport {
+        if let problem = settings.problem { throw problem }
+        let plan = settings.plan
         guard plan.tokens.store == .sqlite else { throw CommandFailure(.failed, KeyRotation.noStore.detail) }
         guard FileManager.default.fileExists(atPath: plan.tokens.path) else {
             throw CommandFailure(

@@ -53,8 +53,7 @@ package struct LoginOperation: Sendable {
 
     /// In the running gateway; in this process when there is none.
     private func begin() async throws(CommandFailure) -> (any LoginDriver, LoginInvitation) {
-        let plan = try OperatorSettings(configuration: configuration).plan
-        let client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
+        let client = try OperatorSettings(running: configuration).client
         let running = GatewayLogins(client: client)
         let unreachable: CommandFailure
         do throws(CommandFailure) {

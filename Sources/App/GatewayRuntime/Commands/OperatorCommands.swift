@@ -13,19 +13,14 @@ package struct OperatorCommands: Sendable {
         style: TextStyle = .current
     ) throws(CommandFailure) {
         self.style = style
-        client = try Self.client(configuration: configuration)
+        client = try OperatorSettings(running: configuration).client
         self.asJSON = asJSON
     }
 
-    package init(_ remote: RemoteAdmin, asJSON: Bool, style: TextStyle = .current) {
+    package init(_ named: NamedAdmin, asJSON: Bool, style: TextStyle = .current) {
         self.style = style
-        client = AdminClient(remote)
+        client = AdminClient(named)
         self.asJSON = asJSON
-    }
-
-    static func client(configuration: String) throws(CommandFailure) -> AdminClient {
-        let plan = try OperatorSettings(configuration: configuration).plan
-        return AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
     }
 
     /// - Parameter name: A credential or a route; nil is everything.

@@ -118,8 +118,9 @@ package struct RunOperation: Sendable {
         emit(Console.isOutputTerminal || sandbox != nil ? banner.full : banner.brief)
         let running = RunningGateways(environment: Console.environment)
         running.announce(
+            gateway.plan,
             configuration: SystemConfigFiles().absolutePath(configuration),
-            stateDirectory: gateway.plan.stateDirectory
+            admin: gateway.admin
         )
         defer { running.withdraw() }
         try await gateway.run()

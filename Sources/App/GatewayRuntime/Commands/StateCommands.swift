@@ -41,7 +41,7 @@ package struct StateCommands: Sendable {
 
     /// In the log of the gateway that runs, or in that of the files when none does.
     private func note(includesKeys: Bool) async throws(CommandFailure) {
-        let client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
+        let client = settings.client
         do throws(CommandFailure) {
             try await client.noteBackup(includesKeys: includesKeys)
         } catch {

@@ -27,14 +27,13 @@ package struct TokenCommands: Sendable {
 
     /// - Parameter configuration: The path of `gateway.yaml`, for the admin address and the state directory.
     package init(configuration: String, asJSON: Bool) throws(CommandFailure) {
-        let plan = try OperatorSettings(configuration: configuration).plan
-        client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
+        client = try OperatorSettings(running: configuration).client
         self.configuration = configuration
         self.asJSON = asJSON
     }
 
-    package init(_ remote: RemoteAdmin, asJSON: Bool) {
-        client = AdminClient(remote)
+    package init(_ named: NamedAdmin, asJSON: Bool) {
+        client = AdminClient(named)
         configuration = ""
         self.asJSON = asJSON
     }
@@ -138,8 +137,8 @@ package struct TokenCommands: Sendable {
         do throws(CommandFailure) {
             return try await online()
         } catch {
-            // The files of another machine cannot be read instead.
-            guard error.status == .unreachable, client.remote == nil, !client.isAnswered(error) else { throw error }
+            // An address says nothing of the gateway's files, which could be read instead.
+            guard error.status == .unreachable, client.named == nil, !client.isAnswered(error) else { throw error }
             let offline = try await OfflineTokens(configuration: configuration, mayBegin: mayBegin, after: error)
             let value: Value
             do throws(CommandFailure) {

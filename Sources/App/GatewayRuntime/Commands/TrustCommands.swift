@@ -13,7 +13,7 @@ package struct TrustCommands: Sendable {
 
     /// - Parameter configuration: The path of `gateway.yaml`, for the state directory.
     package init(configuration: String) throws(CommandFailure) {
-        plan = try OperatorSettings(configuration: configuration).plan
+        plan = try OperatorSettings(running: configuration).plan
     }
 
     /// - Returns: What was done, a line for each step.

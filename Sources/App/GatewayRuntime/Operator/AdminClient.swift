@@ -5,7 +5,7 @@ import GatewayFiles
 import NIOCore
 import NIOHTTP1
 
-/// Speaks to the admin listener of the gateway that runs on this machine, or of one that `--admin` names.
+/// Speaks to the admin listener of the gateway that runs with a configuration, or of one that `--admin` names.
 struct AdminClient: Sendable {
     private static let answerLimit = 4 << 20
 
@@ -21,23 +21,28 @@ struct AdminClient: Sendable {
 
     private let address: ListenerPlan.Address
     private let stateDirectory: String
-    /// nil for a gateway of this machine.
-    let remote: RemoteAdmin?
+    private let isOwnAddress: Bool
+    /// What `--admin` says; nil for the gateway of a configuration.
+    let named: NamedAdmin?
 
-    init(_ admin: AdminPlan, stateDirectory: String) {
+    /// - Parameter isOwnAddress: Whether the address comes from the configuration, or from a record that this user wrote. Otherwise
+    ///   the token goes to a socket of the state directory or nowhere.
+    init(_ admin: AdminPlan, stateDirectory: String, isOwnAddress: Bool = true) {
         address = admin.address
         self.stateDirectory = stateDirectory
-        remote = nil
+        self.isOwnAddress = isOwnAddress
+        named = nil
     }
 
-    init(_ remote: RemoteAdmin) {
-        address = .tcp(host: remote.origin.host, port: remote.origin.port)
+    init(_ named: NamedAdmin) {
+        address = named.address
         stateDirectory = ""
-        self.remote = remote
+        isOwnAddress = true
+        self.named = named
     }
 
-    /// Whether the gateway that is meant can be the one that answers. TLS has proved who a remote one is.
-    private var isHeld: Bool { remote != nil || StateDirectory.isHeld(stateDirectory) }
+    /// Whether the gateway that is meant can be the one that answers. Who names an address answers for it, and TLS proves it.
+    private var isHeld: Bool { named != nil || StateDirectory.isHeld(stateDirectory) }
 
     func tokens() async throws(CommandFailure) -> [TokenStatus] { try await get("/api/tokens") }
     func token(_ name: String) async throws(CommandFailure) -> TokenStatus {
@@ -117,7 +122,7 @@ struct AdminClient: Sendable {
         _ path: String,
         body: [UInt8]? = nil
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
-        if let remote { return try await send(method, path, as: remote, body: body) }
+        if let named { return try await send(method, path, as: named, body: body) }
         try requireTrustedOwner()
         // While no gateway runs, another program may listen there. It is asked what it is, and gets no secret.
         let isHeld = StateDirectory.isHeld(stateDirectory)
@@ -133,20 +138,30 @@ struct AdminClient: Sendable {
     private func send(
         _ method: String,
         _ path: String,
-        as remote: RemoteAdmin,
+        as named: NamedAdmin,
         body: [UInt8]?
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
-        let answer = try await send(method, path, token: remote.token, body: body)
+        let answer = try await send(method, path, token: named.token, body: body)
         guard answer.status == 401 else { return answer }
         let advice =
-            remote.token == nil
-            ? "name a file with the token of a user: --admin-token-file FILE"
-            : "the token is not that of a user of listeners.admin.users"
+            named.token == nil
+            ? "name a file with the token of a user, or admin.token of the state directory: --admin-token-file FILE"
+            : "the token is not that of a user of listeners.admin.users, nor the gateway's own admin token"
         throw CommandFailure(.failed, "\(place) does not know who asks; \(advice)")
     }
 
     /// The listener at this address learns the token, so it must belong to a user who can read the token anyway.
+    ///
+    /// What another user recorded is no port, which anybody can listen at, and a socket of the state directory only: elsewhere that user
+    /// could exchange it meanwhile.
     private func requireTrustedOwner() throws(CommandFailure) {
+        guard isOwnAddress || isInStateDirectory else {
+            throw CommandFailure(
+                .failed,
+                "another user recorded that the gateway answers at \(place), so it is not sent the admin token; correct the "
+                    + "configuration, or run this as the gateway's user"
+            )
+        }
         guard case .unix(let path, _) = address, let owner = FileStatus.owner(of: path) else { return }
         let trusted = [geteuid(), 0, FileStatus.owner(of: AdminToken.path(in: stateDirectory))]
         guard !trusted.contains(owner) else { return }
@@ -155,6 +170,11 @@ struct AdminClient: Sendable {
             "\(place) belongs to another user (\(owner)), who is not sent the admin token; check who made it, and run "
                 + "this as the gateway's user"
         )
+    }
+
+    private var isInStateDirectory: Bool {
+        guard case .unix(let path, _) = address else { return false }
+        return path.hasPrefix(stateDirectory + "/") && !path.contains("/../")
     }
 
     private func get<Value: Decodable>(_ path: String) async throws(CommandFailure) -> Value {
@@ -176,7 +196,7 @@ struct AdminClient: Sendable {
 
     /// The token is sent only where it is asked for (`listeners.admin.require_token`).
     private func look(_ path: String) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
-        if remote != nil { return try await sendAuthorized("GET", path) }
+        if named != nil { return try await sendAuthorized("GET", path) }
         let answer = try await send("GET", path, token: nil)
         return answer.status == 401 ? try await sendAuthorized("GET", path) : answer
     }
@@ -191,7 +211,7 @@ struct AdminClient: Sendable {
         request.method = .RAW(value: method)
         // A socket has no name of its own (RFC 9112 §3.2).
         if case .unix = address { request.headers.add(name: "Host", value: "localhost") }
-        if let remote { request.tlsConfiguration = remote.tls }
+        if let tls = named?.tls { request.tlsConfiguration = tls }
         if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
         if let body { request.body = .bytes(body) }
         do {
@@ -221,7 +241,7 @@ struct AdminClient: Sendable {
                 let advice = "if it is not the gateway, give listeners.admin another address"
                 throw CommandFailure(.unreachable, "what listens at \(place) does not answer; \(advice)")
             }
-            if remote != nil {
+            if named?.tls != nil {
                 let reason = "cannot be reached, or its certificate is not trusted (AUTHGATEWAY_ADMIN_CA)"
                 throw CommandFailure(.unreachable, "\(place) \(reason)")
             }
@@ -248,7 +268,7 @@ struct AdminClient: Sendable {
     }
 
     /// As a person reads it.
-    private var place: String { ArrivalListener(address: address, port: nil, isTLS: remote != nil).boundText }
+    private var place: String { ArrivalListener(address: address, port: nil, isTLS: named?.tls != nil).boundText }
 
     func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
         do {

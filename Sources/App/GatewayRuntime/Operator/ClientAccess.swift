@@ -32,7 +32,8 @@ struct ClientAccess: Sendable {
         source: ClientTokenSource,
         advice: String
     ) async throws(CommandFailure) -> ClientAccess {
-        let plan = try OperatorSettings(configuration: configuration).plan
+        let settings = try OperatorSettings(running: configuration)
+        let plan = settings.plan
         // Another program at the admin address of a gateway that does not run would get the token.
         guard StateDirectory.isHeld(plan.stateDirectory) else {
             throw CommandFailure(
@@ -40,7 +41,7 @@ struct ClientAccess: Sendable {
                 "no gateway runs with \(LogText.clean(configuration)); start it with: \(GatewayCommand.line("run"))\(advice)"
             )
         }
-        let overview = try await AdminClient(plan.admin, stateDirectory: plan.stateDirectory).overview()
+        let overview = try await settings.client.overview()
         switch overview.proxy.choice {
         case .none(let reason): throw CommandFailure(.configuration, reason)
         case .endpoint(let endpoint):

@@ -5,28 +5,86 @@ import GatewayYAML
 /// What commands beside a running gateway know about it, from its configuration without the secrets.
 struct OperatorSettings: Sendable {
     let plan: OperatorPlan
+    /// Why the configuration cannot be read; ``plan`` is then what the running gateway recorded. nil where it can be read.
+    let problem: CommandFailure?
+    /// Whether the address of the gateway comes from the configuration, or from a record that this user wrote.
+    private let isOwnAddress: Bool
 
-    /// - Throws: ``ExitStatus/configuration`` when the file is not YAML, or one of the few keys is wrong.
+    /// For a command that works on the gateway's files.
     ///
     /// - Parameter readsDatabase: See ``OperatorPlan``.
+    /// - Throws: ``ExitStatus/configuration`` when the file is not YAML, or one of the few keys is wrong.
     init(configuration path: String, readsDatabase: Bool = false) throws(CommandFailure) {
+        do throws(Unreadable) {
+            plan = try Self.read(path, readsDatabase: readsDatabase)
+        } catch {
+            throw error.failure
+        }
+        problem = nil
+        isOwnAddress = true
+    }
+
+    /// For a command that asks the running gateway. While one runs that was started with the file, a file that cannot be read is a
+    /// warning.
+    ///
+    /// - Throws: ``ExitStatus/configuration`` when the file cannot be read and no such gateway is found.
+    init(running path: String) throws(CommandFailure) {
+        do throws(Unreadable) {
+            plan = try Self.read(path, readsDatabase: false)
+            problem = nil
+            isOwnAddress = true
+        } catch {
+            let running = RunningGateways(environment: Console.environment)
+            guard let found = running.one(configuration: SystemConfigFiles().absolutePath(path)),
+                let recorded = OperatorPlan(found.gateway)
+            else { throw error.failure }
+            Console.writeError(error.warning(process: found.gateway.process))
+            plan = recorded
+            problem = error.failure
+            isOwnAddress = found.isOwn
+        }
+    }
+
+    /// Speaks to the gateway.
+    var client: AdminClient {
+        AdminClient(plan.admin, stateDirectory: plan.stateDirectory, isOwnAddress: isOwnAddress)
+    }
+
+    private struct Unreadable: Error {
+        let diagnostics: [ConfigDiagnostic]
+        let renderer: DiagnosticRenderer
+
+        var failure: CommandFailure {
+            CommandFailure(.configuration, renderer.render(diagnostics, consequence: "nothing was asked"))
+        }
+
+        func warning(process: Int) -> String {
+            let warnings = diagnostics.map { diagnostic in
+                var warning = diagnostic
+                warning.severity = .warning
+                return warning
+            }
+            return renderer.render(warnings, consequence: "")
+                + "The gateway that was started with this file (process \(process)) runs on and is asked.\n"
+        }
+    }
+
+    private static func read(_ path: String, readsDatabase: Bool) throws(Unreadable) -> OperatorPlan {
         let secrets = SystemSecretSource()
         // What is not set here was set where the gateway was started, and is not needed.
         let loading = ConfigLoader.unread(SystemConfigFiles()).load(path)
-        let renderer = DiagnosticRenderer(files: loading.files, hiding: loading.secretSpans)
         guard let document = loading.document else {
-            let text = renderer.render(loading.diagnostics, consequence: "nothing was asked")
-            throw CommandFailure(.configuration, text)
+            let renderer = DiagnosticRenderer(files: loading.files, hiding: loading.secretSpans)
+            throw Unreadable(diagnostics: loading.diagnostics, renderer: renderer)
         }
         let context = ConfigContext(document: document, secrets: secrets)
         let plan = OperatorPlan(document, context: context, readsDatabase: readsDatabase)
         let problems = context.diagnostics.filter { $0.severity == .error }
         guard let plan, problems.isEmpty else {
             let hidden = loading.secretSpans.union(context.secretSpans)
-            let hiding = DiagnosticRenderer(files: loading.files, hiding: hidden)
-            throw CommandFailure(.configuration, hiding.render(problems, consequence: "nothing was asked"))
+            throw Unreadable(diagnostics: problems, renderer: DiagnosticRenderer(files: loading.files, hiding: hidden))
         }
-        self.plan = plan
+        return plan
     }
 
     /// The key that the audit chain was written with.
@@ -35,6 +93,9 @@ struct OperatorSettings: Sendable {
             switch plan.tokens.key {
             case .value(let secret): return try InstallationKey(secret)
             case .file(let path):
+                guard !path.isEmpty else {
+                    throw InstallationKeyError("the installation key is in the configuration, which cannot be read")
+                }
                 guard let key = try InstallationKey.load(path: path) else {
                     throw InstallationKeyError("there is no installation key at \(path)")
                 }

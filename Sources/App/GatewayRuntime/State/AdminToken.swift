@@ -14,13 +14,17 @@ package enum AdminToken {
         return Secret(token)
     }
 
+    private static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte) }
+
     /// For processes that hold the state directory and listen nowhere: it is of use only at that address.
     static func remove(in stateDirectory: String) { _ = unsafe unlink(path(in: stateDirectory)) }
 
-    /// nil when there is none, or it may not be read.
+    /// nil when there is none, it may not be read, or the file holds something else: who owns the state directory may have put a link to
+    /// any file there, and what is read is sent.
     package static func read(in stateDirectory: String) -> Secret? {
         guard let text = StateFile.read(path(in: stateDirectory)) else { return nil }
         let token = text.filter { !$0.isWhitespace }
-        return token.isEmpty ? nil : Secret(token)
+        guard token.utf8.count == 64, token.utf8.allSatisfy(Self.isDigit) else { return nil }
+        return Secret(token)
     }
 }

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import GatewayCore
+package import GatewayCore
 import GatewayFiles
 import Glibc
 
@@ -23,12 +23,22 @@ package struct RunningGateways: Sendable {
 
     // MARK: For the gateway
 
-    /// Says where this process has its configuration; ``withdraw()`` takes it back.
-    package func announce(configuration: String, stateDirectory: String) {
+    /// Says what commands have to know of this process; ``withdraw()`` takes it back. Nothing is written to a folder that others
+    /// can write to.
+    ///
+    /// - Parameters:
+    ///   - configuration: The absolute path of the file.
+    ///   - admin: As it is bound.
+    package func announce(_ plan: Plan, configuration: String, admin: ArrivalListener) {
+        // Commands of this machine need no certificate.
+        let socket = AdminPlan.localSocket(in: plan.stateDirectory)
+        let local = plan.admin.tls == nil ? admin : ArrivalListener(address: socket, port: nil, isTLS: false)
+        let key: String? = if case .file(let path) = plan.tokens.key { path } else { nil }
         let gateway = ConfigLocator.RunningGateway(
             process: Int(getpid()),
             configuration: configuration,
-            stateDirectory: stateDirectory
+            stateDirectory: plan.stateDirectory,
+            places: ConfigLocator.RunningGateway.Places(admin: local.boundText, audit: plan.audit.path, key: key)
         )
         guard let folder = folders.first, let data = try? JSONEncoder().encode(gateway) else { return }
         _ = unsafe mkdir(folder, 0o700)
@@ -45,24 +55,49 @@ package struct RunningGateways: Sendable {
 
     // MARK: For commands
 
-    /// Those whose state directory is held and whose configuration belongs to this user or to root.
+    /// A gateway that runs, and who says so.
+    struct Found {
+        let gateway: ConfigLocator.RunningGateway
+        /// Whether this user wrote the record, and not root or, in `/run/authgateway`, the user of a service.
+        let isOwn: Bool
+    }
+
+    /// Those whose state directory is held and whose configuration belongs to this user or to root. Where it is gone, the record must
+    /// belong to one of them.
     ///
     /// Another user's file is not followed: reading a configuration can run the programs that it names.
-    func all() -> [ConfigLocator.RunningGateway] {
-        var found: [ConfigLocator.RunningGateway] = []
+    func all() -> [ConfigLocator.RunningGateway] { found().map(\.gateway) }
+
+    /// The only one that runs with this configuration.
+    ///
+    /// - Parameter path: Absolute.
+    func one(configuration path: String) -> Found? {
+        let file = FileIdentity(path)
+        let found = found().filter { found in
+            found.gateway.configuration == path || file != nil && FileIdentity(found.gateway.configuration) == file
+        }
+        return found.count == 1 ? found[0] : nil
+    }
+
+    private func found() -> [Found] {
+        var found: [Found] = []
         for folder in folders where Self.isTrusted(folder) {
             for name in PrivateFile.names(beside: "\(folder)/x").sorted() where name.hasSuffix(".json") {
-                guard let gateway = Self.read("\(folder)/\(name)"), !found.contains(gateway) else { continue }
-                found.append(gateway)
+                let path = "\(folder)/\(name)"
+                guard let owner = FileStatus.owner(of: path), let gateway = Self.read(path, of: owner),
+                    !found.contains(where: { $0.gateway == gateway })
+                else { continue }
+                found.append(Found(gateway: gateway, isOwn: owner == geteuid()))
             }
         }
         return found
     }
 
-    private static func read(_ path: String) -> ConfigLocator.RunningGateway? {
+    private static func read(_ path: String, of owner: uid_t) -> ConfigLocator.RunningGateway? {
         guard let text = StateFile.read(path),
             let gateway = try? JSONDecoder().decode(ConfigLocator.RunningGateway.self, from: Data(text.utf8)),
-            gateway.configuration.hasPrefix("/"), isOwn(gateway.configuration), runs(gateway)
+            gateway.configuration.hasPrefix("/"), isOwner(FileStatus.owner(of: gateway.configuration) ?? owner),
+            runs(gateway)
         else { return nil }
         return gateway
     }
@@ -81,10 +116,6 @@ package struct RunningGateways: Sendable {
         guard status.st_mode & 0o022 == 0 else { return false }
         // Only root can make a folder in /run, also one for another user.
         return isOwner(status.st_uid) || folder == "/run/authgateway"
-    }
-
-    private static func isOwn(_ path: String) -> Bool {
-        FileStatus.owner(of: path).map(isOwner) ?? false
     }
 
     private static func isOwner(_ user: uid_t) -> Bool { user == 0 || user == geteuid() }

@@ -7,7 +7,7 @@ package struct ConfigDiagnostic: Error, Hashable, Sendable {
         case warning
     }
 
-    package let severity: Severity
+    package var severity: Severity
     package let path: ConfigPath
     package let message: String
     package let span: SourceSpan

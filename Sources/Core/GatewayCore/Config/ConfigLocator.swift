@@ -11,11 +11,30 @@ package enum ConfigLocator {
         /// Absolute.
         package let configuration: String
         package let stateDirectory: String
+        /// nil for a gateway of an earlier version.
+        package let places: Places?
 
-        package init(process: Int, configuration: String, stateDirectory: String) {
+        /// What commands need of the configuration, for when it cannot be read.
+        package struct Places: Hashable, Codable, Sendable {
+            /// Where commands of this machine ask, as `--admin` takes it: `http://127.0.0.1:8081` or `unix:PATH`.
+            package let admin: String
+            /// The database of the audit log.
+            package let audit: String
+            /// The file with the installation's key; nil where the configuration has the key itself.
+            package let key: String?
+
+            package init(admin: String, audit: String, key: String?) {
+                self.admin = admin
+                self.audit = audit
+                self.key = key
+            }
+        }
+
+        package init(process: Int, configuration: String, stateDirectory: String, places: Places? = nil) {
             self.process = process
             self.configuration = configuration
             self.stateDirectory = stateDirectory
+            self.places = places
         }
     }
 

@@ -31,6 +31,23 @@ package struct OperatorPlan: Sendable {
     }
 }
 
+extension OperatorPlan {
+    /// What a running gateway has recorded of itself, for a command that cannot read its configuration. It is enough to ask the
+    /// gateway and to read its audit log, not to work on its files.
+    ///
+    /// - Returns: nil where the record says too little.
+    package init?(_ gateway: ConfigLocator.RunningGateway) {
+        guard let places = gateway.places, let address = ListenerPlan.Address(localAdmin: places.admin) else {
+            return nil
+        }
+        stateDirectory = gateway.stateDirectory
+        admin = AdminPlan(address: address)
+        audit = AuditPlan(path: places.audit, usage: .none, retention: .zero, onFailure: .block)
+        tokens = TokenPlan(store: .memory, path: "", key: .file(path: places.key ?? ""))
+        names = ConfiguredNames()
+    }
+}
+
 /// What the configuration says of the token of a client.
 package enum ConfiguredClientToken: Sendable {
     case token(Secret)

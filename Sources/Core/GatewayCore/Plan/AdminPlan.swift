@@ -28,6 +28,28 @@ extension AdminPlan {
     }
 }
 
+extension ListenerPlan.Address {
+    /// An admin listener of this machine: `unix:PATH`, or `http://HOST:PORT` on loopback.
+    ///
+    /// A name such as `x.localhost` is refused: a resolver may ask another machine for it.
+    package init?(localAdmin text: String) {
+        if text.hasPrefix("unix:") {
+            let path = text.dropFirst("unix:".count)
+            guard !path.isEmpty, path.utf8.count <= Self.maximumSocketPath else { return nil }
+            self = .unix(path: String(path), allowedUsers: [])
+            return
+        }
+        let prefix = "http://"
+        guard text.lowercased().hasPrefix(prefix) else { return nil }
+        var authority = text.dropFirst(prefix.count)
+        if authority.last == "/" { authority.removeLast() }
+        guard let origin = Origin(scheme: .http, authority: String(authority)),
+            origin.isLoopbackAddress || origin.host == "localhost"
+        else { return nil }
+        self = .tcp(host: origin.host, port: origin.port)
+    }
+}
+
 /// What a user of the admin listener may do.
 package enum AdminRole: String, CaseIterable, Sendable {
     /// Sees the page, the status, events and metrics.

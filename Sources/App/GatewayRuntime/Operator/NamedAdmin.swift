@@ -1,8 +1,8 @@
 import GatewayCore
 import NIOSSL
 
-/// The admin listener of a gateway on another machine, and what proves who asks it.
-package struct RemoteAdmin: Sendable {
+/// The admin listener that `--admin` names, and what proves who asks it.
+package struct NamedAdmin: Sendable {
     /// Each stands for an option that is not given.
     private enum Variable: String {
         case admin = "AUTHGATEWAY_ADMIN"
@@ -14,44 +14,60 @@ package struct RemoteAdmin: Sendable {
         var value: String? { Console.environment(rawValue).flatMap { $0.isEmpty ? nil : $0 } }
     }
 
-    let origin: Origin
-    /// nil where a certificate proves it.
+    let address: ListenerPlan.Address
+    /// nil where a certificate proves it, or where nothing is to be changed.
     let token: Secret?
-    let tls: TLSConfiguration
+    /// nil on this machine, where no other one listens in.
+    let tls: TLSConfiguration?
 
     /// - Parameters:
-    ///   - url: What `--admin` says.
+    ///   - address: What `--admin` says.
     ///   - tokenFile: What `--admin-token-file` says.
-    ///   - isLocal: A configuration was named, so that a variable of the environment does not count.
-    /// - Returns: nil where the gateway of this machine is meant.
+    ///   - hasConfiguration: A configuration was named, so that a variable of the environment does not count.
+    /// - Returns: nil where the gateway of a configuration is meant.
     package static func find(
-        url: String?,
+        address: String?,
         tokenFile: String?,
-        isLocal: Bool
-    ) throws(CommandFailure) -> RemoteAdmin? {
-        if url != nil, isLocal {
+        hasConfiguration: Bool
+    ) throws(CommandFailure) -> NamedAdmin? {
+        if address != nil, hasConfiguration {
             throw CommandFailure(.usage, "name the gateway once: with --config, or with --admin")
         }
-        guard let url = url ?? (isLocal ? nil : Variable.admin.value) else {
+        let variable = hasConfiguration ? nil : Variable.admin.value
+        guard let text = address ?? variable else {
             guard tokenFile == nil else {
-                throw CommandFailure(.usage, "--admin-token-file goes with --admin https://HOST:PORT")
+                throw CommandFailure(.usage, "--admin-token-file goes with --admin")
             }
             return nil
         }
-        return try RemoteAdmin(url, tokenFile: tokenFile ?? Variable.tokenFile.value)
+        let tokenFile = tokenFile ?? Variable.tokenFile.value
+        guard let local = ListenerPlan.Address(localAdmin: text) else {
+            return try NamedAdmin(text, tokenFile: tokenFile)
+        }
+        // Any user can listen at a port, so only who types the address says that the token may go there.
+        if case .tcp = local, address == nil {
+            let name = Variable.admin.rawValue
+            throw CommandFailure(.usage, "\(name) takes https://HOST:PORT or unix:PATH; type http:// with --admin")
+        }
+        return try NamedAdmin(local, tokenFile: tokenFile)
+    }
+
+    private init(_ address: ListenerPlan.Address, tokenFile: String?) throws(CommandFailure) {
+        self.address = address
+        tls = nil
+        token = try Self.token(tokenFile)
     }
 
     private init(_ url: String, tokenFile: String?) throws(CommandFailure) {
         let prefix = "https://"
-        guard url.lowercased().hasPrefix(prefix) else {
-            throw CommandFailure(.usage, "expected https://HOST:PORT for --admin, found \(LogText.clean(url))")
-        }
         var authority = url.dropFirst(prefix.count)
         if authority.last == "/" { authority.removeLast() }
-        guard let origin = Origin(scheme: .https, authority: String(authority)) else {
-            throw CommandFailure(.usage, "expected https://HOST:PORT for --admin, found \(LogText.clean(url))")
+        guard url.lowercased().hasPrefix(prefix), let origin = Origin(scheme: .https, authority: String(authority))
+        else {
+            let forms = "https://HOST:PORT, http://127.0.0.1:PORT or unix:PATH"
+            throw CommandFailure(.usage, "expected \(forms) for --admin, found \(LogText.clean(url))")
         }
-        self.origin = origin
+        address = .tcp(host: origin.host, port: origin.port)
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12
         if let ca = Variable.ca.value { tls.trustRoots = .file(ca) }
@@ -70,10 +86,11 @@ package struct RemoteAdmin: Sendable {
             throw CommandFailure(.usage, "\(names) go together")
         }
         self.tls = tls
-        token = try tokenFile.map { (path) throws(CommandFailure) in try Self.token(path) }
+        token = try Self.token(tokenFile)
     }
 
-    private static func token(_ path: String) throws(CommandFailure) -> Secret {
+    private static func token(_ path: String?) throws(CommandFailure) -> Secret? {
+        guard let path else { return nil }
         guard let text = StateFile.read(path) else {
             throw CommandFailure(.failed, "\(LogText.clean(path)) cannot be read")
         }
