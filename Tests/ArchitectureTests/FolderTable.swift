@@ -102,7 +102,7 @@ enum FolderTable {
             "Programs": ["Secrets"],
         ],
         [
-            "Configuration": ["Console", "Secrets", "Time"],
+            "Configuration": ["Console", "Secrets", "State", "Time"],
             "Observability": ["Console", "Time"],
             "Storage": ["Anchor", "Console", "Secrets", "State", "Time"],
         ],

@@ -42,7 +42,7 @@ def test_the_first_request_is_served_ten_seconds_after_unpacking(archive, tmp_pa
 def test_it_holds_what_an_installation_has(archive, tmp_path):
     tree = unpack(archive, tmp_path)
     for path in (
-        "LICENSE", "README.md", "gateway.yaml", "share/man/man1/authgateway.1.gz", "share/man/man1/authgateway-token-show.1.gz",
+        "LICENSE", "README.md", "gateway.yaml", "sandbox.yaml", "share/man/man1/authgateway.1.gz", "share/man/man1/authgateway-token-show.1.gz",
         "share/bash-completion/completions/authgateway", "share/zsh/site-functions/_authgateway",
         "share/fish/vendor_completions.d/authgateway.fish", "share/systemd/system/authgateway.service",
         "share/doc/authgateway/examples/strategies/bearer.yaml", "share/doc/authgateway/THIRD-PARTY-NOTICES.gz",

@@ -6,11 +6,13 @@ import os
 import shutil
 import socket
 import stat
+import subprocess
 
 import pytest
 import requests
 from harness.configs import CANARY
-from harness.gateway import command
+from harness import processes
+from harness.gateway import BINARY, command
 from harness.origin import RecordingOrigin, response
 
 #: A preset of one's own: the real ones lead to hosts that no test may call.
@@ -244,9 +246,52 @@ def test_root_keeps_no_secret_from_a_gateway_of_another_user(folder):
 
 def test_a_pasted_secret_that_nothing_uses_any_more_is_named(folder):
     assert add(folder, "acme", "--with", "port=1", "--secret", "-", "--no-whoami", input=CANARY).returncode == 0
-    result = command("remove", "acme", "--with-routes", "--yes", cwd=folder)
+    for route in ("acme", "acme-files"):
+        assert command("remove", route, "--route", "--yes", cwd=folder).returncode == 0
+    result = command("remove", "acme", "--yes", cwd=folder)
     assert result.returncode == 0, result
     assert f"  rm {folder}/state/secrets/acme.ACME_TOKEN\n" in result.stdout, result
+    assert (folder / "state/secrets/acme.ACME_TOKEN").exists()
+
+
+def test_with_routes_the_secret_that_was_pasted_goes_too(folder):
+    """And no other one: neither that of another service, nor a file that `add` did not write."""
+    own = folder / "own.token"
+    own.write_text(CANARY)
+    for name, source in (("acme", "-"), ("other", "-"), ("mine", "file:own.token")):
+        added = add(folder, "acme", name, "--with", "port=1", "--secret", source, "--no-whoami", input=CANARY)
+        assert added.returncode == 0, added
+    for name in ("acme", "mine"):
+        result = command("remove", name, "--with-routes", "--yes", cwd=folder)
+        assert result.returncode == 0, result
+        assert (f"  {folder}/state/secrets/acme.ACME_TOKEN\n" in result.stdout) == (name == "acme"), result
+    assert [path.name for path in (folder / "state/secrets").iterdir()] == ["other.ACME_TOKEN"]
+    assert own.exists()
+
+
+@pytest.mark.parametrize("subcommand", ["add", "init"])
+def test_git_ignores_what_was_pasted(folder, subcommand):
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    if subcommand == "init":
+        (folder / "gateway.yaml").unlink()
+    result = command(subcommand, "openai", "--secret", "-", *(["--no-whoami"] if subcommand == "add" else []), cwd=folder, input=CANARY)
+    assert result.returncode == 0, result
+    assert f"and git ignores it:\n  {folder}/state/secrets/openai.OPENAI_API_KEY\n" in result.stdout, result
+    shown = subprocess.run(["git", "status", "--short", "-uall"], cwd=folder, check=True, capture_output=True, text=True)
+    assert "gateway.yaml" in shown.stdout and "state" not in shown.stdout, shown
+
+
+def test_a_listener_for_exec_is_written_where_there_is_none(folder):
+    (folder / "gateway.yaml").write_text(CONFIG.replace("listeners:\n  proxy: [{address: 127.0.0.1:0}]\n", "listeners:\n"))
+    assert add(folder, "acme", "--with", "port=1", "--no-whoami").returncode == 0
+    text = (folder / "gateway.yaml").read_text()
+    assert "  proxy: [{address: 127.0.0.1:8080, intercept: true, connect: {unrouted: tunnel}}]\n" in text, text
+
+
+def test_a_listener_of_ones_own_is_not_changed(folder):
+    result = add(folder, "acme", "--with", "port=1", "--no-whoami")
+    assert result.returncode == 0 and "set intercept: true on a listener of listeners.proxy" in result.stdout, result
+    assert CONFIG.split("routes:")[0] in (folder / "gateway.yaml").read_text()
 
 
 def test_without_a_configuration_init_is_named(tmp_path):
@@ -338,8 +383,43 @@ def test_a_locked_credential_asks_nothing(make_gateway, service):
 def test_init_writes_a_configuration_for_the_sandbox(tmp_path):
     result = command("init", cwd=tmp_path, input="")
     assert result.returncode == 0 and "\n  authgateway run --sandbox\n" in result.stdout, result
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gateway.yaml", "sandbox.yaml", "state"]
+    assert [path.name for path in (tmp_path / "state").iterdir()] == [".gitignore"]
     again = command("init", cwd=tmp_path, input="")
     assert again.returncode == 1 and "gateway.yaml is there already; add a service to it" in again.stderr, again
+
+
+def test_without_the_sandbox_its_routes_are_absent(tmp_path, service):
+    """What `init` wrote for the sandbox holds without it, also after `add`."""
+    assert command("init", cwd=tmp_path, input="").returncode == 0
+    file = tmp_path / "gateway.yaml"
+    ports = {8080: processes.free_port(), 8081: processes.free_port()}
+    text = file.read_text()
+    for usual, free in ports.items():
+        text = text.replace(f"127.0.0.1:{usual}", f"127.0.0.1:{free}")
+    file.write_text(text)
+    checked = command("check", cwd=tmp_path)
+    assert (checked.returncode, checked.stderr) == (0, ""), checked
+    # A secret that this shell has: the service is asked with the plan of a plain `run`.
+    added = command("add", "github", "--upstream", service.url, "--secret", "env:ACME_TOKEN", cwd=tmp_path, ACME_TOKEN=CANARY)
+    assert (added.returncode, added.stderr) == (0, "") and "the credential is that of ada" in added.stdout, added
+    for arguments, names in [([], ["example", "github"]), (["--sandbox"], ["box", "example", "github"])]:
+        process = subprocess.Popen(
+            [BINARY, "run", *arguments], cwd=tmp_path, env=processes.environment(ACME_TOKEN=CANARY), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        try:
+            processes.wait_until(lambda: processes.is_listening(ports[8081]), 20, "it listens")
+            found = command("routes", "--json", cwd=tmp_path)
+            listed = [route["name"] for route in json.loads(found.stdout)]
+            assert set(names) <= set(listed) and ("box" in listed) == bool(arguments), listed
+            assert requests.get(f"http://127.0.0.1:{ports[8080]}/github/user", timeout=10).json() == {"login": "ada"}
+            # A program as `exec` runs it has the gateway as its proxy.
+            program = command("exec", "--", "printenv", "HTTPS_PROXY", "SSL_CERT_FILE", cwd=tmp_path)
+            assert program.returncode == 0 and f"http://127.0.0.1:{ports[8080]}" in program.stdout, program
+        finally:
+            process.terminate()
+            said = process.communicate(timeout=30)[1].decode()
+        assert (arguments or "SANDBOX_" not in said) and process.returncode == 0, said
 
 
 def test_init_with_a_preset(tmp_path):

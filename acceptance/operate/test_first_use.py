@@ -188,9 +188,9 @@ def test_what_the_documentation_shows_is_whole(tmp_path, certificate_authority, 
 @pytest.mark.root
 def test_in_an_empty_folder_the_sandbox_brings_its_configuration(tmp_path, network):
     """The network is the test's own, so that the ports of that configuration are free."""
-    file = tmp_path / "gateway.yaml"
-    # Its first line names a file of the repository.
-    expected = (ROOT / "gateway.yaml").read_text(encoding="utf-8").partition("\n")[2]
+    file, routes = tmp_path / "gateway.yaml", tmp_path / "sandbox.yaml"
+    # Their first lines name a file of the repository.
+    expected, sandbox = ((ROOT / path.name).read_text(encoding="utf-8").partition("\n")[2] for path in (file, routes))
 
     def served():
         process = subprocess.Popen(
@@ -203,8 +203,9 @@ def test_in_an_empty_folder_the_sandbox_brings_its_configuration(tmp_path, netwo
             process.terminate()
         return process.communicate(timeout=20)[1].decode()
 
-    assert "Wrote gateway.yaml" in served()
+    assert "Wrote gateway.yaml and sandbox.yaml" in served()
     assert file.read_text(encoding="utf-8") == expected and file.stat().st_mode & 0o777 == 0o600
+    assert routes.read_text(encoding="utf-8") == sandbox and routes.stat().st_mode & 0o777 == 0o600
     mine = expected.replace("workers: auto", "workers: 1")
     file.write_text(mine, encoding="utf-8")
     assert "Wrote" not in served()
@@ -229,6 +230,7 @@ def test_the_first_run_serves_the_sandbox(tmp_path):
         text.replace("127.0.0.1:8080", f"127.0.0.1:{proxy}").replace("127.0.0.1:8081", f"127.0.0.1:{admin}"),
         encoding="utf-8",
     )
+    (tmp_path / "sandbox.yaml").write_bytes((ROOT / "sandbox.yaml").read_bytes())
     process = subprocess.Popen(
         [BINARY, "run", "--sandbox", "--config", str(config)],
         cwd=tmp_path,

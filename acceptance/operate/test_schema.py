@@ -13,6 +13,7 @@ EXAMPLES = [
     *sorted((ROOT / "examples/client-authentication").glob("*.yaml")),
     *sorted((ROOT / "examples/token-server").glob("*.yaml")),
     ROOT / "gateway.yaml",
+    ROOT / "sandbox.yaml",
 ]
 #: Mistakes that a schema can see; the others need the decoders.
 VISIBLE = ["bad-values", "match", "missing-key", "unknown-key", "unknown-strategy", "wrong-type", "no-version", "version"]

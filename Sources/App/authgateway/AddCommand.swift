@@ -18,7 +18,11 @@ struct AddCommand: AsyncParsableCommand {
 
             A secret never stands on the command line. --secret says where it comes from:
             env:NAME, file:PATH, systemd:NAME, or - to paste it. What is pasted is kept in
-            a file with mode 0600 in the state directory. On a terminal the command asks.
+            a file with mode 0600 in the state directory, which git ignores where it is
+            beside the configuration. On a terminal the command asks.
+
+            A configuration without listeners.proxy gets a listener that programs can use
+            as their proxy: `authgateway exec -- PROGRAM`.
 
             Where all secrets are there, it asks the service whose credential it is.
             """

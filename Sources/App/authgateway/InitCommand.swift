@@ -14,8 +14,12 @@ struct InitCommand: ParsableCommand {
 
             On a terminal it asks what you call, and for the secret: paste it, or name an
             environment variable. A pasted secret is kept in a file with mode 0600 below
-            ./state. Without a terminal and without a service it writes a configuration
-            for `authgateway run --sandbox`. It never replaces a file.
+            ./state, which git ignores. Without a terminal and without a service it also
+            writes sandbox.yaml: local services for `authgateway run --sandbox`, which are
+            absent without --sandbox. It never replaces a file.
+
+            Then add services with `authgateway add NAME`, and run programs with built-in
+            https:// URLs with `authgateway exec -- PROGRAM`.
             """
     )
 

@@ -11,7 +11,8 @@ struct RunCommand: AsyncParsableCommand {
               authgateway run --sandbox --token-lifetime 30
               authgateway run --config /etc/authgateway/gateway.yaml --log-level debug
 
-            With --sandbox and without a gateway.yaml here, one is written first.
+            With --sandbox and without a gateway.yaml here, one is written first, with a
+            sandbox.yaml that it includes only then.
 
             A change of the configuration is picked up by itself; SIGHUP and `authgateway
             reload` ask for it at once. SIGTERM and SIGINT stop it gracefully: requests

@@ -1,9 +1,12 @@
 #include <stddef.h>
 
-// The bytes of both live as long as the program. `length` takes their number.
+// The bytes of all live as long as the program. `length` takes their number.
 
 /// The built-in presets: one YAML document, made of the files in `presets`.
 const unsigned char *_Nonnull authgateway_presets(size_t *_Nonnull length);
 
 /// `gateway.yaml` of the repository.
 const unsigned char *_Nonnull authgateway_starter(size_t *_Nonnull length);
+
+/// `sandbox.yaml` of the repository.
+const unsigned char *_Nonnull authgateway_sandbox(size_t *_Nonnull length);

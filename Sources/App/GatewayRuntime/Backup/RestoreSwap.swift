@@ -29,6 +29,7 @@ struct RestoreSwap: Sendable {
         PrivateFile.names(beside: "\(state)/x").sorted().filter { name in
             let isOurs = name.hasPrefix(Self.prefix) || name.hasPrefix(RestoreStaging.prefix)
             let isOfProcess = name == "gateway.lock" || name == "restore.unfinished" || name.hasSuffix(".sock")
+            guard name != StateDirectory.gitIgnore else { return false }
             return !isOurs && !isOfProcess && name != BackupFile.locks.name && !(keepsKeys && isKey(name))
         }
     }

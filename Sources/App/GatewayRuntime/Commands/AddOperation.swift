@@ -33,6 +33,7 @@ package struct AddOperation: Sendable {
         let secrets = try options.secrets(of: preset.secrets, for: name, mayAsk: !isDryRun, files: &files)
         let entries = try options.entries(of: preset, values: values, secrets: secrets)
         try Self.append(entries, to: editor)
+        let listener = Self.ensureProxy(in: editor)
         let outcome = EditOutcome(editor, at: path)
         guard !isDryRun else {
             try outcome.preview()
@@ -40,7 +41,8 @@ package struct AddOperation: Sendable {
         }
         let written = try await outcome.apply(isConfirmed: true, with: files)
         let advice = PresetAdvice(secrets, configuration: path, note: preset.note)
-        let text = written.text + (written.gateway == .serves ? advice.notes : advice.text)
+        let text =
+            written.text + files.notice + listener + (written.gateway == .serves ? advice.notes : advice.text)
         // A gateway that refuses the file has said why, and the advice says what a secret lacks.
         guard checksCredential, written.gateway != .refuses else { return text }
         guard advice.missing.isEmpty else {
@@ -64,6 +66,24 @@ package struct AddOperation: Sendable {
     private static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {
         try editor.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
         for route in entries.routes { try editor.append(.init(route.name, value: route.lines), to: "routes") }
+    }
+
+    /// Programs with built-in `https://` URLs need a listener that takes CONNECT. One is added where the file has no listener for
+    /// clients; those that a person wrote stay as they are.
+    ///
+    /// - Returns: What to do where it has others only.
+    private static func ensureProxy(in editor: ConfigurationEditor) -> String {
+        let advice =
+            "For programs with built-in https:// URLs (authgateway exec), set intercept: true on a listener of listeners.proxy.\n"
+        let present = editor.root.entries(of: "listeners").first { $0.key == "proxy" }
+        guard let present else {
+            // A section that is written in one line is for a person to change.
+            guard (try? editor.append(.init("proxy", value: FirstConfiguration.proxy), to: "listeners")) == nil else {
+                return ""
+            }
+            return advice
+        }
+        return present.value.hasTrue("intercept") ? "" : advice
     }
 
     /// Empty where the preset asks nothing, and where the configuration cannot be read here, which is said.
@@ -90,5 +110,18 @@ package struct AddOperation: Sendable {
         let usable = credentials.filter { plan.credentials[$0].canBeUsedElsewhere }
         let answers = try await WhoAmITrial(plan, credentials: usable).run(plan)
         return answers.map { "\($0.text).\n" }.joined()
+    }
+}
+
+extension ConfigNode {
+    /// Whether an element of this list has the key with the value `true`.
+    fileprivate func hasTrue(_ key: String) -> Bool {
+        guard case .sequence(let elements) = content else { return false }
+        return elements.contains { element in
+            guard case .mapping(let entries) = element.content,
+                case .scalar(let scalar)? = entries.first(where: { $0.key == key })?.value.content
+            else { return false }
+            return scalar.text == "true"
+        }
     }
 }

@@ -66,11 +66,12 @@ struct Banner {
         guard let base = addresses.first(where: { $0.hasPrefix("http") }) else { return [ask("/api/routes")] }
         let token = plan.access.asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
         var seen: Set<Origin> = []
-        // One route of each upstream shows more than two of the same.
+        // One route of each upstream shows more than two of the same. The sandbox answers without an account.
         let samples = zip(plan.routes, routes).filter {
             !$0.0.matchesAll && $0.1.needs == nil && seen.insert($0.0.upstream).inserted
         }
-        let requests = samples.prefix(2).map { plan, _ in
+        let known = samples.filter { samplePath(of: $0.0) != "/" }
+        let requests = (known.isEmpty ? samples : known).prefix(2).map { plan, _ in
             let path = plan.matchPath == "/" ? "" : plan.matchPath
             return "curl\(token) \(base)\(path)\(samplePath(of: plan))"
         }

@@ -39,8 +39,11 @@ package struct InitOperation: Sendable {
         let (note, request): (String?, String?)
         switch try chosen() {
         case .sandbox:
-            try write(StarterConfiguration.text)
-            return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  \(runCommand("--sandbox"))\n"
+            let written = try StarterConfiguration.write(to: path)
+            files.hideFromGit()
+            let serving = "Serve it, with a sandbox of local services:\n  \(runCommand("--sandbox"))\n"
+            let adding = "Or add a service:\n  \(GatewayCommand.line(["add", "NAME"] + place))\n"
+            return "Wrote \(written).\n" + serving + adding
         case .preset(let preset):
             let name = try options.name(or: preset.name)
             let values = try options.values(of: preset, mayAsk: true)
@@ -56,7 +59,8 @@ package struct InitOperation: Sendable {
         }
         let written = try write(entries, files)
         let advice = PresetAdvice(secrets, configuration: path, note: note)
-        return written + advice.text + next(entries.credential.name, request: request ?? "/")
+        files.hideFromGit()
+        return written + files.notice + advice.text + next(entries.credential.name, request: request ?? "/")
     }
 
     // MARK: What to call
@@ -87,10 +91,9 @@ package struct InitOperation: Sendable {
 
     private var shown: String { LogText.clean(path) }
     /// For the commands that are named in messages.
-    private func runCommand(_ options: String...) -> String {
-        let place = path == ConfigLocator.standard ? [] : ["--config", shown]
-        return GatewayCommand.line(["run"] + options + place)
-    }
+    private func runCommand(_ options: String...) -> String { GatewayCommand.line(["run"] + options + place) }
+
+    private var place: [String] { path == ConfigLocator.standard ? [] : ["--config", shown] }
 
     private var secretFiles: SecretFiles {
         let absolute = SystemConfigFiles().absolutePath(path)
@@ -132,6 +135,8 @@ package struct InitOperation: Sendable {
         Serve it, and call the service in another terminal:
           \(runCommand())
           curl http://127.0.0.1:\(port)/\(name)\(request)
+        A program with built-in https:// URLs runs unmodified:
+          \(GatewayCommand.line(["exec"] + place + ["--", "PROGRAM"]))
 
         """
     }

@@ -39,16 +39,24 @@ package struct RemoveOperation: Sendable {
             try editor.remove(name, from: "credentials")
         }
         let written = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed)
-        return written.text + Self.unused(editor)
+        // A gateway that refuses the new configuration still uses the old one.
+        let removesSecrets = withRoutes && written.gateway != .refuses
+        return written.text + Self.clearSecrets(editor, removes: removesSecrets)
     }
 
-    /// Secrets that were pasted for what is gone. They stay, because tokens may still have to be revoked with them.
-    private static func unused(_ editor: ConfigurationEditor) -> String {
+    /// Secrets that were pasted for what is gone.
+    ///
+    /// - Parameter removes: false only names them: tokens may still have to be revoked with them.
+    private static func clearSecrets(_ editor: ConfigurationEditor, removes: Bool) -> String {
         let secrets = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
         let unused = secrets.names.sorted().filter { editor.namesNoLonger("\(secrets.shownDirectory)/\($0)") }
-        guard !unused.isEmpty else { return "" }
-        let paths = unused.map { ShellWord.quoted("\(secrets.directory)/\($0)") }
-        return "Nothing uses these secrets now. Remove them:\n" + paths.map { "  rm \($0)\n" }.joined()
+        let gone = removes ? secrets.remove(unused) : []
+        let left = unused.filter { !gone.contains($0) }
+        func list(_ names: [String], _ verb: String) -> String {
+            names.map { "  \(verb)\(ShellWord.quoted("\(secrets.directory)/\($0)"))\n" }.joined()
+        }
+        return (gone.isEmpty ? "" : "Removed what had been pasted for it:\n" + list(gone, ""))
+            + (left.isEmpty ? "" : "Nothing uses these secrets now. Remove them:\n" + list(left, "rm "))
     }
 
     private func foundKind(_ root: ConfigNode) throws(CommandFailure) -> Kind {

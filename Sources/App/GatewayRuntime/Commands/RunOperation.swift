@@ -67,13 +67,8 @@ package struct RunOperation: Sendable {
 
     private func writeStarter() throws(CommandFailure) {
         guard FileStatus.owner(of: configuration) == nil else { return }
-        let path = LogText.clean(configuration)
-        do throws(PrivateFile.Failure) {
-            try PrivateFile.create(configuration, content: StarterConfiguration.text)
-        } catch {
-            throw CommandFailure(.failed, "\(path) is missing and cannot be written here: \(error.reason)")
-        }
-        Console.writeError("Wrote \(path), the configuration of a first run. The gateway follows your changes to it.\n")
+        let files = try StarterConfiguration.write(to: configuration)
+        Console.writeError("Wrote \(files), the configuration of a first run. The gateway follows your changes.\n")
     }
 
     private func load(overlay: [String: String]) throws(CommandFailure) -> ConfigurationFile {

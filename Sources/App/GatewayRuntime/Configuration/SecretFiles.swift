@@ -47,9 +47,11 @@ struct SecretFiles: Sendable {
         return "\(shownDirectory)/\(name)"
     }
 
+    private var isReader: Bool { geteuid() != 0 || reader == nil || reader == 0 }
+
     /// The file belongs to who writes it. Root would keep it from a gateway that runs as another user.
     private func requireReader(_ path: String) throws(CommandFailure) {
-        guard geteuid() == 0, let reader, reader != 0 else { return }
+        guard let reader, !isReader else { return }
         let advice =
             "run the command as that user, or name another source: --secret env:NAME, file:PATH or systemd:NAME"
         throw CommandFailure(.failed, "\(path) would be root's, and the user \(reader) runs the gateway; \(advice)")
@@ -63,8 +65,38 @@ struct SecretFiles: Sendable {
     /// The names that are not to be given again.
     var names: [String] { PrivateFile.names(beside: "\(directory)/x") }
 
+    /// Where the secrets are that were collected; empty when there are none.
+    var notice: String {
+        guard !files.isEmpty else { return "" }
+        let names = files.map { "  \(LogText.clean($0.path))\n" }.joined()
+        let git = hiddenFolder == nil ? "" : ", and git ignores it"
+        return "Only you can read what was pasted\(git):\n\(names)"
+    }
+
+    /// The state directory, where the gateway keeps its keys and tokens, too; nil where it is not below the folder of the configuration.
+    /// Where it is that folder itself, only ``directory`` is hidden.
+    private var hiddenFolder: Substring? {
+        guard directory.hasPrefix(folder), let slash = directory.lastIndex(of: "/") else { return nil }
+        let parts = directory.dropFirst(folder.count).split(separator: "/")
+        guard !parts.contains("."), !parts.contains("..") else { return nil }
+        return parts.count > 1 ? directory[..<slash] : directory[...]
+    }
+
+    /// A `git add` would take up secrets in a project. A `.gitignore` that is there stays.
+    func hideFromGit() {
+        guard isReader, let hiddenFolder else { return }
+        // It is a convenience: git is not told where the folder cannot be written to.
+        try? PrivateFile.create("\(hiddenFolder)/\(StateDirectory.gitIgnore)", content: Array("*\n".utf8))
+    }
+
+    /// Removes files of ``directory``.
+    ///
+    /// - Returns: Those that are gone.
+    func remove(_ names: [String]) -> [String] { names.filter { PrivateFile.remove("\(directory)/\($0)") } }
+
     /// Writes the files, mode 0600, and then what names them. When something fails, none of them stays.
     func write(before naming: () throws(CommandFailure) -> Void) throws(CommandFailure) {
+        if !files.isEmpty { hideFromGit() }
         var written: [File] = []
         do throws(CommandFailure) {
             for file in files {

@@ -1,12 +1,45 @@
 private import CPresets
+import GatewayCore
+import GatewayFiles
 
-/// The configuration of a first run.
+/// The configuration of a first run: `gateway.yaml`, and the routes of the sandbox that it includes with `--sandbox`.
+///
+/// Both are files of the repository, without their first line, which names another file there.
 enum StarterConfiguration {
-    /// `gateway.yaml` of the repository without its first line, which names a file there.
-    static var text: [UInt8] {
+    /// Writes both, and replaces neither.
+    ///
+    /// - Parameter path: Of the main file. A file that is there is an error.
+    /// - Returns: The files that were written, as messages print them.
+    static func write(to path: String) throws(CommandFailure) -> String {
+        let slash = path.lastIndex(of: "/")
+        let sandbox = (slash.map { String(path[...$0]) } ?? "") + "sandbox.yaml"
+        let isNew = FileIdentity(sandbox) == nil
+        try write(main, to: path)
+        if isNew { try write(sandboxRoutes, to: sandbox) }
+        return LogText.clean(path) + (isNew ? " and \(LogText.clean(sandbox))" : "")
+    }
+
+    private static func write(_ content: [UInt8], to path: String) throws(CommandFailure) {
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.createNew(path, content: content)
+        } catch {
+            throw CommandFailure(.failed, "\(LogText.clean(path)) cannot be written: \(error.reason)")
+        }
+    }
+
+    private static var main: [UInt8] {
         var length = 0
         let start = unsafe authgateway_starter(&length)
-        let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: length))
-        return Array(bytes.drop { $0 != 0x0A }.dropFirst())
+        return unsafe withoutFirstLine(UnsafeBufferPointer(start: start, count: length))
+    }
+
+    private static var sandboxRoutes: [UInt8] {
+        var length = 0
+        let start = unsafe authgateway_sandbox(&length)
+        return unsafe withoutFirstLine(UnsafeBufferPointer(start: start, count: length))
+    }
+
+    private static func withoutFirstLine(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8] {
+        unsafe Array(text.drop { $0 != 0x0A }.dropFirst())
     }
 }

@@ -21,6 +21,9 @@ package final class StateDirectory: Sendable {
 
     deinit { close(lock) }
 
+    /// The file that has git ignore a state directory within a project. It is no part of the state.
+    static let gitIgnore = ".gitignore"
+
     package func file(_ name: String) -> String { "\(path)/\(name)" }
 
     /// Whether a process holds the lock of this directory; also where that cannot be told.

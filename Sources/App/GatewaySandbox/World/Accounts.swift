@@ -33,6 +33,8 @@ struct Accounts: Sendable {
 
     func environment(seeds: Seeds, addresses: Sandbox.Addresses) -> [String: String] {
         [
+            // What a configuration includes for its routes to the sandbox: `include: ${SANDBOX_ROUTES:-}`.
+            "SANDBOX_ROUTES": "sandbox.yaml",
             "SANDBOX_BOX_URL": addresses.box,
             "SANDBOX_BOX_DOWNLOADS_URL": addresses.boxDownloads,
             "SANDBOX_DUKE_URL": addresses.duke,

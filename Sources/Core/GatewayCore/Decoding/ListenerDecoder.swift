@@ -91,10 +91,11 @@ enum ListenerDecoder {
         }
     }
 
-    /// CONNECT is taken for `https` upstreams: without one the authority is not even made.
+    /// CONNECT is taken for `https` upstreams: without one the authority is not even made. A listener that also tunnels has a use then.
     static func warnAboutNothingToIntercept(_ plan: Plan, _ fields: ConfigFields) {
         guard plan.interceptedHosts.isEmpty else { return }
-        for (index, listener) in plan.listeners.enumerated() where listener.intercepts {
+        for (index, listener) in plan.listeners.enumerated()
+        where listener.intercepts && listener.connect.unrouted != .tunnel {
             fields.context.warning(
                 "intercepts nothing: no route leads to an https:// upstream",
                 at: listener.span,

@@ -19,11 +19,18 @@ package enum FirstConfiguration {
           proxy:
             # Another address than a loopback one needs access.clients.
             - address: 127.0.0.1:\(port)
+              # Programs with built-in https:// URLs can use it as their proxy: authgateway exec -- PROGRAM. Hosts without a
+              # route are passed through, without a credential.
+              intercept: true
+              connect: {unrouted: tunnel}
           # The status page, and what the commands ask.
           admin: {address: 127.0.0.1:\(port + 1)}
 
         """
     }
+
+    /// The value of `listeners.proxy` for a configuration that has none: the listener of ``head(port:command:)`` at the standard address.
+    package static let proxy = ["[{address: 127.0.0.1:8080, intercept: true, connect: {unrouted: tunnel}}]"]
 
     /// A service without a preset, with a bearer token.
     package struct Service: Sendable {

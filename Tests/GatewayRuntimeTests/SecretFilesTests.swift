@@ -1,0 +1,62 @@
+import Foundation
+import GatewayCore
+import Testing
+
+@testable import GatewayRuntime
+
+/// Where pasted secrets go, and what keeps them out of a repository.
+@Suite("Files of pasted secrets", .timeLimit(.minutes(5)))
+struct SecretFilesTests {
+    /// Removed with the test.
+    private final class Folder {
+        let path = FileManager.default.temporaryDirectory.appending(path: "secrets-\(UUID().uuidString)")
+            .path(percentEncoded: false)
+
+        init() throws { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+        deinit { try? FileManager.default.removeItem(atPath: path) }
+
+        func text(_ name: String) -> String? { try? String(contentsOfFile: "\(path)/\(name)", encoding: .utf8) }
+        var hiding: [String] {
+            let names = FileManager.default.subpaths(atPath: path) ?? []
+            return names.filter { $0.hasSuffix(".gitignore") }.sorted()
+        }
+    }
+
+    @Test(arguments: [
+        ("/state", ["state/.gitignore"]), ("/deep/state", ["deep/state/.gitignore"]),
+        // The project itself is not to be ignored.
+        ("", ["secrets/.gitignore"]), ("/.", []), ("/x/../state", []),
+    ])
+    func onlyAFolderWithinTheProjectIsIgnored(_ state: String, _ hiding: [String]) throws {
+        let folder = try Folder()
+        SecretFiles(stateDirectory: folder.path + state, folder: folder.path).hideFromGit()
+        #expect(folder.hiding == hiding)
+    }
+
+    @Test func aStateDirectoryElsewhereIsLeftAlone() throws {
+        let (folder, other) = (try Folder(), try Folder())
+        SecretFiles(stateDirectory: other.path + "/state", folder: folder.path).hideFromGit()
+        #expect(folder.hiding == [] && other.hiding == [])
+    }
+
+    @Test func aFileOfAPersonStays() throws {
+        let folder = try Folder()
+        try FileManager.default.createDirectory(atPath: folder.path + "/state", withIntermediateDirectories: true)
+        try "mine\n".write(toFile: folder.path + "/state/.gitignore", atomically: true, encoding: .utf8)
+        SecretFiles(stateDirectory: folder.path + "/state", folder: folder.path).hideFromGit()
+        #expect(folder.text("state/.gitignore") == "mine\n")
+    }
+
+    @Test func whereASecretWentIsSaidWithoutIt() throws {
+        let folder = try Folder()
+        var files = SecretFiles(stateDirectory: folder.path + "/state", folder: folder.path)
+        #expect(files.notice == "")
+        #expect(try files.add(Secret("canary"), as: "box.TOKEN") == "./state/secrets/box.TOKEN")
+        try files.write { () throws(CommandFailure) in }
+        #expect(folder.text("state/secrets/box.TOKEN") == "canary" && folder.text("state/.gitignore") == "*\n")
+        #expect(files.notice.contains("git ignores it:\n  \(folder.path)/state/secrets/box.TOKEN\n"))
+        #expect(!files.notice.contains("canary"))
+        #expect(files.remove(["box.TOKEN", "never.THERE"]) == ["box.TOKEN"])
+        #expect(folder.text("state/secrets/box.TOKEN") == nil)
+    }
+}
