@@ -44,6 +44,19 @@ def test_blocks_that_are_not_run_say_why():
     assert [block.place for block in skipped if not block.options["skip"].strip()] == []
 
 
+def test_the_readme_begins_with_what_works_from_a_clone():
+    """The commands that need nothing but a clone come first; the request between them is one that the page itself runs later."""
+    found = [block for block in documents.blocks("README.md") if block.language == "sh"]
+    first, request, second = (block.text.strip() for block in found[:3])
+    assert (first, second) == ("make run", "make test")
+    assert request.startswith("curl ") and request in [block.text.strip() for block in found[3:] if not block.is_skipped]
+    targets = re.findall(r"^(\w+):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"run", "test"} <= set(targets)
+    # The package is not the first thing that is named.
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.index("make run") < text.index("make test") < text.index("authgateway init") and text.index("make test") < text.index(".deb")
+
+
 PROMISES = ROOT / "docs/correctness.md"
 
 

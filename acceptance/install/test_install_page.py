@@ -30,6 +30,6 @@ def test_the_commands_install_and_check_the_package(machine, debian_package):
     assert len(blocks) == 3
     for block in blocks:
         machine.run("sh", "-ec", f"cd /tmp\nPATH=/usr/local/bin:$PATH\n{block.text}")
-    # The README begins with the same command.
+    # The README has the same command.
     (readme,) = [block for block in documents.blocks("README.md") if "test" in block.options]
     assert readme.text == blocks[0].text
