@@ -152,12 +152,13 @@ struct ReplayTests {
     // MARK: Basic credentials on a challenge
 
     private static func basic(realm: String? = nil) -> ChallengeCredentialSource {
-        ChallengeCredentialSource(
+        let password = FixedCredentialSource(
             name: "reports",
             strategy: "basic",
             injection: .authorization(scheme: "Basic", Secret("YTpw")),
-            realm: realm
+            generation: ChallengeCredentialSource.fullGeneration
         )
+        return ChallengeCredentialSource(password, realm: realm)
     }
 
     /// Accepts only the password, and asks for it with this challenge.

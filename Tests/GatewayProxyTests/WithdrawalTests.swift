@@ -47,6 +47,101 @@ struct WithdrawalTests {
         }
     }
 
+    // MARK: Static credentials
+
+    private static let key = Injection(query: .init(name: "key", value: Secret("ours")))
+
+    private static func fixed() -> FixedCredentialSource {
+        FixedCredentialSource(
+            name: "openai",
+            strategy: "header",
+            injection: key,
+            grantKey: CredentialKey(digest: "openai")
+        )
+    }
+
+    @Test func aStaticCredentialThatIsLockedReachesNobody() async throws {
+        let origin = try RawOrigin.answering()
+        let source = Self.fixed()
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            defer { client.close() }
+            func status() -> String? {
+                client.send(get)
+                return client.readMessage().map { String($0.head.dropFirst(9).prefix(3)) }
+            }
+            #expect(status() == "200")
+            source.lock()
+            try #expect(proxy.withdraw(source) == [])
+            #expect(status() == "503" && origin.requests.count == 1)
+            source.unlock()
+            #expect(status() == "200" && origin.requests.count == 2)
+        }
+    }
+
+    @Test func theUseOfAStaticCredentialIsEnded() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
+            _ = connection.read(count: 1)
+        }
+        let source = Self.fixed()
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send(get)
+            #expect(client.read(through: "abc") != nil)
+            source.lock()
+            try #expect(proxy.withdraw(source) == [])
+            _ = try client.readToEnd(.reset)
+            client.close()
+        }
+    }
+
+    /// The client's own parameter would stand beside it otherwise.
+    @Test func whatAClientSendsInItsPlaceIsRemovedAfterAStartWithALock() async throws {
+        let origin = try RawOrigin.answering()
+        let source = Self.fixed()
+        source.lock()
+        try await withProxy(origin, source: source) { proxy in
+            let request = "GET /api?a=1&key=mine HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            try #expect(proxy.exchange(request).head.hasPrefix("HTTP/1.1 503 "))
+            #expect(origin.requests.isEmpty)
+            source.unlock()
+            try #expect(proxy.exchange(request).head.hasPrefix("HTTP/1.1 200 "))
+            #expect(origin.requests.first?.hasPrefix("GET /?a=1&key=ours HTTP/1.1\r\n") == true)
+        }
+    }
+
+    @Test func whatTheUpstreamSaysOfAStaticCredentialIsNoted() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head)
+                let isRefused = message.head.contains("/bad")
+                connection.send(
+                    isRefused
+                        ? "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+                        : "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+                )
+            }
+        }
+        let source = Self.fixed()
+        try await withProxy(origin, source: source) { proxy in
+            func ask(_ path: String) throws {
+                _ = try proxy.exchange("GET /api/\(path) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            }
+            func isRejected() -> Bool { source.acceptance.verdict(at: TestClock().monotonic()) != nil }
+            for _ in 0..<4 { try ask("bad") }
+            #expect(source.acceptance.rejectedAt != nil && source.acceptance.acceptedAt == nil && !isRejected())
+            try ask("bad")
+            #expect(isRejected())
+            try ask("good")
+            #expect(source.acceptance.acceptedAt != nil && !isRejected())
+            // Now there are two paths, and one of them refuses everybody.
+            for _ in 0..<9 { try ask("bad") }
+            #expect(!isRejected())
+        }
+    }
+
     @Test func anUploadStops() async throws {
         let origin = try RawOrigin { connection, _, origin in
             origin.record((connection.read(through: "first") ?? "") + (connection.read(count: 1) ?? ""))

@@ -6,6 +6,7 @@ import time
 
 import pytest
 import requests
+from harness.configs import BEARER
 from harness.login import config, log_in, log_in_both, status_of, works
 from harness.postgresql import VERSIONS, PgBouncer, PostgreSQL
 from harness.processes import wait_until
@@ -51,6 +52,21 @@ def test_a_login_at_one_serves_both_and_each_generation_is_renewed_once(authorit
     assert works(other)
     one.start()
     assert at_once([one, other]) == {200} and generations(authority) == 8
+
+
+def test_a_static_credential_that_is_locked_at_one_is_locked_on_both(origin, server, start_pair):
+    config = {"credentials": {"key": BEARER}, "routes": {"api": {"upstream": origin.url, "auth": "key"}}}
+    one, other = start_pair(config, server.database("tokens"))
+    assert at_once([one, other], times=1) == {200}
+    locked = one.run("token", "lock", "key")
+    assert locked.returncode == 0 and "has not acknowledged" not in locked.stdout, locked
+    sent = origin.count()
+    assert at_once([one, other]) == {503}
+    other.kill()
+    other.start()
+    assert at_once([one, other]) == {503} and origin.count() == sent
+    assert other.run("token", "unlock", "key").returncode == 0
+    wait_until(lambda: at_once([one, other], times=1) == {200}, 5, "both use it again")
 
 
 def test_a_withdrawal_at_one_holds_on_both(authority, server, start_pair):

@@ -45,7 +45,13 @@ struct AdminTokens: Sendable {
     private func page(of name: String, message: String?) async -> Response {
         if options.requiresToken { return TokenPage.form(of: name, state: nil, message: message) }
         return switch await control.token(name) {
-        case .success(let status): TokenPage.form(of: status.credential, state: status.state, message: message)
+        case .success(let status):
+            TokenPage.form(
+                of: status.credential,
+                state: status.state,
+                isStatic: status.isStatic == true,
+                message: message
+            )
         case .failure(let problem): TokenPage.outcome(.failure(problem))
         }
     }

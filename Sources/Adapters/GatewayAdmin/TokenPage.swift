@@ -6,10 +6,17 @@ import Hummingbird
 enum TokenPage {
     /// Asks for the admin token each time, so that a page left open is no key to the gateway.
     ///
-    /// - Parameter state: nil where it is not to be seen without the admin token.
-    static func form(of credential: String, state: TokenStatus.State?, message: String? = nil) -> Response {
+    /// - Parameters:
+    ///   - state: nil where it is not to be seen without the admin token.
+    ///   - isStatic: Whether there is no token to renew or revoke.
+    static func form(
+        of credential: String,
+        state: TokenStatus.State?,
+        isStatic: Bool = false,
+        message: String? = nil
+    ) -> Response {
         let note = message.map { "<p class=\"bad\">\($0)</p>" as HTML }
-        let buttons = operations(isLocked: state.map { $0 == .locked }).map { name, words -> HTML in
+        let buttons = operations(isLocked: state.map { $0 == .locked }, isStatic: isStatic).map { name, words -> HTML in
             "<p><button name=\"operation\" value=\"\(name)\">\(name)</button> \(words)</p>"
         }
         let shown = state.map { "<p>State: <span class=\"code\">\($0.rawValue)</span></p>" as HTML }
@@ -44,14 +51,18 @@ enum TokenPage {
 
     /// The value of a button with what it does; also what may be asked for.
     ///
-    /// - Parameter isLocked: nil when that is not known.
-    static func operations(isLocked: Bool?) -> [(name: String, words: String)] {
+    /// - Parameters:
+    ///   - isLocked: nil when that is not known.
+    ///   - isStatic: There is no token.
+    static func operations(isLocked: Bool?, isStatic: Bool = false) -> [(name: String, words: String)] {
         let lock = ("lock", "Stop using the credential, over restarts too.")
         let unlock = ("unlock", "Use the credential again.")
+        let locks = isLocked.map { $0 ? [unlock] : [lock] } ?? [lock, unlock]
+        guard !isStatic else { return locks }
         return [
             ("refresh", "Renew the token now."),
             ("revoke", "Have the authority forget the token, then forget it here."),
             ("clear", "Forget the token here; the authority is not told."),
-        ] + (isLocked.map { $0 ? [unlock] : [lock] } ?? [lock, unlock])
+        ] + locks
     }
 }

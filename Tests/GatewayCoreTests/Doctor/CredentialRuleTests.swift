@@ -28,6 +28,25 @@ struct CredentialRuleTests {
         #expect(finding(.locked).command == "authgateway token unlock 'my box'")
     }
 
+    @Test func aStaticCredentialIsWhatUpstreamsSayOfIt() {
+        let source = FixedCredentialSource(name: "my box", strategy: "bearer", injection: Injection())
+        func found() -> DoctorFinding {
+            let moment = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: now)
+            return finding(.status(TokenStatus(of: source, origin: "the file box.key", at: moment)))
+        }
+        #expect(found().level == .ok && found().text.contains("not accepted by an upstream yet"))
+        source.accepted(by: nil, nil, at: MonotonicTime(nanoseconds: 0))
+        #expect(found().level == .ok && found().text.contains(now.rfc3339))
+        for _ in 0..<5 {
+            source.rejected(by: nil, ledgerKey("/a"), status: 401, at: MonotonicTime(nanoseconds: 0))
+        }
+        #expect(found().level == .error && found().text.contains("the file box.key"))
+        #expect(found().remedy?.contains("authgateway reload") == true)
+        #expect(found().command == "authgateway status 'my box'")
+        source.lock()
+        #expect(found().level == .error && found().command == "authgateway token unlock 'my box'")
+    }
+
     @Test func aStoredTokenWithALoginIsFineUntilTheLoginEnds() {
         let later = now + .seconds(12 * 86_400)
         let good = stored(.token(end: now, renewalEnd: later, hasRefreshToken: true))

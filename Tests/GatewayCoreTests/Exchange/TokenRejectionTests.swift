@@ -124,15 +124,28 @@ struct TokenRejectionTests {
         #expect(Self.judge(401, of: source) == .token(isRenewable: false))
     }
 
+    @Test(
+        arguments: [
+            (401, [], 401), (403, [], 403), (401, ["Bearer error=\"invalid_token\""], 401),
+            (403, ["Bearer error=\"insufficient_scope\""], nil), (401, ["Bearer error=\"invalid_request\""], nil),
+            (400, [], nil), (404, [], nil), (407, [], nil), (200, [], nil), (500, [], nil),
+        ] as [(Int, [String], Int?)]
+    )
+    func aRefusalOfAFixedCredential(_ status: Int, _ challenges: [String], _ expected: Int?) {
+        let fields = challenges.map { "WWW-Authenticate: \($0)" }
+        #expect(HeadText.response(status, fields) { TokenRejection.refusal($0, $1) } == expected)
+    }
+
     // MARK: Sources that answer challenges
 
     private static func challenged(realm: String? = nil) -> ChallengeCredentialSource {
-        ChallengeCredentialSource(
+        let password = FixedCredentialSource(
             name: "box",
             strategy: "basic",
             injection: .authorization(scheme: "Basic", Secret("eDp5")),
-            realm: realm
+            generation: ChallengeCredentialSource.fullGeneration
         )
+        return ChallengeCredentialSource(password, realm: realm)
     }
 
     @Test(

@@ -18,6 +18,18 @@ struct UpstreamHealthMeterTests {
         }
     }
 
+    @Test(arguments: [401, 403]) func anUpstreamThatRejectsTheCredentialWorksAndLetsNobodyIn(_ status: Int) {
+        #expect(UpstreamOutcome(status: status, problem: nil, hadCredential: true) == .rejection)
+        #expect(UpstreamOutcome(status: status, problem: nil) == .success)
+        #expect(UpstreamOutcome(status: 404, problem: nil, hadCredential: true) == .success)
+        var meter = UpstreamHealthMeter()
+        meter.add(.rejection, count: 3, latest: Self.start)
+        meter.add(.success, count: 1, latest: Self.start + .seconds(-20))
+        let health = meter.health(at: Self.start)
+        #expect(health.rejectionRate == 0.75 && health.failureRate == 0 && health.requests == 4)
+        #expect(health.lastSuccessAt == (Self.start + .seconds(-20)).rfc3339 && health.lastFailureAt == nil)
+    }
+
     /// Otherwise a client without a right, or an expired token, would make an upstream look ill.
     @Test(arguments: ProblemKind.allCases.filter { !$0.concernsUpstream } + [.upgradeFailed])
     func whatTheGatewayRefusesSaysNothing(_ problem: ProblemKind) {

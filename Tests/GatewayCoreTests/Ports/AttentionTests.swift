@@ -129,6 +129,15 @@ struct RouteConditionTests {
         #expect(route(upstream).condition(traffic) == condition)
     }
 
+    @Test(arguments: [(0.49, .good), (0.5, .degraded), (1, .degraded)] as [(Double, RouteCondition)])
+    func aCredentialThatIsRejectedIsNotGood(_ share: Double, _ condition: RouteCondition) {
+        let traffic = TrafficStatus(route: "box", errorShare: 0, rejectionShare: share)
+        #expect(route(UpstreamHealth(failureRate: 0, requests: 9)).condition(traffic) == condition)
+        var health = UpstreamHealth(failureRate: 0, requests: 9)
+        health.rejectionRate = share
+        #expect(route(health).condition(nil) == condition)
+    }
+
     @Test func whatNeedsAPersonFails() { #expect(route(needs: "authgateway login me").condition(nil) == .failing) }
 
     @Test func aRouteThatWasUsedAWhileAgoIsGood() {

@@ -52,6 +52,20 @@ struct TrafficTests {
         #expect(history.status(of: 0, named: "", at: time(minute + 5)).errorShare == nil)
     }
 
+    @Test func rejectionsOfTheCredentialAreNoErrors() {
+        var history = TrafficHistory()
+        var rejected = counts(10)
+        rejected.rejections = 5
+        history.add(rejected, route: 0, minute: minute)
+        let status = history.status(of: 0, named: "", at: time(minute))
+        #expect(status.errorShare == 0 && status.rejectionShare == 0.5 && status.rejections.suffix(2) == [0, 5])
+        #expect(history.status(of: 0, named: "", at: time(minute + 5)).rejectionShare == nil)
+        #expect(RouteTraffic.Counts.isRejection(status: 401, problem: nil, hadCredential: true))
+        #expect(!RouteTraffic.Counts.isRejection(status: 401, problem: nil, hadCredential: false))
+        #expect(!RouteTraffic.Counts.isRejection(status: 401, problem: .clientAuthRequired, hadCredential: true))
+        #expect(!RouteTraffic.Counts.isRejection(status: 404, problem: nil, hadCredential: true))
+    }
+
     @Test func anHourLaterNothingIsLeft() {
         var history = TrafficHistory()
         history.add(counts(7), route: 0, minute: minute)

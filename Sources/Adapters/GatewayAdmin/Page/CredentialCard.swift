@@ -28,11 +28,15 @@ struct CredentialCard {
         """
     }
 
-    private var word: String { token?.state.words ?? "static" }
+    private var word: String {
+        guard let token else { return "static" }
+        return token.isStatic == true && token.state == .valid ? "static" : token.state.words
+    }
 
     private var mark: Mark {
         guard let token else { return end.map { $0.isSoon ? .warn : .good } ?? .good }
         if token.needsPerson { return .bad }
+        if token.isStatic == true, let end, end.isSoon { return .warn }
         switch token.state {
         case .valid, .renewing: return token.failing == nil ? .good : .warn
         case .empty, .acquiring: return token.failing == nil ? .plain : .bad
@@ -57,6 +61,10 @@ struct CredentialCard {
 
     private var progress: HTML {
         guard let token else { return "never renewed" }
+        if token.isStatic == true {
+            guard let accepted = token.lastAcceptedAt else { return "not accepted yet" }
+            return "accepted \(PageText.time(accepted, now: now))"
+        }
         let generation: HTML = token.generation == 0 ? "no token yet" : "gen \(token.generation)"
         if let failing = token.failing {
             return "\(generation) · failing since \(PageText.time(failing.since, now: now))"
@@ -68,7 +76,7 @@ struct CredentialCard {
 
     private var remaining: HTML {
         if let end = end?.endsAt ?? token?.expiresAt { return PageText.countdown(to: end, now: now, over: "ended") }
-        return token == nil ? "no end" : .empty
+        return token?.isStatic ?? true ? "no end" : .empty
     }
 }
 
@@ -96,6 +104,8 @@ struct CredentialDetails {
             fact("Obtained", time(token.obtainedAt)), fact("Ends", time(token.expiresAt)),
             fact("Login ends", time(token.renewalExpiresAt)), fact("Subject", token.subject.map { "\($0)" }),
             fact("Made from", token.parent.map(link)), fact("Made from it", children),
+            fact("Last accepted", time(token.lastAcceptedAt)), fact("Last rejected", time(token.lastRejectedAt)),
+            fact("Secret from", token.secretOrigin.map { "\($0)" }),
             fact("Problem", (token.failing?.reason ?? token.lastError).map { "\($0)" }),
             fact("Authority said", token.authorityError.map(Self.words)),
             HTML.meaning(of: token.authorityError?.code),
@@ -123,7 +133,8 @@ struct CredentialDetails {
     private func operations(of token: TokenStatus) -> HTML {
         let address = PercentEncoding.encode(card.name)
         let login: HTML? = token.canLogIn ? "<a class=\"button\" href=\"/login?credential=\(address)\">Log in</a>" : nil
-        let buttons = TokenPage.operations(isLocked: token.state == .locked).map { operation -> HTML in
+        let offered = TokenPage.operations(isLocked: token.state == .locked, isStatic: token.isStatic == true)
+        let buttons = offered.map { operation -> HTML in
             """
             <button type="button" class="script" data-operation="\(operation.name)" data-credential="\(card.name)" \
             data-words="\(operation.words)">\(operation.name.prefix(1).uppercased() + operation.name.dropFirst())</button>

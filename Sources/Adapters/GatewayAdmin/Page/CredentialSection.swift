@@ -57,6 +57,8 @@ struct CredentialSection {
                     strategy: token.strategy,
                     routes: routes[token.perSubjectCredential ?? token.credential] ?? [],
                     token: token,
+                    end: token.isStatic == true
+                        ? page.expirations.first { $0.kind == .secret && $0.of == token.credential } : nil,
                     children: children[token.credential] ?? [],
                     points: page.timeline.points(of: token.credential, at: page.now),
                     events: events[token.credential] ?? [],

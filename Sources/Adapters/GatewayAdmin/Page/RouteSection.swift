@@ -59,7 +59,7 @@ struct RouteSection {
 
     private func note(of route: RouteStatus) -> HTML? {
         let notes = notes(of: route)
-        return notes.isEmpty ? nil : "<span class=\"note\">\(notes.joined(separator: " · "))</span>"
+        return notes.isEmpty ? nil : "<span class=\"soft\">\(notes.joined(separator: " · "))</span>"
     }
 
     /// What is odd.
@@ -83,8 +83,14 @@ struct RouteSection {
         guard let share = traffic?.errorShare else {
             return "<span class=\"number errors\">–\(HTML.spoken(" errors"))</span>"
         }
-        let mark = share >= 0.01 ? " bad" : ""
-        return "<span class=\"number errors\(mark)\">\(PageText.share(share))\(HTML.spoken(" errors"))</span>"
+        let rejected = traffic?.rejectionShare ?? 0
+        let mark = share >= 0.01 || rejected >= 0.5 ? " bad" : ""
+        let rejections: HTML? =
+            rejected > 0
+            ? "<span class=\"note\">\(PageText.share(rejected)) rejected\(HTML.spoken(" with 401 or 403"))</span>" : nil
+        return """
+            <span class="number errors\(mark)">\(PageText.share(share))\(HTML.spoken(" errors"))\(rejections)</span>
+            """
     }
 
     private func latency(_ traffic: TrafficStatus?) -> String {

@@ -87,7 +87,7 @@ struct Binding {
         let routes = plan.routes.map { route in
             ProxyRoute(
                 plan: route,
-                source: route.credential.flatMap { sources.source($0) },
+                source: route.credential.flatMap { sources.source($0, in: plan) },
                 selection: route.credential.flatMap { sources.selection($0, in: plan) },
                 policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
                 number: number(route)

@@ -24,9 +24,10 @@ struct KeeperLookup {
         return (keepers, String(name[name.index(after: open)...].dropLast()))
     }
 
-    /// Reads `app-user`: all of its tokens, whichever subject they are for.
-    func perSubjectKeepers(named name: String) -> PerSubjectKeepers? {
-        sources.perSubjectKeepers.values.first { $0.name == name }
+    /// Reads `app-user`, all of whose tokens are meant, whichever subject they are for, and `openai`, which has none.
+    func whole(named name: String) -> WholeCredential? {
+        sources.perSubjectKeepers.values.first { $0.name == name }.map { .perSubject($0) }
+            ?? sources.fixed.first { $0.name == name }.map { .fixed($0) }
     }
 
     /// The names under which the token of this keeper is known.
@@ -42,8 +43,12 @@ struct KeeperLookup {
     /// Why a credential that there is has no token of its own.
     private func withoutToken(_ name: String, _ index: Int) -> GatewayProblem {
         guard let keepers = sources.perSubjectKeepers[index] else {
+            guard sources.sources[index] != nil else {
+                return GatewayProblem(.noRoute, "The credential \(name) injects nothing, so there is nothing to do.")
+            }
             let detail =
-                "The credential \(name) is static: it is what the configuration says, and has no token of its own."
+                "The credential \(name) is static: the configuration holds it as it is sent, so there is no token to renew, "
+                + "revoke or show. It can be locked and unlocked."
             return GatewayProblem(.noRoute, detail)
         }
         let detail =
@@ -57,11 +62,14 @@ struct KeeperLookup {
     }
 
     private func unknown(_ name: String) -> GatewayProblem {
-        let names = plan.credentials.indices.filter { sources.keeper(of: $0) != nil }.map {
+        let names = plan.credentials.indices.filter {
+            sources.sources[$0] != nil || sources.perSubjectKeepers[$0] != nil
+        }.map {
             plan.credentials[$0].name
         }
         let known =
-            names.isEmpty ? "no credential has a token" : "those with a token are \(names.joined(separator: ", "))"
+            names.isEmpty
+            ? "the configuration has no credential" : "the configuration has \(names.joined(separator: ", "))"
         let hint = Suggestion.hint(for: name, in: names)
         return GatewayProblem(
             .noRoute,

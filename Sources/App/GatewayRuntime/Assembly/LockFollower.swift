@@ -1,6 +1,5 @@
 import GatewayCore
 import GatewayProxy
-import GatewayTokenKeeper
 import Logging
 import Synchronization
 
@@ -8,8 +7,8 @@ import Synchronization
 final class LockFollower: Sendable {
     private struct State {
         var isAway = false
-        /// Keepers that were locked, and whose token may still be in use.
-        var unended: [TokenKeeper] = []
+        /// What was locked, and may still be in use.
+        var unended: [any CredentialSource] = []
     }
 
     private let locks: CredentialLocks
@@ -67,7 +66,7 @@ final class LockFollower: Sendable {
         return silent.isEmpty ? found.upTo : nil
     }
 
-    private func lock(_ changed: Set<String>) -> [TokenKeeper] {
+    private func lock(_ changed: Set<String>) -> [any CredentialSource] {
         let serving = live.state
         let locked = serving.sources.follow(locks, as: serving.plan.credentials, changed: changed)
         let names = LogText.clean(changed.sorted().joined(separator: " "))

@@ -87,12 +87,14 @@ struct OperatorControl: GatewayControl {
     func tokens() async -> [TokenStatus] {
         var statuses: [TokenStatus] = []
         for keeper in sources.allKeepers { statuses.append(await status(of: keeper)) }
-        return lockedCredentials + statuses
+        return lockedCredentials + statuses + fixedStatuses
     }
 
     /// Without a gateway the store has the answer. With one, a question neither makes nor removes a keeper.
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
-        if let locked = lockedCredentials.first(where: { $0.credential == name }) { return .success(locked) }
+        if let known = (lockedCredentials + fixedStatuses).first(where: { $0.credential == name }) {
+            return .success(known)
+        }
         if !isOffline, let (members, subject) = keepers.member(named: name) {
             return members.member(subject).map { keeper in
                 keeper.map(statusNow) ?? statusWithoutKeeper(of: subject, in: members, name)
@@ -127,6 +129,8 @@ struct OperatorControl: GatewayControl {
         sources.perSubjectKeepers.sorted { $0.key < $1.key }.map(\.value).filter { locks.contains($0.name) }
             .map { $0.status(isLocked: true) }
     }
+
+    private var fixedStatuses: [TokenStatus] { sources.fixed.map { $0.status(at: clock.now()) } }
 
     /// No request has used this token lately. All that is known about it is in the store.
     private func statusWithoutKeeper(of subject: String, in keepers: PerSubjectKeepers, _ name: String) -> TokenStatus {
@@ -193,11 +197,11 @@ struct OperatorControl: GatewayControl {
     }
 
     private func need(_ credential: Int) -> String? {
-        guard let keeper = sources.keeper(of: credential) else {
-            let name = plan.credentials[credential].name
-            return lockedCredentials.first { $0.credential == name }?.action
-        }
-        let status = keeper.status(at: clock.now())
+        let name = plan.credentials[credential].name
+        let status =
+            sources.keeper(of: credential)?.status(at: clock.now())
+            ?? (lockedCredentials + fixedStatuses).first { $0.credential == name }
+        guard let status else { return nil }
         return status.needsPerson ? status.action ?? status.lastError ?? status.state.rawValue : nil
     }
 
@@ -207,7 +211,8 @@ struct OperatorControl: GatewayControl {
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
         facts.storage = storage.health.troubles(plan.audit.onFailure, rotating: rotating)
         facts.anchor = storage.anchor?.reasons ?? []
-        facts.tokens = lockedCredentials + sources.allKeepers.map { status(of: $0, at: clock.now()) }
+        facts.tokens =
+            lockedCredentials + sources.allKeepers.map { status(of: $0, at: clock.now()) } + fixedStatuses
         facts.expirations = await expirations()
         // The largest difference stands for all.
         let authorities = sources.allKeepers.flatMap(\.grant.authorityEndpoints)

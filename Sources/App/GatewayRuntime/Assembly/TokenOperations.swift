@@ -21,7 +21,7 @@ struct TokenOperations {
     ///
     /// What can be taken away at once is, and its use is ended, before anything waits for the disk or for an authority.
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
-        if let members = keepers.perSubjectKeepers(named: name), let report = await perform(operation, onAll: members) {
+        if let whole = keepers.whole(named: name), let report = await perform(operation, onWhole: whole) {
             return report
         }
         let before = withdrawals
@@ -57,7 +57,7 @@ struct TokenOperations {
     }
 
     var withdrawals: [ObjectIdentifier: Int] {
-        let all = (live.state.sources.allKeepers + keepers.sources.allKeepers).map {
+        let all = (live.state.sources.withdrawable + keepers.sources.withdrawable).map {
             (ObjectIdentifier($0), $0.timesWithdrawn)
         }
         return Dictionary(all) { first, _ in first }
@@ -78,11 +78,11 @@ struct TokenOperations {
         }
     }
 
-    /// Those whose token was taken away meanwhile, the ones that serve by now first. One that was made since has lost nothing of its
+    /// Those whose token or secret was taken away meanwhile, the ones that serve by now first. One that was made since has lost nothing of its
     /// own, but may stand for one that had to make room while its token was in use.
-    func withdrawn(since before: [ObjectIdentifier: Int]) -> [TokenKeeper] {
-        (live.state.sources.allKeepers + keepers.sources.allKeepers).filter { keeper in
-            keeper.timesWithdrawn != before[ObjectIdentifier(keeper)] ?? 0
+    func withdrawn(since before: [ObjectIdentifier: Int]) -> [any CredentialSource] {
+        (live.state.sources.withdrawable + keepers.sources.withdrawable).filter { source in
+            source.timesWithdrawn != before[ObjectIdentifier(source)] ?? 0
         }
     }
 

@@ -88,8 +88,16 @@ enum StatusText {
     /// Over the last 5 minutes; a dash where nothing was sent in that time.
     private static func health(of route: RouteStatus) -> String {
         guard let health = route.health, let rate = health.failureRate else { return "-" }
-        if rate == 0 { return "ok" }
-        return rate == 1 ? "all of \(health.requests) failed" : "\(percent(rate)) of \(health.requests) failed"
+        let parts = [
+            share(rate, of: health.requests, "failed"),
+            share(health.rejectionRate ?? 0, of: health.requests, "rejected (401, 403)"),
+        ].compactMap(\.self)
+        return parts.isEmpty ? "ok" : parts.joined(separator: ", ")
+    }
+
+    private static func share(_ rate: Double, of requests: Int, _ what: String) -> String? {
+        if rate == 0 { return nil }
+        return rate == 1 ? "all of \(requests) \(what)" : "\(percent(rate)) of \(requests) \(what)"
     }
 
     /// Never 0 % or 100 %, which mean something else.

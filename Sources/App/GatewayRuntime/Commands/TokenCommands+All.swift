@@ -75,6 +75,8 @@ extension TokenCommands {
             for token in single { outcomes.append(await outcome(.lock, token.credential, perform)) }
         }
         for token in descendantsFirst(tokens) where token.state != .empty {
+            // Locked above, if at all: it has no token.
+            if token.isStatic == true, verb != .lock, verb != .unlock { continue }
             // What nothing renews has no use for it.
             if verb == .refresh, !token.isRenewable { continue }
             outcomes.append(await outcome(verb, token.credential, perform))

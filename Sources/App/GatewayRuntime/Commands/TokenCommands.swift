@@ -45,7 +45,7 @@ package struct TokenCommands: Sendable {
             await offline.control.tokens()
         }
         if asJSON { return try JSONText.pretty(tokens) }
-        guard !tokens.isEmpty else { return "No credential has a token of its own.\n" }
+        guard !tokens.isEmpty else { return "The configuration has no credential.\n" }
         return TokenText.table(of: tokens, .current)
     }
 

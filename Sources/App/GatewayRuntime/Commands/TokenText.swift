@@ -3,6 +3,15 @@ import GatewayCore
 /// Tokens as people read them.
 enum TokenText {
     static func table(of tokens: [TokenStatus], _ style: TextStyle) -> String {
+        let (fixed, others) = (tokens.filter { $0.isStatic == true }, tokens.filter { $0.isStatic != true })
+        let tables = [
+            others.isEmpty && !fixed.isEmpty ? nil : renewable(others, style),
+            fixed.isEmpty ? nil : self.fixed(fixed, style),
+        ]
+        return tables.compactMap(\.self).joined(separator: "\n") + errors(of: tokens) + skews(of: tokens)
+    }
+
+    private static func renewable(_ tokens: [TokenStatus], _ style: TextStyle) -> String {
         var table = TextTable("CREDENTIAL", "STRATEGY", "STATE", "GENERATION", "EXPIRES IN", "WHAT TO DO")
         for token in tokens {
             let cells = [
@@ -15,7 +24,20 @@ enum TokenText {
             ]
             table.add(cells, color: color(of: token), column: 2)
         }
-        return table.text(style) + errors(of: tokens) + skews(of: tokens)
+        return table.text(style)
+    }
+
+    /// Of those that the configuration holds: nothing about them ends, so what upstreams say is all there is to see.
+    private static func fixed(_ tokens: [TokenStatus], _ style: TextStyle) -> String {
+        var table = TextTable("STATIC CREDENTIAL", "STRATEGY", "STATE", "LAST ACCEPTED", "LAST REJECTED", "WHAT TO DO")
+        for token in tokens {
+            let cells = [
+                token.credential, token.strategy, token.state.rawValue, token.lastAcceptedAt ?? "-",
+                token.lastRejectedAt ?? "-", token.action ?? "",
+            ]
+            table.add(cells, color: color(of: token), column: 2)
+        }
+        return table.text(style)
     }
 
     /// A live token may hide that its renewal fails.
@@ -73,7 +95,10 @@ enum TokenText {
             ("obtained", token.obtainedAt),
             ("expires", token.expiresAt.map { $0 + remaining }),
             ("login ends", token.renewalExpiresAt.map { $0 + (login ?? "") }),
-            ("renews", token.isRenewable ? token.renewsAt : "never by itself"),
+            ("renews", token.isStatic == true ? nil : token.isRenewable ? token.renewsAt : "never by itself"),
+            ("secret from", token.secretOrigin),
+            ("accepted", token.isStatic == true ? token.lastAcceptedAt ?? "not yet" : nil),
+            ("rejected", token.lastRejectedAt),
             ("clock", token.clockSkewSeconds.flatMap(ClockSkew.advice)),
         ]
         let trouble = troubles(of: token) ?? [("last error", token.lastError), ("what to do", token.action)]

@@ -29,7 +29,10 @@ struct CredentialProbe: Sendable {
     private func look(at index: Int, _ locks: CredentialLocks?) async -> CredentialRule.Observation? {
         let credential = plan.credentials[index]
         switch credential.strategy.behavior {
-        case .none, .fixed, .onChallenge: return .fixed
+        case .none: return .fixed
+        case .fixed, .onChallenge:
+            if let status = running.tokens?[credential.name] { return .status(status) }
+            return locks?.contains(credential.name) ?? false ? .locked : .fixed
         case .tokenPerSubject, .tokenPerChallenge:
             return locks?.contains(credential.name) ?? false ? .locked : .perSubject
         case .token(let grant):

@@ -9,6 +9,12 @@ enum MetricHelp {
         "gateway_audit_unshipped_events":
             "Events of the audit log that the database of tokens.store: postgres does not have yet.",
         "gateway_clients_denied_total": "Requests that were refused before a credential was used, by reason.",
+        "gateway_credential_accepted_at_seconds":
+            "Unix time in seconds at which an upstream last accepted a static credential.",
+        "gateway_credential_rejected_at_seconds":
+            "Unix time in seconds at which an upstream last rejected a static credential.",
+        "gateway_credential_rejections_total":
+            "Answers of 401 and 403 by upstreams to requests with a credential, by route.",
         "gateway_engine_answers_total": "Answers to engines of listeners.authz, by engine and outcome.",
         "gateway_expires_in_seconds": "Seconds until something ends that only a person can replace: kind and name.",
         "gateway_expires_soon": "1 when it is time to replace it, else 0.",

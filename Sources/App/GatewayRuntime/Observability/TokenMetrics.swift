@@ -7,6 +7,7 @@ enum TokenMetrics {
         "gateway_token_clock_skew_seconds",
         "gateway_token_expires_at_seconds", "gateway_token_expires_in_seconds", "gateway_login_expires_in_seconds",
         "gateway_expires_in_seconds", "gateway_expires_soon",
+        "gateway_credential_accepted_at_seconds", "gateway_credential_rejected_at_seconds",
     ]
 
     /// Gauges of credentials that are gone are no longer exported.
@@ -19,14 +20,18 @@ enum TokenMetrics {
         // A subject that a request names is no label: there is no end of them.
         for token in tokens where token.perSubjectCredential == nil {
             let labels = [("credential", token.credential), ("strategy", token.strategy)]
-            set("gateway_token_generation", labels, Double(token.generation))
+            func setTime(_ name: String, _ time: String?) {
+                guard let time = time.flatMap({ UnixTime(rfc3339: $0) }) else { return }
+                set(name, labels, Double(time.milliseconds / 1000))
+            }
+            if token.isStatic != true { set("gateway_token_generation", labels, Double(token.generation)) }
             set("gateway_token_needs_person", labels, token.needsPerson ? 1 : 0)
             set("gateway_token_usable", labels, token.isServed ? 1 : 0)
-            set("gateway_token_failing", labels, token.failing == nil ? 0 : 1)
+            if token.isStatic != true { set("gateway_token_failing", labels, token.failing == nil ? 0 : 1) }
             if let seconds = token.clockSkewSeconds { set("gateway_token_clock_skew_seconds", labels, Double(seconds)) }
-            if let end = token.expiresAt.flatMap({ UnixTime(rfc3339: $0) }) {
-                set("gateway_token_expires_at_seconds", labels, Double(end.milliseconds / 1000))
-            }
+            setTime("gateway_token_expires_at_seconds", token.expiresAt)
+            setTime("gateway_credential_accepted_at_seconds", token.lastAcceptedAt)
+            setTime("gateway_credential_rejected_at_seconds", token.lastRejectedAt)
             if let remaining = token.remainingSeconds {
                 set("gateway_token_expires_in_seconds", labels, Double(remaining))
             }

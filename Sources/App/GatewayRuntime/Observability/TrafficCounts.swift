@@ -80,7 +80,8 @@ final class TrafficCounts: Sendable {
         let route = key.route.flatMap { routes.name(of: $0) }
         measure(key, tally, route: route ?? "")
         remember(key, tally)
-        if let number = key.route, let outcome = UpstreamOutcome(status: key.status, problem: key.problem) {
+        let outcome = UpstreamOutcome(status: key.status, problem: key.problem, hadCredential: key.hadCredential)
+        if let number = key.route, let outcome {
             let latest = UnixTime(seconds: Int64(tally.latest))
             health.withLock {
                 $0[number, default: UpstreamHealthMeter()].add(outcome, count: tally.requests, latest: latest)
@@ -108,6 +109,7 @@ final class TrafficCounts: Sendable {
         let counts = RouteTraffic.Counts(
             requests: tally.requests,
             errors: RouteTraffic.Counts.isError(status: key.status, problem: key.problem) ? tally.requests : 0,
+            rejections: key.isRejection ? tally.requests : 0,
             latencies: LatencyCounts(tally.buckets)
         )
         history.withLock { $0.add(counts, route: route, minute: key.minute) }

@@ -9,11 +9,13 @@ struct TrafficSeries {
         /// See ``CountedStatus``.
         let status: Int
         let problem: ProblemKind?
+        let isRejection: Bool
 
         init(_ key: TrafficShard.Key) {
             route = key.route
             status = CountedStatus.number(for: key.status)
             problem = key.problem
+            isRejection = key.isRejection
         }
     }
 
@@ -26,6 +28,7 @@ struct TrafficSeries {
     private let replays: CounterSeries
     private let duration: HistogramSeries
     private let problems: CounterSeries?
+    private let rejections: CounterSeries?
 
     init(_ key: Key, route: String, in metrics: MetricRegistry) {
         let labels = [("route", route)]
@@ -34,6 +37,7 @@ struct TrafficSeries {
         sent = metrics.counter("gateway_sent_bytes_total", labels)
         replays = metrics.counter("gateway_replays_total", labels)
         duration = metrics.histogram("gateway_request_duration_seconds", labels, bounds: MetricRegistry.durationBounds)
+        rejections = key.isRejection ? metrics.counter("gateway_credential_rejections_total", labels) : nil
         problems = key.problem.map {
             metrics.counter("gateway_problems_total", labels + [("problem", $0.rawValue)])
         }
@@ -47,5 +51,6 @@ struct TrafficSeries {
         replays.increment(by: Int64(tally.replays))
         duration.merge(counts: tally.buckets.indices.lazy.map { Int64(tally.buckets[$0]) }, sum: tally.seconds)
         problems?.increment(by: count)
+        rejections?.increment(by: count)
     }
 }

@@ -15,6 +15,12 @@ final class TrafficShard: Sendable {
         let status: Int
         let problem: ProblemKind?
 
+        var hadCredential: Bool { credential.map { !$0.injection.isEmpty } ?? false }
+
+        var isRejection: Bool {
+            RouteTraffic.Counts.isRejection(status: status, problem: problem, hadCredential: hadCredential)
+        }
+
         static func == (lhs: Self, rhs: Self) -> Bool {
             lhs.minute == rhs.minute && lhs.route == rhs.route && lhs.status == rhs.status
                 && lhs.credential === rhs.credential && lhs.problem == rhs.problem && lhs.client == rhs.client

@@ -2,18 +2,25 @@ import GatewayCore
 import GatewayTokenKeeper
 
 extension CredentialSources {
-    /// Locks and unlocks the new keepers as `locks` says by now.
+    /// Locks and unlocks the new sources as `locks` says by now.
     ///
     /// - Parameter credentials: What these sources were made of.
-    func follow(_ locks: CredentialLocks, as credentials: [CredentialPlan], newSince previous: CredentialSources) {
+    /// - Returns: Those that were locked and may be in use.
+    func follow(
+        _ locks: CredentialLocks,
+        as credentials: [CredentialPlan],
+        newSince previous: CredentialSources
+    ) -> [any CredentialSource] {
         let names = self.names(in: credentials)
         for keeper in keepers(notIn: previous) {
             locks.decide(names[ObjectIdentifier(keeper)] ?? []) { $0 ? keeper.lock() : keeper.unlock() }
         }
         for keepers in perSubjectKeepers(notIn: previous) { keepers.follow(locks) }
+        // Those that were kept, too: a locked credential may share their secret since.
+        return fixed.filter { $0.follow(locks) }.map(\.source)
     }
 
-    /// Locks and unlocks the keepers of these names, as `locks` says by now. Those that are as they should be are left alone.
+    /// Locks and unlocks the sources of these names, as `locks` says by now. Those that are as they should be are left alone.
     ///
     /// - Parameter credentials: What these sources were made of.
     /// - Returns: Those that were locked.
@@ -21,8 +28,8 @@ extension CredentialSources {
         _ locks: CredentialLocks,
         as credentials: [CredentialPlan],
         changed names: Set<String>
-    ) -> [TokenKeeper] {
-        var locked: [TokenKeeper] = []
+    ) -> [any CredentialSource] {
+        var locked: [any CredentialSource] = []
         let own = self.names(in: credentials)
         for keeper in keepers {
             let own = own[ObjectIdentifier(keeper)] ?? []
@@ -36,6 +43,9 @@ extension CredentialSources {
                     if keeper.follow(isLocked: $0) { locked.append(keeper) }
                 }
             }
+        }
+        for credential in fixed where !names.isDisjoint(with: credential.names) {
+            if credential.follow(locks) { locked.append(credential.source) }
         }
         return locked
     }

@@ -12,17 +12,11 @@ struct CredentialSources: Sendable {
     private var keeperIndices: [Int?] = []
     /// By index into ``Plan/credentials``: the keepers of those whose subject the request names.
     private(set) var perSubjectKeepers: [Int: PerSubjectKeepers] = [:]
-    /// By the name of the credential.
-    private var fixed: [String: Fixed] = [:]
+    /// In the order of the plan.
+    private(set) var fixed: [FixedCredential] = []
     /// By what each was made from.
     private var definedKeepers: [Definition: TokenKeeper] = [:]
     private var definedPerSubjectKeepers: [Definition: PerSubjectKeepers] = [:]
-
-    /// A static source with what it was made from.
-    private struct Fixed {
-        let injection: Injection
-        let source: FixedCredentialSource
-    }
 
     private struct Definition: Hashable {
         let key: CredentialKey
@@ -54,22 +48,10 @@ struct CredentialSources: Sendable {
         for (index, credential) in credentials.enumerated() {
             switch credential.strategy.behavior {
             case .none: add(nil, keeper: nil)
-            case .fixed(let injection):
-                let earlier = previous?.fixed[credential.name]
-                let kept = earlier?.injection == injection ? earlier?.source : nil
-                let source = kept ?? Self.fixed(credential, injection, parts)
-                fixed[credential.name] = Fixed(injection: injection, source: source)
-                add(source, keeper: nil)
-            case .onChallenge(let injection, let realm):
-                let source = ChallengeCredentialSource(
-                    name: credential.name,
-                    strategy: credential.strategyKind,
-                    injection: injection,
-                    realm: realm,
-                    grantKey: Self.grantKey(of: credential, injection, parts),
-                    noted: Self.note(of: credential, parts)
-                )
-                add(source, keeper: nil)
+            case .fixed(let injection): add(fixed(credential, injection, generation: 1, parts, previous), keeper: nil)
+            case .onChallenge(let injection, _):
+                let generation = ChallengeCredentialSource.fullGeneration
+                add(fixed(credential, injection, generation: generation, parts, previous), keeper: nil)
             case .token:
                 let keeper = keeper(at: index, of: credentials, parts, previous, &known)
                 // What shares a token shares its lock.
@@ -79,12 +61,20 @@ struct CredentialSources: Sendable {
             case .tokenPerChallenge(let grants): add(credential, grants, at: index, parts, previous)
             }
         }
+        // What shares a secret shares its lock. Sources that are in use follow once the reload has succeeded.
+        let earlier = Set((previous?.fixed ?? []).map { ObjectIdentifier($0.source) })
+        for credential in fixed where !earlier.contains(ObjectIdentifier(credential.source)) {
+            credential.follow(parts.locks)
+        }
     }
 
     /// What a route takes its credential from; nil where nothing is injected.
-    func source(_ credential: Int) -> (any CredentialSource)? {
-        let source = sources[credential]
-        return (source as? ChallengeCredentialSource)?.unasked() ?? source
+    func source(_ credential: Int, in plan: Plan) -> (any CredentialSource)? {
+        guard let source = sources[credential] else { return nil }
+        guard case .onChallenge(_, let realm) = plan.credentials[credential].strategy.behavior,
+            let fixed = source.fixed
+        else { return source }
+        return ChallengeCredentialSource(fixed, realm: realm)
     }
 
     /// Where each request of a route says which token it needs; nil where no request does.
@@ -185,6 +175,9 @@ struct CredentialSources: Sendable {
         return keepers.filter { !others.contains(ObjectIdentifier($0)) }
     }
 
+    /// All that an operator can take from requests.
+    var withdrawable: [any CredentialSource] { allKeepers + fixed.map(\.source) }
+
     /// Those that a reload has left as they were.
     func keepers(keptFrom previous: CredentialSources) -> [TokenKeeper] {
         let earlier = Set(previous.allKeepers.map { ObjectIdentifier($0) })
@@ -227,18 +220,35 @@ struct CredentialSources: Sendable {
         return keeper
     }
 
-    private static func fixed(
+    /// The source that there was, as long as it injects the same thing.
+    private mutating func fixed(
         _ credential: CredentialPlan,
         _ injection: Injection,
-        _ parts: Parts
+        generation: Int,
+        _ parts: Parts,
+        _ previous: CredentialSources?
     ) -> FixedCredentialSource {
-        FixedCredentialSource(
-            name: credential.name,
-            strategy: credential.strategyKind,
-            injection: injection,
-            grantKey: grantKey(of: credential, injection, parts),
-            noted: note(of: credential, parts)
-        )
+        let kept = previous?.fixed.lazy.map(\.source).first { source in
+            source.name == credential.name && source.injection == injection && source.generation == generation
+                && source.strategy == credential.strategyKind
+        }
+        let source =
+            kept
+            ?? FixedCredentialSource(
+                name: credential.name,
+                strategy: credential.strategyKind,
+                injection: injection,
+                generation: generation,
+                grantKey: Self.grantKey(of: credential, injection, parts),
+                noted: Self.note(of: credential, parts)
+            )
+        fixed.append(FixedCredential(source, secret: credential.strategy.injectedSecret?.secret, credential))
+        let new = fixed.count - 1
+        for earlier in fixed.indices.dropLast() where fixed[earlier].sharesSecret(with: fixed[new]) {
+            fixed[earlier].names.append(credential.name)
+            fixed[new].names.append(fixed[earlier].name)
+        }
+        return source
     }
 
     /// What is injected as long as the configuration is as it is: another secret is another credential.

@@ -236,8 +236,9 @@ final class Reloader: Service {
         served.withLock { $0 = next }
         if let adminTLS { parts.adminTLS?.use(adminTLS) }
         // What operators have locked since the keepers were made.
-        sources.follow(parts.locks, as: plan.credentials, newSince: live.sources)
-        let late = await parts.proxy.apply(prepared)
+        let locked = sources.follow(parts.locks, as: plan.credentials, newSince: live.sources)
+        var late = await parts.proxy.apply(prepared)
+        for worker in await parts.proxy.withdraw(locked) where !late.contains(worker) { late.append(worker) }
         if let warning = ProxyServer.warning(of: late, that: "it serves the new configuration") {
             report.warnings += "\(warning)\n"
         }

@@ -4,7 +4,7 @@ import GatewayRuntime
 struct TokenListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the tokens: state, generation and countdown; never the token itself.",
+        abstract: "List the credentials: state, generation, countdown, last acceptance; never the token itself.",
         discussion: """
             Examples:
               authgateway token list

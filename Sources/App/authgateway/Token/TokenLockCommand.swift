@@ -8,7 +8,10 @@ struct TokenLockCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway token lock box-service
+              authgateway token lock openai
 
+            An API key or a password of the configuration can be locked, too. All
+            credentials with the same secret are locked with it.
             Requests that need it are answered with 503 (locked) until `token unlock`.
             The token itself is kept, and is still good at the authority: see
             `token revoke --lock`.

@@ -18,6 +18,10 @@ package protocol AuthStrategy: Sendable {
     /// (recorded in `fields`).
     func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)?
 
+    /// The secret of the configuration that it sends as it is, and the key of its block that holds it; nil for a strategy that
+    /// sends none. Credentials with the same secret are locked together.
+    var injectedSecret: (key: String, secret: Secret)? { get }
+
     /// What it shows its authority in the TLS handshake; nil when it shows nothing.
     var clientTLS: ClientTLS? { get }
 
@@ -36,6 +40,7 @@ extension AuthStrategy {
 
     package static var hasSubject: Bool { false }
     package var clientTLS: ClientTLS? { nil }
+    package var injectedSecret: (key: String, secret: Secret)? { nil }
     package static var clientTLSKey: String { "tls" }
     package func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? { nil }
 }

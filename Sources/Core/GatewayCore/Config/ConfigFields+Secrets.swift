@@ -80,6 +80,17 @@ extension ConfigFields {
         return secret(key)?.withValue { $0 }
     }
 
+    /// Where a person finds a secret who has to replace it: `the environment variable API_KEY (gateway.yaml:12)`.
+    package func secretOrigin(_ key: String) -> String? {
+        guard let node = node(key) else { return nil }
+        let files = context.document.files
+        let place = files.indices.contains(node.span.file) ? "\(files[node.span.file].name):\(node.span.line)" : nil
+        guard case .mapping(let entries) = node.content else { return place }
+        let source = entries.lazy.compactMap { SecretReference.words(for: $0.key, $0.value) }.first
+        guard let source else { return place }
+        return place.map { "\(source) (\($0))" } ?? source
+    }
+
     private func anySecret(_ key: String) -> Secret? {
         context.recorder?.note(.secret, for: key, of: path)
         hidesUnknownValues = true

@@ -25,6 +25,22 @@ enum SecretReference {
         }
     }
 
+    /// What a person knows the source of a secret by; nil for a key that names none.
+    ///
+    /// Of a command the program alone: its arguments may be secrets.
+    static func words(for key: String, _ value: ConfigNode) -> String? {
+        let first: ConfigNode? = if case .sequence(let nodes) = value.content { nodes.first } else { value }
+        guard case .scalar(let scalar)? = first?.content, !scalar.isInterpolated else { return nil }
+        let text = SourceLine.printable(scalar.text)
+        return switch key {
+        case "env": "the environment variable \(text)"
+        case "file": "the file \(text)"
+        case "exec": "the output of \(text)"
+        case "systemd_credential": "the systemd credential \(text)"
+        default: nil
+        }
+    }
+
     private static func resolve(_ fields: ConfigFields) -> Secret? {
         for key in ["environment", "timeout", "ttl"] where !fields.has("exec") && fields.has(key) {
             fields.error(key, "is for exec only")

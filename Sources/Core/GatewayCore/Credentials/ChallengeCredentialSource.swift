@@ -18,51 +18,37 @@ package enum ChallengeAnswer: Hashable, Sendable {
 /// Sends requests without credentials until the upstream asks for `Basic`, and for the configured realm if there is
 /// one. From then on each request has the credentials (RFC 7617 §2.2).
 ///
-/// Belongs to one route: a challenge of another upstream means nothing here.
+/// Belongs to one route: a challenge of another upstream means nothing here. What it sends then, and whether that is locked, is
+/// common to all routes.
 package final class ChallengeCredentialSource: ChallengeAnswering {
     private static let bareGeneration = 1
+    /// Of what goes with the requests once the upstream has asked.
+    package static let fullGeneration = bareGeneration + 1
 
-    package let name: String
-    package let strategy: String
-    package let grantKey: CredentialKey?
+    package var name: String { full.name }
+    package var strategy: String { full.strategy }
+    package var grantKey: CredentialKey? { full.grantKey }
+    package var fixed: FixedCredentialSource? { full }
+    package var timesWithdrawn: Int { full.timesWithdrawn }
 
     private let bare: Credential
-    private let full: Credential
+    private let full: FixedCredentialSource
     private let realm: String?
     private let isChallenged = Atomic(false)
-    private let firstUses = FirstUses()
-    private let noted: @Sendable (CredentialUseEvent, CredentialRequest) -> Void
 
     /// - Parameters:
+    ///   - full: What is sent once the upstream has asked; of ``fullGeneration``.
     ///   - realm: Compared exactly; nil takes any.
-    ///   - grantKey: Of what is injected.
-    ///   - noted: Told of first uses and repetitions, for the audit log. Must not block.
-    package init(
-        name: String,
-        strategy: String,
-        injection: Injection,
-        realm: String?,
-        grantKey: CredentialKey? = nil,
-        noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in }
-    ) {
-        self.name = name
-        self.strategy = strategy
+    package init(_ full: FixedCredentialSource, realm: String?) {
+        assert(full.generation == Self.fullGeneration, "A credential looks like none.")
+        self.full = full
         self.realm = realm
-        self.grantKey = grantKey
-        self.noted = noted
-        bare = Credential(name: name, generation: Self.bareGeneration, injection: Injection())
-        full = Credential(name: name, generation: Self.bareGeneration + 1, injection: injection)
-    }
-
-    /// The same credential for another route, which has not been asked for it yet.
-    package func unasked() -> ChallengeCredentialSource {
-        ChallengeCredentialSource(
-            name: name,
-            strategy: strategy,
-            injection: full.injection,
-            realm: realm,
-            grantKey: grantKey,
-            noted: noted
+        // Without the lock's end, no request of this route is sent, not even without the credential.
+        bare = Credential(
+            name: full.name,
+            generation: Self.bareGeneration,
+            injection: Injection(),
+            offeredWith: full.credential
         )
     }
 
@@ -83,14 +69,19 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
     }
 
     package func current(at now: MonotonicTime) -> CredentialAnswer {
-        .ready(isChallenged.load(ordering: .relaxed) ? full : bare)
+        let answer = full.current(at: now)
+        guard case .ready = answer, !isChallenged.load(ordering: .relaxed) else { return answer }
+        return .ready(bare)
     }
 
     package func wait(
         for demand: CredentialRequest,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket {
-        done(.success(isChallenged.load(ordering: .relaxed) ? full : bare))
+        guard !isChallenged.load(ordering: .relaxed), full.lockedProblem == nil else {
+            return full.wait(for: demand, done)
+        }
+        done(.success(bare))
         return CredentialTicket(id: 0)
     }
 
@@ -98,12 +89,7 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
     package func rejected(generation: Int, by demand: CredentialRequest) {}
 
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
-        if event == .injected {
-            guard generation > Self.bareGeneration, firstUses.isFirst(generation: generation, route: demand.route)
-            else {
-                return
-            }
-        }
-        noted(event, demand)
+        if event == .injected, generation <= Self.bareGeneration { return }
+        full.note(event, generation: generation, by: demand)
     }
 }

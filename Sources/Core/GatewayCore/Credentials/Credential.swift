@@ -12,6 +12,8 @@ package final class Credential: Sendable {
     /// Not to be injected from this moment on; nil for a credential that does not expire by itself.
     package let expiresAt: MonotonicTime?
     private let isWithdrawn = Atomic(false)
+    /// Not to be injected while that one is not.
+    private let companion: Credential?
 
     /// The name from the configuration, with the subject when the route switched it: `box-service[user:42]`.
     package let name: String
@@ -19,7 +21,15 @@ package final class Credential: Sendable {
     package let generation: Int
     package let injection: Injection
 
-    package init(name: String, generation: Int, injection: Injection, expiresAt: MonotonicTime? = nil) {
+    /// - Parameter companion: What an operator locks this one with; nil for one that its source alone withdraws.
+    package init(
+        name: String,
+        generation: Int,
+        injection: Injection,
+        expiresAt: MonotonicTime? = nil,
+        offeredWith companion: Credential? = nil
+    ) {
+        self.companion = companion
         self.name = name
         self.generation = generation
         self.injection = injection
@@ -37,7 +47,7 @@ package final class Credential: Sendable {
     /// Event loops keep what they were given last and ask this of it: a source that all of them asked for each request would
     /// have them take turns.
     package func isOffered(at now: MonotonicTime) -> Bool {
-        !isWithdrawn.load(ordering: .relaxed) && isUsable(at: now)
+        !isWithdrawn.load(ordering: .relaxed) && isUsable(at: now) && companion?.isOffered(at: now) ?? true
     }
 
     /// Its source has another one, or none: this one was replaced, rejected, revoked or locked.

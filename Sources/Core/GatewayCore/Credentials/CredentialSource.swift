@@ -36,6 +36,9 @@ package protocol CredentialSource: AnyObject, Sendable {
     /// Which token it keeps: equal for two that are the same token. nil for a credential without a grant.
     var grantKey: CredentialKey? { get }
 
+    /// What the configuration holds and it injects as it is; nil where a token is injected.
+    var fixed: FixedCredentialSource? { get }
+
     /// Grows whenever an operator takes the credential from those who use it, by locking, revoking or clearing it: what was
     /// opened with it, a tunnel, ends then. A renewal does not count.
     var timesWithdrawn: Int { get }
@@ -47,6 +50,7 @@ package protocol CredentialSource: AnyObject, Sendable {
 extension CredentialSource {
     package var rejections: RejectionRecord? { nil }
     package var grantKey: CredentialKey? { nil }
+    package var fixed: FixedCredentialSource? { nil }
     package var timesWithdrawn: Int { 0 }
     package func outlook(at now: MonotonicTime) -> CredentialAnswer { current(at: now) }
 }

@@ -1,37 +1,140 @@
-/// A credential that never changes: static schemes, and routes without authentication.
+import Synchronization
+
+/// A credential that the configuration holds as it is sent: an API key, a personal token, a password.
+///
+/// One for each credential, shared by all routes and event loops: an operator locks it for all of them.
 package final class FixedCredentialSource: CredentialSource {
     package let strategy: String
     package let isRenewable = false
     package var name: String { credential.name }
     package let grantKey: CredentialKey?
+    package var fixed: FixedCredentialSource? { self }
 
-    private let credential: Credential
+    let credential: Credential
+    private let lockState = Mutex(LockState())
+    private let ledger = Mutex(AcceptanceLedger())
+    /// Of ``ledger``, so that most acceptances take no lock.
+    private let isDoubted = Atomic(false)
+    private let wantsTemplates = Atomic(true)
+    private let seed = UInt64.random(in: 0...UInt64.max)
     private let firstUses = FirstUses()
     private let noted: @Sendable (CredentialUseEvent, CredentialRequest) -> Void
 
+    private struct LockState {
+        var isLocked = false
+        var timesLocked = 0
+    }
+
     /// - Parameters:
+    ///   - generation: Above that of what is sent before an upstream has asked, where there is such a thing.
     ///   - grantKey: Of what is injected.
-    ///   - noted: Told of first uses and rejections, for the audit log. Must not block.
+    ///   - noted: Told of first uses and repetitions, for the audit log. Must not block.
     package init(
         name: String,
         strategy: String,
         injection: Injection,
+        generation: Int = 1,
         grantKey: CredentialKey? = nil,
         noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in }
     ) {
         self.strategy = strategy
         self.grantKey = grantKey
-        self.credential = Credential(name: name, generation: 1, injection: injection)
+        self.credential = Credential(name: name, generation: generation, injection: injection)
         self.noted = noted
     }
 
-    package func current(at now: MonotonicTime) -> CredentialAnswer { .ready(credential) }
+    /// What it injects unless it is locked.
+    package var injection: Injection { credential.injection }
+    package var generation: Int { credential.generation }
+
+    // MARK: Locks
+
+    package var isLocked: Bool { lockState.withLock(\.isLocked) }
+
+    /// From now on no request is given it.
+    ///
+    /// - Returns: Whether it was not locked before.
+    @discardableResult
+    package func lock() -> Bool {
+        lockState.withLock { state in
+            guard !state.isLocked else { return false }
+            state.isLocked = true
+            state.timesLocked += 1
+            // Event loops ask this of what they were given last.
+            credential.withdraw()
+            return true
+        }
+    }
+
+    package func unlock() {
+        lockState.withLock { state in
+            state.isLocked = false
+            credential.offer()
+        }
+    }
+
+    /// Why there is nothing to inject; nil where there is.
+    var lockedProblem: GatewayProblem? { isLocked ? .locked(name) : nil }
+
+    package var timesWithdrawn: Int { lockState.withLock(\.timesLocked) }
+
+    // MARK: What upstreams say
+
+    /// Since the start, or since the secret was replaced.
+    package var acceptance: AcceptanceLedger { ledger.withLock { $0 } }
+
+    /// Whether an acceptance makes a difference that a like one before it has not made.
+    package var awaitsAcceptance: Bool { isDoubted.load(ordering: .relaxed) }
+    /// Whether ``accepted(by:_:at:)`` is to be told of new paths.
+    package var awaitsTemplates: Bool { wantsTemplates.load(ordering: .relaxed) }
+
+    /// - Parameters:
+    ///   - route: Its number.
+    ///   - bytes: The head of the request.
+    package func template(
+        _ route: Int,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> RejectionLedger.Key {
+        RejectionLedger.Key(route, head, bytes, seed: seed)
+    }
+
+    /// An upstream has answered a request with it as one that it lets in.
+    package func accepted(by client: String?, _ template: RejectionLedger.Key?, at now: MonotonicTime) {
+        tell { $0.accept(client, template, at: now) }
+    }
+
+    /// An upstream has refused it.
+    ///
+    /// - Parameter status: 401 or 403.
+    package func rejected(
+        by client: String?,
+        _ template: RejectionLedger.Key,
+        status: Int,
+        at now: MonotonicTime
+    ) {
+        tell { $0.reject(client, template, status: status, at: now) }
+    }
+
+    private func tell(_ change: @Sendable (inout AcceptanceLedger) -> Void) {
+        ledger.withLock { ledger in
+            change(&ledger)
+            isDoubted.store(ledger.hasRun, ordering: .relaxed)
+            wantsTemplates.store(ledger.wantsTemplates, ordering: .relaxed)
+        }
+    }
+
+    // MARK: Requests
+
+    package func current(at now: MonotonicTime) -> CredentialAnswer {
+        lockedProblem.map { .unavailable($0) } ?? .ready(credential)
+    }
 
     package func wait(
         for demand: CredentialRequest,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket {
-        done(.success(credential))
+        done(lockedProblem.map { .failure($0) } ?? .success(credential))
         return CredentialTicket(id: 0)
     }
 

@@ -51,6 +51,8 @@ package struct Injection: Hashable, Sendable {
         self.path = path
     }
 
+    package var isEmpty: Bool { fields.isEmpty && query == nil && path == nil }
+
     /// Whether the target of a request holds a secret.
     package var hasSecretTarget: Bool { query != nil || path != nil }
 

@@ -191,6 +191,7 @@ struct CredentialDecoder {
             span: span
         )
         plan.expires = expires
+        plan.secretOrigin = strategy.injectedSecret.flatMap { fields.secretOrigin($0.key) }
         return plan
     }
 }

@@ -126,6 +126,10 @@ package enum CredentialRule {
                 command: status.failing?.command ?? GatewayCommand.line("token", "refresh", name)
             )
         }
+        if status.isStatic == true {
+            let accepted = status.lastAcceptedAt.map { "last accepted by an upstream at \($0)" }
+            return ok(name, "static; \(accepted ?? "not accepted by an upstream yet") (asked the running gateway)")
+        }
         switch status.state {
         case .empty: return ok(name, "no request has needed it yet (asked the running gateway)")
         default: return ok(name, "\(status.state.rawValue)\(end) (asked the running gateway)")

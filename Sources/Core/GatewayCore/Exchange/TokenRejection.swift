@@ -17,6 +17,17 @@ package enum TokenRejection {
         return !namesOtherError
     }
 
+    /// The status with which a response refuses a credential that is always the same; nil where it does not.
+    package static func refusal(_ head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Int? {
+        let status = effectiveStatus(of: head)
+        guard status == 401 || status == 403, isRejection(head, bytes) else { return nil }
+        return status
+    }
+
+    private static func effectiveStatus(of head: borrowing ResponseHead) -> Int {
+        head.grpcStatus == GRPCStatus.unauthenticated.rawValue ? 401 : head.status
+    }
+
     /// What a response says of the credential that its request went with.
     ///
     /// - Parameters:
@@ -29,7 +40,7 @@ package enum TokenRejection {
         credential: Credential?,
         of source: (any CredentialSource)?
     ) -> ResponseFacts.Rejection {
-        let status = head.grpcStatus == GRPCStatus.unauthenticated.rawValue ? 401 : head.status
+        let status = effectiveStatus(of: head)
         guard status >= 400, retryOn.contains(status), let credential, let source else { return .none }
         if let answering = source as? any ChallengeAnswering {
             let challenges = AuthChallenge.all(in: head, bytes)

@@ -11,6 +11,9 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
     package var lastFailureRequestId: String?
     /// 0...1, over the last 5 minutes; nil without a request in that time.
     package var failureRate: Double?
+    /// How many answers were a 401 or 403 to a request with a credential: 0...1, over the last 5 minutes; nil without a request in that
+    /// time.
+    package var rejectionRate: Double?
     /// In the last 5 minutes.
     package var requests: Int
 

@@ -1,6 +1,8 @@
 /// What an exchange says about its upstream.
 package enum UpstreamOutcome: Hashable, Sendable {
     case success
+    /// The upstream works, and does not let the credential in.
+    case rejection
     /// For example `upstream-timeout` or `status 503`.
     case failure(String)
 
@@ -9,12 +11,15 @@ package enum UpstreamOutcome: Hashable, Sendable {
     /// - Parameters:
     ///   - status: What the client was sent; 0 for nothing.
     ///   - problem: Why the gateway answered by itself, or cut the response.
-    package init?(status: Int, problem: ProblemKind?) {
+    ///   - hadCredential: The request went with one.
+    package init?(status: Int, problem: ProblemKind?, hadCredential: Bool = false) {
         switch problem {
         case .upstreamUnreachable?, .upstreamInvalidResponse?, .upstreamTimeout?, .upstreamBusy?,
             .destinationProhibited?:
             self = .failure(problem?.rawValue ?? "")
         case nil where status >= 500: self = .failure("status \(status)")
+        case nil where RouteTraffic.Counts.isRejection(status: status, problem: nil, hadCredential: hadCredential):
+            self = .rejection
         case nil where status > 0: self = .success
         default: return nil
         }
@@ -33,6 +38,7 @@ package struct UpstreamHealthMeter: Sendable {
         var number: UInt32 = 0
         var requests: UInt32 = 0
         var failures: UInt32 = 0
+        var rejections: UInt32 = 0
     }
 
     private struct Failure {
@@ -62,6 +68,7 @@ package struct UpstreamHealthMeter: Sendable {
         if isCounted { slots[index].requests &+= count }
         switch outcome {
         case .success: lastSuccess = max(lastSuccess ?? latest, latest)
+        case .rejection: if isCounted { slots[index].rejections &+= count }
         case .failure(let reason):
             if isCounted { slots[index].failures &+= count }
             keep(Failure(at: latest, reason: reason))
@@ -84,7 +91,8 @@ package struct UpstreamHealthMeter: Sendable {
         let recent = slots.filter { $0.number <= current && Int(current - $0.number) < Self.slotCount }
         let requests = recent.reduce(0) { $0 + Int($1.requests) }
         let failures = recent.reduce(0) { $0 + Int($1.failures) }
-        return UpstreamHealth(
+        let rejections = recent.reduce(0) { $0 + Int($1.rejections) }
+        var health = UpstreamHealth(
             lastSuccessAt: lastSuccess?.rfc3339,
             lastFailureAt: lastFailure?.at.rfc3339,
             lastFailure: lastFailure?.reason,
@@ -93,6 +101,8 @@ package struct UpstreamHealthMeter: Sendable {
             failureRate: requests == 0 ? nil : Double(failures) / Double(requests),
             requests: requests
         )
+        health.rejectionRate = requests == 0 ? nil : Double(rejections) / Double(requests)
+        return health
     }
 
     private static func number(of time: UnixTime) -> UInt32 {

@@ -217,6 +217,8 @@ package struct CredentialPlan: Sendable {
     package var parent: Int?
     /// When the secret that it is made from ends, as far as the configuration says.
     package var expires: UnixTime?
+    /// Where the secret comes from that it sends as it is, in words; nil for one with a token.
+    package var secretOrigin: String?
     /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
     package var definition: [Secret]
     /// nil: the token is for routes alone.

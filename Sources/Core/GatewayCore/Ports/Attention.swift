@@ -104,7 +104,7 @@ extension TokenStatus {
         case .locked: "locked by an operator"
         case .failed: "its configuration does not work"
         case .expired: isRenewable ? "the token has ended and is not renewed" : "the token has ended"
-        case .rejected: "the upstream rejects the token"
+        case .rejected: isStatic == true ? "the upstream rejects the secret" : "the upstream rejects the token"
         case .empty, .acquiring: "no token is obtained"
         case .valid, .renewing: failing == nil ? "needs somebody" : "the token is not renewed"
         }

@@ -12,11 +12,14 @@ extension RouteStatus {
     package func condition(_ traffic: TrafficStatus?) -> RouteCondition {
         if needs != nil { return .failing }
         let rates = [health?.failureRate, traffic?.errorShare].compactMap(\.self)
+        let rejections = [health?.rejectionRate, traffic?.rejectionShare].compactMap(\.self)
         guard let rate = rates.max() else {
             let isUsed = traffic.map { $0.requests.contains { $0 > 0 } } ?? false
             return isUsed || health?.lastSuccessAt != nil ? .good : .idle
         }
         if rate >= 0.5 { return .failing }
+        // Fewer are what clients meet who ask for what they may not have.
+        if let most = rejections.max(), most >= 0.5 { return .degraded }
         return rate >= 0.01 ? .degraded : .good
     }
 }

@@ -29,6 +29,20 @@ package struct RejectionLedger: Sendable {
             self.route = route
             self.template = template
         }
+
+        /// - Parameters:
+        ///   - route: Its number. Templates of different routes are different ones.
+        ///   - bytes: The head of the request.
+        ///   - seed: Random, so that no client can compute two paths with one template.
+        package init(
+            _ route: Int,
+            _ head: borrowing RequestHead,
+            _ bytes: borrowing Span<UInt8>,
+            seed: UInt64
+        ) {
+            let seed = seed &+ UInt64(truncatingIfNeeded: route) &* 0x9E37_79B9_7F4A_7C15
+            self.init(route: route, template: PathTemplate(bytes, method: head.method, path: head.path, seed: seed))
+        }
     }
 
     package enum RejectionDecision: Hashable, Sendable {

@@ -17,9 +17,7 @@ package final class RejectionRecord: Sendable {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> RejectionLedger.Key {
-        let seed = seed &+ UInt64(truncatingIfNeeded: route) &* 0x9E37_79B9_7F4A_7C15
-        let template = PathTemplate(bytes, method: head.method, path: head.path, seed: seed)
-        return RejectionLedger.Key(route: route, template: template)
+        RejectionLedger.Key(route, head, bytes, seed: seed)
     }
 
     /// The upstream has accepted the token of this generation there.

@@ -51,6 +51,14 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var perSubjectCredential: String?
     /// The credential whose token this one is made from.
     package var parent: String?
+    /// True where the configuration holds it as it is sent: there is no token to obtain, renew or revoke. nil elsewhere.
+    package var isStatic: Bool?
+    /// When an upstream last let a static credential in, since the gateway started or the secret was replaced, RFC 3339.
+    package var lastAcceptedAt: String?
+    /// When an upstream last answered 401 to a static credential, or 403 before anything was accepted, RFC 3339.
+    package var lastRejectedAt: String?
+    /// Where the secret of a static credential comes from, in words.
+    package var secretOrigin: String?
 
     package init(
         credential: String,

@@ -22,4 +22,9 @@ extension RouteTraffic.Counts {
         if (400..<500).contains(status) { return false }
         return status >= 500 || problem != nil
     }
+
+    /// The upstream did not let in the credential that the request went with.
+    package static func isRejection(status: Int, problem: ProblemKind?, hadCredential: Bool) -> Bool {
+        hadCredential && problem == nil && (status == 401 || status == 403)
+    }
 }

@@ -47,6 +47,11 @@ struct BasicStrategy: AuthStrategy {
         }
     }
 
+    /// Without a password the user name is the API key.
+    var injectedSecret: (key: String, secret: Secret)? {
+        password.isEmpty ? ("username", Secret(username)) : ("password", password)
+    }
+
     var field: Injection.Field? { injection.fields.first }
 
     private var injection: Injection { .basic(username: username, password: password) }

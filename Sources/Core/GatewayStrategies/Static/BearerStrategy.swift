@@ -13,4 +13,5 @@ struct BearerStrategy: AuthStrategy {
     }
 
     var behavior: AuthBehavior { .fixed(.bearer(token)) }
+    var injectedSecret: (key: String, secret: Secret)? { ("token", token) }
 }

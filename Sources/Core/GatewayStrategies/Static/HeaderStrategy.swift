@@ -7,6 +7,7 @@ struct HeaderStrategy: AuthStrategy {
     static let kind = "header"
 
     private let injection: Injection
+    private let value: Secret
 
     init?(from fields: ConfigFields) {
         fields.explain(Self.meanings)
@@ -20,11 +21,13 @@ struct HeaderStrategy: AuthStrategy {
         } else {
             injection = Self.field(in: fields, value: value)
         }
-        guard let injection, fields.context.errorCount == errors else { return nil }
+        guard let injection, let value, fields.context.errorCount == errors else { return nil }
+        self.value = value
         self.injection = injection
     }
 
     var behavior: AuthBehavior { .fixed(injection) }
+    var injectedSecret: (key: String, secret: Secret)? { ("value", value) }
 
     /// nil when the value goes into the target.
     var field: Injection.Field? { injection.fields.first }

@@ -46,6 +46,7 @@ extension ExchangeDriver {
             confirm()
             return ResponseFacts(status: head.status)
         }
+        noteRefusal(head, bytes)
         let rejection = TokenRejection.judge(
             head,
             bytes.readableBytesUInt8Span,
@@ -67,12 +68,33 @@ extension ExchangeDriver {
     }
 
     func confirm() {
+        if let fixed = route.fixed, isAuthorized {
+            let (request, now) = (client.request.bytes, shared.clock.monotonic())
+            return route.accepted(
+                fixed,
+                client.request.decoder.head,
+                request.readableBytesUInt8Span,
+                by: record.client,
+                at: now
+            )
+        }
         guard let rejections = route.rejections, isAuthorized else { return }
         let request = client.request.bytes
         route.accepted(client.request.decoder.head, request.readableBytesUInt8Span)
         guard rules.wasReplayed, let credential else { return }
         let key = rejections.key(Int(route.number), client.request.decoder.head, request.readableBytesUInt8Span)
         rejections.accepted(key, generation: credential.generation)
+    }
+
+    /// Of a credential that is always the same: nothing follows but a report.
+    private func noteRefusal(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
+        guard let fixed = route.fixed, isAuthorized else { return }
+        if head.status == 101 { return confirm() }
+        guard let status = TokenRejection.refusal(head, bytes.readableBytesUInt8Span) else { return }
+        let request = client.request.bytes
+        let span = request.readableBytesUInt8Span
+        let template = fixed.template(Int(route.number), client.request.decoder.head, span)
+        fixed.rejected(by: record.client, template, status: status, at: shared.clock.monotonic())
     }
 
     /// A path that rejects every token must not cause a renewal with each request.

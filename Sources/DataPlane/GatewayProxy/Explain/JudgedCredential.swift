@@ -28,7 +28,7 @@ struct JudgedCredential: Sendable {
             let text = RequestJudgement.CredentialUse.placeholder(
                 source.name,
                 generation: credential.generation,
-                hasToken: Self.hasToken(source)
+                hasToken: source.fixed == nil
             )
             let (injection, values) = credential.injection.masked(as: text)
             let fields = values.map { DescribedRequest.Field($0.name, $0.value) }
@@ -46,17 +46,13 @@ struct JudgedCredential: Sendable {
         }
     }
 
-    private static func hasToken(_ source: any CredentialSource) -> Bool {
-        !(source is FixedCredentialSource || source is ChallengeCredentialSource)
-    }
-
     private static func use(
         _ source: any CredentialSource,
         _ answer: RequestJudgement.CredentialUse.Answer,
         _ fields: [DescribedRequest.Field] = [],
         _ parameter: String? = nil
     ) -> RequestJudgement.CredentialUse {
-        use(source.name, source.strategy, hasToken: hasToken(source), answer, fields, parameter)
+        use(source.name, source.strategy, hasToken: source.fixed == nil, answer, fields, parameter)
     }
 
     private static func use(

@@ -80,12 +80,7 @@ final class CompiledRoute: Sendable {
             + Self.names(of: route.plan.headers)
         keepsAuthorization = !route.plan.headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
         forwarded = route.plan.headers.forwarded
-        querySlot =
-            if case .ready(let credential)? = route.source?.current(at: now) {
-                (credential.injection.query?.name.utf8).map(Array.init)
-            } else {
-                nil
-            }
+        querySlot = (route.source.flatMap { Self.injection(of: $0, now: now) }?.query?.name.utf8).map(Array.init)
     }
 
     /// What a reload compares.
@@ -127,13 +122,20 @@ final class CompiledRoute: Sendable {
     private static func credentialFields(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
         var names: [[UInt8]] = []
         if let source = route.source {
-            if case .ready(let credential) = source.current(at: now) {
-                names = CredentialedRoute.ownedNames(of: credential.injection)
+            if let injection = injection(of: source, now: now) {
+                names = CredentialedRoute.ownedNames(of: injection)
             }
             // Box acts for another user when told so: a privilege that callers must not help themselves to.
             if source.strategy.hasPrefix("box_") { names.append(asUser) }
         }
         return names
+    }
+
+    /// What is known of it before a request comes. That it is locked does not matter: it may be unlocked.
+    private static func injection(of source: any CredentialSource, now: MonotonicTime) -> Injection? {
+        if let fixed = source.fixed { return fixed.injection }
+        guard case .ready(let credential) = source.current(at: now) else { return nil }
+        return credential.injection
     }
 }
 

@@ -42,14 +42,21 @@ final class CredentialedRoute {
     let state: WorkerRoute
     /// nil where each rejection counts.
     let rejections: RejectionRecord?
+    /// Is told what upstreams say of the credential, where that is always the same one; nil elsewhere, and before an upstream has
+    /// asked for it.
+    let fixed: FixedCredentialSource?
     /// Where the credential was accepted lately.
     private var recent = RecentPaths()
+    /// What ``fixed`` was told last.
+    private var lastAcceptance: (client: String?, at: MonotonicTime)?
+    private static let acceptancePause: Duration = .seconds(1)
 
     init(_ state: WorkerRoute, credential: Credential?, of source: (any CredentialSource)?) {
         let route = state.route
         self.state = state
         self.credential = credential
         rejections = credential == nil ? nil : source?.rejections
+        fixed = source?.fixed.flatMap { $0.generation == credential?.generation ? $0 : nil }
         fieldLines = credential?.fieldLines ?? SecretBytes([])
         pool = state.pool
         responseWriter = route.responseWriter
@@ -93,6 +100,25 @@ final class CredentialedRoute {
         guard let rejections, let credential else { return }
         guard recent.isNew(bytes, method: head.method, path: head.path) else { return }
         rejections.confirm(rejections.key(Int(number), head, bytes), generation: credential.generation)
+    }
+
+    /// Like ``accepted(_:_:)``, for one that is always the same. Mostly it takes no lock: once a second and client, and for a new path
+    /// where that makes a difference.
+    func accepted(
+        _ fixed: FixedCredentialSource,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        by client: String?,
+        at now: MonotonicTime
+    ) {
+        let isNew = fixed.awaitsTemplates && recent.isNew(bytes, method: head.method, path: head.path)
+        if !isNew, !fixed.awaitsAcceptance, let last = lastAcceptance, last.client == client,
+            now - last.at < Self.acceptancePause
+        {
+            return
+        }
+        lastAcceptance = (client, now)
+        fixed.accepted(by: client, isNew ? fixed.template(Int(number), head, bytes) : nil, at: now)
     }
 
     /// Whether requests may use it without asking a source. Not where requests choose their source.

@@ -1,0 +1,183 @@
+import Foundation
+import GatewayCore
+import GatewayTesting
+import GatewayTokenKeeper
+import GatewayTokenStores
+import Logging
+import Testing
+
+@testable import GatewayRuntime
+
+/// A static strategy, whose behavior a test chooses.
+private struct KeyStrategy: AuthStrategy {
+    static let kind = "key"
+    let behavior: AuthBehavior
+    let secret: String
+    var injectedSecret: (key: String, secret: Secret)? { ("value", Secret(secret)) }
+
+    init(_ secret: String, scheme: String, onChallenge: Bool = false) {
+        let injection = Injection.authorization(scheme: scheme, Secret(secret))
+        behavior = onChallenge ? .onChallenge(injection, realm: nil) : .fixed(injection)
+        self.secret = secret
+    }
+
+    init?(from fields: ConfigFields) { return nil }
+}
+
+/// Locking is a property of every credential: what the configuration holds is one, too.
+@Suite("Locks of static credentials", .timeLimit(.minutes(1)))
+final class StaticCredentialLockTests {
+    private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+    private static let now = MonotonicTime(nanoseconds: 0)
+
+    private let folder = FileManager.default.temporaryDirectory.appendingPathComponent("static-\(UUID().uuidString)")
+        .path
+    private let locks: CredentialLocks
+    private let audit = RecordingAuditLog()
+
+    init() throws {
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        locks = try CredentialLocks(in: folder)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: folder) }
+
+    private func plan(_ strategies: [(name: String, strategy: KeyStrategy)]) -> Plan {
+        let span = SourceSpan(file: 0, line: 1, column: 1)
+        return Plan(
+            stateDirectory: folder,
+            workers: .exactly(1),
+            listeners: [],
+            admin: AdminPlan(address: .tcp(host: "127.0.0.1", port: 0)),
+            access: AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
+            audit: AuditPlan(path: "", usage: .none, retention: .seconds(1), onFailure: .degrade),
+            tokens: TokenPlan(store: .memory, path: "", key: .file(path: "")),
+            limits: Limits(),
+            credentials: strategies.map { name, strategy in
+                CredentialPlan(
+                    name: name,
+                    strategyKind: "key",
+                    strategy: strategy,
+                    policy: RenewalPolicy(),
+                    span: span
+                )
+            },
+            routes: []
+        )
+    }
+
+    private func sources(_ plan: Plan, keeping previous: CredentialSources? = nil) throws -> CredentialSources {
+        let parts = CredentialSources.Parts(
+            key: try InstallationKey(bytes: Array(0..<32)),
+            store: RecordingTokenStore(),
+            endpoint: ScriptedTokenEndpoint { _, _ in .token("one", expiresIn: 3600) },
+            programs: NoPrograms(),
+            audit: audit,
+            onAuditFailure: .degrade,
+            feed: AuditFeed(audit: audit, metrics: MetricRegistry(), logger: Self.quiet),
+            locks: locks,
+            start: { _ in },
+            clock: ManualClock(),
+            logger: Self.quiet
+        )
+        return CredentialSources(credentials: plan.credentials, parts: parts, keeping: previous)
+    }
+
+    private func operations(_ live: LivePlan, withdrawn: Watched<[String]>) -> TokenOperations {
+        let state = live.state
+        return TokenOperations(
+            live: live,
+            keepers: KeeperLookup(plan: state.plan, sources: state.sources),
+            locks: locks,
+            audit: audit,
+            onAuditFailure: .degrade,
+            clock: ManualClock(),
+            isOffline: false,
+            withdraw: { sources in
+                withdrawn.update { $0 += sources.map(\.name) }
+                return []
+            }
+        )
+    }
+
+    private static func isLocked(_ source: (any CredentialSource)?) -> Bool {
+        guard case .unavailable(let problem)? = source?.current(at: now) else { return false }
+        return problem.kind == .locked
+    }
+
+    private static let three: [(name: String, strategy: KeyStrategy)] = [
+        ("openai", KeyStrategy("k-1", scheme: "Bearer")), ("eu", KeyStrategy("k-1", scheme: "Key")),
+        ("other", KeyStrategy("k-2", scheme: "Bearer")),
+    ]
+
+    @Test func aLockIsForAllThatHasTheSecretAndEndsItsUse() async throws {
+        let plan = plan(Self.three)
+        let live = LivePlan(plan: plan, sources: try sources(plan), at: UnixTime(seconds: 0))
+        let withdrawn = Watched([String]())
+        let report = try await operations(live, withdrawn: withdrawn).perform(.lock, on: "openai").get()
+        #expect(report.message.contains("openai is locked") && report.message.contains("eu"))
+        #expect(report.token.state == .locked && Set(withdrawn.value) == ["openai", "eu"])
+        let sources = live.sources
+        #expect((0..<3).map { Self.isLocked(sources.source($0, in: plan)) } == [true, true, false])
+        // Others that are made meanwhile, at a start for example.
+        let fresh = try self.sources(plan)
+        #expect((0..<3).map { Self.isLocked(fresh.source($0, in: plan)) } == [true, true, false])
+        #expect(try CredentialLocks(in: folder).contains("eu"), "it holds without the other one")
+        _ = try await operations(live, withdrawn: withdrawn).perform(.unlock, on: "eu").get()
+        #expect((0..<3).map { Self.isLocked(sources.source($0, in: plan)) } == [false, false, false])
+        #expect(Set(withdrawn.value) == ["openai", "eu"])
+    }
+
+    @Test func everyRouteHasTheLockAlsoOneWhosePasswordIsSentOnAChallenge() async throws {
+        let plan = plan([("reports", KeyStrategy("pw", scheme: "Basic", onChallenge: true))])
+        let live = LivePlan(plan: plan, sources: try sources(plan), at: UnixTime(seconds: 0))
+        let routes = (0..<2).map { _ in live.sources.source(0, in: plan) }
+        #expect(routes[0] is ChallengeCredentialSource && routes[0] !== routes[1])
+        _ = try await operations(live, withdrawn: Watched([])).perform(.lock, on: "reports").get()
+        #expect(routes.map(Self.isLocked) == [true, true])
+    }
+
+    @Test func aReloadKeepsWhatIsLockedAndLocksWhatComesWithTheSecret() async throws {
+        let first = plan([("openai", KeyStrategy("k-1", scheme: "Bearer"))])
+        let live = LivePlan(plan: first, sources: try sources(first), at: UnixTime(seconds: 0))
+        _ = try await operations(live, withdrawn: Watched([])).perform(.lock, on: "openai").get()
+        let second = plan(Self.three)
+        let next = try sources(second, keeping: live.sources)
+        #expect(next.source(0, in: second) === live.sources.source(0, in: first))
+        #expect((0..<3).map { Self.isLocked(next.source($0, in: second)) } == [true, true, false])
+        #expect(next.follow(locks, as: second.credentials, newSince: live.sources).isEmpty)
+        // Another secret under the name: whoever locked the name has yet to allow it.
+        let third = plan([("openai", KeyStrategy("k-3", scheme: "Bearer"))])
+        #expect(Self.isLocked(try sources(third, keeping: next).source(0, in: third)))
+    }
+
+    @Test func aLockThatComesDuringAReloadIsFollowed() async throws {
+        let plan = plan(Self.three)
+        let (old, next) = (try sources(plan), try sources(plan))
+        locks.hold("other")
+        #expect(!Self.isLocked(next.source(2, in: plan)))
+        #expect(next.follow(locks, as: plan.credentials, newSince: old).map(\.name) == ["other"])
+        #expect(Self.isLocked(next.source(2, in: plan)))
+    }
+
+    @Test func aLockOfAnotherGatewayIsFollowed() throws {
+        let plan = plan(Self.three)
+        let sources = try sources(plan)
+        locks.hold("eu")
+        let locked = sources.follow(locks, as: plan.credentials, changed: ["eu"])
+        #expect(locked.map(\.name) == ["openai", "eu"])
+        #expect((0..<3).map { Self.isLocked(sources.source($0, in: plan)) } == [true, true, false])
+        #expect(sources.follow(locks, as: plan.credentials, changed: ["eu"]).isEmpty)
+    }
+
+    @Test func whatHasNoTokenCannotBeRevoked() async throws {
+        let plan = plan(Self.three)
+        let live = LivePlan(plan: plan, sources: try sources(plan), at: UnixTime(seconds: 0))
+        guard case .failure(let problem) = await operations(live, withdrawn: Watched([])).perform(.revoke, on: "openai")
+        else {
+            Issue.record("a static credential was revoked")
+            return
+        }
+        #expect(problem.detail.contains("is static") && problem.detail.contains("can be locked"))
+    }
+}
