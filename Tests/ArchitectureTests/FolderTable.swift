@@ -38,7 +38,7 @@ enum FolderTable {
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
             "Audit": ["Config", "Connections", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
-            "Tokens": ["Addresses", "Credentials", "Errors", "Fleet", "HTTP", "Rejections", "Secrets", "Text", "Time"],
+            "Tokens": ["Addresses", "Credentials", "Errors", "Fleet", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
         ["Auth": ["Addresses", "Config", "Credentials", "Errors", "Login", "Secrets", "Text", "Time", "Tokens"]],

@@ -27,7 +27,7 @@ struct KeeperLookup {
     /// Reads `app-user`, all of whose tokens are meant, whichever subject they are for, and `openai`, which has none.
     func whole(named name: String) -> WholeCredential? {
         sources.perSubjectKeepers.values.first { $0.name == name }.map { .perSubject($0) }
-            ?? sources.fixed.first { $0.name == name }.map { .fixed($0) }
+            ?? sources.fixed(named: name).map { .fixed($0) }
     }
 
     /// The names under which the token of this keeper is known.

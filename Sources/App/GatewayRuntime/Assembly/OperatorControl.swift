@@ -92,9 +92,8 @@ struct OperatorControl: GatewayControl {
 
     /// Without a gateway the store has the answer. With one, a question neither makes nor removes a keeper.
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
-        if let known = (lockedCredentials + fixedStatuses).first(where: { $0.credential == name }) {
-            return .success(known)
-        }
+        if let locked = lockedCredentials.first(where: { $0.credential == name }) { return .success(locked) }
+        if let fixed = sources.fixed(named: name) { return .success(fixed.status(at: clock.now())) }
         if !isOffline, let (members, subject) = keepers.member(named: name) {
             return members.member(subject).map { keeper in
                 keeper.map(statusNow) ?? statusWithoutKeeper(of: subject, in: members, name)
@@ -130,7 +129,10 @@ struct OperatorControl: GatewayControl {
             .map { $0.status(isLocked: true) }
     }
 
-    private var fixedStatuses: [TokenStatus] { sources.fixed.map { $0.status(at: clock.now()) } }
+    private var fixedStatuses: [TokenStatus] {
+        let now = clock.now()
+        return sources.fixed.map { $0.status(at: now) }
+    }
 
     /// No request has used this token lately. All that is known about it is in the store.
     private func statusWithoutKeeper(of subject: String, in keepers: PerSubjectKeepers, _ name: String) -> TokenStatus {
@@ -200,7 +202,8 @@ struct OperatorControl: GatewayControl {
         let name = plan.credentials[credential].name
         let status =
             sources.keeper(of: credential)?.status(at: clock.now())
-            ?? (lockedCredentials + fixedStatuses).first { $0.credential == name }
+            ?? sources.fixed(named: name)?.status(at: clock.now())
+            ?? lockedCredentials.first { $0.credential == name }
         guard let status else { return nil }
         return status.needsPerson ? status.action ?? status.lastError ?? status.state.rawValue : nil
     }

@@ -46,8 +46,15 @@ enum WholeCredential {
 
     /// - Parameter done: What is true of those that have the same secret.
     fileprivate func others(_ done: String) -> String {
+        otherNames.map { " With the same secret, these \(done), too: \($0)." } ?? ""
+    }
+
+    /// Of those that have the same secret; nil where there are none.
+    fileprivate var otherNames: String? {
         let others = names.dropFirst()
-        return others.isEmpty ? "" : " With the same secret, these \(done), too: \(others.joined(separator: ", "))."
+        guard !others.isEmpty else { return nil }
+        let shown = others.prefix(20).joined(separator: ", ")
+        return others.count > 20 ? "\(shown) and \(others.count - 20) more" : shown
     }
 }
 
@@ -146,14 +153,13 @@ extension TokenOperations {
     }
 
     private func event(_ name: TokenEvent.Name, _ credential: WholeCredential) -> TokenEvent {
-        let others = credential.names.dropFirst().joined(separator: ", ")
-        return TokenEvent(
+        TokenEvent(
             at: clock.now().wall,
             name: name,
             credential: credential.name,
             strategy: credential.strategy,
             trigger: .operator,
-            detail: others.isEmpty ? [:] : ["same_secret": others]
+            detail: credential.otherNames.map { ["same_secret": $0] } ?? [:]
         )
     }
 

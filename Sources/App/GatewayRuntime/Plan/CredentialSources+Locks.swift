@@ -17,7 +17,7 @@ extension CredentialSources {
         }
         for keepers in perSubjectKeepers(notIn: previous) { keepers.follow(locks) }
         // Those that were kept, too: a locked credential may share their secret since.
-        return fixed.filter { $0.follow(locks) }.map(\.source)
+        return followFixed(locks)
     }
 
     /// Locks and unlocks the sources of these names, as `locks` says by now. Those that are as they should be are left alone.
@@ -44,8 +44,34 @@ extension CredentialSources {
                 }
             }
         }
-        for credential in fixed where !names.isDisjoint(with: credential.names) {
-            if credential.follow(locks) { locked.append(credential.source) }
+        return locked + followFixed(locks, named: names)
+    }
+
+    /// Locks and unlocks static credentials as `locks` says by now. What shares a secret shares its lock.
+    ///
+    /// - Parameters:
+    ///   - changed: With one of these names in the group; nil for all.
+    ///   - previous: Leaves its sources alone.
+    /// - Returns: Those that were locked and were not before.
+    func followFixed(
+        _ locks: CredentialLocks,
+        named changed: Set<String>? = nil,
+        newSince previous: CredentialSources? = nil
+    ) -> [any CredentialSource] {
+        var locked: [any CredentialSource] = []
+        for group in fixedGroups {
+            guard let names = group.first.map({ fixed[$0].sharing }) else { continue }
+            if let changed, changed.isDisjoint(with: names) { continue }
+            let members = group.map { fixed[$0].source }.filter { previous?.fixed(named: $0.name)?.source !== $0 }
+            locks.decide(names) { isLocked in
+                for source in members {
+                    if !isLocked {
+                        source.unlock()
+                    } else if source.lock() {
+                        locked.append(source)
+                    }
+                }
+            }
         }
         return locked
     }

@@ -14,6 +14,10 @@ struct CredentialSources: Sendable {
     private(set) var perSubjectKeepers: [Int: PerSubjectKeepers] = [:]
     /// In the order of the plan.
     private(set) var fixed: [FixedCredential] = []
+    /// Where each stands in ``fixed``, by its name.
+    private var fixedPlaces: [String: Int] = [:]
+    /// Places in ``fixed``: those of one secret together.
+    private(set) var fixedGroups: [[Int]] = []
     /// By what each was made from.
     private var definedKeepers: [Definition: TokenKeeper] = [:]
     private var definedPerSubjectKeepers: [Definition: PerSubjectKeepers] = [:]
@@ -61,12 +65,16 @@ struct CredentialSources: Sendable {
             case .tokenPerChallenge(let grants): add(credential, grants, at: index, parts, previous)
             }
         }
-        // What shares a secret shares its lock. Sources that are in use follow once the reload has succeeded.
-        let earlier = Set((previous?.fixed ?? []).map { ObjectIdentifier($0.source) })
-        for credential in fixed where !earlier.contains(ObjectIdentifier(credential.source)) {
-            credential.follow(parts.locks)
+        fixedGroups = Array(Dictionary(grouping: fixed.indices, by: { fixed[$0].secret }).values)
+        for group in fixedGroups {
+            let names = group.map { fixed[$0].name }
+            for place in group { fixed[place].sharing = names }
         }
+        // Sources that are in use follow once the reload has succeeded.
+        _ = followFixed(parts.locks, newSince: previous)
     }
+
+    func fixed(named name: String) -> FixedCredential? { fixedPlaces[name].map { fixed[$0] } }
 
     /// What a route takes its credential from; nil where nothing is injected.
     func source(_ credential: Int, in plan: Plan) -> (any CredentialSource)? {
@@ -228,12 +236,14 @@ struct CredentialSources: Sendable {
         _ parts: Parts,
         _ previous: CredentialSources?
     ) -> FixedCredentialSource {
-        let kept = previous?.fixed.lazy.map(\.source).first { source in
-            source.name == credential.name && source.injection == injection && source.generation == generation
-                && source.strategy == credential.strategyKind
-        }
+        let kept = previous?.fixed(named: credential.name)?.source
+        let isSame =
+            kept.map { source in
+                source.injection == injection && source.generation == generation
+                    && source.strategy == credential.strategyKind
+            } ?? false
         let source =
-            kept
+            (isSame ? kept : nil)
             ?? FixedCredentialSource(
                 name: credential.name,
                 strategy: credential.strategyKind,
@@ -242,12 +252,8 @@ struct CredentialSources: Sendable {
                 grantKey: Self.grantKey(of: credential, injection, parts),
                 noted: Self.note(of: credential, parts)
             )
-        fixed.append(FixedCredential(source, secret: credential.strategy.injectedSecret?.secret, credential))
-        let new = fixed.count - 1
-        for earlier in fixed.indices.dropLast() where fixed[earlier].sharesSecret(with: fixed[new]) {
-            fixed[earlier].names.append(credential.name)
-            fixed[new].names.append(fixed[earlier].name)
-        }
+        fixedPlaces[credential.name] = fixed.count
+        fixed.append(FixedCredential(source, credential))
         return source
     }
 

@@ -3,37 +3,29 @@ import GatewayCore
 /// A static credential of the plan that is served.
 struct FixedCredential: Sendable {
     let source: FixedCredentialSource
-    /// Those of all credentials with its secret, which are locked and unlocked together; its own comes first.
-    var names: [String]
+    /// The names of all credentials with its secret, which are locked and unlocked together.
+    var sharing: [String]
     /// Where its secret comes from, in words.
     let origin: String?
-    private let secret: Secret?
+    /// Equal for two that have the same secret.
+    let secret: Injected
 
-    init(_ source: FixedCredentialSource, secret: Secret?, _ plan: CredentialPlan) {
+    enum Injected: Hashable {
+        case secret(Secret)
+        /// Of a strategy that does not say what it is made from.
+        case whole(Injection)
+    }
+
+    init(_ source: FixedCredentialSource, _ plan: CredentialPlan) {
         self.source = source
-        self.secret = secret
-        names = [source.name]
+        secret = plan.strategy.injectedSecret.map { .secret($0.secret) } ?? .whole(source.injection)
+        sharing = [source.name]
         origin = plan.secretOrigin
     }
 
     var name: String { source.name }
-
-    func sharesSecret(with other: FixedCredential) -> Bool {
-        if let secret, let others = other.secret { return secret == others }
-        return source.injection == other.source.injection
-    }
-
-    /// Locks and unlocks it as `locks` says by now.
-    ///
-    /// - Returns: Whether it is locked now and was not before.
-    @discardableResult
-    func follow(_ locks: CredentialLocks) -> Bool {
-        var isNew = false
-        locks.decide(names) { isLocked in
-            if isLocked { isNew = source.lock() } else { source.unlock() }
-        }
-        return isNew
-    }
+    /// ``sharing``, its own name first.
+    var names: [String] { [name] + sharing.filter { $0 != name } }
 
     func status(at now: Moment) -> TokenStatus {
         TokenStatus(of: source, origin: origin, at: now)

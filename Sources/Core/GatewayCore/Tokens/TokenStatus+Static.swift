@@ -26,8 +26,9 @@ extension TokenStatus {
         let client = verdict.client.map { " of the client \($0)" } ?? ""
         let cause = "Its upstream has answered \(verdict.status) to \(verdict.rejections) requests in a row\(client)"
         let place = origin.map { " Its secret comes from \($0)." } ?? ""
-        lastError = "\(cause), since \(now.wall(of: verdict.since).rfc3339).\(place)"
-        action = "Replace the secret, then run authgateway reload; a new environment variable needs a restart."
+        let remedy = " Replace it; after a change of an environment variable, restart the gateway."
+        lastError = "\(cause), since \(now.wall(of: verdict.since).rfc3339).\(place)\(remedy)"
+        action = GatewayCommand.line("reload")
     }
 }
 
