@@ -220,6 +220,38 @@ struct PlanTests {
         #expect(plan.credentials.map(\.expires) == ends + [nil])
     }
 
+    /// Who has to replace a secret is told where it stands; nothing of it is told.
+    @Test func theOriginOfASecretThatIsSentAsItIsIsKnown() throws {
+        let outcome = outcome(
+            """
+            version: 1
+            credentials:
+              variable: {strategy: bearer, token: {env: TOKEN}}
+              file: {strategy: header, name: X-Api-Key, value: {file: laptop.token}}
+              plain:
+                strategy: basic
+                username: me
+                password: pw-secret
+              key: {strategy: basic, username: k-secret, password: ""}
+            routes:
+              a: {upstream: https://a.example, auth: variable}
+              b: {upstream: https://b.example, auth: file}
+              c: {upstream: https://c.example, auth: plain}
+              d: {upstream: https://d.example, auth: key}
+              e: {upstream: https://e.example, auth: none}
+            """
+        )
+        let credentials = try #require(outcome.plan).credentials
+        #expect(
+            credentials.map(\.secretOrigin) == [
+                "the environment variable TOKEN (gateway.yaml:3)", "the file laptop.token (gateway.yaml:4)",
+                "gateway.yaml:8", "gateway.yaml:9",
+            ]
+        )
+        let secrets = credentials.compactMap { $0.strategy.injectedSecret?.secret }
+        #expect(secrets == ["t-secret", "l-secret-of-sixteen", "pw-secret", "k-secret"].map { Secret($0) })
+    }
+
     @Test func credentialsAreNamedFirstThenInlineThenSwitched() throws {
         let plan = try plan(
             """

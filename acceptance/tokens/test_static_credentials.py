@@ -195,7 +195,7 @@ def test_a_key_that_is_refused_all_the_time_needs_a_person(gateway, upstream):
     assert token(gateway, "openai")["state"] == "rejected"
     shown = gateway.run("status")
     assert shown.returncode == 1 and "answered 401 to 5 requests in a row" in shown.stdout, shown
-    assert "Its secret comes from the environment variable OPENAI_API_KEY (gateway.yaml:" in shown.stdout
+    assert "Its secret comes from the environment variable OPENAI_API_KEY (" in shown.stdout and "gateway.yaml:" in shown.stdout
     doctor = gateway.run("doctor", "--offline")
     assert doctor.returncode == 1 and "OPENAI_API_KEY" in doctor.stdout, doctor
     readiness = requests.get(f"{gateway.admin_url}/readyz?verbose", timeout=20)
