@@ -217,6 +217,43 @@ struct ForwardingTests {
         }
     }
 
+    @Test func aRouteWaitsLongerThanTheOthersForItsUpstream() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.read(through: "\r\n\r\n")
+            Thread.sleep(forTimeInterval: 0.3)
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")
+            Thread.sleep(forTimeInterval: 0.3)
+            connection.send("k")
+        }
+        var limits = Limits()
+        limits.responseTimeout = .milliseconds(100)
+        try await withProxy(
+            origin,
+            limits: limits,
+            route: { $0.timeouts = RoutePlan.Timeouts(response: .seconds(20), idle: .seconds(20)) }
+        ) { proxy in
+            let answer = try proxy.exchange("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 200") && answer.body == "ok")
+        }
+    }
+
+    @Test func theTwoTimeoutsOfARouteAreIndependent() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.read(through: "\r\n\r\n")
+            Thread.sleep(forTimeInterval: 0.3)
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")
+            try connection.readToEnd(.closed)
+        }
+        try await withProxy(
+            origin,
+            route: { $0.timeouts = RoutePlan.Timeouts(response: .seconds(20), idle: .milliseconds(100)) }
+        ) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            try #expect(client.readToEnd(.reset).hasSuffix("\r\n\r\no"))
+        }
+    }
+
     @Test func slowHeadsBodiesAndIdleConnectionsAreCut() async throws {
         let origin = try RawOrigin.answering()
         var limits = Limits()

@@ -103,6 +103,13 @@ struct BuiltInPresetTests {
         #expect(asks != explains)
     }
 
+    /// A model that does not stream can think for minutes before it sends a byte.
+    @Test(arguments: presets.filter { $0.words.contains("ai") && !["deepl", "pinecone"].contains($0.name) })
+    func aModelHasTimeToThink(_ preset: Preset) {
+        let timeouts = preset.routes.compactMap { Self.value("timeouts", of: $0.node)?.canonicalText }
+        #expect(timeouts.count == 1 && timeouts.allSatisfy { $0.matches(of: /10m/).count == 2 }, "\(timeouts)")
+    }
+
     @Test(arguments: presets)
     func eachRouteIsEncrypted(_ preset: Preset) {
         for route in preset.routes {

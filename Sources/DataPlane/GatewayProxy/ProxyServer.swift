@@ -62,7 +62,7 @@ package final class ProxyServer: Sendable {
     ///
     /// - Throws: ``ListenerError`` for the first that cannot be used.
     package static func readTLS(of plan: Plan) throws(ListenerError) {
-        for listener in plan.listeners + plan.authz { _ = try Listener.Settings(listener) }
+        for listener in plan.listeners + plan.authz { _ = try Listener.Settings(listener, plan.limits) }
         if let tls = plan.admin.tls { _ = try OperatorTLS.prepare(tls) }
         var contexts = UpstreamTLSContexts()
         for route in plan.routes { _ = try contexts.context(of: route) }
@@ -73,7 +73,8 @@ package final class ProxyServer: Sendable {
     /// - Throws: ``ListenerError`` that names the address and what to do.
     package func bind(_ listeners: [ListenerPlan]) async throws -> [ArrivalListener] {
         try passed.requireUse(by: listeners)
-        let opened = try await open(listeners.map { try Listener.Settings($0) })
+        let limits = serving.withLock { $0.limits }
+        let opened = try await open(listeners.map { try Listener.Settings($0, limits) })
         listening.withLock { $0 += opened }
         return opened.map(\.bound)
     }
@@ -105,7 +106,7 @@ package final class ProxyServer: Sendable {
         var kept: [(listener: Listener, settings: Listener.Settings)] = []
         var new: [Listener.Settings] = []
         for plan in listeners {
-            let settings = try Listener.Settings(plan)
+            let settings = try Listener.Settings(plan, shared.limits)
             if let index = present.firstIndex(where: { $0.endpoint == Listener.Endpoint(plan) }) {
                 kept.append((present.remove(at: index), settings))
             } else {

@@ -158,7 +158,7 @@ struct ExchangeContentTests {
                 token: later; pool: later; client: PUT, body 3 -> wait; state: deadline -> credential; \
                 token: ready -> connect; state: deadline -> none; pool: idle -> send, body 3; \
                 state: deadline -> response; upstream: 401 -> renew; state: deadline -> none; token: awaited; \
-                state: deadline -> credential; token: locked -> pass held (locked); state: deadline -> response
+                state: deadline -> credential; token: locked -> pass held (locked); state: deadline -> responsePause
                 """
         ),
         Script(
@@ -172,7 +172,7 @@ struct ExchangeContentTests {
             testDescription: "content is waited for behind an early response",
             text: """
                 client: POST, part 3 -> send, body 3; upstream: 200 -> pass; state: deadline -> bodyIdle; \
-                client: body 3 -> body 3 uncopied; state: deadline -> response
+                client: body 3 -> body 3 uncopied; state: deadline -> responsePause
                 """
         ),
     ]

@@ -129,7 +129,7 @@ struct ExchangeLossTests {
             testDescription: "a tunnel on the second try",
             text: """
                 client: GET -> send; upstream: 401 -> renew; token: ready -> send again; upstream: 101 -> tunnel; \
-                state: deadline -> response; upstream: 200; upstream: ends; tunnel: ended -> close
+                state: deadline -> responsePause; upstream: 200; upstream: ends; tunnel: ended -> close
                 """
         ),
         Script(

@@ -32,31 +32,48 @@ struct ExchangeProblemsTests {
         #expect(limits.refusal(ofContent: 1 << 40) == nil)
     }
 
-    private static let stalls: [(Stall, Duration, GatewayProblem)] = [
+    private static let stalls: [(Stall, RoutePlan.Timeouts, GatewayProblem)] = [
         (
-            .requestStopped, .seconds(60),
+            .requestStopped, .init(),
             GatewayProblem(.requestTimeout, "The body of the request stopped coming.")
         ),
         (
-            .clientStoppedReading, .seconds(60),
+            .clientStoppedReading, .init(),
             GatewayProblem(.requestTimeout, "The client stopped taking the response.", hopError: .responseNotTaken)
         ),
         (
-            .upstreamStoppedReading, .seconds(60),
+            .upstreamStoppedReading, .init(),
             GatewayProblem(
                 .upstreamTimeout,
                 "The upstream stopped taking the body of the request.",
                 hopError: .requestNotTaken
             )
         ),
-        (.upstreamSilent, .seconds(60), silent("The upstream did not answer within 1m.")),
-        (.upstreamSilent, .seconds(90), silent("The upstream did not answer within 90s.")),
-        (.upstreamSilent, .milliseconds(250), silent("The upstream did not answer within 250ms.")),
         (
-            .tunnelSilent, .seconds(60),
+            .upstreamSilent, .init(idle: .seconds(5)),
+            silent(
+                "The upstream did not answer within 1m (limits.response_timeout; a route can set timeouts.response)."
+            )
+        ),
+        (
+            .upstreamSilent, .init(response: .seconds(90)),
+            silent("The upstream did not answer within 90s (timeouts.response of the route).")
+        ),
+        (
+            .responseStopped, .init(response: .seconds(90)),
+            silent(
+                "The upstream sent nothing more of its response for 1m (limits.response_timeout; a route can set timeouts.idle)."
+            )
+        ),
+        (
+            .responseStopped, .init(idle: .milliseconds(250)),
+            silent("The upstream sent nothing more of its response for 250ms (timeouts.idle of the route).")
+        ),
+        (
+            .tunnelSilent, .init(response: .seconds(90), idle: .seconds(600)),
             GatewayProblem(
                 .upstreamTimeout,
-                "Neither end of the tunnel sent anything within 1m.",
+                "Neither end of the tunnel sent anything for 10m (timeouts.idle of the route).",
                 hopError: .tunnelTimeout
             )
         ),
@@ -67,19 +84,20 @@ struct ExchangeProblemsTests {
     }
 
     @Test(arguments: stalls)
-    func whoeverHoldsUpATransferIsNamed(_ stall: Stall, _ timeout: Duration, _ problem: GatewayProblem) {
-        #expect(stall.problem(responseTimeout: timeout) == problem)
+    func whoeverHoldsUpATransferIsNamed(_ stall: Stall, _ timeouts: RoutePlan.Timeouts, _ problem: GatewayProblem) {
+        #expect(stall.problem(timeouts, Limits()) == problem)
     }
 
     @Test func theClientIsBlamedForItselfOnly() {
-        #expect(Stall.requestStopped.problem(responseTimeout: .zero).kind.status == 408)
-        #expect(Stall.clientStoppedReading.problem(responseTimeout: .zero).kind.status == 408)
-        #expect(Stall.upstreamStoppedReading.problem(responseTimeout: .zero).kind.status == 504)
-        #expect(Stall.upstreamSilent.problem(responseTimeout: .zero).kind.status == 504)
+        #expect(Stall.requestStopped.problem(.init(), Limits()).kind.status == 408)
+        #expect(Stall.clientStoppedReading.problem(.init(), Limits()).kind.status == 408)
+        #expect(Stall.upstreamStoppedReading.problem(.init(), Limits()).kind.status == 504)
+        #expect(Stall.upstreamSilent.problem(.init(), Limits()).kind.status == 504)
+        #expect(Stall.responseStopped.problem(.init(), Limits()).kind.status == 504)
     }
 
     private static func problem(_ reason: ExchangeProblem, credential: String? = "box") -> GatewayProblem? {
-        reason.problem(upstream: "https://api.example", credential: credential, responseTimeout: .seconds(60))
+        reason.problem(upstream: "https://api.example", credential: credential, timeouts: .init(), limits: Limits())
     }
 
     @Test func theMachinesReasonsAreProblems() {
@@ -98,7 +116,9 @@ struct ExchangeProblemsTests {
         #expect(lost?.detail == "https://api.example closed the connection early.")
         #expect(lost?.hopError == .connectionTerminated)
         #expect(Self.problem(.protocolNotOffered)?.kind == .upgradeFailed)
-        #expect(Self.problem(.stalled(.upstreamSilent))?.detail == "The upstream did not answer within 1m.")
+        #expect(
+            Self.problem(.stalled(.upstreamSilent))?.detail.hasPrefix("The upstream did not answer within 1m (") == true
+        )
     }
 
     @Test(

@@ -152,7 +152,8 @@ struct ExchangeScript: ~Copyable {
 
     private mutating func stalled(_ word: String) {
         let stalls: [Stall] = [
-            .requestStopped, .upstreamStoppedReading, .upstreamSilent, .clientStoppedReading, .tunnelSilent,
+            .requestStopped, .upstreamStoppedReading, .upstreamSilent, .responseStopped, .clientStoppedReading,
+            .tunnelSilent,
         ]
         guard let stall = stalls.first(where: { "\($0)" == word }) else {
             Issue.record("unknown: \(word)")

@@ -20,7 +20,7 @@ struct StallPolicyTests {
 
     private static let cases: [Case] = [
         Case(testDescription: "no response", now: at(), stall: .upstreamSilent),
-        Case(testDescription: "a response that stops", now: at(sent: 10), stall: .upstreamSilent),
+        Case(testDescription: "a response that stops", now: at(sent: 10), stall: .responseStopped),
         Case(
             testDescription: "the upstream takes the request slowly",
             last: at(upstream: 100),
@@ -38,7 +38,7 @@ struct StallPolicyTests {
             testDescription: "the request is on its way behind a response",
             last: at(upstream: 100, sent: 1),
             now: at(upstream: 90, sent: 1),
-            stall: .upstreamSilent
+            stall: .responseStopped
         ),
         Case(
             testDescription: "the client takes the response slowly",

@@ -65,6 +65,24 @@ struct ExportTests {
         for line in expected { #expect(text.contains(line), "\(line) in \(text)") }
     }
 
+    /// Most proxies have one limit for the time before a response and for pauses within it.
+    @Test(
+        arguments: [
+            (.nginx, "proxy_read_timeout 900s;", "proxy_read_timeout 60s;"),
+            (.envoy, "idle_timeout: 900s", "idle_timeout: 60s"),
+            (.traefik, "responseHeaderTimeout: 600s", "responseHeaderTimeout: 60s"),
+            (.caddy, "response_header_timeout 600s", "response_header_timeout 60s"),
+            (.haproxy, "timeout server 900s", "timeout server 60s"),
+        ] as [(ExportedProxy, String, String)]
+    )
+    func aProxyWaitsAsLongAsTheGatewayWould(_ proxy: ExportedProxy, _ slow: String, _ other: String) throws {
+        var fixture = Self.box()
+        fixture.add("slow") { $0.timeouts = RoutePlan.Timeouts(response: .seconds(600), idle: .seconds(900)) }
+        let text = try fixture.export(proxy)
+        #expect(text.contains(slow) && text.contains(other), "\(text)")
+        if proxy == .haproxy { #expect(text.contains("timeout client 900s"), "\(text)") }
+    }
+
     @Test(arguments: ExportedProxy.allCases)
     func noSecretIsInIt(_ proxy: ExportedProxy) throws {
         var fixture = Self.box()

@@ -81,11 +81,21 @@ extension LimitsDecoder {
             \.connectionMaxAge,
             example: "1h"
         ),
-        "response_timeout": time("Longest pause before or within a response.", \.responseTimeout, example: "5m"),
+        "response_timeout": time(
+            "Longest pause before or within a response. timeouts of a route replaces it.",
+            \.responseTimeout,
+            example: "5m"
+        ),
         "idle_timeout": time(
             "How long a connection without a request stays open, on either side.",
             \.idleTimeout,
             example: "2m"
+        ),
+        "keepalive": time(
+            "After this silence, the system checks that the other end of a TCP connection is still there, on both sides and in"
+                + " tunnels. If three probes stay unanswered, the connection is lost. 0s turns this off.",
+            \.keepAlive,
+            example: "15s"
         ),
         "drain": time("How long a stop waits for requests under way.", \.drain, example: "10s"),
     ]

@@ -31,10 +31,14 @@ enum LimitsDecoder {
         time("credential_timeout", \.credentialTimeout, .milliseconds(100) ... .seconds(600))
         time("connect_timeout", \.connectTimeout, .milliseconds(100) ... .seconds(600))
         time("connection_max_age", \.connectionMaxAge, .seconds(1) ... .seconds(86_400))
-        time("response_timeout", \.responseTimeout, .milliseconds(100) ... .seconds(86_400))
+        time("response_timeout", \.responseTimeout, responseTimes)
         time("idle_timeout", \.idleTimeout, .milliseconds(100) ... .seconds(86_400))
+        time("keepalive", \.keepAlive, .zero ... .seconds(7200))
         time("drain", \.drain, .zero ... .seconds(3600))
         fields.refuseUnknownKeys()
         return limits
     }
+
+    /// What `limits.response_timeout` may be, and the timeouts of a route.
+    static let responseTimes: ClosedRange<Duration> = .milliseconds(100) ... .seconds(86_400)
 }

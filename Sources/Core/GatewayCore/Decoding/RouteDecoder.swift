@@ -69,6 +69,7 @@ enum RouteDecoder {
         if allowsConnectionAuth, upstreamProtocol == .http2 {
             fields.error("protocol", "NTLM and Negotiate need HTTP/1.1: remove this, or \"connection_auth\"")
         }
+        let timeouts = timeouts(fields)
         let whoami = WhoAmIDecoder.decode(fields)
         guard let upstream, let auth else { return nil }
         var plan = RoutePlan(
@@ -92,6 +93,7 @@ enum RouteDecoder {
             allowedOrigins: allowedOrigins,
             tls: tls,
             upstreamProtocol: upstreamProtocol,
+            timeouts: timeouts,
             span: span
         )
         plan.whoami = whoami
@@ -99,6 +101,18 @@ enum RouteDecoder {
             fields.error("connection_auth", obstacle(toConnectionAuthOf: plan))
         }
         return plan
+    }
+
+    private static func timeouts(_ route: ConfigFields) -> RoutePlan.Timeouts {
+        guard let fields = route.fields("timeouts") else { return RoutePlan.Timeouts() }
+        fields.explain(timeoutMeanings)
+        let timeouts = RoutePlan.Timeouts(
+            response: fields.duration("response", in: LimitsDecoder.responseTimes),
+            idle: fields.duration("idle", in: LimitsDecoder.responseTimes)
+        )
+        if fields.keys.isEmpty { fields.error("sets nothing; leave it out") }
+        fields.refuseUnknownKeys()
+        return timeouts
     }
 
     private static func obstacle(toConnectionAuthOf plan: RoutePlan) -> String {

@@ -45,6 +45,8 @@ package enum StandardNames {
         "host": "match: {hosts: […]}", "hosts": "match: {hosts: […]}", "server_name": "match: {hosts: […]}",
         "url": "upstream: https://…", "target": "upstream: https://…", "backend": "upstream: https://…",
         "proxy_pass": "upstream: https://…", "service": "upstream: https://…",
+        "timeout": "timeouts: {response: …}", "read_timeout": "timeouts: {idle: …}",
+        "proxy_read_timeout": "timeouts: {response: …, idle: …}",
         "credential": "auth: NAME", "credentials": "auth: NAME", "authorization": "auth: NAME",
     ]
 

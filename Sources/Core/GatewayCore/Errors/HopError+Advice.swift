@@ -118,17 +118,18 @@ extension GatewayProblem.HopError {
         switch self {
         case .responseTimeout:
             ErrorAdvice(
-                "The upstream sent nothing for longer than limits.response_timeout.",
+                "The upstream sent nothing for longer than the route waits: timeouts of the route, or limits.response_timeout.",
                 .upstream,
-                "Raise limits.response_timeout where the upstream needs longer.",
-                "authgateway config explain limits.response_timeout"
+                "If the upstream needs longer, set timeouts.response of the route, or timeouts.idle for a response that pauses.",
+                "authgateway config explain routes.*.timeouts"
             )
         case .tunnelTimeout:
             ErrorAdvice(
-                "Nothing went through the tunnel for longer than its limit.",
+                "Nothing went through the tunnel for longer than timeouts.idle of the route, or limits.response_timeout.",
                 .client,
-                "Let the client send something from time to time, such as pings of WebSocket.",
-                "authgateway explain ID"
+                "Let the client send something from time to time, such as pings of WebSocket, or set timeouts.idle of the route.",
+                "authgateway explain ID",
+                "authgateway config explain routes.*.timeouts"
             )
         case .requestNotTaken:
             ErrorAdvice(

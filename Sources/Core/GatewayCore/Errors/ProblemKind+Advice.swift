@@ -185,10 +185,10 @@ extension ProblemKind {
             )
         case .upstreamTimeout:
             ErrorAdvice(
-                "The upstream sent nothing within limits.response_timeout.",
+                "The upstream sent nothing in time. The detail names the limit.",
                 .upstream,
-                "Raise limits.response_timeout where the upstream needs longer.",
-                "authgateway config explain limits.response_timeout"
+                "If the upstream needs longer, set timeouts.response of the route.",
+                "authgateway config explain routes.*.timeouts"
             )
         case .upstreamBusy:
             ErrorAdvice(

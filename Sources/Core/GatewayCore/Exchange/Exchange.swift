@@ -29,7 +29,10 @@ package struct Exchange: ~Copyable, Sendable {
         case none
         case credential
         case bodyIdle
+        /// Before the response begins.
         case response
+        /// Within a response or a tunnel.
+        case responsePause
     }
 
     package let request: RequestFacts
@@ -70,7 +73,8 @@ package struct Exchange: ~Copyable, Sendable {
         switch phase {
         case .authorizing, .replaying: awaitsCredential ? .credential : .none
         case .forwarding: awaitsContinue ? .response : .bodyIdle
-        case .responding, .tunnelling: .response
+        case .responding: responseHasBegun ? .responsePause : .response
+        case .tunnelling: .responsePause
         // The pool has a deadline of its own.
         case .connecting, .done: .none
         }

@@ -10,7 +10,9 @@ extension Limits {
 
 extension Stall {
     /// What the client is told.
-    package func problem(responseTimeout: Duration) -> GatewayProblem {
+    ///
+    /// - Parameter timeouts: Of the route.
+    package func problem(_ timeouts: RoutePlan.Timeouts, _ limits: Limits) -> GatewayProblem {
         switch self {
         case .requestStopped: GatewayProblem(.requestTimeout, "The body of the request stopped coming.")
         case .clientStoppedReading:
@@ -28,16 +30,38 @@ extension Stall {
         case .upstreamSilent:
             GatewayProblem(
                 .upstreamTimeout,
-                "The upstream did not answer within \(ConfigUnits.text(responseTimeout)).",
+                "The upstream did not answer within \(limits.responseTimeoutText(timeouts)).",
+                hopError: .responseTimeout
+            )
+        case .responseStopped:
+            GatewayProblem(
+                .upstreamTimeout,
+                "The upstream sent nothing more of its response for \(limits.responsePauseText(timeouts)).",
                 hopError: .responseTimeout
             )
         case .tunnelSilent:
             GatewayProblem(
                 .upstreamTimeout,
-                "Neither end of the tunnel sent anything within \(ConfigUnits.text(responseTimeout)).",
+                "Neither end of the tunnel sent anything for \(limits.responsePauseText(timeouts)).",
                 hopError: .tunnelTimeout
             )
         }
+    }
+}
+
+extension Limits {
+    /// With the key that it comes from.
+    fileprivate func responseTimeoutText(_ route: RoutePlan.Timeouts) -> String {
+        Self.text(responseTimeout(of: route), isOfRoute: route.response != nil, "timeouts.response")
+    }
+
+    fileprivate func responsePauseText(_ route: RoutePlan.Timeouts) -> String {
+        Self.text(responsePause(of: route), isOfRoute: route.idle != nil, "timeouts.idle")
+    }
+
+    private static func text(_ limit: Duration, isOfRoute: Bool, _ key: String) -> String {
+        let place = isOfRoute ? "\(key) of the route" : "limits.response_timeout; a route can set \(key)"
+        return "\(ConfigUnits.text(limit)) (\(place))"
     }
 }
 
@@ -45,10 +69,16 @@ extension ExchangeProblem {
     /// What the client is told.
     ///
     /// - Parameters:
+    ///   - timeouts: Of the route.
     ///   - upstream: As the route names it.
     ///   - credential: The name of the credential that the request goes with.
     /// - Returns: nil for `reported`.
-    package func problem(upstream: String, credential: String?, responseTimeout: Duration) -> GatewayProblem? {
+    package func problem(
+        upstream: String,
+        credential: String?,
+        timeouts: RoutePlan.Timeouts,
+        limits: Limits
+    ) -> GatewayProblem? {
         switch self {
         case .reported: nil
         case .withdrawn:
@@ -73,7 +103,7 @@ extension ExchangeProblem {
             GatewayProblem(.upstreamBusy, "\(upstream) refused the request unread.", retryAfter: .seconds(1))
         case .protocolNotOffered:
             GatewayProblem(.upgradeFailed, "\(upstream): It switched to a protocol that was not asked for.")
-        case .stalled(let stall): stall.problem(responseTimeout: responseTimeout)
+        case .stalled(let stall): stall.problem(timeouts, limits)
         }
     }
 

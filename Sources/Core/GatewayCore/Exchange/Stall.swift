@@ -4,8 +4,10 @@ package enum Stall: Hashable, Sendable {
     case requestStopped
     /// The upstream takes no more of the request.
     case upstreamStoppedReading
-    /// The upstream sends no more of its response, or does not begin it.
+    /// The upstream does not begin its response.
     case upstreamSilent
+    /// The upstream sends no more of its response.
+    case responseStopped
     /// The client takes no more of the response.
     case clientStoppedReading
     /// Neither end of a tunnel sends or takes anything.
@@ -90,6 +92,7 @@ package struct StallPolicy: Hashable, Sendable {
 
     private func stallOfResponse(_ last: TransferProgress, _ now: TransferProgress) -> Stall? {
         guard clientIsWritable else { return now.clientTakes(since: last) ? nil : .clientStoppedReading }
-        return now.responseSent == nil && now.upstreamTakes(since: last) ? nil : .upstreamSilent
+        guard now.responseSent == nil else { return .responseStopped }
+        return now.upstreamTakes(since: last) ? nil : .upstreamSilent
     }
 }

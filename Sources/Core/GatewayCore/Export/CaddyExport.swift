@@ -133,7 +133,7 @@ struct CaddyExport {
             out.block("transport http {") { out in
                 out.add("compression off")
                 out.add("dial_timeout \(export.connectTimeout)s")
-                out.add("response_header_timeout \(export.responseTimeout)s")
+                out.add("response_header_timeout \(route.responseTimeout)s")
                 if route.isTLS { out.add("tls_server_name \(route.serverName)") }
                 // Newer versions prefer another spelling, which those before 2.8 do not know.
                 if route.isTLS, let path = route.caPath { out.add("tls_trusted_ca_certs \(Self.quoted(path))") }

@@ -25,7 +25,6 @@ package struct EngineExport: Sendable {
     /// How long an answer of the gateway may take: it waits for a token itself.
     var askTimeout: Int { ExportSyntax.seconds(limits.credentialTimeout) + 2 }
     var connectTimeout: Int { ExportSyntax.seconds(limits.connectTimeout) }
-    var responseTimeout: Int { ExportSyntax.seconds(limits.responseTimeout) }
 
     /// - Parameters:
     ///   - names: Of the routes; empty takes those that have opted in.

@@ -108,7 +108,7 @@ struct EnvoyExport {
                 out.add("host_rewrite_literal: \(Self.quoted(route.authority))")
                 if let rewrite { out.add("prefix_rewrite: \(Self.quoted(rewrite))") }
                 out.add("timeout: 0s")
-                out.add("idle_timeout: \(export.responseTimeout)s")
+                out.add("idle_timeout: \(route.silence)s")
                 if !route.replayed.isEmpty {
                     let codes = route.replayed.map(String.init).joined(separator: ", ")
                     out.add(

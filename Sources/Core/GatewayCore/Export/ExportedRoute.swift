@@ -17,6 +17,10 @@ struct ExportedRoute: Hashable, Sendable {
     /// Statuses after which the gateway is asked once more; empty where its credential has no generations.
     let replayed: [Int]
     let dropsCookies: Bool
+    /// In seconds, from the end of a request to the head of its response.
+    let responseTimeout: Int
+    /// In seconds, for proxies that know one limit before and within a response.
+    let silence: Int
 
     /// `api.example.com`, or with a port that is not the scheme's own.
     var authority: String { upstream.authority }
@@ -69,6 +73,8 @@ extension ExportedRoute {
         subjects = injection.alsoRemoved
         replayed = injection.hasGenerations ? credential.policy.retryOn.sorted() : []
         dropsCookies = plan.cookies == .drop
+        responseTimeout = ExportSyntax.seconds(whole.limits.responseTimeout(of: plan.timeouts))
+        silence = max(responseTimeout, ExportSyntax.seconds(whole.limits.responsePause(of: plan.timeouts)))
         let taken = Set(fields.map { $0.lowercased() })
         // Some servers read `X_Api_Key` as `X-Api-Key`.
         let twins = fields.map { $0.replacing("-", with: "_") }

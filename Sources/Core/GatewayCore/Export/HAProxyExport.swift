@@ -14,8 +14,7 @@ package struct HAProxyExport {
         out.block("defaults", nil) { out in
             out.add("mode http")
             out.add("timeout connect \(export.connectTimeout)s")
-            out.add("timeout client \(max(60, export.responseTimeout))s")
-            out.add("timeout server \(export.responseTimeout)s")
+            out.add("timeout client \(export.routes.map(\.silence).reduce(60, max))s")
             out.add("timeout http-request \(ExportSyntax.seconds(export.limits.headerTimeout))s")
             out.add("option http-keep-alive")
         }
@@ -114,6 +113,7 @@ package struct HAProxyExport {
             out.add("http-request set-header Host \(route.authority)")
             if route.dropsCookies { out.add("http-response del-header Set-Cookie") }
             out.add("http-reuse safe")
+            out.add("timeout server \(route.silence)s")
             var server = "server upstream \(route.address)"
             if route.isTLS {
                 server += " ssl verify required ca-file \(route.caPath.map(Self.quoted) ?? "@system-ca")"

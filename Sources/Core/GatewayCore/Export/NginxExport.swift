@@ -173,7 +173,7 @@ struct NginxExport {
         )
         if route.dropsCookies { out.add("proxy_hide_header Set-Cookie;") }
         out.add("proxy_connect_timeout \(export.connectTimeout)s;")
-        out.add("proxy_read_timeout \(export.responseTimeout)s;")
+        out.add("proxy_read_timeout \(route.silence)s;")
         guard route.isTLS else { return }
         out.add("proxy_ssl_server_name on;")
         out.add("proxy_ssl_name \(Self.quoted(route.serverName));")

@@ -156,7 +156,7 @@ struct TraefikExport {
             if let path = route.caPath { out.add("rootCAs: [\(Self.quoted(path))]") }
             out.add(
                 "forwardingTimeouts: {dialTimeout: \(export.connectTimeout)s,"
-                    + " responseHeaderTimeout: \(export.responseTimeout)s}"
+                    + " responseHeaderTimeout: \(route.responseTimeout)s}"
             )
         }
     }

@@ -30,10 +30,13 @@ package struct Limits: Hashable, Sendable {
     package var connectTimeout: Duration = .seconds(5)
     /// An upstream connection that is older takes no more requests.
     package var connectionMaxAge: Duration = .seconds(600)
-    /// From the last byte of the request to the head of the response, and the longest silence within a response.
+    /// From the last byte of the request to the head of the response, and the longest silence within a response. A route can have
+    /// others (``RoutePlan/Timeouts``).
     package var responseTimeout: Duration = .seconds(60)
     /// A connection without a request, on either side.
     package var idleTimeout: Duration = .seconds(60)
+    /// After this silence the system asks the other end of a TCP connection whether it is still there; zero: never.
+    package var keepAlive: Duration = .seconds(30)
     package var drain: Duration = .seconds(30)
 
     package init() {}

@@ -44,6 +44,19 @@ package struct RoutePlan: Hashable, Sendable {
         }
     }
 
+    /// How long the route waits for its upstream, where that is not what ``Limits`` says for all routes.
+    package struct Timeouts: Hashable, Sendable {
+        /// From the last byte of the request to the head of the response.
+        package var response: Duration?
+        /// The longest pause within a response or a tunnel.
+        package var idle: Duration?
+
+        package init(response: Duration? = nil, idle: Duration? = nil) {
+            self.response = response
+            self.idle = idle
+        }
+    }
+
     package struct Allow: Hashable, Sendable {
         /// Upper case; empty means every method.
         package var methods: [String]
@@ -102,6 +115,7 @@ package struct RoutePlan: Hashable, Sendable {
     package var allowedOrigins: [String]?
     package var tls: TLS
     package var upstreamProtocol: UpstreamProtocol
+    package var timeouts: Timeouts
     /// Shows whose credential the route sends; nil asks nothing.
     package var whoami: WhoAmI?
     package var span: SourceSpan
@@ -129,6 +143,7 @@ package struct RoutePlan: Hashable, Sendable {
         allowedOrigins: [String]? = nil,
         tls: TLS = TLS(),
         upstreamProtocol: UpstreamProtocol = .http1,
+        timeouts: Timeouts = Timeouts(),
         span: SourceSpan
     ) {
         self.name = name
@@ -152,6 +167,7 @@ package struct RoutePlan: Hashable, Sendable {
         self.allowedOrigins = allowedOrigins
         self.tls = tls
         self.upstreamProtocol = upstreamProtocol
+        self.timeouts = timeouts
         self.span = span
     }
 }
@@ -159,6 +175,14 @@ package struct RoutePlan: Hashable, Sendable {
 extension AccessPlan {
     /// Browser origins that may call the route.
     package func allowedOrigins(on route: RoutePlan) -> [String] { route.allowedOrigins ?? allowedOrigins }
+}
+
+extension Limits {
+    /// How long the upstream of a route with these timeouts may take to begin its response.
+    package func responseTimeout(of route: RoutePlan.Timeouts) -> Duration { route.response ?? responseTimeout }
+
+    /// How long that upstream may pause within a response or a tunnel.
+    package func responsePause(of route: RoutePlan.Timeouts) -> Duration { route.idle ?? responseTimeout }
 }
 
 extension RoutePlan {

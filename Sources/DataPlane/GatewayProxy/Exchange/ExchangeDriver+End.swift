@@ -133,7 +133,8 @@ extension ExchangeDriver {
         let problem = reason.problem(
             upstream: compiled.plan.upstream.description,
             credential: source?.name,
-            responseTimeout: configuration.limits.responseTimeout
+            timeouts: compiled.plan.timeouts,
+            limits: configuration.limits
         )
         return problem ?? reported ?? GatewayProblem(.internalError, "The exchange ended without a reason.")
     }

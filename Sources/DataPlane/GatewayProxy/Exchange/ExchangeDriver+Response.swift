@@ -149,7 +149,7 @@ extension ExchangeDriver {
             end(with: .responseInvalid, upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten."))
             return .over
         }
-        if case .responding = rules.phase { setDeadline(configuration.timeouts.response) }
+        if case .responding = rules.phase { setDeadline(route.state.responsePause) }
         return .pass(form)
     }
 
@@ -200,7 +200,7 @@ extension ExchangeDriver {
     func passed(_ count: Int) {
         record.bytesSent += count
         switch rules.phase {
-        case .responding, .tunnelling: setDeadline(configuration.timeouts.response)
+        case .responding, .tunnelling: setDeadline(route.state.responsePause)
         default: break
         }
     }
@@ -243,7 +243,7 @@ extension ExchangeDriver {
     /// Takes what the client of a tunnel sends.
     func receive(tunnelled bytes: ByteBuffer) {
         enter()
-        setDeadline(configuration.timeouts.response)
+        setDeadline(route.state.responsePause)
         record.bytesReceived += bytes.readableBytes
         upstream?.sendContent(bytes, as: .wire)
         upstream?.flush()

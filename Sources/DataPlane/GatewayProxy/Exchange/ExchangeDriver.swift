@@ -225,7 +225,8 @@ final class ExchangeDriver {
         case .none: client.clearDeadline()
         case .credential: setDeadline(configuration.timeouts.credential)
         case .bodyIdle: setDeadline(configuration.timeouts.bodyIdle)
-        case .response: setDeadline(configuration.timeouts.response)
+        case .response: setDeadline(route.state.responseTimeout)
+        case .responsePause: setDeadline(route.state.responsePause)
         }
     }
 
@@ -243,7 +244,7 @@ final class ExchangeDriver {
         case .forwarding, .responding: transferStalled()
         // Neither side has ended its data, so a silent tunnel is cut and not closed normally.
         case .tunnelling:
-            let moves = moves(within: configuration.timeouts.response) { last, now in now.tunnelMoves(since: last) }
+            let moves = moves(within: route.state.responsePause) { last, now in now.tunnelMoves(since: last) }
             if !moves { end(by: rules.handle(.stalled(.tunnelSilent))) }
         case .done: break
         }
@@ -259,10 +260,16 @@ final class ExchangeDriver {
             clientIsWritable: client.isWritable,
             upstreamIsWritable: upstream?.isWritable ?? true
         )
-        let isAnswered = rules.responseHasBegun || rules.phase == .responding
-        let timeouts = configuration.timeouts
+        let limit =
+            if rules.responseHasBegun {
+                route.state.responsePause
+            } else if rules.phase == .responding {
+                route.state.responseTimeout
+            } else {
+                configuration.timeouts.bodyIdle
+            }
         var stall: Stall?
-        let moves = moves(within: isAnswered ? timeouts.response : timeouts.bodyIdle) { last, now in
+        let moves = moves(within: limit) { last, now in
             stall = policy.stall(from: last, to: now)
             return stall == nil
         }

@@ -76,7 +76,8 @@ struct DepartureDraft: Sendable {
         let state = WorkerRoute(
             route: compiled,
             pool: configuration.route(match.route).state.pool,
-            http1Pool: configuration.route(match.route).state.http1Pool
+            http1Pool: configuration.route(match.route).state.http1Pool,
+            limits: shared.limits
         )
         return CredentialedRoute(state, credential: credential?.masked, of: credential?.source)
     }

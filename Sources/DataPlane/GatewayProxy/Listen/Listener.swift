@@ -34,12 +34,15 @@ final class Listener: Sendable {
         let tls: NIOSSLContext?
         /// The authorities that clients' certificates come from: what the file held, which may be replaced.
         private let clientCAs: [NIOSSLCertificate]?
+        /// nil on unix sockets.
+        let keepAlive: KeepAlive?
         /// Changes when connections that were accepted before must not go on.
         var number: Int
 
         /// - Throws: ``ListenerError`` when a certificate or key cannot be used.
-        init(_ plan: ListenerPlan) throws(ListenerError) {
+        init(_ plan: ListenerPlan, _ limits: Limits) throws(ListenerError) {
             self.plan = plan
+            keepAlive = if case .tcp = plan.address { KeepAlive(limits) } else { nil }
             do throws(TLSFiles.Problem) {
                 let clientCAs = try plan.tls?.clientCAPath.map(TLSFiles.certificates)
                 self.clientCAs = clientCAs
@@ -93,6 +96,9 @@ final class Listener: Sendable {
             let admitsAlike = settings.admitsLike(new)
             if admitsAlike { new.number = settings.number }
             defer { settings = new }
+            if let keepAlive = new.keepAlive, keepAlive != settings.keepAlive {
+                channel.eventLoop.execute { [channel] in try? keepAlive.set(on: channel) }
+            }
             return admitsAlike ? nil : settings.number
         }
         if case .unix(let path) = endpoint { UnixSocket.permit(path, isShared: !(new.users ?? []).isEmpty) }
@@ -112,7 +118,7 @@ final class Listener: Sendable {
         logger: Logger
     ) async throws -> Listener {
         let box = NIOLockedValueBox<Listener?>(nil)
-        let bootstrap = bootstrap(group: group, workers: workers, isUnix: settings.users != nil, logger: logger) {
+        let bootstrap = bootstrap(group: group, workers: workers, settings.keepAlive, logger: logger) {
             box.withLockedValue { $0 }
         }
         let channel: any Channel
@@ -156,7 +162,7 @@ final class Listener: Sendable {
     private static func bootstrap(
         group: MultiThreadedEventLoopGroup,
         workers: WorkerRegistry,
-        isUnix: Bool,
+        _ keepAlive: KeepAlive?,
         logger: Logger,
         _ listener: @escaping @Sendable () -> Listener?
     ) -> ServerBootstrap {
@@ -165,12 +171,14 @@ final class Listener: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.autoRead, value: false)
             .serverChannelOption(.maxMessagesPerRead, value: accepts)
-            .serverChannelInitializer { AcceptPause.add(to: $0, logger: logger) }
+            .serverChannelInitializer { channel in
+                AcceptPause.add(to: channel, logger: logger).flatMapThrowing { try keepAlive?.set(on: channel) }
+            }
             .childChannelInitializer { channel in
                 guard let listener = listener(), let options = channel.syncOptions else { return channel.close() }
                 let settings = listener.settings.withLock { $0 }
                 do {
-                    try setOptions(options, isUnix: isUnix)
+                    try setOptions(options, isUnix: keepAlive == nil)
                 } catch {
                     return channel.eventLoop.makeFailedFuture(error)
                 }

@@ -35,7 +35,7 @@ final class UnroutedRoute {
             now: shared.clock.monotonic()
         )
         let pool = UpstreamPool(target: target, server: server, worker: configuration.worker, shared: shared)
-        let state = WorkerRoute(route: compiled, pool: pool, http1Pool: pool)
+        let state = WorkerRoute(route: compiled, pool: pool, http1Pool: pool, limits: shared.limits)
         route = CredentialedRoute(state, credential: nil, of: nil)
     }
 

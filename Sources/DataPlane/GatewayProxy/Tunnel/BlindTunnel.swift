@@ -101,7 +101,8 @@ final class BlindTunnel: DeadlineKeeper {
             because: reason.problem(
                 upstream: destination.authority,
                 credential: nil,
-                responseTimeout: configuration.limits.responseTimeout
+                timeouts: RoutePlan.Timeouts(),
+                limits: configuration.limits
             )
         )
     }

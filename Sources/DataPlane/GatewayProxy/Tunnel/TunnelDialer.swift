@@ -12,26 +12,27 @@ struct TunnelDialer: Sendable {
 
     private let destination: TunnelDestination
     private let loop: any EventLoop
-    private let timeout: TimeAmount
+    private let timeouts: Timeouts
 
-    init(to destination: TunnelDestination, on loop: any EventLoop, within timeout: TimeAmount) {
+    init(to destination: TunnelDestination, on loop: any EventLoop, within timeouts: Timeouts) {
         self.destination = destination
         self.loop = loop
-        self.timeout = timeout
+        self.timeouts = timeouts
     }
 
     /// - Parameter done: Called on the event loop, on a later turn.
     func dial(_ done: @escaping (Result<Connection, GatewayProblem>) -> Void) {
-        let (destination, loop, timeout) = (destination, loop, timeout)
+        let (destination, loop, timeouts) = (destination, loop, timeouts)
         UnroutedResolver.make(for: destination, on: loop)
             .flatMap { resolver in
                 ClientBootstrap(group: loop)
                     .resolver(resolver)
-                    .connectTimeout(timeout)
+                    .connectTimeout(timeouts.connect)
                     .channelOption(.allowRemoteHalfClosure, value: true)
                     .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
                     .channelInitializer { channel in
                         channel.eventLoop.makeCompletedFuture {
+                            try timeouts.keepAlive.set(on: channel)
                             try channel.pipeline.syncOperations.addHandler(TunnelEnd(hasDirectSocket: true))
                         }
                     }

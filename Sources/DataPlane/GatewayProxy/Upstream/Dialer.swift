@@ -57,7 +57,7 @@ final class Dialer {
         for pool: UpstreamPool,
         _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void
     ) {
-        let target = target
+        let (target, keepAlive) = (target, timeouts.keepAlive)
         let bound = NIOLoopBound((dialer: self, pool: pool), eventLoop: loop)
         let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
         ClientBootstrap(group: loop)
@@ -68,6 +68,7 @@ final class Dialer {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     hasDialled.value = true
+                    try keepAlive.set(on: channel)
                     if let context = target.tlsContext {
                         try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))
                     }

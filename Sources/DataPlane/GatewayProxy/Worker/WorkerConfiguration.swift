@@ -55,7 +55,8 @@ final class WorkerConfiguration {
         let state = WorkerRoute(
             route: route,
             pool: pool(shared.targetOfRoute[index]),
-            http1Pool: pool(shared.http1TargetOfRoute[index])
+            http1Pool: pool(shared.http1TargetOfRoute[index]),
+            limits: limits
         )
         let made = CredentialedRoute(state, credential: nil, of: route.source)
         routes[index] = made

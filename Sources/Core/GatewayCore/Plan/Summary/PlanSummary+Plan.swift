@@ -97,6 +97,7 @@ extension PlanSummary {
             "connection_max_age": ConfigUnits.text(limits.connectionMaxAge),
             "response_timeout": ConfigUnits.text(limits.responseTimeout),
             "idle_timeout": ConfigUnits.text(limits.idleTimeout),
+            "keepalive": ConfigUnits.text(limits.keepAlive),
             "drain": ConfigUnits.text(limits.drain),
         ]
     }
@@ -200,6 +201,12 @@ extension PlanSummary.Route {
         allowOrigins = plan.allowedOrigins
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
         `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
+        if plan.timeouts != RoutePlan.Timeouts() {
+            timeouts = PlanSummary.Timeouts(
+                response: plan.timeouts.response.map { ConfigUnits.text($0) },
+                idle: plan.timeouts.idle.map { ConfigUnits.text($0) }
+            )
+        }
         plaintext = plan.upstream.scheme == .http
     }
 }

@@ -152,6 +152,8 @@ extension PlanSummary.Route: PlanSummaryItem {
         add("rewrite.links", rewritesLinks.map { "\($0)" })
         add("connection_auth", connectionAuth ? "true" : nil)
         add("protocol", `protocol`)
+        add("timeouts.response", timeouts?.response)
+        add("timeouts.idle", timeouts?.idle)
         for rule in allow ?? [] {
             add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
         }

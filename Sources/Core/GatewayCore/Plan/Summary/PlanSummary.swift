@@ -80,6 +80,12 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var forwarded: String?
     }
 
+    /// Of a route that has any.
+    package struct Timeouts: Hashable, Sendable, Codable {
+        package var response: String?
+        package var idle: String?
+    }
+
     package struct Route: Hashable, Sendable, Codable {
         package var name: String
         package var upstream: String
@@ -108,6 +114,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var pins: [String]?
         /// nil for HTTP/1.1.
         package var `protocol`: String?
+        /// nil where limits say it.
+        package var timeouts: Timeouts?
         package var plaintext: Bool
     }
 
