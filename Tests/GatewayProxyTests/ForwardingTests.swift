@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import GatewayCore
+import GatewayProxy
 import Testing
 
 @Suite(.timeLimit(.minutes(5)))
@@ -288,6 +289,44 @@ struct ForwardingTests {
             let answer = try second.readToEnd(.closed)
             #expect(answer.hasPrefix("HTTP/1.1 503") && answer.contains("Retry-After: 1\r\n"))
             first.close()
+        }
+    }
+
+    /// Also those for whom there is no room to wait until they have read it.
+    @Test func manyConnectionsOverTheLimitAreToldSo() async throws {
+        let origin = try RawOrigin.answering()
+        var limits = Limits()
+        limits.connections = 1
+        try await withProxy(origin, limits: limits) { proxy in
+            let first = try proxy.client()
+            first.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(first.readMessage()?.body == "ok")
+            let others = try (0..<50).map { _ in try proxy.client() }
+            for client in others {
+                let answer = client.readMessage()
+                #expect(answer?.head.hasPrefix("HTTP/1.1 503") == true)
+                #expect(answer?.body.contains("limits.connections") == true)
+                try #expect(client.readToEnd(.closed).isEmpty)
+            }
+            first.close()
+        }
+    }
+
+    /// The process has more open than that already.
+    @Test func aConnectionThatTakesFromTheReserveIsRefused() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin, descriptorLimit: 4) { proxy in
+            let answer = try proxy.client().readMessage()
+            #expect(answer?.head.hasPrefix("HTTP/1.1 503") == true)
+            #expect(answer?.body.contains("ulimit -n") == true)
+        }
+    }
+
+    @Test func moreConnectionsThanDescriptorsAreAnError() async throws {
+        var limits = Limits()
+        limits.connections = 1000
+        await #expect(throws: ListenerError.self) {
+            _ = try await ProxyFixture(upstreamPort: 1, limits: limits, descriptorLimit: 500)
         }
     }
 

@@ -134,6 +134,7 @@ final class ProxyFixture: Sendable {
         selection: (any SubjectCredentialResolver)? = nil,
         access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
         limits: Limits = Limits(),
+        descriptorLimit: Int? = nil,
         engine: EnginePlan? = nil,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
         route configure: (inout RoutePlan) -> Void = { _ in }
@@ -164,7 +165,8 @@ final class ProxyFixture: Sendable {
             configuration: configuration,
             clock: TestClock(),
             observer: observer,
-            logger: Logger(label: "test")
+            logger: Logger(label: "test"),
+            descriptorLimit: descriptorLimit
         )
         var listener = ListenerPlan(address: .tcp(host: "127.0.0.1", port: 0), span: span)
         listener.engine = engine
@@ -199,6 +201,7 @@ func withProxy(
     selection: (any SubjectCredentialResolver)? = nil,
     access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
     limits: Limits = Limits(),
+    descriptorLimit: Int? = nil,
     engine: EnginePlan? = nil,
     route: (inout RoutePlan) -> Void = { _ in },
     sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
@@ -210,6 +213,7 @@ func withProxy(
         selection: selection,
         access: access,
         limits: limits,
+        descriptorLimit: descriptorLimit,
         engine: engine,
         sha256: sha256,
         route: route

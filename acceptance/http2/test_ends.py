@@ -129,7 +129,7 @@ def test_a_connection_that_is_too_many(start_gateway, origin, certificate_author
             assert second.until_end() == [ErrorCodes.ENHANCE_YOUR_CALM]
         command = ["curl", "-sS", "-i", "--http1.1", "--cacert", certificate_authority.certificate, f"https://localhost:{port}/api/x"]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30, env=processes.environment())
-        assert done.stdout.startswith("HTTP/1.1 503 ") and "Too many connections." in done.stdout, done
+        assert done.stdout.startswith("HTTP/1.1 503 ") and "Too many connections (limits.connections)." in done.stdout, done
         assert first.ask(scheme="https").status == 200
 
 

@@ -26,19 +26,22 @@ package actor AdminServer {
     private let security: AdminSecurity?
     private var state = State.idle
     /// Operators, probes and browsers, which keep some open.
-    private let limit = ConnectionLimit(AdminServer.maximumConnections)
+    private let limit: ConnectionLimit
 
     /// - Parameters:
+    ///   - connections: How many may be open; the oldest gives way to the next.
     ///   - security: nil without TLS.
     ///   - prepare: Adds to the listener's channel what every listener of the program has.
     package init(
         group: any EventLoopGroup,
         options: AdminOptions,
+        connections: Int = AdminServer.maximumConnections,
         logger: Logger,
         security: AdminSecurity? = nil,
         prepare: @escaping @Sendable (any Channel) -> EventLoopFuture<Void> = { $0.eventLoop.makeSucceededVoidFuture() }
     ) {
         self.prepare = prepare
+        limit = ConnectionLimit(connections)
         self.security = security
         self.group = group
         self.options = options
@@ -67,7 +70,7 @@ package actor AdminServer {
 
     /// Clients that may wait to be accepted.
     package static let backlog: Int32 = 64
-    /// Those that may be connected; the oldest gives way to the next.
+    /// Those that may be connected, where there are descriptors enough.
     package static let maximumConnections = 128
 
     /// Takes a unix socket that is bound already; the caller sees to the file.

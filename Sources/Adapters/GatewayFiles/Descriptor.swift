@@ -6,8 +6,40 @@
     import Glibc
 #endif
 
-/// Writing to open files, pipes and terminals.
+/// Open files, pipes, terminals and sockets: how many there may be, and writing to them.
 package enum Descriptor {
+    /// Raises the limit of the process as far as the system lets everybody.
+    ///
+    /// - Returns: How many descriptors the process may have now; nil where the system does not say.
+    package static func raiseLimit() -> Int? {
+        var limit = rlimit()
+        guard unsafe getrlimit(resource, &limit) == 0 else { return nil }
+        let most = min(limit.rlim_max, highest)
+        if limit.rlim_cur < most {
+            var raised = limit
+            raised.rlim_cur = most
+            if unsafe setrlimit(resource, &raised) == 0 { limit = raised }
+        }
+        return Int(clamping: limit.rlim_cur)
+    }
+
+    /// The number that the next one would have; nil where there is none left.
+    package static var next: Int32? {
+        let descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)
+        guard descriptor >= 0 else { return errno == EBADF ? 0 : nil }
+        _ = close(descriptor)
+        return descriptor
+    }
+
+    #if canImport(Darwin)
+        private static let resource = RLIMIT_NOFILE
+        /// More is refused.
+        private static let highest = rlim_t(OPEN_MAX)
+    #else
+        private static let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        private static let highest = rlim_t.max
+    #endif
+
     /// Writes everything, or says that it could not. Waits when the other end does not take it yet.
     package static func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
         var rest = bytes[...]

@@ -24,17 +24,19 @@ package final class ProxyServer: Sendable {
     private let serving: Mutex<ProxyShared>
 
     /// - Parameters:
+    ///   - descriptorLimit: How many descriptors the process may have; nil where they are not shared out.
     ///   - passed: Sockets that listeners with their addresses accept from.
     ///   - tokenUses: Told of each token of a client that is used.
     ///   - jwts: nil where no signed token proves a client.
     ///   - authority: Signs certificates for the hosts whose connections are intercepted; nil where none are.
-    /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
+    /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used, or `descriptorLimit` is too low.
     package init(
         group: MultiThreadedEventLoopGroup,
         configuration: ProxyConfiguration,
         clock: any GatewayClock,
         observer: any ExchangeObserver,
         logger: Logger,
+        descriptorLimit: Int? = nil,
         passed: PassedSockets = .none,
         tokenUses: ClientTokenUses? = nil,
         jwts: ClientJWTParts? = nil,
@@ -49,11 +51,13 @@ package final class ProxyServer: Sendable {
             logger: logger,
             limits: configuration.limits,
             workers: loops.count,
+            descriptorLimit: descriptorLimit,
             tokenUses: tokenUses,
             jwts: jwts,
             authority: authority
         )
         let shared = try ProxyShared(configuration: configuration, workers: loops.count, state: state)
+        if let shortage = shared.descriptors.shortage { logger.warning("\(shortage)") }
         workers = WorkerRegistry(loops: loops, shared: shared)
         serving = Mutex(shared)
     }
@@ -192,6 +196,7 @@ package final class ProxyServer: Sendable {
                         passed: passed,
                         group: group,
                         workers: workers,
+                        descriptorLimit: state.descriptorLimit,
                         logger: state.logger
                     )
                 )

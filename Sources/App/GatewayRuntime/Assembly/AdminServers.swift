@@ -11,13 +11,19 @@ struct AdminServers: Sendable {
     private let local: (server: AdminServer, address: ListenerPlan.Address)?
     private let isTLS: Bool
 
-    /// - Parameter tls: nil without TLS.
-    init(_ plan: Plan, options: AdminOptions, tls: OperatorTLS?, logger: Logger) {
+    /// - Parameters:
+    ///   - connections: How many may be open at a time.
+    ///   - tls: nil without TLS.
+    init(_ plan: Plan, options: AdminOptions, connections: Int, tls: OperatorTLS?, logger: Logger) {
         func server(_ options: AdminOptions, _ security: AdminSecurity? = nil) -> AdminServer {
             let group = MultiThreadedEventLoopGroup.singleton
-            return AdminServer(group: group, options: options, logger: logger, security: security) {
-                AcceptPause.add(to: $0, logger: logger)
-            }
+            return AdminServer(
+                group: group,
+                options: options,
+                connections: connections,
+                logger: logger,
+                security: security
+            ) { AcceptPause.add(to: $0, logger: logger) }
         }
         isTLS = tls != nil
         let security = tls.map { AdminSecurity(secure: $0.secure, peer: $0.peer) }

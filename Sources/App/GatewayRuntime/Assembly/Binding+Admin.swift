@@ -62,7 +62,13 @@ extension Binding {
                 clock: clock,
                 logger: options.logger("admin")
             ).record
-        return AdminServers(plan, options: admin, tls: tls, logger: options.logger("admin"))
+        return AdminServers(
+            plan,
+            options: admin,
+            connections: DescriptorShares.adminConnections(of: options.descriptorLimit),
+            tls: tls,
+            logger: options.logger("admin")
+        )
     }
 
     /// - Parameter proxy: Gives its addresses back when the admin listener's cannot be had.

@@ -41,6 +41,7 @@ struct Binding {
                 clock: clock,
                 observer: observer,
                 logger: options.logger("proxy"),
+                descriptorLimit: options.descriptorLimit,
                 passed: options.passedSockets,
                 tokenUses: tokenUses,
                 jwts: jwts,

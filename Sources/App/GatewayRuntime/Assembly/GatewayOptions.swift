@@ -12,6 +12,8 @@ package struct GatewayOptions: Sendable {
     package var handlesSignals: Bool
     /// nil where no service manager is told.
     package var serviceNotifier: ServiceNotifier?
+    /// How many the process may have; nil where they are not shared out.
+    package var descriptorLimit: Int?
     /// Sockets that a service manager has opened for the listeners.
     package var passedSockets: PassedSockets
     /// Where the plan came from and where a reload finds the next one; without it there is no reload.
@@ -24,6 +26,7 @@ package struct GatewayOptions: Sendable {
         metrics: MetricRegistry = MetricRegistry(),
         handlesSignals: Bool = false,
         serviceNotifier: ServiceNotifier? = nil,
+        descriptorLimit: Int? = nil,
         passedSockets: PassedSockets = .none,
         configuration: ConfigurationSource? = nil
     ) {
@@ -33,6 +36,7 @@ package struct GatewayOptions: Sendable {
         self.metrics = metrics
         self.handlesSignals = handlesSignals
         self.serviceNotifier = serviceNotifier
+        self.descriptorLimit = descriptorLimit
         self.passedSockets = passedSockets
         self.configuration = configuration
     }

@@ -98,6 +98,7 @@ package struct RunOperation: Sendable {
             metrics: metrics,
             handlesSignals: true,
             serviceNotifier: ServiceNotifier(),
+            descriptorLimit: Descriptor.raiseLimit(),
             passedSockets: try passedSockets(),
             configuration: ConfigurationSource(
                 path: configuration,
@@ -106,7 +107,6 @@ package struct RunOperation: Sendable {
                 file: file
             )
         )
-        DescriptorLimit.raise(for: file.plan.limits, logger: logger("gateway"))
         let gateway = try await Gateway(plan: file.plan, options: options)
         let banner = Banner(gateway: gateway, routes: await gateway.control.routes(), sandbox: sandbox)
         // Somebody who runs the sandbox wants to be shown around; a service manager wants silence.

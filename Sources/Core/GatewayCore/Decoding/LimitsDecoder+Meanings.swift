@@ -54,7 +54,11 @@ extension LimitsDecoder {
     ]
 
     private static let connections: [String: KeyMeaning] = [
-        "connections": count("Maximum number of client connections.", \.connections, example: "20000"),
+        "connections": KeyMeaning(
+            "Maximum number of client connections. A number that the process has too few file descriptors for is an error at start.",
+            default: "\(DescriptorShares.standardClients), or as many as there are descriptors for",
+            example: "20000"
+        ),
         "connections_per_address": KeyMeaning(
             "Maximum number of connections of one client address. An IPv6 address counts by its /64 network.",
             default: "no limit",

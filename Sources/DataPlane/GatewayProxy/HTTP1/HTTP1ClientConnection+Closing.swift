@@ -3,10 +3,17 @@ import NIOCore
 
 /// What a connection that ends has to remember.
 struct ClosingState {
+    enum Patience {
+        case long
+        case short
+        /// The connection is closed at once.
+        case none
+    }
+
     /// There is no place for the connection. Its client is told so in the version of HTTP that the handshake agrees on.
     var refusal: GatewayProblem?
-    /// There is room to wait for a client that goes on sending behind its last answer.
-    var mayLingerOn = true
+    /// With a client that goes on sending behind its last answer.
+    var patience = Patience.long
     /// When such a client is waited for no longer.
     var lingersUntil = NIODeadline.distantFuture
     /// When a broken response is cut, whatever the client has taken of it by then.
@@ -95,6 +102,13 @@ extension HTTP1ClientConnection {
         if hasPart { cut(within: nil) } else { closeAfterWrites(lingering: false) }
     }
 
+    /// Closes without an answer: the TLS handshake would have to come first, and there is no room to wait for it.
+    func refuseUnsaid(_ problem: GatewayProblem) {
+        configuration.observe(problem, nil, of: request, id: configuration.nextRequestID(), from: peer, isTLS: isTLS)
+        phase = .closed
+        writer.closeAtOnce()
+    }
+
     func closePrivateConnection() { privateConnection.take()?.close() }
 
     func closeNow() {
@@ -127,9 +141,9 @@ extension HTTP1ClientConnection {
     private func writesDone(lingering: Bool) {
         guard phase == .finishing else { return }
         phase = .lingering
-        closing.lingersUntil = .now() + (closing.mayLingerOn ? timeouts.lingerInAll : timeouts.linger)
+        closing.lingersUntil = .now() + (closing.patience == .long ? timeouts.lingerInAll : timeouts.linger)
         setDeadline(timeouts.linger)
-        if lingering, !clientHasClosedOutput {
+        if lingering, closing.patience != .none, !clientHasClosedOutput {
             writer.closeOutput()
         } else {
             context?.channel.close(promise: nil)

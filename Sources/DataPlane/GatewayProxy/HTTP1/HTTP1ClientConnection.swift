@@ -135,9 +135,15 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         guard !hasOpened else { return }
         hasOpened = true
         configuration.register(self)
-        if let problem = places.take(from: shared, for: context?.channel.remoteAddress) {
-            closing.mayLingerOn = false
-            if isOpening { closing.refusal = problem } else { refuse(problem) }
+        if let problem = places.take(from: shared, for: context?.channel) {
+            closing.patience = places.isHeldForRefusal ? .short : .none
+            if !isOpening {
+                refuse(problem)
+            } else if places.isHeldForRefusal {
+                closing.refusal = problem
+            } else {
+                return refuseUnsaid(problem)
+            }
             return setDeadline(timeouts.linger)
         }
         setDeadline(timeouts.header)

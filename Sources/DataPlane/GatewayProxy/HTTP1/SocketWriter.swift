@@ -172,6 +172,14 @@ final class SocketWriter {
         return isSocket(core) ? core : nil
     }
 
+    /// nil for a channel that has no socket.
+    static func descriptor(of channel: any Channel) -> NIOBSDSocket.Handle? {
+        guard let core = channel._channelCore as? any NIOTransportAccessibleChannelCore, isSocket(core) else {
+            return nil
+        }
+        return on(core, \.self)
+    }
+
     private static func isSocket<Core: NIOTransportAccessibleChannelCore>(_: Core) -> Bool {
         Core.Transport.self == NIOBSDSocket.Handle.self
     }

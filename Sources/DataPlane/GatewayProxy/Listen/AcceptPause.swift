@@ -1,3 +1,5 @@
+import GatewayCore
+import GatewayFiles
 package import Logging
 package import NIOCore
 import NIOPosix
@@ -10,10 +12,11 @@ import NIOPosix
     import Darwin
 #endif
 
-/// Pauses accepting when the process is out of file descriptors, or the system out of memory for connections.
+/// Pauses accepting when the process is out of file descriptors or has only those of the reserve left, or the system is out of memory
+/// for connections.
 ///
 /// Without the pause the system would report the waiting connections again and again, and the event loop would do
-/// nothing else.
+/// nothing else. Clients wait meanwhile until they are accepted.
 package final class AcceptPause: ChannelInboundHandler {
     package typealias InboundIn = any Channel
 
@@ -22,39 +25,68 @@ package final class AcceptPause: ChannelInboundHandler {
     static let silence = TimeAmount.minutes(1)
 
     private let logger: Logger
+    /// ``DescriptorShares/ceiling``
+    private let ceiling: Int
     private var isPaused = false
     private var silentUntil = NIODeadline.uptimeNanoseconds(0)
 
-    private init(_ logger: Logger) { self.logger = logger }
+    private init(_ logger: Logger, ceiling: Int) {
+        self.logger = logger
+        self.ceiling = ceiling
+    }
 
     /// For the channel of a listener.
-    package static func add(to channel: any Channel, logger: Logger) -> EventLoopFuture<Void> {
+    ///
+    /// - Parameter ceiling: The first descriptor of the reserve; none for a listener that may use it.
+    package static func add(
+        to channel: any Channel,
+        logger: Logger,
+        ceiling: Int = .max
+    ) -> EventLoopFuture<Void> {
         channel.eventLoop.makeCompletedFuture {
-            try channel.pipeline.syncOperations.addHandler(AcceptPause(logger))
+            try channel.pipeline.syncOperations.addHandler(AcceptPause(logger, ceiling: ceiling))
         }
     }
 
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let error = error as? IOError, error.meansResourceExhausted {
-            pause(context, error)
+            let reason = "the system has no more descriptors or memory for this process"
+            pause(context, because: reason, code: error.errnoCode)
         }
         context.fireErrorCaught(error)
     }
 
-    private func pause(_ context: ChannelHandlerContext, _ error: IOError) {
+    /// A connection that would take from the reserve is refused where it is served; here, no other one is accepted behind it.
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if ceiling != .max, DescriptorShares.reserve(from: ceiling, has: unwrapInboundIn(data)) {
+            let reason = "the descriptors that are left are kept for operators, stores and programs"
+            pause(context, because: reason, code: EMFILE)
+        }
+        context.fireChannelRead(data)
+    }
+
+    private func pause(_ context: ChannelHandlerContext, because reason: String, code: CInt) {
         guard !isPaused else { return }
         isPaused = true
         let now = context.eventLoop.now
         if now >= silentUntil {
             silentUntil = now + Self.silence
             logger.error(
-                "No connection can be accepted: the system has no more descriptors or memory for this process",
-                metadata: ["gateway.error": "\(error.errnoCode)", "gateway.advice": "raise LimitNOFILE (ulimit -n)"]
+                "No connection can be accepted: \(reason)",
+                metadata: ["gateway.error": "\(code)", "gateway.advice": "raise LimitNOFILE (ulimit -n)"]
             )
         }
         let channel = context.channel
         accept(false, channel)
+        resumeLater(channel)
+    }
+
+    /// Once a descriptor below the reserve is free.
+    private func resumeLater(_ channel: any Channel) {
         channel.eventLoop.assumeIsolated().scheduleTask(in: Self.pause) { [self] in
+            if channel.isActive, ceiling != .max, Descriptor.next.map({ Int($0) >= ceiling }) ?? true {
+                return resumeLater(channel)
+            }
             isPaused = false
             accept(true, channel)
         }
@@ -63,6 +95,21 @@ package final class AcceptPause: ChannelInboundHandler {
     /// Not to read is not enough: after an error the library goes on looking.
     private func accept(_ accepts: Bool, _ channel: any Channel) {
         try? channel.syncOptions?.setOption(.autoRead, value: accepts)
+    }
+}
+
+extension DescriptorShares {
+    /// Whether the connection takes from the reserve.
+    func reserveHas(_ channel: any Channel) -> Bool { Self.reserve(from: ceiling, has: channel) }
+
+    fileprivate static func reserve(from ceiling: Int, has channel: any Channel) -> Bool {
+        guard ceiling != .max, let descriptor = SocketWriter.descriptor(of: channel) else { return false }
+        return Int(descriptor) >= ceiling
+    }
+
+    /// - Throws: What the system throws for a connection to a server when there are no descriptors.
+    func requireRoom(for channel: any Channel) throws {
+        guard !reserveHas(channel) else { throw IOError(errnoCode: EMFILE, reason: "connect") }
     }
 }
 

@@ -115,10 +115,17 @@ final class Listener: Sendable {
         passed: PassedSockets,
         group: MultiThreadedEventLoopGroup,
         workers: WorkerRegistry,
+        descriptorLimit: Int?,
         logger: Logger
     ) async throws -> Listener {
         let box = NIOLockedValueBox<Listener?>(nil)
-        let bootstrap = bootstrap(group: group, workers: workers, settings.keepAlive, logger: logger) {
+        let bootstrap = bootstrap(
+            group: group,
+            workers: workers,
+            descriptorLimit: descriptorLimit,
+            settings.keepAlive,
+            logger: logger
+        ) {
             box.withLockedValue { $0 }
         }
         let channel: any Channel
@@ -155,24 +162,24 @@ final class Listener: Sendable {
     }
 
     private static let backlog: Int32 = 4096
-    /// The number of connections to accept before the accepted ones are read. With a small number, the last of many
-    /// new connections would wait until the others have been served several times.
-    private static let accepts: UInt = 128
 
     private static func bootstrap(
         group: MultiThreadedEventLoopGroup,
         workers: WorkerRegistry,
+        descriptorLimit: Int?,
         _ keepAlive: KeepAlive?,
         logger: Logger,
         _ listener: @escaping @Sendable () -> Listener?
     ) -> ServerBootstrap {
-        ServerBootstrap(group: group)
+        let ceiling = DescriptorShares.ceiling(of: descriptorLimit)
+        return ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: backlog)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.autoRead, value: false)
-            .serverChannelOption(.maxMessagesPerRead, value: accepts)
+            .serverChannelOption(.maxMessagesPerRead, value: UInt(DescriptorShares.accepts(of: descriptorLimit)))
             .serverChannelInitializer { channel in
-                AcceptPause.add(to: channel, logger: logger).flatMapThrowing { try keepAlive?.set(on: channel) }
+                AcceptPause.add(to: channel, logger: logger, ceiling: ceiling)
+                    .flatMapThrowing { try keepAlive?.set(on: channel) }
             }
             .childChannelInitializer { channel in
                 guard let listener = listener(), let options = channel.syncOptions else { return channel.close() }

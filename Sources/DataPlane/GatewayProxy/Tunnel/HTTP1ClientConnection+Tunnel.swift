@@ -13,7 +13,7 @@ extension HTTP1ClientConnection {
         // The answer of the dialler comes before.
         setDeadline(timeouts.connect + timeouts.linger)
         let tunnel = BlindTunnel(to: destination, of: self, countedBy: usage)
-        TunnelDialer(to: destination, on: loop, within: timeouts)
+        TunnelDialer(to: destination, on: loop, under: shared)
             .dial { [self] result in
                 switch result {
                 case .success(let connection): begin(tunnel, on: connection)

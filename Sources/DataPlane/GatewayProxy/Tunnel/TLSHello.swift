@@ -52,7 +52,7 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
         let worker = configuration.worker
         guard let context, worker.hellos[ObjectIdentifier(self)] == nil else { return }
         // There is no way to say why before the handshake.
-        guard places.take(from: configuration.shared, for: context.channel.remoteAddress) == nil else { return close() }
+        guard places.take(from: configuration.shared, for: context.channel) == nil else { return close() }
         worker.hellos[ObjectIdentifier(self)] = self
         timer.set(configuration.clock.now + configuration.timeouts.header, for: self)
     }

@@ -12,27 +12,28 @@ struct TunnelDialer: Sendable {
 
     private let destination: TunnelDestination
     private let loop: any EventLoop
-    private let timeouts: Timeouts
+    private let shared: ProxyShared
 
-    init(to destination: TunnelDestination, on loop: any EventLoop, within timeouts: Timeouts) {
+    init(to destination: TunnelDestination, on loop: any EventLoop, under shared: ProxyShared) {
         self.destination = destination
         self.loop = loop
-        self.timeouts = timeouts
+        self.shared = shared
     }
 
     /// - Parameter done: Called on the event loop, on a later turn.
     func dial(_ done: @escaping (Result<Connection, GatewayProblem>) -> Void) {
-        let (destination, loop, timeouts) = (destination, loop, timeouts)
+        let (destination, loop, shared) = (destination, loop, shared)
         UnroutedResolver.make(for: destination, on: loop)
             .flatMap { resolver in
                 ClientBootstrap(group: loop)
                     .resolver(resolver)
-                    .connectTimeout(timeouts.connect)
+                    .connectTimeout(shared.timeouts.connect)
                     .channelOption(.allowRemoteHalfClosure, value: true)
                     .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
                     .channelInitializer { channel in
                         channel.eventLoop.makeCompletedFuture {
-                            try timeouts.keepAlive.set(on: channel)
+                            try shared.descriptors.requireRoom(for: channel)
+                            try shared.timeouts.keepAlive.set(on: channel)
                             try channel.pipeline.syncOperations.addHandler(TunnelEnd(hasDirectSocket: true))
                         }
                     }

@@ -17,6 +17,7 @@ final class Dialer {
     /// Where no route leads to the target; with the address that was dialled last.
     private(set) var server: TunnelDestination?
     private let limits: Limits
+    private let descriptors: DescriptorShares
     private let timeouts: Timeouts
     private let clock: LoopClock
     private let buffers: SpareBuffers
@@ -31,6 +32,7 @@ final class Dialer {
         loop = worker.loop
         resolver = UpstreamResolver(loop: worker.loop)
         limits = shared.limits
+        descriptors = shared.descriptors
         timeouts = shared.timeouts
         clock = worker.clock
         buffers = worker.buffers
@@ -57,7 +59,7 @@ final class Dialer {
         for pool: UpstreamPool,
         _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void
     ) {
-        let (target, keepAlive) = (target, timeouts.keepAlive)
+        let (target, descriptors, keepAlive) = (target, descriptors, timeouts.keepAlive)
         let bound = NIOLoopBound((dialer: self, pool: pool), eventLoop: loop)
         let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
         ClientBootstrap(group: loop)
@@ -68,6 +70,7 @@ final class Dialer {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     hasDialled.value = true
+                    try descriptors.requireRoom(for: channel)
                     try keepAlive.set(on: channel)
                     if let context = target.tlsContext {
                         try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))

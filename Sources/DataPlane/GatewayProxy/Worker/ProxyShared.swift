@@ -16,6 +16,7 @@ final class ProxyShared: Sendable {
     let hasClients: Bool
     let configuration: ProxyConfiguration
     let limits: Limits
+    let descriptors: DescriptorShares
     let timeouts: Timeouts
     let clock: any GatewayClock
     let observer: any ExchangeObserver
@@ -38,7 +39,7 @@ final class ProxyShared: Sendable {
     let pendingPerUpstream: Int
 
     /// - Parameter old: Its connections to upstreams count on, where limits and clients are as before.
-    /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
+    /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used, or the process has too few descriptors.
     init(
         configuration: ProxyConfiguration,
         workers: Int,
@@ -104,6 +105,8 @@ final class ProxyShared: Sendable {
         http1TargetOfRoute = try configuration.routes.map { route throws(ListenerError) in
             try targets.indexInHTTP1(of: route.plan)
         }
+        descriptors = Self.descriptors(configuration, upstreams: targets.all.count, workers: workers, state)
+        if let problem = descriptors.problem { throw ListenerError(problem) }
         self.targets = targets.all
         budgets = targets.budgets
     }
@@ -119,6 +122,24 @@ final class ProxyShared: Sendable {
         new.limits == old.limits && new.access.clients.map(\.name) == old.access.clients.map(\.name)
     }
 
+    private static func descriptors(
+        _ configuration: ProxyConfiguration,
+        upstreams: Int,
+        workers: Int,
+        _ state: ProxyState
+    ) -> DescriptorShares {
+        let hasOwnConnections =
+            configuration.connect.values.contains { $0.unrouted == .tunnel }
+            || configuration.routes.contains { $0.plan.allowsConnectionAuth }
+        return DescriptorShares(
+            limit: state.descriptorLimit,
+            limits: configuration.limits,
+            upstreamLimit: hasOwnConnections ? .max : upstreams * configuration.limits.connectionsPerUpstream,
+            // The admin listener has one for each processor.
+            loops: workers + System.coreCount
+        )
+    }
+
     /// nil for a client without limits.
     func usage(of client: String?) -> ClientUsage? {
         guard !usages.isEmpty, let client else { return nil }
@@ -128,7 +149,7 @@ final class ProxyShared: Sendable {
     /// - Returns: Whether the new connection is within `limits.connections`.
     ///   One that is not takes no place: clients that stay after they were refused would keep everybody out.
     func connectionOpened() -> Bool {
-        guard state.connectionOpened() > limits.connections else { return true }
+        guard state.connectionOpened() > descriptors.clients else { return true }
         state.connectionClosed()
         return false
     }

@@ -25,7 +25,11 @@ final class ProxyState: Sendable {
     let uploads: UploadMemory
     let memoryTrim = MemoryTrim()
     let addresses = ConnectionsPerAddress(capacity: 65_536)
+    /// How many descriptors the process may have; nil where that is not looked at.
+    let descriptorLimit: Int?
     private let connections = Atomic<Int>(0)
+    /// Connections that were refused and have not left yet.
+    private let refusals = Atomic<Int>(0)
     private let draining = Atomic<Bool>(false)
 
     init(
@@ -34,10 +38,12 @@ final class ProxyState: Sendable {
         logger: Logger,
         limits: Limits,
         workers: Int,
+        descriptorLimit: Int? = nil,
         tokenUses: ClientTokenUses? = nil,
         jwts: ClientJWTParts? = nil,
         authority: (any LeafAuthority)? = nil
     ) {
+        self.descriptorLimit = descriptorLimit
         interception = authority.map { InterceptionTLS(authority: $0, clock: clock) }
         headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
         uploads = UploadMemory(limit: limits.uploadMemory)
@@ -88,4 +94,12 @@ final class ProxyState: Sendable {
         assert(connectionCount > 0, "More connections have closed than were opened.")
         connections.subtract(1, ordering: .relaxed)
     }
+
+    /// - Returns: Whether a connection that is refused is one of so many at the most, and counted.
+    func refusalBegan(most: Int) -> Bool {
+        guard refusals.add(1, ordering: .relaxed).newValue > most else { return true }
+        refusalEnded()
+        return false
+    }
+    func refusalEnded() { refusals.subtract(1, ordering: .relaxed) }
 }
