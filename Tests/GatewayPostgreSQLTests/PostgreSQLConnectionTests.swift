@@ -214,6 +214,34 @@ struct PostgreSQLConnectionTests {
         await connection.close(within: .seconds(3))
     }
 
+    @Test func statementsThatWaitHaveABound() async throws {
+        let connection = try connection()
+        _ = try await rows(connection, "SELECT 1")
+        async let asleep = rows(connection, "SELECT pg_sleep(2)")
+        while connection.state.withLock({ $0.begunAt }) == nil { try await Task.sleep(for: .milliseconds(5)) }
+        // They are overdue: the thread sends none of them.
+        connection.state.withLock { state in
+            while state.queue.count < PostgreSQLConnection.maximumQueue - 1 {
+                let statement = PostgreSQLStatement("SELECT 1/0")
+                state.queue.append(PostgreSQLConnection.Work(statement: statement, deadline: .now, end: Promise()))
+            }
+        }
+        async let last = rows(connection, "SELECT 7")
+        while connection.state.withLock({ $0.queue.count }) < PostgreSQLConnection.maximumQueue {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        do throws(PostgreSQLFailure) {
+            _ = try await connection.run(PostgreSQLStatement("SELECT 8"), within: .seconds(5))
+            Issue.record("there was room for one more")
+        } catch {
+            #expect(error.kind == .notSent)
+            #expect(error.reason == "too many statements wait for the server")
+        }
+        _ = try await asleep
+        #expect(try await last.first?.integer(0) == 7)
+        await connection.close(within: .seconds(3))
+    }
+
     @Test func theFirstHostThatAnswersIsUsed() async throws {
         let folder = try Self.server.get().folder
         let url = try PostgreSQLURL("postgresql://postgres@/postgres?host=/nowhere,\(folder)/socket")

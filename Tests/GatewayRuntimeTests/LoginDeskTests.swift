@@ -211,6 +211,7 @@ struct LoginDeskTests {
             )
             #expect(try await bench.end(of: invitation.id).problem?.contains("wrong state") == true)
             #expect(bench.endpoint.requests.isEmpty)
+            try await bench.audit.untilRecorded(.loginFailed)
             #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "wrong_state")
             #expect(bench.keeper.status(at: bench.clock.now()).state != .valid)
         }
@@ -315,6 +316,7 @@ struct LoginDeskTests {
         try await running([.reply(TokenReply(status: 400))]) { bench in
             let invitation = try await bench.desk.begin(LoginOrder(credential: "box", way: .paste)).get()
             #expect(await bench.desk.answer(invitation.id, with: "code")?.problem == "The code was refused.")
+            try await bench.audit.untilRecorded(.loginFailed)
             #expect(bench.audit.last(.loginFailed)?.httpStatus == 400)
         }
     }
@@ -327,6 +329,7 @@ struct LoginDeskTests {
             bench.clock.advance(by: .seconds(60))
             #expect(try await bench.end(of: invitation.id).problem?.contains("was the window closed?") == true)
             #expect(await open(invitation.redirect + "?code") == nil)
+            try await bench.audit.untilRecorded(.loginFailed)
             #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "timeout")
         }
     }
@@ -425,6 +428,7 @@ struct LoginDeskTests {
             bench.clock.advance(by: .seconds(60))
             let words = try await bench.end(of: invitation.id).problem ?? ""
             #expect(words.contains("box refuses connections. The time for the code ended"), "\(words)")
+            try await bench.audit.untilRecorded(.loginFailed)
             let event = bench.audit.last(.loginFailed)
             #expect(event?.detail["reason"] == "no_answer" && event?.errorCode == "connection_refused")
         }

@@ -93,6 +93,25 @@ struct PostgreSQLFleetTests {
         await store.close()
     }
 
+    @Test(arguments: [(999, 1000), (1000, 1000)])
+    func aThousandGatewaysAreListed(others: Int, listed: Int) async throws {
+        let server = try Self.server.get()
+        let database = try server.makeDatabase()
+        let store = try open(database)
+        _ = try await store.beat(heartbeat("newest"))
+        try server.administrate(
+            """
+            INSERT INTO authgateway.gateway SELECT (jsonb_populate_record(g, jsonb_build_object('id', 'other ' || n,
+            'seen_at', g.seen_at - interval '1 second'))).* FROM authgateway.gateway g, generate_series(1, \(others)) n
+            """,
+            database: database
+        )
+        let members = try await store.members()
+        #expect(members.count == listed)
+        #expect(members.first?.id == "newest")
+        await store.close()
+    }
+
     @Test func rightsThatAHeartbeatNeedsAreNamed() async throws {
         let server = try Self.server.get()
         let database = try server.makeDatabase()

@@ -1,6 +1,7 @@
 """Many requests on one connection: limits, resets, GOAWAY, flow control."""
 
 import concurrent.futures
+import contextlib
 import itertools
 import socket
 import threading
@@ -264,6 +265,25 @@ def test_an_upstream_that_takes_no_content_stops_its_stream_and_no_other(make_ht
         [slow] = origin.requests
         assert len(slow.body) <= 65_535
         assert get(gateway).text == "ok"
+
+
+def test_the_window_of_the_connection_bounds_all_streams(make_http2_origin, start):
+    """The streams' own windows have plenty of room. The origin's library refuses a byte past the connection's window."""
+    origin = make_http2_origin(settings={h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 20})
+    origin.takes = False
+    gateway = start(origin)
+    with contextlib.ExitStack() as clients:
+        for _ in range(2):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 15))
+            head = f"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nContent-Length: 50000\r\n\r\n"
+            client.sendall(head.encode() + bytes(50_000))
+        wait_until(lambda: sum(len(stream.body) for stream in origin.requests) == 65_535, 20, "the window is full")
+        [connection] = origin.connections
+        with connection.lock:
+            connection.h2.increment_flow_control_window(1 << 20)
+            connection.flush()
+        wait_until(lambda: all(stream.is_complete for stream in origin.requests), 20, "both uploads end")
+    assert [len(stream.body) for stream in origin.requests] == [50_000, 50_000]
 
 
 def test_a_silent_connection_is_asked_whether_it_lives(make_http2_origin, start):

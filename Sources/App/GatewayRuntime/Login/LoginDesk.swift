@@ -86,8 +86,7 @@ actor LoginDesk: LoginControl {
         _ port: Int,
         _ id: String
     ) async -> LoginInvitation {
-        var random = SystemRandomNumberGenerator()
-        let attempt = LoginAttempt(redirectURI: flow.redirect.uri(port: port), random: &random)
+        let attempt = Self.attempt(redirectingTo: flow.redirect.uri(port: port))
         let page = flow.page(of: attempt)
         var login = OngoingLogin(order: order, keeper: keeper, kind: .browser(flow, attempt, listener))
         login.waiter = Task { [clock = parts.clock] in
@@ -291,6 +290,12 @@ actor LoginDesk: LoginControl {
             await fail(id, "The gateway stopped before the login ended.", reason: "stopped")
             await logins[id]?.listener?.close()
         }
+    }
+
+    /// In a function of its own, because the thread sanitizer ends the process at an empty variable of an asynchronous one.
+    private static func attempt(redirectingTo uri: String) -> LoginAttempt {
+        var random = SystemRandomNumberGenerator()
+        return LoginAttempt(redirectURI: uri, random: &random)
     }
 
     private static func randomID() -> String {
