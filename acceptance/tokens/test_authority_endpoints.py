@@ -86,8 +86,8 @@ FORBIDDEN, REFUSED = (403, "route-forbidden"), (400, "request-refused")
         ("/./oauth2/token", REFUSED),
         ("/2.0/../oauth2/token", REFUSED),
         ("/2.0/%2e%2e/oauth2/token", REFUSED),
-        ("/2.0/%252e%252e/oauth2/token", FORBIDDEN),
-        ("/oauth2%2ftoken", REFUSED),
+        ("/2.0/%252e%252e/oauth2/token", REFUSED),
+        ("/oauth2%2ftoken", FORBIDDEN),
         ("/oauth2%5ctoken", REFUSED),
     ],
 )

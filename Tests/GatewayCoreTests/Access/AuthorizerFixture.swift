@@ -40,6 +40,7 @@ struct AuthorizerFixture {
         headers: RoutePlan.Headers = RoutePlan.Headers(),
         allowsConnectionAuth: Bool = false,
         endpoints: [AuthorityEndpoint] = [],
+        allow: [RoutePlan.Allow] = [],
         clients: [String]? = nil
     ) -> RoutePlan {
         RoutePlan(
@@ -51,6 +52,7 @@ struct AuthorizerFixture {
             credential: credential,
             headers: headers,
             allowsConnectionAuth: allowsConnectionAuth,
+            allow: allow,
             endpoints: endpoints,
             clients: clients,
             span: SourceSpan(file: 0, line: 1, column: 1)

@@ -27,7 +27,7 @@ extension RequestAuthorizer {
             trace?.add(.clientRequired(by: "clients"))
             return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: match.route)
         }
-        if let problem = forbid(evidence.client, match, head, bytes, &trace) {
+        if let problem = forbid(evidence.client, match, head, bytes, on: listener, &trace) {
             return refuse(problem, on: listener, route: match.route, client: evidence.client)
         }
         return choose(head, bytes, match, evidence, grant, on: listener, &trace)

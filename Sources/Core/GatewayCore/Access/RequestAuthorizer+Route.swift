@@ -45,14 +45,16 @@ extension RequestAuthorizer {
         _ match: RouteTable.Match,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
+        on listener: ListenerIdentity,
         _ trace: inout AuthorizationTrace?
     ) -> GatewayProblem? {
-        let gate = gates[match.route]
         if let strictness = plainGates[match.route] {
-            guard let ambiguity = CanonicalPath.check(bytes, head.path, strictness: strictness) else { return nil }
-            trace?.add(.pathRefused)
-            return Self.refused(ambiguity)
+            switch judgePath(head, bytes, strictness, on: listener) {
+            case .unambiguous: return nil
+            case let verdict: return problem(of: verdict, match, head, bytes, &trace)
+            }
         }
+        let gate = gates[match.route]
         if let allowed = gate.clients {
             guard client.map(allowed.contains) ?? false else {
                 trace?.add(.notAllowed)
@@ -60,15 +62,84 @@ extension RequestAuthorizer {
             }
             trace?.add(.clientAllowed(onRoute: gate.name))
         }
-        if let ambiguity = CanonicalPath.check(bytes, head.path, strictness: gate.strictness) {
-            trace?.add(.pathRefused)
-            return Self.refused(ambiguity)
-        }
-        return gate.forbid(match, head, bytes, &trace)
+        let verdict = judgePath(head, bytes, gate.strictness, on: listener)
+        if case .unambiguous = verdict { return gate.forbid(match, head, bytes, &trace) }
+        return problem(of: verdict, match, head, bytes, &trace)
     }
 
-    private static func refused(_ ambiguity: CanonicalPath.Ambiguity) -> GatewayProblem {
-        GatewayProblem(.requestRefused, "The path has \(ambiguity.rawValue).")
+    /// An engine may decode the path before it forwards it.
+    private func judgePath(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ strictness: CanonicalPath.Strictness,
+        on listener: ListenerIdentity
+    ) -> CanonicalPath.Verdict {
+        CanonicalPath.judge(bytes, head.path, strictness: strictness, refusesReadings: listener.engine != nil)
+    }
+
+    /// Why a path that is not unambiguous is refused; nil if all its readings lead to the same route and the same rule.
+    private func problem(
+        of verdict: CanonicalPath.Verdict,
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ trace: inout AuthorizationTrace?
+    ) -> GatewayProblem? {
+        let gate = gates[match.route]
+        do throws(CanonicalPath.Ambiguity) {
+            if case .refused(let ambiguity) = verdict { throw ambiguity }
+            let readings = try PathReadings(bytes, head.path)
+            if let problem = gate.forbid(match, head, bytes, &trace) { return problem }
+            guard let reading = readings.all.first(where: { !isJudgedAlike($0, match, head, bytes) }) else {
+                return nil
+            }
+            trace?.add(.pathRefused)
+            let path = String(decoding: reading.path, as: UTF8.self).singleLine(limit: 300)
+            let hint = gate.hint(for: reading, match, head, bytes).map { " \($0)" } ?? ""
+            return GatewayProblem(
+                .requestRefused,
+                "A server may read the path as \(path), and another route or rule applies to that.\(hint)"
+            )
+        } catch {
+            trace?.add(.pathRefused)
+            return GatewayProblem(.requestRefused, "The path has \(error.rawValue).")
+        }
+    }
+
+    /// Whether the reading finds the route and its rule as the path does that was sent.
+    private func isJudgedAlike(
+        _ reading: PathReadings.Reading,
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> Bool {
+        let gate = gates[match.route]
+        var found: Bool
+        var whole: [UInt8]
+        switch match {
+        case .path, .host:
+            whole = authority(of: head, bytes).map { authority in authority.host.map { bytes[$0] } } ?? []
+            let host = whole.indices
+            whole += reading.path
+            found = table.find(whole.span, host: host, path: host.count..<whole.count) == match
+        case .upstream(let route):
+            whole = Array(gate.upstream.host.utf8)
+            let host = whole.indices
+            whole += reading.path
+            let other = table.findUpstream(
+                whole.span,
+                scheme: gate.upstream.scheme,
+                host: host,
+                port: gate.upstream.port,
+                path: host.count..<whole.count
+            )
+            switch other {
+            case .none: found = false
+            case .one(let other): found = other == route
+            case .shared(let shared): found = shared.routes.contains(route)
+            }
+        }
+        return found && gate.selectsSameRule(for: reading, match, head, bytes)
     }
 
     func choose(

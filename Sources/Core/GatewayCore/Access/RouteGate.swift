@@ -3,6 +3,7 @@
 /// A class, so that looking at it copies one reference and not all that a plan holds.
 final class RouteGate: Sendable {
     let name: String
+    let upstream: Origin
     let clients: [String]?
     /// Those that are handed the credential.
     let engines: [String]
@@ -18,6 +19,7 @@ final class RouteGate: Sendable {
 
     init(_ route: RoutePlan) {
         name = route.name
+        upstream = route.upstream
         clients = route.clients
         engines = route.authz
         allow = route.allow
@@ -97,6 +99,41 @@ final class RouteGate: Sendable {
         return nil
     }
 
+    // MARK: Readings of a path
+
+    /// Whether the rule that allows the path as it was sent is also the first that allows the reading.
+    ///
+    /// - Parameter reading: It finds the same route.
+    func selectsSameRule(
+        for reading: PathReadings.Reading,
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> Bool {
+        guard !allow.isEmpty else { return true }
+        let path = head.forwardedPath(match, without: prefix)
+        let method = head.methodName(bytes)
+        let skipped = path.lowerBound - head.path.lowerBound
+        let read = min(skipped, reading.path.count)..<reading.path.count
+        let first = allow.firstIndex { rule in
+            rule.takes(method) && rule.takes(reading.path.span, read, decodings: reading.decodings)
+        }
+        return first != nil && first == rule(for: path, head, bytes)
+    }
+
+    /// What to change if a rule fails for the reading only because its `*` stands for one segment.
+    func hint(
+        for reading: PathReadings.Reading,
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> String? {
+        guard let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
+            allow[number].path.segments.contains(.any), !selectsSameRule(for: reading, match, head, bytes)
+        else { return nil }
+        return "In a rule of allow, * stands for one segment; end the rule in ** to allow encoded slashes."
+    }
+
     /// What each rule lacks that does not allow the method and path.
     private func misses(
         of path: Range<Int>,
@@ -127,8 +164,8 @@ extension RoutePlan.Allow {
     fileprivate func takes(_ method: String) -> Bool { methods.isEmpty || methods.contains(method) }
 
     /// - Parameter path: As it is forwarded; empty is the root.
-    fileprivate func takes(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Bool {
-        path.isEmpty ? self.path.matchesRoot : self.path.matches(bytes, path)
+    fileprivate func takes(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>, decodings: Int = 0) -> Bool {
+        path.isEmpty ? self.path.matchesRoot : self.path.decoded(decodings).matches(bytes, path)
     }
 }
 

@@ -43,16 +43,22 @@ enum RoutePath {
         let segments = trimmed.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
         for segment in segments {
             guard !segment.isEmpty, segment != ".", segment != ".." else { return nil }
-            guard segment.utf8.allSatisfy(isPlain) else { return nil }
+            // `;` and `*` mean something to servers and to rules.
+            guard segment.utf8.allSatisfy({ $0.isPathCharacter && $0 != 0x2A && $0 != 0x3B }) else { return nil }
         }
         return String(trimmed)
     }
+}
 
-    /// A character of a path segment (RFC 3986 §3.3) other than `%`, `;` and `*`.
-    private static func isPlain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-        default: Array("-._~!$&'()+,=:@".utf8).contains(byte)
+extension UInt8 {
+    /// May stand in a path without being encoded (RFC 3986 section 3.3); the slash between segments included.
+    var isPathCharacter: Bool {
+        switch self {
+        // & ' ( ) * + , - . / and the digits, : and ;
+        case 0x26...0x3B, 0x40...0x5A, 0x61...0x7A: true
+        // ! $ = _ ~
+        case 0x21, 0x24, 0x3D, 0x5F, 0x7E: true
+        default: false
         }
     }
 }

@@ -41,6 +41,19 @@ package struct PathPattern: Hashable, Sendable, CustomStringConvertible {
         description = text
     }
 
+    /// The same pattern for a path that was decoded. An encoded slash then separates segments.
+    func decoded(_ times: Int) -> PathPattern {
+        guard times > 0, description.utf8.contains(UInt8(ascii: "%")) else { return self }
+        let segments = segments.flatMap { segment -> [Segment] in
+            guard case .literal(let bytes) = segment else { return [segment] }
+            let decoded = PercentEncoding.decodeLeniently(bytes.span, bytes.indices)
+            return decoded.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map {
+                .literal(Array($0))
+            }
+        }
+        return PathPattern(segments: segments, description: description).decoded(times - 1)
+    }
+
     /// Whether `/` fits.
     package var matchesRoot: Bool {
         guard let first = segments.first else { return true }

@@ -1,7 +1,7 @@
-/// Judges whether a path means one thing to everybody who will read it.
+/// Judges whether a path means the same to every server that may read it.
 ///
-/// Rules are matched on the bytes as they were sent, and those bytes are forwarded. That is safe only while no upstream can
-/// decode them into another path, so whatever decoders disagree about is refused.
+/// Rules are matched on the bytes as they were sent, and those bytes are forwarded. That is safe only while no upstream decodes
+/// them into a path that would have been judged differently.
 package enum CanonicalPath {
     package enum Ambiguity: String, Error, Sendable {
         case dotSegment = "a dot segment"
@@ -23,30 +23,63 @@ package enum CanonicalPath {
         case ruled
     }
 
-    /// A plain path (no `%`, `.`-segments, `;`, `\` or `//`) costs one pass.
+    /// What one pass over a path finds.
+    package enum Verdict: Hashable, Sendable {
+        /// Every server reads it as it was sent.
+        case unambiguous
+        /// Servers may read it differently; ``PathReadings`` has how.
+        case severalReadings
+        case refused(Ambiguity)
+    }
+
+    /// Refuses every path with more than one reading, except on `open` routes: for requests that somebody else forwards, who may
+    /// decode them first.
     package static func check(
         _ bytes: borrowing Span<UInt8>,
         _ path: Range<Int>,
         strictness: Strictness
     ) -> Ambiguity? {
+        let verdict = judge(bytes, path, strictness: strictness, refusesReadings: true)
+        return if case .refused(let ambiguity) = verdict { ambiguity } else { nil }
+    }
+
+    /// A plain path (no `%`, `.`-segments, `;`, `\` or `//`) costs one pass and is unambiguous.
+    ///
+    /// - Parameter refusesReadings: Encoded slashes and dots are refused wherever they stand.
+    package static func judge(
+        _ bytes: borrowing Span<UInt8>,
+        _ path: Range<Int>,
+        strictness: Strictness,
+        refusesReadings: Bool
+    ) -> Verdict {
+        var hasReadings = false
         var index = path.lowerBound
         var segmentStart = index + 1
         var needsUTF8Check = false
         while index < path.upperBound {
             switch bytes[index] {
             case 0x2F:
-                if index >= segmentStart, isDotSegment(bytes, segmentStart..<index) { return .dotSegment }
-                if strictness == .ruled, index >= segmentStart, index == segmentStart { return .emptySegment }
+                if index >= segmentStart, isDotSegment(bytes, segmentStart..<index) { return .refused(.dotSegment) }
+                if index >= segmentStart, index == segmentStart {
+                    if strictness == .ruled { return .refused(.emptySegment) }
+                    hasReadings = true
+                }
                 segmentStart = index + 1
             case 0x5C:
-                return .backslash
-            case 0x3B where strictness == .ruled:
-                return .pathParameter
+                return .refused(.backslash)
+            case 0x3B:
+                if strictness == .ruled { return .refused(.pathParameter) }
+                hasReadings = true
             case 0x25:
                 guard index + 2 < path.upperBound, let high = bytes[index + 1].hexValue,
                     let low = bytes[index + 2].hexValue
-                else { return .invalidEncoding }
-                if let ambiguity = judge(high << 4 | low, strictness) { return ambiguity }
+                else { return .refused(.invalidEncoding) }
+                let byte = high << 4 | low
+                if let ambiguity = ambiguity(ofEncoded: byte, strictness, refusesReadings) {
+                    return .refused(ambiguity)
+                }
+                // Other bytes cannot stand in a path unless they are encoded.
+                if byte == 0x25 || byte.isPathCharacter { hasReadings = true }
                 if high >= 8 { needsUTF8Check = true }
                 index += 2
             default:
@@ -54,22 +87,29 @@ package enum CanonicalPath {
             }
             index += 1
         }
-        if segmentStart <= path.upperBound, isDotSegment(bytes, segmentStart..<path.upperBound) { return .dotSegment }
-        if needsUTF8Check, strictness != .open, !decodesToUTF8(bytes, path) { return .invalidUTF8 }
-        return nil
+        if segmentStart <= path.upperBound, isDotSegment(bytes, segmentStart..<path.upperBound) {
+            return .refused(.dotSegment)
+        }
+        if needsUTF8Check, strictness != .open, !decodesToUTF8(bytes, path) { return .refused(.invalidUTF8) }
+        return hasReadings ? .severalReadings : .unambiguous
     }
 
-    private static func judge(_ decoded: UInt8, _ strictness: Strictness) -> Ambiguity? {
-        switch decoded {
-        case 0x00, 0x5C, 0x2E: .encodedSeparator
-        case 0x2F: strictness == .open ? nil : .encodedSeparator
+    private static func ambiguity(
+        ofEncoded byte: UInt8,
+        _ strictness: Strictness,
+        _ refusesReadings: Bool
+    ) -> Ambiguity? {
+        switch byte {
+        case 0x00, 0x5C: .encodedSeparator
+        case 0x2E: refusesReadings ? .encodedSeparator : nil
+        case 0x2F: refusesReadings && strictness != .open ? .encodedSeparator : nil
         case 0x01..<0x20, 0x7F: .invalidEncoding
         case 0x25, 0x3B: strictness == .ruled ? .doubleEncoding : nil
         default: nil
         }
     }
 
-    private static func isDotSegment(_ bytes: borrowing Span<UInt8>, _ segment: Range<Int>) -> Bool {
+    static func isDotSegment(_ bytes: borrowing Span<UInt8>, _ segment: Range<Int>) -> Bool {
         // `..;x` is `..` to servers that cut path parameters off before they resolve.
         var end = segment.lowerBound
         while end < segment.upperBound, end - segment.lowerBound < 3, bytes[end] != 0x3B { end += 1 }
