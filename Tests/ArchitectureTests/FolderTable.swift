@@ -83,7 +83,7 @@ enum FolderTable {
                 "Tokens",
             ],
             "Export": [
-                "Addresses", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
+                "Access", "Addresses", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
             ],
         ],
         ["Import": ["Addresses", "Config", "Explain", "Secrets", "Text"]],

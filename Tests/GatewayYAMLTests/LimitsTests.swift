@@ -29,14 +29,16 @@ struct LimitsTests {
         let text = PlanSummary(plan).text()
         #expect(plan.limits.keepAlive == .seconds(30))
         for line in [
-            "keepalive: 30s", "head_memory: 64MiB", "connections_per_address: none", "connection_max_age: 10m",
+            "keepalive: 30s", "head_memory: 64MiB", "upload_memory: 64MiB", "connections_per_address: none",
+            "connection_max_age: 10m",
         ] {
             #expect(text.contains("  \(line)\n"))
         }
     }
 
     @Test func whatIsWrittenIsInThePlan() throws {
-        let limits = "head_memory: 1MiB, connections_per_address: 100, connection_max_age: 1s, keepalive: 0s"
+        let limits =
+            "head_memory: 1MiB, upload_memory: 2MiB, connections_per_address: 100, connection_max_age: 1s, keepalive: 0s"
         let plan = try plan("limits: {\(limits)}")
         #expect(plan.limits.keepAlive == .zero)
         #expect(plan.limits.headMemory == 1 << 20)

@@ -152,6 +152,7 @@ struct PlanChangeTests {
         "allowedOrigins": { $0.allowedOrigins = [] },
         "tls": { $0.tls.serverName = "one.example.com" },
         "upstreamProtocol": { $0.upstreamProtocol = .auto },
+        "timeouts": { $0.timeouts.idle = .seconds(1) },
         "whoami": { $0.whoami = WhoAmI(path: "/me") },
     ]
 

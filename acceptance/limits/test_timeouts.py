@@ -160,7 +160,7 @@ def test_both_ends_of_a_tunnel_are_probed(make_script, start_gateway):
         "connect": {"unrouted": "tunnel", "allow": ["127.0.0.1"], "ports": [port]},
     }
     routes = {"named": {"upstream": "https://routed.test", "auth": BEARER}}
-    gateway = start_gateway({"limits": {"keepalive": "10m"}, "routes": routes}, listeners=[tunnel])
+    start_gateway({"limits": {"keepalive": "10m"}, "routes": routes}, listeners=[tunnel])
     own = int(tunnel["address"].rpartition(":")[2])
     with connect(own) as client:
         client.send(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())

@@ -99,7 +99,7 @@ class TestWithoutAReadableConfiguration:
             admin = {"unix": f"{short_folder}/admin.sock"}
         if request.param == "tls":
             certificate, key = certificate_authority.issue("recorded-admin", "DNS:localhost", days=400)
-            users = {"alice": {"role": "operator", "token": CANARY}}
+            users = {"alice": {"role": "operator", "token": f"{CANARY}-of-alice"}}
             tls = {"certificate": str(certificate), "private_key": {"file": str(key)}}
             admin = {"address": "127.0.0.1:0", "tls": tls, "users": users}
         gateway = start(admin, credentials={"service": self.CREDENTIAL})

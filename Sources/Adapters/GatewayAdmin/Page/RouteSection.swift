@@ -59,7 +59,7 @@ struct RouteSection {
 
     private func note(of route: RouteStatus) -> HTML? {
         let notes = notes(of: route)
-        return notes.isEmpty ? nil : "<span class=\"soft\">\(notes.joined(separator: " · "))</span>"
+        return notes.isEmpty ? nil : "<span class=\"note\">\(notes.joined(separator: " · "))</span>"
     }
 
     /// What is odd.

@@ -21,6 +21,7 @@ enum LimitsDecoder {
         size("replay_body_bytes", \.replayBodyBytes, 0...(16 << 20))
         // One head has at most 1 MiB.
         size("head_memory", \.headMemory, (1 << 20)...(1 << 36))
+        size("upload_memory", \.uploadMemory, (1 << 20)...(1 << 36))
         limits.connections = fields.integer("connections", in: 1...1_000_000)
         limits.connectionsPerAddress = fields.integer("connections_per_address", in: 1...1_000_000)
         count("streams_per_connection", \.streamsPerConnection, 1...10_000)

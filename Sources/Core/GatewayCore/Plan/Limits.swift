@@ -13,6 +13,8 @@ package struct Limits: Hashable, Sendable {
     package var replayBodyBytes = 64 << 10
     /// Bytes of all heads that are not whole yet, on all connections together.
     package var headMemory = 64 << 20
+    /// Content of one client's requests that upstreams have not taken yet.
+    package var uploadMemory = 64 << 20
     /// nil where as many are admitted as there are descriptors for, up to ``DescriptorShares/standardClients``.
     package var connections: Int?
     /// Of one client address; nil where any number is admitted.

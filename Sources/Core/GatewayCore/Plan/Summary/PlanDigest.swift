@@ -118,6 +118,7 @@ extension RoutePlan {
         bytes.add(headers.remove)
         for choice in [headers.forwarded.rawValue, cookies.rawValue, upstreamProtocol.rawValue] { bytes.add(choice) }
         bytes.add(rewritesLinks) { $0.add($1) }
+        for timeout in [timeouts.response, timeouts.idle] { bytes.add(timeout) { $0.add($1) } }
         bytes.add(allow) { bytes, rule in
             bytes.add(rule.methods)
             bytes.add(rule.path.description)

@@ -85,6 +85,7 @@ extension PlanSummary {
             "request_body_bytes": limits.requestBodyBytes.map { ConfigUnits.text(bytes: $0) } ?? "none",
             "replay_body_bytes": ConfigUnits.text(bytes: limits.replayBodyBytes),
             "head_memory": ConfigUnits.text(bytes: limits.headMemory),
+            "upload_memory": ConfigUnits.text(bytes: limits.uploadMemory),
             "connections": String(limits.connections ?? DescriptorShares.standardClients),
             "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
             "streams_per_connection": String(limits.streamsPerConnection),
