@@ -24,6 +24,14 @@ struct AttentionTests {
         #expect(items([token("box", .valid), token("other", .acquiring)]) == [])
     }
 
+    @Test func aStaticCredentialThatIsRejectedIsSentAllTheSame() throws {
+        var token = token("openai", .rejected)
+        #expect(try #require(items([token]).first).waits)
+        token.isStatic = true
+        let item = try #require(items([token]).first)
+        #expect(!item.waits && item.title == "openai: the upstream rejects the secret")
+    }
+
     @Test func theWorstStandsFirst() {
         var renewing = token("a", .valid)
         renewing.failing = TokenStatus.Failing(

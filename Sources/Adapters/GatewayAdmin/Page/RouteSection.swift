@@ -76,6 +76,9 @@ struct RouteSection {
             let words = failure.replacing("upstream-", with: "", maxReplacements: 1).replacing("_", with: " ")
             notes.append("upstream: \(words)")
         }
+        if let rejected = page.traffic[route.name]?.rejectionShare, rejected > 0 {
+            notes.append("\(PageText.share(rejected)) rejected")
+        }
         return notes
     }
 
@@ -83,14 +86,8 @@ struct RouteSection {
         guard let share = traffic?.errorShare else {
             return "<span class=\"number errors\">–\(HTML.spoken(" errors"))</span>"
         }
-        let rejected = traffic?.rejectionShare ?? 0
-        let mark = share >= 0.01 || rejected >= 0.5 ? " bad" : ""
-        let rejections: HTML? =
-            rejected > 0
-            ? "<span class=\"note\">\(PageText.share(rejected)) rejected\(HTML.spoken(" with 401 or 403"))</span>" : nil
-        return """
-            <span class="number errors\(mark)">\(PageText.share(share))\(HTML.spoken(" errors"))\(rejections)</span>
-            """
+        let mark = share >= 0.01 ? " bad" : ""
+        return "<span class=\"number errors\(mark)\">\(PageText.share(share))\(HTML.spoken(" errors"))</span>"
     }
 
     private func latency(_ traffic: TrafficStatus?) -> String {

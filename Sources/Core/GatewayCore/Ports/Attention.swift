@@ -65,7 +65,9 @@ extension Attention {
         since = token.failing?.since
         failedRequests = token.failing?.failedRequests
         nextTryAt = token.failing?.nextTryAt
-        waits = token.needsPerson && nextTryAt == nil
+        // A static credential that is rejected is sent all the same.
+        let isSent = token.isStatic == true && token.state == .rejected
+        waits = token.needsPerson && nextTryAt == nil && !isSent
         if token.canLogIn, !token.isServed { login = token.credential }
     }
 
