@@ -26,6 +26,7 @@ struct AttentionTests {
 
     @Test func aStaticCredentialThatIsRejectedIsSentAllTheSame() throws {
         var token = token("openai", .rejected)
+        token.isRenewable = false
         #expect(try #require(items([token]).first).waits)
         token.isStatic = true
         let item = try #require(items([token]).first)
