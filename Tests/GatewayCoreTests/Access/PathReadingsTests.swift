@@ -21,7 +21,7 @@ struct PathReadingsTests {
         "/r/api/v4/projects/group%2Fproject", "/r/bucket/o/dir%2Ffile.txt", "/r/@scope%2fpkg", "/r/%40scope%2Fpkg",
         "/r/repos/o/r/branches/feature%2Fx", "/r/refs%2Fpr%2F1", "/r/file%2Ename", "/r/a%2F%2Fb", "/r/a%252Fb",
         "/r/a;v=1//b",
-        "/r/%2Fb", "/r/a%2F", "/r/a%2F.../b", "/r/100%25",
+        "/r/%2Fb", "/r/what%3F/edit", "/r/c%23", "/r/a%2F", "/r/a%2F.../b", "/r/100%25",
     ])
     func anEncodedSlashIsData(_ path: String) throws {
         for credential in [nil, 0] {
@@ -38,7 +38,7 @@ struct PathReadingsTests {
     @Test(arguments: [
         "/r/..%2Fb", "/r/a%2F..%2Fb", "/r/a%2F..", "/r/%2E%2E/b", "/r/a/%2e", "/r/.%2e/b", "/r/%252e%252e/b",
         "/r/a%252F..%252Fb",
-        "/r/a%2F..;x%2Fb", "/r/..%3Bx/b", "/r/a%252F%2e%2e", "/r/a%252F..%255Cb",
+        "/r/a%2F..;x%2Fb", "/r/..%3Bx/b", "/r/a%252F%2e%2e", "/r/..%3Fx", "/r/a/..%2523", "/r/a%252F..%255Cb",
     ])
     func noReadingHasADotSegment(_ path: String) throws {
         for credential in [nil, 0] {

@@ -44,12 +44,12 @@ enum WholeCredential {
         }
     }
 
-    /// - Parameter done: What is true of those that have the same secret.
+    /// - Parameter done: What happened to the credentials with the same secret, such as `are locked`.
     fileprivate func others(_ done: String) -> String {
         otherNames.map { " With the same secret, these \(done), too: \($0)." } ?? ""
     }
 
-    /// Of those that have the same secret; nil where there are none.
+    /// The other credentials with the same secret, as text; nil if there are none.
     fileprivate var otherNames: String? {
         let others = names.dropFirst()
         guard !others.isEmpty else { return nil }

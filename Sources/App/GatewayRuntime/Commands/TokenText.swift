@@ -27,7 +27,7 @@ enum TokenText {
         return table.text(style)
     }
 
-    /// Of those that the configuration holds: nothing about them ends, so what upstreams say is all there is to see.
+    /// The table of static credentials. They do not expire, so it shows what upstreams answered.
     private static func fixed(_ tokens: [TokenStatus], _ style: TextStyle) -> String {
         var table = TextTable("STATIC CREDENTIAL", "STRATEGY", "STATE", "LAST ACCEPTED", "LAST REJECTED", "WHAT TO DO")
         for token in tokens {

@@ -12,7 +12,7 @@ struct FixedCredential: Sendable {
 
     enum Injected: Hashable {
         case secret(Secret)
-        /// Of a strategy that does not say what it is made from.
+        /// Everything that is injected, for a strategy that does not name its secret.
         case whole(Injection)
     }
 

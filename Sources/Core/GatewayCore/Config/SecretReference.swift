@@ -27,7 +27,7 @@ enum SecretReference {
 
     /// What a person knows the source of a secret by; nil for a key that names none.
     ///
-    /// Of a command the program alone: its arguments may be secrets.
+    /// For a command it names only the program, because arguments may be secrets.
     static func words(for key: String, _ value: ConfigNode) -> String? {
         let first: ConfigNode? = if case .sequence(let nodes) = value.content { nodes.first } else { value }
         guard case .scalar(let scalar)? = first?.content, !scalar.isInterpolated else { return nil }

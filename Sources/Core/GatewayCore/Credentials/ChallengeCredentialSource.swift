@@ -22,7 +22,7 @@ package enum ChallengeAnswer: Hashable, Sendable {
 /// common to all routes.
 package final class ChallengeCredentialSource: ChallengeAnswering {
     private static let bareGeneration = 1
-    /// Of what goes with the requests once the upstream has asked.
+    /// The generation that is sent once the upstream has asked.
     package static let fullGeneration = bareGeneration + 1
 
     package var name: String { full.name }

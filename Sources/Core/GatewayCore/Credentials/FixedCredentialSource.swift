@@ -13,7 +13,7 @@ package final class FixedCredentialSource: CredentialSource {
     let credential: Credential
     private let lockState = Mutex(LockState())
     private let ledger = Mutex(AcceptanceLedger())
-    /// Of ``ledger``, so that most acceptances take no lock.
+    /// What ``ledger`` wants to know, so that most acceptances take no lock.
     private let isDoubted = Atomic(false)
     private let wantsTemplates = Atomic(true)
     private let seed = UInt64.random(in: 0...UInt64.max)

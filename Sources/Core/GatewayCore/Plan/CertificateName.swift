@@ -31,8 +31,8 @@ package enum CertificateName: Hashable, Sendable {
         }
     }
 
-    /// Whether a name is `prefix`, which ends with a slash, with more behind it in which nobody finds a way back: no segment is `.` or
-    /// `..`, whether as it stands, percent-decoded once or twice, or without its path parameters.
+    /// Whether a name begins with `prefix`, which ends with a slash, and stays below it: no segment is `.` or `..`, whether as it stands,
+    /// percent-decoded once or twice, or without its path parameters.
     static func isBelow(_ prefix: String, _ name: String) -> Bool {
         guard name.utf8.count > prefix.utf8.count, name.utf8.starts(with: prefix.utf8) else { return false }
         var reading = Array(name.utf8.dropFirst(prefix.utf8.count))

@@ -44,7 +44,7 @@ package struct DescriptorShares: Hashable, Sendable {
     private static let standardReserve = 256
     private static func reserve(of limit: Int?) -> Int { limit.map { min($0 / 4, standardReserve) } ?? standardReserve }
 
-    /// Of the admin listener. They leave a part of the reserve to stores and programs.
+    /// How many connections the admin listener accepts. They leave part of the reserve to stores and programs.
     package static func adminConnections(of limit: Int?) -> Int { max(1, reserve(of: limit) / 2) }
 
     /// How many connections a listener accepts before those are read. With a small number, the last of many new connections would

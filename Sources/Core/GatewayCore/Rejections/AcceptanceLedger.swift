@@ -31,7 +31,7 @@ package struct AcceptanceLedger: Sendable {
         package let rejections: Int
         /// When the first of them was.
         package let since: MonotonicTime
-        /// Of the last of them.
+        /// The status of the last rejection.
         package let status: Int
     }
 

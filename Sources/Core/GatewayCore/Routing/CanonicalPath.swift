@@ -78,8 +78,8 @@ package enum CanonicalPath {
                 if let ambiguity = ambiguity(ofEncoded: byte, strictness, refusesReadings) {
                     return .refused(ambiguity)
                 }
-                // Other bytes cannot stand in a path unless they are encoded.
-                if byte == 0x25 || byte.isPathCharacter { hasReadings = true }
+                // All other bytes mean the same encoded or not, since no target has them unencoded.
+                if byte.isPathCharacter || byte == 0x25 || endsSegment(byte) { hasReadings = true }
                 if high >= 8 { needsUTF8Check = true }
                 index += 2
             default:
@@ -109,10 +109,13 @@ package enum CanonicalPath {
         }
     }
 
+    /// `;`, `?` or `#`
+    private static func endsSegment(_ byte: UInt8) -> Bool { byte == 0x3B || byte == 0x3F || byte == 0x23 }
+
     static func isDotSegment(_ bytes: borrowing Span<UInt8>, _ segment: Range<Int>) -> Bool {
-        // `..;x` is `..` to servers that cut path parameters off before they resolve.
+        // `..;x` is `..` to servers that cut path parameters off before they resolve, and `..?x` to those that decode first.
         var end = segment.lowerBound
-        while end < segment.upperBound, end - segment.lowerBound < 3, bytes[end] != 0x3B { end += 1 }
+        while end < segment.upperBound, end - segment.lowerBound < 3, !endsSegment(bytes[end]) { end += 1 }
         return switch end - segment.lowerBound {
         case 1: bytes[segment.lowerBound] == 0x2E
         case 2: bytes[segment.lowerBound] == 0x2E && bytes[segment.lowerBound + 1] == 0x2E

@@ -71,7 +71,7 @@ package enum JSONValue: Hashable, Sendable, Codable {
         let decoder = JSONDecoder()
         if let key = CodingUserInfoKey.forgivesNumbers { decoder.userInfo[key] = forgivingNumbers }
         guard let value = try? decoder.decode(JSONValue.self, from: Data(bytes)) else { return nil }
-        // Of members with one name, the object has kept one.
+        // The object keeps only one of several members with the same name.
         if uniqueNames, value.memberCount != members { return nil }
         self = value
     }

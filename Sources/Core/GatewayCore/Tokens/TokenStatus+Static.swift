@@ -1,5 +1,5 @@
 extension TokenStatus {
-    /// Of a static credential.
+    /// The status of a static credential.
     ///
     /// - Parameter origin: Where its secret comes from, in words.
     package init(of source: FixedCredentialSource, origin: String?, at now: Moment) {

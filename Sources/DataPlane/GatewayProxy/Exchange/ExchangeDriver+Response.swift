@@ -86,7 +86,7 @@ extension ExchangeDriver {
         rejections.accepted(key, generation: credential.generation)
     }
 
-    /// Of a credential that is always the same: nothing follows but a report.
+    /// Notes what the upstream says of a static credential. It is only reported, since nothing can be renewed.
     private func noteRefusal(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
         guard let fixed = route.fixed, isAuthorized else { return }
         if head.status == 101 { return confirm() }

@@ -30,7 +30,7 @@ final class ExchangeDriver {
     var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
     var usage: ClientUsage?
-    /// Of ``UploadMemory``, what this request holds.
+    /// How many bytes of ``UploadMemory`` this request holds.
     var heldUpload = 0
     /// The upstream will call back when it has taken what waits.
     var awaitsRelease = false

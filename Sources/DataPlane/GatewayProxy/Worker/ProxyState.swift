@@ -21,7 +21,7 @@ final class ProxyState: Sendable {
     private let renewals = Mutex<[String: EngineRenewalBudget]>([:])
     /// Of request heads that are not whole yet.
     let headMemory: HeadMemory
-    /// Of request content that waits for upstreams.
+    /// Memory of request bodies that upstreams have not taken yet.
     let uploads: UploadMemory
     let memoryTrim = MemoryTrim()
     let addresses = ConnectionsPerAddress(capacity: 65_536)

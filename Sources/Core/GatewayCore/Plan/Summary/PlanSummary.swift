@@ -80,7 +80,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var forwarded: String?
     }
 
-    /// Of a route that has any.
+    /// The timeouts that a route sets itself.
     package struct Timeouts: Hashable, Sendable, Codable {
         package var response: String?
         package var idle: String?
