@@ -151,3 +151,18 @@ def test_what_goes_through_a_tunnel_is_counted_both_ways(start_gateway, make_scr
     assert (row["bytes_received"], row["bytes_sent"]) == (size, size)
     counted = requests.get(gateway.admin_url + "/metrics", timeout=10).text
     assert f'gateway_received_bytes_total{{route="api"}} {size}' in counted
+
+
+@pytest.mark.parametrize("count, is_cut", [(200, False), (201, True)])
+def test_a_past_request_is_shown_with_the_first_200_rows_of_its_id(start_gateway, origin, count, is_cut):
+    """A client chooses its IDs, and can use one for all of its requests."""
+    gateway = start_gateway(config(origin))
+    with requests.Session() as session:
+        for _ in range(count):
+            assert session.get(gateway.url + "/api/a", headers={"X-Request-Id": "mine"}, timeout=10).status_code == 200
+    wait_for_rows(gateway, count)
+    assert gateway.stop() == 0
+    result = gateway.run("explain", "mine")
+    assert result.returncode == 0, result.stderr
+    assert ("the audit log, whose first 200 rows of this ID are shown" in result.stdout) == is_cut, result.stdout[-500:]
+    assert ("audit query --request mine looks at all" in result.stdout) == is_cut

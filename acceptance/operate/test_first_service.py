@@ -7,6 +7,8 @@ import shutil
 import socket
 import stat
 import subprocess
+import threading
+import time
 
 import pytest
 import requests
@@ -73,6 +75,31 @@ def folder(tmp_path):
 
 def add(folder, *arguments, **options):
     return command("add", *arguments, cwd=folder, **{"ACME_TOKEN": None, **options})
+
+
+def test_at_most_8_services_are_asked_at_a_time(tmp_path):
+    """The ninth is asked when one has answered."""
+    arrived, most, lock = [0], [0], threading.Lock()
+
+    def answered(request):
+        with lock:
+            arrived[0] += 1
+            most[0] = max(most[0], arrived[0])
+        time.sleep(0.5)
+        with lock:
+            arrived[0] -= 1
+        return answer(request)
+
+    origin = RecordingOrigin(answered)
+    route = {"upstream": origin.url, "whoami": {"path": "/user", "shows": "/login"}, "auth": {"strategy": "bearer", "token": CANARY}}
+    config = {"version": 1, "routes": {f"r{number}": route for number in range(12)}}
+    (tmp_path / "gateway.yaml").write_text(json.dumps(config))
+    try:
+        result = command("check", "--acquire", cwd=tmp_path)
+    finally:
+        origin.stop()
+    assert result.stdout.count("the credential is that of ada") == 12, result
+    assert most == [8]
 
 
 # add

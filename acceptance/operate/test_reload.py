@@ -1,5 +1,6 @@
 """Changing the configuration of a gateway that runs."""
 
+import concurrent.futures
 import json
 import signal
 import socket
@@ -423,6 +424,29 @@ class TestCredentials:
             assert (said.json()["code"] if code else said.status_code) == (code or 200), said.text
         assert f"{operation}ed" in [event["event"] for event in gateway.events()]
         assert is_stored()
+
+
+def test_at_most_64_reloads_wait(start_gateway, make_origin, tmp_path):
+    """For one that is under way, which the program of a secret holds up."""
+    origin, program, held, runs = make_origin(who), tmp_path / "print-token", tmp_path / "held", tmp_path / "runs"
+    program.write_text(f"#!/bin/sh\necho >> {runs}\nwhile [ -e {held} ]; do sleep 0.05; done\necho {CANARY}\n")
+    program.chmod(0o755)
+    gateway = start_gateway(routes(a={"upstream": origin.url, "auth": {"strategy": "bearer", "token": {"exec": [str(program)]}}}))
+    headers = {"Authorization": f"Bearer {(gateway.folder / 'state' / 'admin.token').read_text().strip()}"}
+
+    def reload(_=None):
+        return requests.post(f"{gateway.admin_url}/api/reload", headers=headers, timeout=60).text
+
+    began = runs.read_text().count("\n")
+    held.touch()
+    with concurrent.futures.ThreadPoolExecutor(70) as pool:
+        under_way = pool.submit(reload)
+        processes.wait_until(lambda: runs.read_text().count("\n") > began, 10, lambda: gateway.text())
+        waiting = [pool.submit(reload) for _ in range(65)]
+        refused, _ = concurrent.futures.wait(waiting, timeout=20, return_when=concurrent.futures.FIRST_COMPLETED)
+        held.unlink()
+    assert ["too many reloads are waiting" in done.result() for done in refused] == [True]
+    assert "too many" not in under_way.result() + "".join(done.result() for done in waiting if done not in refused)
 
 
 def reload_under_load(gateway, urls, count, threads=4):

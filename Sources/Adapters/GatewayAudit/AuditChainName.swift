@@ -15,8 +15,7 @@ enum AuditChainName {
     /// Gives the log another name: what others have under the present one belongs to another copy of the log.
     static func replace(in database: Database) throws -> String {
         try ShippingMarks.remove(in: database)
-        var random = SystemRandomNumberGenerator()
-        let name = Hexadecimal.random(bytes: 8, from: &random)
+        let name = Hexadecimal.random(bytes: 8)
         try database.execute(
             sql:
                 "INSERT INTO audit_log (name, value) VALUES ('chain', ?) ON CONFLICT DO UPDATE SET value = excluded.value",

@@ -8,6 +8,8 @@ package struct AuditedRequest: Sendable {
     package var requests: [AuditRequestRow] = []
     /// Whether older rows were not looked at.
     package var isPartial = false
+    /// Whether there were more rows than were asked for; the newest are missing.
+    package var isCut = false
 
     package init() {}
 }
@@ -26,7 +28,7 @@ extension AuditReader {
         try await read { database in
             var found = AuditedRequest()
             let filter = AuditFilter(request: id)
-            let (events, isPartOfEvents) = try Self.rows(
+            let events = try Self.rows(
                 AuditSchema.columnList,
                 of: "token_events",
                 filter.condition,
@@ -34,13 +36,13 @@ extension AuditReader {
                 limit: limit,
                 in: database
             )
-            found.events = events.compactMap { AuditRow(Array($0.databaseValues)) }
-            found.isPartial = isPartOfEvents
+            found.events = events.rows.compactMap { AuditRow(Array($0.databaseValues)) }
+            (found.isPartial, found.isCut) = (events.isPartial, events.isCut)
             guard try database.tableExists("token_requests") else { return found }
             let columns = try AuditSchema.requestSelection(in: database)
             let canSearch = try database.columns(in: "token_requests").contains { $0.name == "client_request_id" }
             guard canSearch else { return found }
-            let (requests, isPartOfRequests) = try Self.rows(
+            let requests = try Self.rows(
                 columns,
                 of: "token_requests",
                 filter.requestCondition,
@@ -48,8 +50,9 @@ extension AuditReader {
                 limit: limit,
                 in: database
             )
-            found.requests = requests.compactMap { AuditRequestRow(Array($0.databaseValues)) }
-            found.isPartial = found.isPartial || isPartOfRequests
+            found.requests = requests.rows.compactMap { AuditRequestRow(Array($0.databaseValues)) }
+            found.isPartial = found.isPartial || requests.isPartial
+            found.isCut = found.isCut || requests.isCut
             return found
         }
     }
@@ -61,15 +64,15 @@ extension AuditReader {
         newest: Int,
         limit: Int,
         in database: Database
-    ) throws -> (rows: [Row], isPartial: Bool) {
+    ) throws -> (rows: ArraySlice<Row>, isPartial: Bool, isCut: Bool) {
         let last = try Int64.fetchOne(database, sql: "SELECT max(id) FROM \(table)") ?? 0
         let first = try Int64.fetchOne(database, sql: "SELECT min(id) FROM \(table)") ?? 0
         let start = last - Int64(newest)
         let rows = try Row.fetchAll(
             database,
             sql: "SELECT \(columns) FROM \(table) NOT INDEXED WHERE id > ? AND \(condition.sql) ORDER BY id LIMIT ?",
-            arguments: StatementArguments([start.databaseValue] + condition.arguments + [limit.databaseValue])
+            arguments: StatementArguments([start.databaseValue] + condition.arguments + [(limit + 1).databaseValue])
         )
-        return (rows, start >= first && last > 0)
+        return (rows.prefix(limit), start >= first && last > 0, rows.count > limit)
     }
 }

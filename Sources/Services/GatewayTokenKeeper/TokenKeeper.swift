@@ -100,8 +100,7 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     @Sendable package static func randomNonce() -> String {
-        var random = SystemRandomNumberGenerator()
-        return Hexadecimal.random(bytes: 16, from: &random)
+        Hexadecimal.random(bytes: 16)
     }
 
     package var name: String { context.name }

@@ -94,6 +94,19 @@ struct LinkRewriterTests {
         #expect(LinkFixture(routes).location("https://up.example/v3/a") == "http://gw.example:8080/api/v3/a")
     }
 
+    /// The routes are beside one another: a server that decodes first reads the path of the other one.
+    @Test func anEncodedSlashStaysUnlessItLeadsToAnotherRoute() {
+        let routes = [
+            LinkFixture.route("api"), LinkFixture.route("inner", at: "inner.example", path: "/api/inner", credential: 1),
+        ]
+        #expect(LinkFixture(routes).location("https://up.example/a%2Fb%2Etxt") == "\(Self.gateway)/a%2Fb%2Etxt")
+        #expect(LinkFixture(routes).destination("\(Self.gateway)/a%2Fb%2Etxt") == "https://up.example/a%2Fb%2Etxt")
+        for path in ["inner%2Fa", "x/..%2Fa", "x%2F..", "%252e%252e/a"] {
+            #expect(LinkFixture(routes).location("https://up.example/\(path)") == "unchanged", "\(path)")
+            #expect(LinkFixture(routes).destination("\(Self.gateway)/\(path)") == "unchanged", "\(path)")
+        }
+    }
+
     /// Two slashes in front name another server.
     @Test func noLinkBecomesOneToAnotherServer() {
         var fixture = LinkFixture([LinkFixture.route("api", base: "/base", path: "/")])

@@ -13,8 +13,7 @@ struct RestoreStaging: Sendable {
 
     init(layout: StateLayout) {
         self.layout = layout
-        var random = SystemRandomNumberGenerator()
-        id = Self.prefix + Hexadecimal.random(bytes: 4, from: &random)
+        id = Self.prefix + Hexadecimal.random(bytes: 4)
     }
 
     var folder: String { "\(layout.stateDirectory)/\(id)" }

@@ -150,8 +150,7 @@ struct EphemeralGateway: Sendable {
     }
 
     static func newToken() -> Secret {
-        var random = SystemRandomNumberGenerator()
-        return Secret(Hexadecimal.random(bytes: 32, from: &random))
+        Secret(Hexadecimal.random(bytes: 32))
     }
 
     /// What an operator has locked is locked here, too.
@@ -213,8 +212,7 @@ struct EphemeralGateway: Sendable {
         let parent = FileManager.default.temporaryDirectory.path(percentEncoded: false)
         let base = parent.hasSuffix("/") ? parent : parent + "/"
         removeAbandoned(in: base)
-        var random = SystemRandomNumberGenerator()
-        let folder = "\(base)\(prefix)\(Hexadecimal.random(bytes: 8, from: &random))"
+        let folder = "\(base)\(prefix)\(Hexadecimal.random(bytes: 8))"
         do {
             try FileManager.default.createDirectory(
                 atPath: folder,

@@ -82,11 +82,9 @@ struct SecretFiles: Sendable {
         return parts.count > 1 ? directory[..<slash] : directory[...]
     }
 
-    /// A `git add` would take up secrets in a project. A `.gitignore` that is there stays.
     func hideFromGit() {
         guard isReader, let hiddenFolder else { return }
-        // It is a convenience: git is not told where the folder cannot be written to.
-        try? PrivateFile.create("\(hiddenFolder)/\(StateDirectory.gitIgnore)", content: Array("*\n".utf8))
+        StateDirectory.hideFromGit(String(hiddenFolder))
     }
 
     /// Removes files of ``directory``.

@@ -34,8 +34,7 @@ struct DeviceLoginClient: Sendable {
     }
 
     private static func nonce() -> String {
-        var random = SystemRandomNumberGenerator()
-        return Hexadecimal.random(bytes: 16, from: &random)
+        Hexadecimal.random(bytes: 16)
     }
 }
 

@@ -294,12 +294,11 @@ actor LoginDesk: LoginControl {
 
     /// In a function of its own, because the thread sanitizer ends the process at an empty variable of an asynchronous one.
     private static func attempt(redirectingTo uri: String) -> LoginAttempt {
-        var random = SystemRandomNumberGenerator()
         return LoginAttempt(redirectURI: uri, random: &random)
     }
 
     private static func randomID() -> String {
         var random = SystemRandomNumberGenerator()
-        return Hexadecimal.random(bytes: 16, from: &random)
+        Hexadecimal.random(bytes: 16)
     }
 }

@@ -47,9 +47,11 @@ struct RequestArchive: Sendable {
         case .failure(let error): return ["the audit log cannot be read: \(error.reason)"]
         case .success(let audited):
             let kept = audit.usage == .request ? "" : "; it has a row for each request with audit.usage: request only"
-            guard audited.isPartial else { return ["the audit log\(kept)"] }
+            let searched = audited.isPartial ? "the newest \(Self.newestRows) rows of the audit log" : "the audit log"
+            let found = audited.isCut ? ", whose first \(Self.maximumRows) rows of this ID are shown" : ""
+            guard audited.isPartial || audited.isCut else { return [searched + kept] }
             let rest = GatewayCommand.line("audit", "query", "--request", id) + " looks at all"
-            return ["the newest \(Self.newestRows) rows of the audit log\(kept); \(rest)"]
+            return [searched + found + kept + "; \(rest)"]
         }
     }
 }

@@ -61,9 +61,8 @@ package struct ClientTokenSource: Sendable {
 
     private func configured(_ client: String, in configuration: String) throws(CommandFailure) -> Secret {
         let secrets = SystemSecretSource()
-        var random = SystemRandomNumberGenerator()
         // Stands for variables that are not set here, and must not be taken for a token.
-        let unset = Hexadecimal.random(bytes: 16, from: &random)
+        let unset = Hexadecimal.random(bytes: 16)
         let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: unset, size: .ofProcess) {
             secrets.environment($0)
         }

@@ -90,11 +90,10 @@ struct OfflineExplainer: Sendable {
 
     private static func sources(without plan: Plan) throws(CommandFailure) -> CredentialSources {
         let logger = LogOutput.standardError.logger("authgateway.explain", level: .error)
-        var random = SystemRandomNumberGenerator()
         let parts: CredentialSources.Parts
         do {
             parts = CredentialSources.Parts(
-                key: try InstallationKey(Secret(Hexadecimal.random(bytes: InstallationKey.byteCount, from: &random))),
+                key: try InstallationKey(Secret(Hexadecimal.random(bytes: InstallationKey.byteCount))),
                 store: MemoryTokenStore(),
                 endpoint: NoEndpoint(),
                 programs: NoPrograms(),

@@ -18,8 +18,7 @@ extension InstallationKey {
 extension ServedPlan {
     /// 64 hexadecimal digits.
     static func newKey() -> String {
-        var random = SystemRandomNumberGenerator()
-        return Hexadecimal.random(bytes: 32, from: &random)
+        Hexadecimal.random(bytes: 32)
     }
 
     init(_ definitions: PlanDefinitions, key: String) {

@@ -8,8 +8,7 @@ package enum AdminToken {
     package static func path(in stateDirectory: String) -> String { "\(stateDirectory)/admin.token" }
 
     package static func create(in stateDirectory: String) throws(StateError) -> Secret {
-        var random = SystemRandomNumberGenerator()
-        let token = Hexadecimal.random(bytes: 32, from: &random)
+        let token = Hexadecimal.random(bytes: 32)
         try StateFile.write(token + "\n", to: path(in: stateDirectory))
         return Secret(token)
     }

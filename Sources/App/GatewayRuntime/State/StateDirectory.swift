@@ -40,8 +40,15 @@ package final class StateDirectory: Sendable {
         StateFile.read("\(path)/gateway.lock").flatMap { Int32($0.filter(\.isNumber)) }
     }
 
+    /// A `git add` would take up keys and tokens in a project. A `.gitignore` that is there stays, and where it cannot be written git is
+    /// not told: it is a convenience.
+    static func hideFromGit(_ folder: String) {
+        try? PrivateFile.create("\(folder)/\(gitIgnore)", content: Array("*\n".utf8))
+    }
+
     private static func create(_ path: String) throws(StateError) {
-        guard unsafe mkdir(path, 0o700) != 0, errno != EEXIST else { return }
+        guard unsafe mkdir(path, 0o700) != 0 else { return hideFromGit(path) }
+        guard errno != EEXIST else { return }
         let reason = SystemError.text()
         throw StateError(
             "cannot create the state directory \(path): \(reason); set state_directory to a writable place"

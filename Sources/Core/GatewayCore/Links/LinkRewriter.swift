@@ -104,7 +104,6 @@ package final class LinkRewriter: Sendable {
     /// Where a client finds it; nil where no route of this credential leads there.
     private func gatewayPath(_ origin: Origin, _ path: [UInt8]) -> [UInt8]? {
         let path = path.isEmpty ? [UInt8(ascii: "/")] : URIReference.withoutDotSegments(path)
-        guard CanonicalPath.check(path.span, path.indices, strictness: .open) == nil else { return nil }
         for peer in table.peers(of: route, at: origin) {
             let place = table.places[peer]
             guard let rest = URIReference.rest(of: path, behind: place.base) else { continue }
@@ -113,9 +112,21 @@ package final class LinkRewriter: Sendable {
             let whole = found.isEmpty ? [UInt8(ascii: "/")] : found
             let full = gateway.path + whole
             // Two slashes in front would name another server.
-            if leads(whole, to: peer), !full.starts(with: Self.networkPath) { return full }
+            if leads(whole, to: peer), isReadAlike(whole, .open), !full.starts(with: Self.networkPath) { return full }
         }
         return nil
+    }
+
+    /// Whether every reading of the path finds the route that the path finds as it is written.
+    private func isReadAlike(_ path: [UInt8], _ strictness: CanonicalPath.Strictness) -> Bool {
+        switch CanonicalPath.judge(path.span, path.indices, strictness: strictness, refusesReadings: false) {
+        case .unambiguous: return true
+        case .refused: return false
+        case .severalReadings:
+            let match = table.find(host, path)
+            let readings = try? PathReadings(path.span, path.indices)
+            return readings?.all.allSatisfy { table.find(host, $0.path) == match } ?? false
+        }
     }
 
     private func leads(_ path: [UInt8], to peer: Int) -> Bool {
@@ -160,8 +171,7 @@ package final class LinkRewriter: Sendable {
         }
         let path = reference.path.isEmpty ? [UInt8(ascii: "/")] : URIReference.withoutDotSegments(reference.path)
         guard let inside = URIReference.rest(of: path, behind: gateway.path), !inside.isEmpty,
-            CanonicalPath.check(inside.span, inside.indices, strictness: .credentialed) == nil,
-            let match = table.find(host, inside), table.arePeers(route, match.route)
+            let match = table.find(host, inside), table.arePeers(route, match.route), isReadAlike(inside, .credentialed)
         else { return nil }
         let place = table.places[match.route]
         let stripped = if case .host = match { 0 } else { place.prefix.count }

@@ -40,5 +40,10 @@ package enum Hexadecimal {
         text(of: (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
     }
 
+    /// Two digits for each of `count` bytes of the system's.
+    package static func random(bytes count: Int) -> String {
+        text(of: (0..<count).map { _ in UInt8.random(in: .min ... .max) })
+    }
+
     private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
 }
