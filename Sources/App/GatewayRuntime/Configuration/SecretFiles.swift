@@ -65,11 +65,11 @@ struct SecretFiles: Sendable {
     /// The names that are not to be given again.
     var names: [String] { PrivateFile.names(beside: "\(directory)/x") }
 
-    /// Where the secrets are that were collected; empty when there are none.
+    /// Says where the secrets are that were written; empty when there are none.
     var notice: String {
         guard !files.isEmpty else { return "" }
         let names = files.map { "  \(LogText.clean($0.path))\n" }.joined()
-        let git = hiddenFolder == nil ? "" : ", and git ignores it"
+        let git = gitIgnore.map { FileIdentity($0) != nil } ?? false ? ", and git ignores it" : ""
         return "Only you can read what was pasted\(git):\n\(names)"
     }
 
@@ -82,11 +82,13 @@ struct SecretFiles: Sendable {
         return parts.count > 1 ? directory[..<slash] : directory[...]
     }
 
-    /// A `git add` would take up secrets in a project. A `.gitignore` that is there stays.
+    private var gitIgnore: String? { hiddenFolder.map { "\($0)/\(StateDirectory.gitIgnore)" } }
+
+    /// `git add` in a project would add its secrets. A `.gitignore` that is there stays.
     func hideFromGit() {
-        guard isReader, let hiddenFolder else { return }
-        // It is a convenience: git is not told where the folder cannot be written to.
-        try? PrivateFile.create("\(hiddenFolder)/\(StateDirectory.gitIgnore)", content: Array("*\n".utf8))
+        guard isReader, let gitIgnore else { return }
+        // The command does not fail where this cannot be written; ``notice`` then says nothing of git.
+        try? PrivateFile.create(gitIgnore, content: Array("*\n".utf8))
     }
 
     /// Removes files of ``directory``.
