@@ -130,7 +130,7 @@ class Setup:
 class Operator:
     """Reloads, locks, clears, probes the admin listener, and notes when each credential was locked."""
 
-    #: Credentials whose tokens come from the token server. The third token is in the configuration and cannot be locked.
+    #: Credentials whose tokens come from the token server. The third is static; test_static_credentials.py locks those.
     FETCHED = ("plain", "secure")
     NAMES = (*FETCHED, "fixed")
 

@@ -125,7 +125,8 @@ class TestWithoutAReadableConfiguration:
             result = self.ask(gateway, *words)
             assert result.returncode == 0 and shown in result.stdout, (words, result)
             assert "gateway.yaml:" in result.stderr and ": warning: " in result.stderr, result
-            assert f"(process {gateway.process.pid}) runs on and is asked.\n" in result.stderr, result
+            asked = f"started with this file and still runs (process {gateway.process.pid}).\n"
+            assert asked in result.stderr, result
         found = json.loads(self.ask(gateway, "routes", "--json").stdout)
         assert [route["name"] for route in found] == ["api", "service"]
 

@@ -91,7 +91,7 @@ def test_a_lock_holds_over_restarts_for_every_route_and_what_has_the_same_secret
         gateway.stop()
     locked = gateway.run("token", "lock", "openai")
     assert locked.returncode == 0 and "openai is locked: it is not injected." in locked.stdout, locked
-    assert "With the same secret, these are locked, too: eu." in locked.stdout and CANARY not in locked.stdout
+    assert "These have the same secret and are locked, too: eu." in locked.stdout and CANARY not in locked.stdout
     if way == "without one":
         gateway.start()
     upstream.origin.forget()
@@ -201,7 +201,7 @@ def test_a_key_that_is_refused_all_the_time_needs_a_person(gateway, upstream):
     assert token(gateway, "openai")["state"] == "rejected"
     shown = gateway.run("status")
     assert shown.returncode == 1 and "answered 401 to 5 requests in a row" in shown.stdout, shown
-    assert "Its secret comes from the environment variable OPENAI_API_KEY (" in shown.stdout and "gateway.yaml:" in shown.stdout
+    assert "The secret comes from the environment variable OPENAI_API_KEY (" in shown.stdout and "gateway.yaml:" in shown.stdout
     doctor = gateway.run("doctor", "--offline")
     assert doctor.returncode == 1 and "OPENAI_API_KEY" in doctor.stdout, doctor
     readiness = requests.get(f"{gateway.admin_url}/readyz?verbose", timeout=20)

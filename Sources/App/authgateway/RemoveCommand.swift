@@ -13,8 +13,8 @@ struct RemoveCommand: AsyncParsableCommand {
 
             Shows the difference, checks the result and asks before it writes. Only the
             lines of the entry and its own comments go; also from a file that is included.
-            A credential that routes use stays, unless --with-routes removes them, too,
-            and the secrets that `add` kept in files for them.
+            A credential that routes use stays. --with-routes also removes those routes,
+            and the files in which `add` kept secrets for them.
 
             Tokens that were stored for a credential are not revoked. Do that before:
               authgateway token revoke NAME

@@ -115,7 +115,7 @@ struct FixedCredentialSourceTests {
         let status = Self.status(source)
         #expect(status.state == .rejected && status.needsPerson && source.awaitsAcceptance)
         let text = status.lastError ?? ""
-        #expect(text.contains("answered 401 to 5 requests in a row of the client build"))
+        #expect(text.contains("answered 401 to 5 requests in a row from the client build"))
         #expect(text.contains("from the environment variable OPENAI_API_KEY (gateway.yaml:12)"))
         #expect(text.contains("Replace it") && status.action == "authgateway reload")
         // A report that blocks nothing.

@@ -24,7 +24,7 @@ struct KeeperLookup {
         return (keepers, String(name[name.index(after: open)...].dropLast()))
     }
 
-    /// Reads `app-user`, all of whose tokens are meant, whichever subject they are for, and `openai`, which has none.
+    /// Reads a name that means no single token: `app-user`, which stands for its tokens for every subject, or `openai`, which has none.
     func whole(named name: String) -> WholeCredential? {
         sources.perSubjectKeepers.values.first { $0.name == name }.map { .perSubject($0) }
             ?? sources.fixed(named: name).map { .fixed($0) }
@@ -44,11 +44,11 @@ struct KeeperLookup {
     private func withoutToken(_ name: String, _ index: Int) -> GatewayProblem {
         guard let keepers = sources.perSubjectKeepers[index] else {
             guard sources.sources[index] != nil else {
-                return GatewayProblem(.noRoute, "The credential \(name) injects nothing, so there is nothing to do.")
+                return GatewayProblem(.noRoute, "The credential \(name) injects nothing, so it cannot be locked.")
             }
             let detail =
-                "The credential \(name) is static: the configuration holds it as it is sent, so there is no token to renew, "
-                + "revoke or show. It can be locked and unlocked."
+                "The credential \(name) is static: its secret is sent as it is configured, so there is no token to "
+                + "renew, revoke or print. It can be locked and unlocked."
             return GatewayProblem(.noRoute, detail)
         }
         let detail =

@@ -46,7 +46,7 @@ enum WholeCredential {
 
     /// - Parameter done: What happened to the credentials with the same secret, such as `are locked`.
     fileprivate func others(_ done: String) -> String {
-        otherNames.map { " With the same secret, these \(done), too: \($0)." } ?? ""
+        otherNames.map { " These have the same secret and \(done), too: \($0)." } ?? ""
     }
 
     /// The other credentials with the same secret, as text; nil if there are none.
@@ -111,8 +111,8 @@ extension TokenOperations {
         return .success(OperationReport(message: message, token: status(of: successor(of: credential))))
     }
 
-    /// Makes what has these names as locked as `locks` says by now: in what was served when the operator asked, and in what is
-    /// served since a reload.
+    /// Locks or unlocks the credentials of these names as `locks` says by now: those that were served when the operator asked, and
+    /// those that are served since a reload.
     private func follow(_ names: [String]) {
         let serving = live.state
         for (plan, sources) in [(keepers.plan, keepers.sources), (serving.plan, serving.sources)] {

@@ -55,7 +55,7 @@ package struct RemoveOperation: Sendable {
         func list(_ names: [String], _ verb: String) -> String {
             names.map { "  \(verb)\(ShellWord.quoted("\(secrets.directory)/\($0)"))\n" }.joined()
         }
-        return (gone.isEmpty ? "" : "Removed what had been pasted for it:\n" + list(gone, ""))
+        return (gone.isEmpty ? "" : "Removed the secrets that were pasted for it:\n" + list(gone, ""))
             + (left.isEmpty ? "" : "Nothing uses these secrets now. Remove them:\n" + list(left, "rm "))
     }
 

@@ -65,11 +65,11 @@ struct SecretFiles: Sendable {
     /// The names that are not to be given again.
     var names: [String] { PrivateFile.names(beside: "\(directory)/x") }
 
-    /// Where the secrets are that were collected; empty when there are none.
+    /// Says where the secrets are that were written; empty when there are none.
     var notice: String {
         guard !files.isEmpty else { return "" }
         let names = files.map { "  \(LogText.clean($0.path))\n" }.joined()
-        let git = hiddenFolder == nil ? "" : ", and git ignores it"
+        let git = gitIgnore.map { FileIdentity($0) != nil } ?? false ? ", and git ignores it" : ""
         return "Only you can read what was pasted\(git):\n\(names)"
     }
 
@@ -81,6 +81,8 @@ struct SecretFiles: Sendable {
         guard !parts.contains("."), !parts.contains("..") else { return nil }
         return parts.count > 1 ? directory[..<slash] : directory[...]
     }
+
+    private var gitIgnore: String? { hiddenFolder.map { "\($0)/\(StateDirectory.gitIgnore)" } }
 
     func hideFromGit() {
         guard isReader, let hiddenFolder else { return }

@@ -292,7 +292,7 @@ actor LoginDesk: LoginControl {
         }
     }
 
-    /// In a function of its own, because the thread sanitizer ends the process at an empty variable of an asynchronous one.
+    /// A function of its own: the thread sanitizer crashes on a variable of zero size in an async function.
     private static func attempt(redirectingTo uri: String) -> LoginAttempt {
         return LoginAttempt(redirectURI: uri, random: &random)
     }

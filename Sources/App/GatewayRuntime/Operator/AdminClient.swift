@@ -41,7 +41,7 @@ struct AdminClient: Sendable {
         self.named = named
     }
 
-    /// Whether the gateway that is meant can be the one that answers. Who names an address answers for it, and TLS proves it.
+    /// Whether the gateway that is meant can be the one that answers. An address that was typed is taken on trust; TLS proves it.
     private var isHeld: Bool { named != nil || StateDirectory.isHeld(stateDirectory) }
 
     func tokens() async throws(CommandFailure) -> [TokenStatus] { try await get("/api/tokens") }
@@ -152,14 +152,14 @@ struct AdminClient: Sendable {
 
     /// The listener at this address learns the token, so it must belong to a user who can read the token anyway.
     ///
-    /// What another user recorded is no port, which anybody can listen at, and a socket of the state directory only: elsewhere that user
-    /// could exchange it meanwhile.
+    /// Of what another user recorded, only a socket in the state directory is trusted. Anybody can listen at a port, and elsewhere that
+    /// user could replace the socket meanwhile.
     private func requireTrustedOwner() throws(CommandFailure) {
         guard isOwnAddress || isInStateDirectory else {
             throw CommandFailure(
                 .failed,
-                "another user recorded that the gateway answers at \(place), so it is not sent the admin token; correct the "
-                    + "configuration, or run this as the gateway's user"
+                "another user recorded \(place) as the address of the gateway, so the admin token is not sent there; "
+                    + "correct the configuration, or run this as the gateway's user"
             )
         }
         guard case .unix(let path, _) = address, let owner = FileStatus.owner(of: path) else { return }

@@ -65,7 +65,7 @@ struct OperatorSettings: Sendable {
                 return warning
             }
             return renderer.render(warnings, consequence: "")
-                + "The gateway that was started with this file (process \(process)) runs on and is asked.\n"
+                + "Asking the gateway that was started with this file and still runs (process \(process)).\n"
         }
     }
 

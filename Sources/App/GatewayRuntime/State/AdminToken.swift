@@ -13,8 +13,6 @@ package enum AdminToken {
         return Secret(token)
     }
 
-    private static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte) }
-
     /// For processes that hold the state directory and listen nowhere: it is of use only at that address.
     static func remove(in stateDirectory: String) { _ = unsafe unlink(path(in: stateDirectory)) }
 
@@ -23,7 +21,7 @@ package enum AdminToken {
     package static func read(in stateDirectory: String) -> Secret? {
         guard let text = StateFile.read(path(in: stateDirectory)) else { return nil }
         let token = text.filter { !$0.isWhitespace }
-        guard token.utf8.count == 64, token.utf8.allSatisfy(Self.isDigit) else { return nil }
+        guard Hexadecimal.bytes(of: token)?.count == 32 else { return nil }
         return Secret(token)
     }
 }

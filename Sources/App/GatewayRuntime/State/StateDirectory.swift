@@ -40,8 +40,8 @@ package final class StateDirectory: Sendable {
         StateFile.read("\(path)/gateway.lock").flatMap { Int32($0.filter(\.isNumber)) }
     }
 
-    /// A `git add` would take up keys and tokens in a project. A `.gitignore` that is there stays, and where it cannot be written git is
-    /// not told: it is a convenience.
+    /// `git add` in a project would add its keys and tokens. A `.gitignore` that is there stays, and nothing fails where it cannot be
+    /// written.
     static func hideFromGit(_ folder: String) {
         try? PrivateFile.create("\(folder)/\(gitIgnore)", content: Array("*\n".utf8))
     }

@@ -67,7 +67,7 @@ extension RequestAuthorizer {
         return problem(of: verdict, match, head, bytes, &trace)
     }
 
-    /// An engine may decode the path before it forwards it.
+    /// On a listener for engines, encoded slashes and dots are refused: the engine may decode the path before it forwards it.
     private func judgePath(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -98,7 +98,7 @@ extension RequestAuthorizer {
             let hint = gate.hint(for: reading, match, head, bytes).map { " \($0)" } ?? ""
             return GatewayProblem(
                 .requestRefused,
-                "A server may read the path as \(path), and another route or rule applies to that.\(hint)"
+                "A server may read the path as \(path), which the same route and rule do not cover.\(hint)"
             )
         } catch {
             trace?.add(.pathRefused)
@@ -106,7 +106,7 @@ extension RequestAuthorizer {
         }
     }
 
-    /// Whether the reading finds the route and its rule as the path does that was sent.
+    /// Whether the reading finds the same route and the same rule as the path that was sent.
     private func isJudgedAlike(
         _ reading: PathReadings.Reading,
         _ match: RouteTable.Match,

@@ -14,7 +14,7 @@ final class RouteGate: Sendable {
     /// NTLM and the like are refused in what the route would forward.
     private let refusesConnectionAuth: Bool
     private let prefix: PathPrefix
-    /// Nothing is asked but that the path can be read in one way only.
+    /// Nothing is asked but that every reading of the path leads to this route.
     var isPlain: Bool { clients == nil && allow.isEmpty && endpoints.isEmpty }
 
     init(_ route: RoutePlan) {
@@ -121,17 +121,20 @@ final class RouteGate: Sendable {
         return first != nil && first == rule(for: path, head, bytes)
     }
 
-    /// What to change if a rule fails for the reading only because its `*` stands for one segment.
+    /// What to change if the path has an encoded slash and its rule has a `*`, which stands for one segment.
     func hint(
         for reading: PathReadings.Reading,
         _ match: RouteTable.Match,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> String? {
-        guard let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
+        var slashes = 0
+        for index in head.path where bytes[index] == UInt8(ascii: "/") { slashes += 1 }
+        guard slashes < reading.path.count(where: { $0 == UInt8(ascii: "/") }),
+            let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
             allow[number].path.segments.contains(.any), !selectsSameRule(for: reading, match, head, bytes)
         else { return nil }
-        return "In a rule of allow, * stands for one segment; end the rule in ** to allow encoded slashes."
+        return "In a rule of allow, * matches one segment; to allow encoded slashes, end the rule in **."
     }
 
     /// What each rule lacks that does not allow the method and path.

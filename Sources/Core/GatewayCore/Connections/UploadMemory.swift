@@ -1,8 +1,8 @@
 import Synchronization
 
-/// The memory of request content that waits for upstreams, for each client (`limits.upload_memory`), shared by all workers.
+/// The memory of request bodies that wait for upstreams, for each client (`limits.upload_memory`), shared by all workers.
 ///
-/// Content that an upstream takes at once is never counted.
+/// What an upstream takes at once is never counted.
 package final class UploadMemory: Sendable {
     /// By client; nil is everybody without a name. Only of clients that hold something.
     private let sums = Mutex<[String?: Int]>([:])
@@ -31,15 +31,15 @@ package final class UploadMemory: Sendable {
 
     package func bytes(of client: String?) -> Int { sums.withLock { $0[client] ?? 0 } }
 
-    /// Whether the client may be read further than its upstream takes. Half of the memory is kept for requests that need it.
+    /// Whether to read more from the client than its upstream takes. Half of the memory is kept for requests that cannot avoid waiting.
     package func allowsReadingAhead(for client: String?) -> Bool { bytes(of: client) < limit / 2 }
 
-    /// What a request is told that needs more.
+    /// The answer to a request that needs more.
     package var problem: GatewayProblem {
         GatewayProblem(
             .clientLimitReached,
-            "Too much content of this client's requests waits for upstreams (limits.upload_memory:"
-                + " \(ConfigUnits.text(bytes: limit))).",
+            "The request bodies of this client that wait for upstreams need more memory than"
+                + " limits.upload_memory allows (\(ConfigUnits.text(bytes: limit))).",
             retryAfter: .seconds(1)
         )
     }

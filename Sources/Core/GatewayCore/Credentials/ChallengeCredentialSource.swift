@@ -43,7 +43,7 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
         assert(full.generation == Self.fullGeneration, "A credential looks like none.")
         self.full = full
         self.realm = realm
-        // Without the lock's end, no request of this route is sent, not even without the credential.
+        // While the credential is locked, no request of this route is sent, not even one without it.
         bare = Credential(
             name: full.name,
             generation: Self.bareGeneration,

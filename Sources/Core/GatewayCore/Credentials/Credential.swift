@@ -12,7 +12,7 @@ package final class Credential: Sendable {
     /// Not to be injected from this moment on; nil for a credential that does not expire by itself.
     package let expiresAt: MonotonicTime?
     private let isWithdrawn = Atomic(false)
-    /// Not to be injected while that one is not.
+    /// While this one may not be injected, neither may the credential itself.
     private let companion: Credential?
 
     /// The name from the configuration, with the subject when the route switched it: `box-service[user:42]`.
@@ -21,7 +21,7 @@ package final class Credential: Sendable {
     package let generation: Int
     package let injection: Injection
 
-    /// - Parameter companion: What an operator locks this one with; nil for one that its source alone withdraws.
+    /// - Parameter companion: The credential whose lock holds for this one, too; nil if it has a lock of its own.
     package init(
         name: String,
         generation: Int,

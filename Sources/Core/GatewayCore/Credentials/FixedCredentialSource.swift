@@ -13,7 +13,7 @@ package final class FixedCredentialSource: CredentialSource {
     let credential: Credential
     private let lockState = Mutex(LockState())
     private let ledger = Mutex(AcceptanceLedger())
-    /// What ``ledger`` wants to know, so that most acceptances take no lock.
+    /// Whether ``ledger`` has a run of rejections, and whether it still collects templates: most acceptances then take no lock.
     private let isDoubted = Atomic(false)
     private let wantsTemplates = Atomic(true)
     private let seed = UInt64.random(in: 0...UInt64.max)
@@ -83,7 +83,7 @@ package final class FixedCredentialSource: CredentialSource {
     /// Since the start, or since the secret was replaced.
     package var acceptance: AcceptanceLedger { ledger.withLock { $0 } }
 
-    /// Whether an acceptance makes a difference that a like one before it has not made.
+    /// Whether the next acceptance must be told, because it ends a run of rejections.
     package var awaitsAcceptance: Bool { isDoubted.load(ordering: .relaxed) }
     /// Whether ``accepted(by:_:at:)`` is to be told of new paths.
     package var awaitsTemplates: Bool { wantsTemplates.load(ordering: .relaxed) }

@@ -55,7 +55,8 @@ extension LimitsDecoder {
 
     private static let connections: [String: KeyMeaning] = [
         "connections": KeyMeaning(
-            "Maximum number of client connections. A number that the process has too few file descriptors for is an error at start.",
+            "Maximum number of client connections. If the process has too few file descriptors for that,"
+                + " the gateway does not start.",
             default: "\(DescriptorShares.standardClients), or as many as there are descriptors for",
             example: "20000"
         ),
@@ -86,7 +87,7 @@ extension LimitsDecoder {
             example: "1h"
         ),
         "response_timeout": time(
-            "Longest pause before or within a response. timeouts of a route replaces it.",
+            "Longest pause before or within a response. A route can override it (timeouts).",
             \.responseTimeout,
             example: "5m"
         ),

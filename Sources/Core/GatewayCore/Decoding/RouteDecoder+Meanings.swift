@@ -81,19 +81,19 @@ extension RouteDecoder {
             example: "auto"
         ),
         "timeouts": KeyMeaning(
-            "How long the upstream may take, where limits.response_timeout is too short or too long for it.",
+            "How long the upstream of this route may take, instead of limits.response_timeout.",
             example: "{response: 10m, idle: 2m}"
         ),
     ]
 
     static let timeoutMeanings: [String: KeyMeaning] = [
         "response": KeyMeaning(
-            "Maximum time from the end of a request to the beginning of its response. Then the client gets 504.",
+            "Maximum time from the end of a request to the beginning of its response. After that, the client gets 504.",
             default: "limits.response_timeout",
             example: "10m"
         ),
         "idle": KeyMeaning(
-            "Longest pause within a response, or within a tunnel such as a WebSocket. Then it is cut.",
+            "Longest pause within a response, or within a tunnel such as a WebSocket. After that, it is cut.",
             default: "limits.response_timeout",
             example: "2m"
         ),

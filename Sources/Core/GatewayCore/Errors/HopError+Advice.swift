@@ -118,7 +118,7 @@ extension GatewayProblem.HopError {
         switch self {
         case .responseTimeout:
             ErrorAdvice(
-                "The upstream sent nothing for longer than the route waits: timeouts of the route, or limits.response_timeout.",
+                "The upstream was silent for longer than timeouts of the route allows, or limits.response_timeout.",
                 .upstream,
                 "If the upstream needs longer, set timeouts.response of the route, or timeouts.idle for a response that pauses.",
                 "authgateway config explain routes.*.timeouts"

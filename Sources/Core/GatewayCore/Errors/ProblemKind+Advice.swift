@@ -104,8 +104,9 @@ extension ProblemKind {
             ErrorAdvice(
                 "The client has reached one of its own limits. The detail names it.",
                 .client,
-                "Come back after the seconds that Retry-After names, or raise the limit that the detail names.",
-                "authgateway config explain access.clients"
+                "Retry after the number of seconds in Retry-After, or raise the limit that the detail names.",
+                "authgateway config explain access.clients",
+                "authgateway config explain limits.upload_memory"
             )
         }
     }

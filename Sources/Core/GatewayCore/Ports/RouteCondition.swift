@@ -18,7 +18,7 @@ extension RouteStatus {
             return isUsed || health?.lastSuccessAt != nil ? .good : .idle
         }
         if rate >= 0.5 { return .failing }
-        // Fewer are what clients meet who ask for what they may not have.
+        // Below that, clients may only be asking for what the credential may not read.
         if let most = rejections.max(), most >= 0.5 { return .degraded }
         return rate >= 0.01 ? .degraded : .good
     }

@@ -32,8 +32,8 @@ package enum CanonicalPath {
         case refused(Ambiguity)
     }
 
-    /// Refuses every path with more than one reading, except on `open` routes: for requests that somebody else forwards, who may
-    /// decode them first.
+    /// For paths whose readings are not compared, those of links and of `Destination`: encoded dots are refused, and encoded slashes
+    /// unless `strictness` is `open`.
     package static func check(
         _ bytes: borrowing Span<UInt8>,
         _ path: Range<Int>,
@@ -45,7 +45,7 @@ package enum CanonicalPath {
 
     /// A plain path (no `%`, `.`-segments, `;`, `\` or `//`) costs one pass and is unambiguous.
     ///
-    /// - Parameter refusesReadings: Encoded slashes and dots are refused wherever they stand.
+    /// - Parameter refusesReadings: Encoded dots are refused wherever they stand, and encoded slashes unless `strictness` is `open`.
     package static func judge(
         _ bytes: borrowing Span<UInt8>,
         _ path: Range<Int>,

@@ -1,4 +1,4 @@
-/// The paths that servers may take the path of a request for.
+/// The paths that servers may read from the path of a request.
 ///
 /// Some servers decode a path before they split it into segments, some decode it twice, some ignore path parameters, and most drop
 /// empty segments. `%2F` within a segment is data (RFC 3986 section 2.2), but a server that decodes first sees a separator.

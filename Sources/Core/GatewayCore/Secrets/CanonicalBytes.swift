@@ -1,7 +1,8 @@
 /// Values as bytes to compute a digest of. Each stands behind its length, so no two lists of values give the same bytes.
 ///
-/// Digests are compared by other processes and by other versions of the program, so each value is added as it was declared.
-/// What Swift prints for a value without a `description` of its own (`"\(value)"`) can contain an address in memory, which
+/// Other processes and other versions of the program compare the digests, and stored tokens are found and opened with them, so
+/// their format must not change. Each value is added as it was declared:
+/// what Swift prints for a value without a `description` of its own (`"\(value)"`) can contain an address in memory, which
 /// differs from process to process.
 package struct CanonicalBytes: Sendable {
     package private(set) var bytes: [UInt8] = []
@@ -17,7 +18,7 @@ package struct CanonicalBytes: Sendable {
     package mutating func add(_ number: Int) { add(String(number)) }
     package mutating func add(_ flag: Bool) { add(flag ? 1 : 0) }
 
-    /// In attoseconds of each second, as ``Duration`` itself has it.
+    /// As whole seconds and attoseconds.
     package mutating func add(_ duration: Duration) {
         let (seconds, attoseconds) = duration.components
         add("\(seconds) \(attoseconds)")

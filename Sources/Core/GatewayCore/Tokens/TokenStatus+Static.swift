@@ -23,16 +23,16 @@ extension TokenStatus {
         }
         guard let verdict = acceptance.verdict(at: now.monotonic) else { return }
         state = .rejected
-        let client = verdict.client.map { " of the client \($0)" } ?? ""
-        let cause = "Its upstream has answered \(verdict.status) to \(verdict.rejections) requests in a row\(client)"
-        let place = origin.map { " Its secret comes from \($0)." } ?? ""
-        let remedy = " Replace it; after a change of an environment variable, restart the gateway."
+        let client = verdict.client.map { " from the client \($0)" } ?? ""
+        let cause = "The upstream has answered \(verdict.status) to \(verdict.rejections) requests in a row\(client)"
+        let place = origin.map { " The secret comes from \($0)." } ?? ""
+        let remedy = " Replace it. To read a new value of an environment variable, restart the gateway."
         lastError = "\(cause), since \(now.wall(of: verdict.since).rfc3339).\(place)\(remedy)"
         action = GatewayCommand.line("reload")
     }
 }
 
 extension Moment {
-    /// What the wall clock showed at that time, as far as it was not set since.
+    /// What the wall clock showed at that time, unless it was set since.
     fileprivate func wall(of time: MonotonicTime) -> UnixTime { wall + (time - monotonic) }
 }

@@ -3,7 +3,7 @@ import GatewayCore
 /// The upstream's end of a tunnel whose client has left in good order: what it sent last is on its way.
 struct EndingTunnel {
     let upstream: any UpstreamStream
-    /// It is over, and says with what the tunnel was opened.
+    /// It is over. It still has the client, the route and the credential that the tunnel was opened with.
     let exchange: ExchangeDriver
 }
 

@@ -191,6 +191,7 @@ final class ExchangeDriver {
     // MARK: Pace
 
     func clientBecameWritable() { upstream?.resumeReading() }
+
     func upstreamBecameWritable() {
         isStuck = false
         client.resumeRequest()
@@ -199,8 +200,8 @@ final class ExchangeDriver {
     /// How long the upstream may take nothing before the client is read further.
     private static let patience = TimeAmount.seconds(2)
 
-    /// The upstream takes no more for now. If that lasts, the client is read on, into ``UploadMemory``: that a client has left is
-    /// found out behind all that it has sent.
+    /// The upstream takes no more for now. If that lasts, more is read from the client, into ``UploadMemory``: that a client has left
+    /// is noticed only behind everything it has sent.
     func readAheadLater() {
         guard configuration.timeouts.bodyIdle > Self.patience else { return }
         setDeadline(Self.patience)

@@ -131,7 +131,7 @@ extension HTTP1ClientConnection {
         guard context != nil else { return }
         closePrivateConnection()
         phase = .finishing
-        // A slow client has as long for the rest of its answer as for any other part of it.
+        // The exchange is over, so this is limits.response_timeout, whatever timeouts.idle of the route says.
         setDeadline(timeouts.response)
         writer.afterWrites { [self] in writesDone(lingering: lingering) }
         reader.dropAll()
