@@ -47,7 +47,7 @@ struct AdminServerTests {
     @Test func clientsThatStayKeepNobodyOut() async throws {
         try await withServer(control) { (port: Int) async throws in
             var clients: [any Channel] = []
-            for _ in 0..<AdminServer.maximumConnections + 10 {
+            for _ in 0..<DescriptorShares.adminConnections(of: nil) + 10 {
                 clients.append(
                     try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
                         .connect(host: "127.0.0.1", port: port).get()

@@ -115,7 +115,7 @@ def test_a_client_holds_no_more_than_it_may(start, begin):
     answer = Answer(refused.head())
     assert answer.status == 429 and answer.values("retry-after"), answer.data
     problem = json.loads(refused.exactly(int(answer.values("content-length")[0])))
-    assert problem["code"] == "client-limit-reached" and "limits.upload_memory: 1MiB" in problem["detail"], problem
+    assert problem["code"] == "client-limit-reached" and "limits.upload_memory allows (1MiB)" in problem["detail"], problem
     assert not has_answer(begin(gateway, "bob")), "others have memory of their own"
     # What an upstream takes at once does not count.
     assert is_served(gateway, "ada") and is_served(gateway, "bob")

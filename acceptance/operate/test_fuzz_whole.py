@@ -169,7 +169,7 @@ class Operator:
         self.gateway.file.write_text(text)
 
     def lock(self):
-        name = self.source.choice(self.FETCHED)
+        name = self.source.choice(self.NAMES)
         self.run_command("token", "lock", name)
         answered = time.monotonic()
         time.sleep(self.source.uniform(0, 0.3))

@@ -35,7 +35,7 @@ package actor AdminServer {
     package init(
         group: any EventLoopGroup,
         options: AdminOptions,
-        connections: Int = AdminServer.maximumConnections,
+        connections: Int = DescriptorShares.adminConnections(of: nil),
         logger: Logger,
         security: AdminSecurity? = nil,
         prepare: @escaping @Sendable (any Channel) -> EventLoopFuture<Void> = { $0.eventLoop.makeSucceededVoidFuture() }
@@ -70,8 +70,6 @@ package actor AdminServer {
 
     /// Clients that may wait to be accepted.
     package static let backlog: Int32 = 64
-    /// Those that may be connected, where there are descriptors enough.
-    package static let maximumConnections = 128
 
     /// Takes a unix socket that is bound already; the caller sees to the file.
     ///

@@ -130,7 +130,13 @@ package final class ProxyServer: Sendable {
         let shared = prepared.shared
         state.headMemory.setLimit(shared.limits.headMemory)
         state.uploads.setLimit(shared.limits.uploadMemory)
-        serving.withLock { $0 = shared }
+        let old = serving.withLock { serving in
+            defer { serving = shared }
+            return serving
+        }
+        if let shortage = shared.descriptors.shortage, shortage != old.descriptors.shortage {
+            state.logger.warning("\(shortage)")
+        }
         let late = await workers.tell(within: .seconds(1)) { $0.replace(with: shared) }
         var outdated = Set(prepared.kept.compactMap { $0.listener.change(to: $0.settings) })
         let wanted = prepared.kept.map(\.listener) + prepared.opened

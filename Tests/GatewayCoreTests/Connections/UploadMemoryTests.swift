@@ -32,7 +32,52 @@ struct UploadMemoryTests {
         #expect(!memory.change(of: "a", by: 1) && memory.change(of: "a", by: -10) && !memory.change(of: "a", by: 1))
         #expect(memory.change(of: "a", by: -60) && memory.change(of: "a", by: 40))
         #expect(
-            memory.problem.kind == .clientLimitReached && memory.problem.detail.contains("limits.upload_memory: 50")
+            memory.problem.kind == .clientLimitReached && memory.problem.detail.contains("limits.upload_memory allows (50")
         )
+    }
+}
+
+@Suite("What one upload holds", .timeLimit(.minutes(5)))
+struct UploadHoldTests {
+    private var hold = UploadHold()
+
+    @Test func theCopyCountsOnlyWhileSomethingWaits() {
+        #expect(hold.growth(unread: 0, behindEnd: false, untaken: 0, copy: 500) == 0)
+        #expect(hold.growth(unread: 1, behindEnd: false, untaken: 0, copy: 500) == 501)
+        #expect(hold.growth(unread: 0, behindEnd: true, untaken: 7, copy: 500) == 507)
+    }
+
+    @Test func oneReadBehindTheRequestIsTheNextRequests() {
+        let limit = UploadHold.uncounted
+        #expect(hold.growth(unread: limit, behindEnd: true, untaken: 0, copy: 0) == 0)
+        #expect(hold.growth(unread: limit + 1, behindEnd: true, untaken: 0, copy: 0) == limit + 1)
+        #expect(hold.growth(unread: limit, behindEnd: false, untaken: 0, copy: 0) == limit)
+    }
+
+    @Test mutating func whatIsHeldIsNotCountedTwice() {
+        hold.change(by: 10)
+        #expect(hold.growth(unread: 10, behindEnd: false, untaken: 0, copy: 0) == 0)
+        #expect(hold.growth(unread: 4, behindEnd: false, untaken: 0, copy: 0) == -6)
+    }
+
+    @Test mutating func theClientIsReadFurtherWhenPatienceEnds() {
+        #expect(hold.upstreamIsFull(limit: .seconds(30)) && !hold.isAhead)
+        let (wasPatience, again) = (hold.deadlinePassed(), hold.deadlinePassed())
+        #expect(wasPatience && !again && hold.isAhead)
+        // Content that comes now changes no deadline.
+        #expect(!hold.upstreamIsFull(limit: .seconds(30)))
+        hold.upstreamTakesMore()
+        #expect(!hold.isAhead)
+    }
+
+    @Test mutating func anotherDeadlineEndsTheWait() {
+        #expect(hold.upstreamIsFull(limit: .seconds(30)))
+        hold.deadlineWasSet()
+        #expect(!hold.deadlinePassed() && !hold.isAhead)
+    }
+
+    @Test mutating func thereIsNoPatienceWithinALimitThatIsNoLonger() {
+        #expect(!hold.upstreamIsFull(limit: UploadHold.patience))
+        #expect(hold.upstreamIsFull(limit: UploadHold.patience + .milliseconds(1)))
     }
 }

@@ -88,7 +88,11 @@ struct FixedCredentialSourceTests {
     )
 
     private static func status(_ source: FixedCredentialSource) -> TokenStatus {
-        TokenStatus(of: source, origin: "the environment variable OPENAI_API_KEY (gateway.yaml:12)", at: moment)
+        TokenStatus(
+            of: source,
+            origin: SecretOrigin(words: "the environment variable OPENAI_API_KEY (gateway.yaml:12)", isVariable: true),
+            at: moment
+        )
     }
 
     private static func reject(_ source: FixedCredentialSource, _ count: Int) {

@@ -11,7 +11,15 @@ struct DescriptorSharesTests {
     ) -> DescriptorShares {
         var limits = Limits()
         limits.connections = connections
-        return DescriptorShares(limit: limit, limits: limits, upstreamLimit: upstreamLimit, loops: loops)
+        if upstreamLimit != .max { limits.connectionsPerUpstream = upstreamLimit }
+        return DescriptorShares(
+            limit: limit,
+            limits: limits,
+            upstreams: 1,
+            sharesConnections: upstreamLimit != .max,
+            workers: loops / 2,
+            processors: loops / 2
+        )
     }
 
     @Test func withoutALimitNothingIsShared() {
@@ -32,6 +40,25 @@ struct DescriptorSharesTests {
         #expect(shares.clients == clients)
         #expect((shares.shortage == nil) == isWhole)
         #expect(shares.problem == nil, "nobody has asked for so many")
+    }
+
+    @Test func eachUpstreamAndEachLoopTakesItsShare() {
+        func clients(upstreams: Int, sharesConnections: Bool = true, workers: Int = 1, processors: Int = 1) -> Int {
+            var limits = Limits()
+            limits.connectionsPerUpstream = 100
+            return DescriptorShares(
+                limit: 2000,
+                limits: limits,
+                upstreams: upstreams,
+                sharesConnections: sharesConnections,
+                workers: workers,
+                processors: processors
+            ).clients
+        }
+        #expect(clients(upstreams: 1) == clients(upstreams: 2) + 100)
+        #expect(clients(upstreams: 1, sharesConnections: false) == clients(upstreams: 1000))
+        #expect(clients(upstreams: 1, workers: 9) == clients(upstreams: 1, processors: 9))
+        #expect(clients(upstreams: 1, workers: 9) < clients(upstreams: 1))
     }
 
     @Test func aNumberThatFitsIsTaken() {

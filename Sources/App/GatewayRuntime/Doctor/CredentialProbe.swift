@@ -32,7 +32,7 @@ struct CredentialProbe: Sendable {
         case .none: return .fixed
         case .fixed, .onChallenge:
             if let status = running.tokens?[credential.name] { return .status(status) }
-            return locks?.contains(credential.name) ?? false ? .locked : .fixed
+            return sharing(credential).contains { locks?.contains($0) ?? false } ? .locked : .fixed
         case .tokenPerSubject, .tokenPerChallenge:
             return locks?.contains(credential.name) ?? false ? .locked : .perSubject
         case .token(let grant):
@@ -41,6 +41,12 @@ struct CredentialProbe: Sendable {
             if locks?.contains(credential.name) ?? false { return .locked }
             return await look(at: grant)
         }
+    }
+
+    /// The names of those that have its secret, its own among them: they are locked together.
+    private func sharing(_ credential: CredentialPlan) -> [String] {
+        guard let secret = credential.strategy.injectedSecret?.secret else { return [credential.name] }
+        return plan.credentials.filter { $0.strategy.injectedSecret?.secret == secret }.map(\.name)
     }
 
     /// What the running gateway says. One that no request has needed is tried, if that spends nothing of the gateway's.

@@ -294,11 +294,9 @@ actor LoginDesk: LoginControl {
 
     /// A function of its own: the thread sanitizer crashes on a variable of zero size in an async function.
     private static func attempt(redirectingTo uri: String) -> LoginAttempt {
+        var random = SystemRandomNumberGenerator()
         return LoginAttempt(redirectURI: uri, random: &random)
     }
 
-    private static func randomID() -> String {
-        var random = SystemRandomNumberGenerator()
-        Hexadecimal.random(bytes: 16)
-    }
+    private static func randomID() -> String { Hexadecimal.random(bytes: 16) }
 }

@@ -5,8 +5,7 @@ struct FixedCredential: Sendable {
     let source: FixedCredentialSource
     /// The names of all credentials with its secret, which are locked and unlocked together.
     var sharing: [String]
-    /// Where its secret comes from, in words.
-    let origin: String?
+    let origin: SecretOrigin?
     /// Equal for two that have the same secret.
     let secret: Injected
 

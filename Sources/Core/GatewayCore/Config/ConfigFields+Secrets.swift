@@ -80,15 +80,21 @@ extension ConfigFields {
         return secret(key)?.withValue { $0 }
     }
 
-    /// Where a person finds a secret who has to replace it: `the environment variable API_KEY (gateway.yaml:12)`.
-    package func secretOrigin(_ key: String) -> String? {
+    package func secretOrigin(_ key: String) -> SecretOrigin? {
         guard let node = node(key) else { return nil }
         let files = context.document.files
         let place = files.indices.contains(node.span.file) ? "\(files[node.span.file].name):\(node.span.line)" : nil
-        guard case .mapping(let entries) = node.content else { return place }
-        let source = entries.lazy.compactMap { SecretReference.words(for: $0.key, $0.value) }.first
-        guard let source else { return place }
-        return place.map { "\(source) (\($0))" } ?? source
+        let source: String?
+        let isVariable: Bool
+        switch node.content {
+        case .mapping(let entries):
+            source = entries.lazy.compactMap { SecretReference.words(for: $0.key, $0.value) }.first
+            isVariable = entries.contains { $0.key == "env" }
+        case .scalar(let scalar): (source, isVariable) = (nil, scalar.isInterpolated)
+        case .sequence: (source, isVariable) = (nil, false)
+        }
+        let words = source.map { source in place.map { "\(source) (\($0))" } ?? source } ?? place
+        return words.map { SecretOrigin(words: $0, isVariable: isVariable) }
     }
 
     private func anySecret(_ key: String) -> Secret? {

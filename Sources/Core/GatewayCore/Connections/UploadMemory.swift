@@ -44,3 +44,70 @@ package final class UploadMemory: Sendable {
         )
     }
 }
+
+/// What one request holds of ``UploadMemory``, and how far its client is read while the upstream takes nothing.
+package struct UploadHold: Sendable {
+    private enum Pace {
+        /// The client is read as fast as the upstream takes it.
+        case even
+        /// The upstream takes nothing, for less than ``patience`` so far.
+        case waiting
+        /// The client is read further: that it has left is noticed only behind everything it has sent.
+        case ahead
+    }
+
+    /// How long the upstream may take nothing before the client is read further.
+    package static let patience = Duration.seconds(2)
+    /// Behind a complete request these are most likely the next ones of the connection: one read of them at the most.
+    static let uncounted = 16_384
+
+    package private(set) var bytes = 0
+    private var pace = Pace.even
+
+    package init() {}
+
+    // MARK: Memory
+
+    /// - Parameters:
+    ///   - unread: What has come from the client and was not looked at yet.
+    ///   - behindEnd: That is behind the end of the request.
+    ///   - untaken: What the upstream's connection has not taken.
+    ///   - copy: Of the content, for a second try. It counts only while something waits.
+    /// - Returns: By how much that is more than the request holds.
+    package func growth(unread: Int, behindEnd: Bool, untaken: Int, copy: Int) -> Int {
+        let waiting = (behindEnd && unread <= Self.uncounted ? 0 : unread) + untaken
+        return (waiting == 0 ? 0 : waiting + copy) - bytes
+    }
+
+    /// ``UploadMemory`` has counted that.
+    package mutating func change(by count: Int) {
+        bytes += count
+        assert(bytes >= 0, "A request gives back more memory than it holds.")
+    }
+
+    // MARK: Pace
+
+    /// The upstream takes no more for now.
+    ///
+    /// - Parameter limit: How long neither side may move.
+    /// - Returns: Whether to ask again after ``patience``, with ``deadlinePassed()``.
+    package mutating func upstreamIsFull(limit: Duration) -> Bool {
+        guard limit > Self.patience, pace != .ahead else { return false }
+        pace = .waiting
+        return true
+    }
+
+    /// Another deadline than that of ``patience`` was set.
+    package mutating func deadlineWasSet() { if pace == .waiting { pace = .even } }
+
+    /// - Returns: Whether it was that of ``patience``. From now on the client is read further.
+    package mutating func deadlinePassed() -> Bool {
+        guard pace == .waiting else { return false }
+        pace = .ahead
+        return true
+    }
+
+    package mutating func upstreamTakesMore() { if pace == .ahead { pace = .even } }
+
+    package var isAhead: Bool { pace == .ahead }
+}

@@ -20,14 +20,24 @@ package struct DescriptorShares: Hashable, Sendable {
     private let isChosen: Bool
 
     /// - Parameters:
-    ///   - upstreamLimit: `limits.connections_per_upstream` of all upstreams together.
-    ///   - loops: Event loops, those of the admin listener included.
-    package init(limit: Int?, limits: Limits, upstreamLimit: Int, loops: Int) {
+    ///   - upstreams: Their number.
+    ///   - sharesConnections: No client has a connection to an upstream for itself, as tunnels and `connection_auth` have it.
+    ///   - workers: Event loops of the proxy.
+    ///   - processors: The admin listener has an event loop for each.
+    package init(
+        limit: Int?,
+        limits: Limits,
+        upstreams: Int,
+        sharesConnections: Bool,
+        workers: Int,
+        processors: Int
+    ) {
+        let upstreamLimit = sharesConnections ? upstreams * limits.connectionsPerUpstream : .max
         // An unlimited number must not overflow; no configuration asks for so many.
         let limit = limit.map { min($0, 1 << 30) }
         self.limit = limit
         self.upstreamLimit = upstreamLimit
-        let (own, reserve) = (60 + 3 * loops, Self.reserve(of: limit))
+        let (own, reserve) = (60 + 3 * (workers + processors), Self.reserve(of: limit))
         (self.own, self.reserve) = (own, reserve)
         isChosen = limits.connections != nil
         let most = limit.map { Self.mostClients(within: $0 - own - reserve, upstreamLimit) } ?? .max

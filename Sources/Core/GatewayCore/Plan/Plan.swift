@@ -208,6 +208,16 @@ package struct TokenPlan: Hashable, Sendable {
     }
 }
 
+/// Where a person finds a secret who has to replace it.
+package struct SecretOrigin: Sendable {
+    /// `the environment variable API_KEY (gateway.yaml:12)`
+    package let words: String
+    /// The gateway has the new value only after a restart.
+    package let isVariable: Bool
+
+    package init(words: String, isVariable: Bool) { (self.words, self.isVariable) = (words, isVariable) }
+}
+
 package struct CredentialPlan: Sendable {
     package var name: String
     package var strategyKind: String
@@ -217,8 +227,8 @@ package struct CredentialPlan: Sendable {
     package var parent: Int?
     /// When the secret that it is made from ends, as far as the configuration says.
     package var expires: UnixTime?
-    /// Where the secret comes from that it sends as it is, in words; nil for one with a token.
-    package var secretOrigin: String?
+    /// Where the secret comes from that it sends as it is; nil for one with a token.
+    package var secretOrigin: SecretOrigin?
     /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
     package var definition: [Secret]
     /// nil: the token is for routes alone.

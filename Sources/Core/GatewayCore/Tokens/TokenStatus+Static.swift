@@ -1,8 +1,6 @@
 extension TokenStatus {
     /// The status of a static credential.
-    ///
-    /// - Parameter origin: Where its secret comes from, in words.
-    package init(of source: FixedCredentialSource, origin: String?, at now: Moment) {
+    package init(of source: FixedCredentialSource, origin: SecretOrigin?, at now: Moment) {
         self.init(
             credential: source.name,
             strategy: source.strategy,
@@ -13,7 +11,7 @@ extension TokenStatus {
         )
         let acceptance = source.acceptance
         isStatic = true
-        secretOrigin = origin
+        secretOrigin = origin?.words
         lastAcceptedAt = acceptance.acceptedAt.map { now.wall(of: $0).rfc3339 }
         lastRejectedAt = acceptance.rejectedAt.map { now.wall(of: $0).rfc3339 }
         guard !source.isLocked else {
@@ -25,10 +23,12 @@ extension TokenStatus {
         state = .rejected
         let client = verdict.client.map { " from the client \($0)" } ?? ""
         let cause = "The upstream has answered \(verdict.status) to \(verdict.rejections) requests in a row\(client)"
-        let place = origin.map { " The secret comes from \($0)." } ?? ""
-        let remedy = " Replace it. To read a new value of an environment variable, restart the gateway."
-        lastError = "\(cause), since \(now.wall(of: verdict.since).rfc3339).\(place)\(remedy)"
-        action = GatewayCommand.line("reload")
+        let place = origin.map { " The secret comes from \($0.words)." } ?? ""
+        // A reload reads everything again but the environment, which is that of the start.
+        let needsRestart = origin?.isVariable ?? false
+        let remedy = needsRestart ? "Replace it and restart the gateway." : "Replace it and reload."
+        lastError = "\(cause), since \(now.wall(of: verdict.since).rfc3339).\(place) \(remedy)"
+        action = needsRestart ? nil : GatewayCommand.line("reload")
     }
 }
 

@@ -105,7 +105,7 @@ extension ExchangeDriver {
         if isLast {
             requestCompleted()
         } else if let upstream, !upstream.isWritable {
-            readAheadLater()
+            upstreamIsFull()
         }
     }
 
@@ -142,49 +142,6 @@ extension ExchangeDriver {
         upstream?.flush()
         countUpload()
         leave()
-    }
-
-    // MARK: Memory
-
-    /// Bytes of the request that wait in memory, and with them the copy for a second try.
-    private var waitingUpload: Int {
-        var waiting = client.unreadBytes
-        // Most likely the next requests of the connection: one read of them at the most.
-        if rules.requestIsComplete, waiting <= Self.uncounted { waiting = 0 }
-        if rules.contentHasBegun || rules.phase == .tunnelling { waiting += upstream?.heldBytes ?? 0 }
-        return waiting == 0 ? 0 : waiting + content.heldBytes
-    }
-
-    private static let uncounted = 16_384
-
-    /// Ends the request if its client may not hold that much (`limits.upload_memory`).
-    private func countUpload() {
-        guard rules.phase != .done else { return }
-        let waiting = waitingUpload
-        guard waiting != heldUpload else { return }
-        guard shared.state.uploads.change(of: record.client, by: waiting - heldUpload) else {
-            return end(with: .requestInvalid, shared.state.uploads.problem)
-        }
-        heldUpload = waiting
-        guard !awaitsRelease, let upstream, upstream.heldBytes > 0 else { return }
-        awaitsRelease = true
-        upstream.whenSent { [weak self] in
-            self?.awaitsRelease = false
-            self?.uploadMoved()
-        }
-    }
-
-    /// The upstream may have taken something that waited.
-    func uploadMoved() {
-        guard heldUpload > 0 else { return }
-        let waiting = waitingUpload
-        if waiting < heldUpload { releaseUpload(to: waiting) }
-    }
-
-    func releaseUpload(to rest: Int = 0) {
-        guard heldUpload > rest else { return }
-        _ = shared.state.uploads.change(of: record.client, by: rest - heldUpload)
-        heldUpload = rest
     }
 
     /// The rest of the request breaks a rule of its protocol.

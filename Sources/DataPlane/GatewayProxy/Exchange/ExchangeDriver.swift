@@ -30,14 +30,9 @@ final class ExchangeDriver {
     var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
     var usage: ClientUsage?
-    /// How many bytes of ``UploadMemory`` this request holds.
-    var heldUpload = 0
+    private var upload = UploadHold()
     /// The upstream will call back when it has taken what waits.
-    var awaitsRelease = false
-    /// The deadline is that of ``readAheadLater()``.
-    private var looksAhead = false
-    /// That deadline has passed while the upstream took nothing.
-    private var isStuck = false
+    private var awaitsRelease = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     var goesByHTTP1 = false
     /// In the event loop's clock.
@@ -193,30 +188,64 @@ final class ExchangeDriver {
     func clientBecameWritable() { upstream?.resumeReading() }
 
     func upstreamBecameWritable() {
-        isStuck = false
+        upload.upstreamTakesMore()
         client.resumeRequest()
     }
 
-    /// How long the upstream may take nothing before the client is read further.
-    private static let patience = TimeAmount.seconds(2)
-
-    /// The upstream takes no more for now. If that lasts, more is read from the client, into ``UploadMemory``: that a client has left
-    /// is noticed only behind everything it has sent.
-    func readAheadLater() {
-        guard configuration.timeouts.bodyIdle > Self.patience else { return }
-        setDeadline(Self.patience)
-        looksAhead = true
-    }
-
-    private func readAhead() {
-        isStuck = true
-        setDeadline(configuration.timeouts.bodyIdle - Self.patience)
+    /// The upstream takes no more of the request for now.
+    func upstreamIsFull() {
+        guard upload.upstreamIsFull(limit: Duration(configuration.timeouts.bodyIdle)) else { return }
+        watch.reset()
+        client.setDeadline(TimeAmount(UploadHold.patience))
     }
 
     /// More of the request is read than the exchange takes.
     var readsAhead: Bool {
-        guard isStuck, let upstream, !upstream.isWritable else { return false }
+        guard upload.isAhead, let upstream, !upstream.isWritable else { return false }
         return shared.state.uploads.allowsReadingAhead(for: record.client)
+    }
+
+    // MARK: Memory of the request
+
+    private var uploadGrowth: Int {
+        let hasUpstreamContent = rules.contentHasBegun || rules.phase == .tunnelling
+        return upload.growth(
+            unread: client.unreadBytes,
+            behindEnd: rules.requestIsComplete,
+            untaken: hasUpstreamContent ? upstream?.heldBytes ?? 0 : 0,
+            copy: content.heldBytes
+        )
+    }
+
+    /// Ends the request if its client may not hold that much (`limits.upload_memory`).
+    func countUpload() {
+        guard rules.phase != .done else { return }
+        let growth = uploadGrowth
+        guard growth != 0 else { return }
+        guard shared.state.uploads.change(of: record.client, by: growth) else {
+            return end(with: .requestInvalid, shared.state.uploads.problem)
+        }
+        upload.change(by: growth)
+        guard !awaitsRelease, let upstream, upstream.heldBytes > 0 else { return }
+        awaitsRelease = true
+        upstream.whenSent { [weak self] in
+            self?.awaitsRelease = false
+            self?.uploadMoved()
+        }
+    }
+
+    /// The upstream may have taken something that waited.
+    func uploadMoved() {
+        guard upload.bytes > 0 else { return }
+        releaseUpload(-uploadGrowth)
+    }
+
+    func releaseUpload() { releaseUpload(upload.bytes) }
+
+    private func releaseUpload(_ count: Int) {
+        guard count > 0 else { return }
+        _ = shared.state.uploads.change(of: record.client, by: -count)
+        upload.change(by: -count)
     }
 
     // MARK: Deadline
@@ -233,7 +262,7 @@ final class ExchangeDriver {
 
     func setDeadline(_ amount: TimeAmount) {
         watch.reset()
-        looksAhead = false
+        upload.deadlineWasSet()
         client.setDeadline(amount)
     }
 
@@ -241,7 +270,8 @@ final class ExchangeDriver {
         enter()
         switch rules.phase {
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
-        case .forwarding where looksAhead: readAhead()
+        case .forwarding where upload.deadlinePassed():
+            setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))
         case .forwarding, .responding: transferStalled()
         // Neither side has ended its data, so a silent tunnel is cut and not closed normally.
         case .tunnelling:

@@ -134,9 +134,10 @@ final class ProxyShared: Sendable {
         return DescriptorShares(
             limit: state.descriptorLimit,
             limits: configuration.limits,
-            upstreamLimit: hasOwnConnections ? .max : upstreams * configuration.limits.connectionsPerUpstream,
-            // The admin listener has one for each processor.
-            loops: workers + System.coreCount
+            upstreams: upstreams,
+            sharesConnections: !hasOwnConnections,
+            workers: workers,
+            processors: System.coreCount
         )
     }
 

@@ -86,7 +86,7 @@ extension PlanSummary {
             "replay_body_bytes": ConfigUnits.text(bytes: limits.replayBodyBytes),
             "head_memory": ConfigUnits.text(bytes: limits.headMemory),
             "upload_memory": ConfigUnits.text(bytes: limits.uploadMemory),
-            "connections": String(limits.connections ?? DescriptorShares.standardClients),
+            "connections": limits.connections.map { String($0) } ?? "at most \(DescriptorShares.standardClients)",
             "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
             "streams_per_connection": String(limits.streamsPerConnection),
             "pending_per_route": String(limits.pendingPerRoute),
