@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import re
 import shutil
 import socket
 import stat
@@ -414,6 +415,15 @@ def test_init_writes_a_configuration_for_the_sandbox(tmp_path):
     assert [path.name for path in (tmp_path / "state").iterdir()] == [".gitignore"]
     again = command("init", cwd=tmp_path, input="")
     assert again.returncode == 1 and "gateway.yaml is there already; add a service to it" in again.stderr, again
+
+
+@pytest.mark.parametrize("port", [8079, 8080, 8081, 22_222])
+def test_init_for_the_sandbox_takes_the_port(tmp_path, port):
+    """Beside the usual port, where the new one of one listener is the usual one of the other."""
+    assert command("init", "--port", port, cwd=tmp_path, input="").returncode == 0
+    text = (tmp_path / "gateway.yaml").read_text()
+    assert re.findall(r"address: 127\.0\.0\.1:(\d+)", text) == [str(port), str(port + 1)], text
+    assert command("check", cwd=tmp_path).returncode == 0
 
 
 def test_without_the_sandbox_its_routes_are_absent(tmp_path, service):

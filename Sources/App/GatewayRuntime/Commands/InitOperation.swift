@@ -39,7 +39,7 @@ package struct InitOperation: Sendable {
         let (note, request): (String?, String?)
         switch try chosen() {
         case .sandbox:
-            let written = try StarterConfiguration.write(to: path)
+            let written = try StarterConfiguration.write(to: path, port: port)
             files.hideFromGit()
             let serving = "Serve it, with a sandbox of local services:\n  \(runCommand("--sandbox"))\n"
             let adding = "Or add a service:\n  \(GatewayCommand.line(["add", "NAME"] + place))\n"

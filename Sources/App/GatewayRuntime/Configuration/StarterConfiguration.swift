@@ -8,13 +8,15 @@ import GatewayFiles
 enum StarterConfiguration {
     /// Writes both, and replaces neither.
     ///
-    /// - Parameter path: Of the main file. A file that is there is an error.
+    /// - Parameters:
+    ///   - path: Of the main file. A file that is there is an error.
+    ///   - port: Of the proxy listener. The admin listener has the next one.
     /// - Returns: The files that were written, as messages print them.
-    static func write(to path: String) throws(CommandFailure) -> String {
+    static func write(to path: String, port: Int = Self.usualPort) throws(CommandFailure) -> String {
         let slash = path.lastIndex(of: "/")
         let sandbox = (slash.map { String(path[...$0]) } ?? "") + "sandbox.yaml"
         let isNew = FileIdentity(sandbox) == nil
-        try write(main, to: path)
+        try write(main(port: port), to: path)
         if isNew { try write(sandboxRoutes, to: sandbox) }
         return LogText.clean(path) + (isNew ? " and \(LogText.clean(sandbox))" : "")
     }
@@ -27,10 +29,19 @@ enum StarterConfiguration {
         }
     }
 
-    private static var main: [UInt8] {
+    /// The port of the proxy listener in the repository's file.
+    static let usualPort = 8080
+
+    private static func main(port: Int) -> [UInt8] {
         var length = 0
         let start = unsafe authgateway_starter(&length)
-        return unsafe withoutFirstLine(UnsafeBufferPointer(start: start, count: length))
+        let bytes = unsafe withoutFirstLine(UnsafeBufferPointer(start: start, count: length))
+        guard port != usualPort else { return bytes }
+        // One pass: the new port of one listener can be the usual one of the other.
+        let parts = String(decoding: bytes, as: UTF8.self)
+            .split(separator: "127.0.0.1:\(usualPort)", omittingEmptySubsequences: false)
+            .map { $0.replacing("127.0.0.1:\(usualPort + 1)", with: "127.0.0.1:\(port + 1)") }
+        return Array(parts.joined(separator: "127.0.0.1:\(port)").utf8)
     }
 
     private static var sandboxRoutes: [UInt8] {
