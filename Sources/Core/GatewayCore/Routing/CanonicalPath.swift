@@ -6,7 +6,9 @@ package enum CanonicalPath {
     package enum Ambiguity: String, Error, Sendable {
         case dotSegment = "a dot segment"
         case backslash = "a backslash"
-        case encodedSeparator = "an encoded slash, backslash, dot or NUL"
+        case encodedSeparator = "an encoded slash or dot"
+        case encodedBackslash = "an encoded backslash"
+        case encodedControlCharacter = "an encoded control character"
         case invalidEncoding = "an invalid percent-encoding"
         case invalidUTF8 = "an encoding that is not UTF-8"
         case emptySegment = "an empty segment"
@@ -100,10 +102,10 @@ package enum CanonicalPath {
         _ refusesReadings: Bool
     ) -> Ambiguity? {
         switch byte {
-        case 0x00, 0x5C: .encodedSeparator
+        case 0x00..<0x20, 0x7F: .encodedControlCharacter
+        case 0x5C: .encodedBackslash
         case 0x2E: refusesReadings ? .encodedSeparator : nil
         case 0x2F: refusesReadings && strictness != .open ? .encodedSeparator : nil
-        case 0x01..<0x20, 0x7F: .invalidEncoding
         case 0x25, 0x3B: strictness == .ruled ? .doubleEncoding : nil
         default: nil
         }
