@@ -18,6 +18,15 @@ struct RequestAuthorizerTests {
         #expect(open.refusal(Self.get("/open/a", own, other)) == nil)
     }
 
+    /// Clients of GitHub send `token`, and those of Elasticsearch `ApiKey`.
+    @Test(arguments: ["Bearer ", "bearer ", "token ", "Token ", "ApiKey ", "Bot ", "DeepL-Auth-Key ", "GenieKey ", "OAuth ", "SSWS ", ""])
+    func aTokenIsReadBehindTheSchemeThatAServiceHas(_ scheme: String) {
+        let fixture = AuthorizerFixture([AuthorizerFixture.route("open")], clients: ["laptop"], requireClient: .true)
+        let field = "Authorization: \(scheme)laptop-token"
+        #expect(fixture.refusal(Self.get("/open/a", field)) == nil)
+        #expect(fixture.refusal(Self.get("/open/a", field + "s"))?.problem.kind == .clientAuthRequired)
+    }
+
     @Test(arguments: [
         ("Via: 1.1 authgateway", true), ("Via: 1.1 other, 1.1 authgateway (x)", true), ("Via: 1.1 other", false),
         ("Via: 1.1 authgateway-2", false), ("Via: 1.1 my-authgateway", false), ("X-Via: 1.1 authgateway", false),

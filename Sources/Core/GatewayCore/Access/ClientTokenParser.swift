@@ -2,13 +2,20 @@ import FoundationEssentials
 
 /// Finds the client's token in the places where clients can put one.
 package enum ClientTokenParser {
-    /// Reads `Bearer x` and `Basic base64(user:x)`; any other value counts as the token itself.
+    /// Of `Authorization`, with their space: what the clients of services write before a token. GitHub's say `token`, for example.
+    private static let schemes: [StaticString] = [
+        "bearer ", "token ", "apikey ", "bot ", "deepl-auth-key ", "geniekey ", "oauth ", "ssws ",
+    ]
+
+    /// Reads `Bearer x`, other ``schemes``, and `Basic base64(user:x)`; any other value counts as the token itself.
     ///
     /// Of Basic the password is the token, or the user name when the password is empty: both are what people write into a
     /// proxy URL.
     package static func read(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> [UInt8] {
-        if value.count > 7, bytes.equalsLowercased(value.lowerBound..<value.lowerBound + 7, "bearer ") {
-            return bytes.array(bytes.trimmed(value.lowerBound + 7..<value.upperBound))
+        for scheme in schemes {
+            let end = value.lowerBound + scheme.utf8CodeUnitCount
+            guard end < value.upperBound, bytes.equalsLowercased(value.lowerBound..<end, scheme) else { continue }
+            return bytes.array(bytes.trimmed(end..<value.upperBound))
         }
         if value.count > 6, bytes.equalsLowercased(value.lowerBound..<value.lowerBound + 6, "basic ") {
             let encoded = bytes.array(bytes.trimmed(value.lowerBound + 6..<value.upperBound))
