@@ -117,6 +117,20 @@ struct PathReadingsTests {
         #expect(!found.contains("**"))
     }
 
+    /// People write a rule for what they mean, and clients of npm send `/@scope%2fpkg`.
+    @Test(arguments: [
+        ("/@scope/**", "/r/@scope%2fpkg", true), ("/@scope/pkg", "/r/@scope%2Fpkg", true),
+        ("/projects/group/project/**", "/r/projects/group%2Fproject/issues", true),
+        ("/@scope%2Fpkg", "/r/@scope%2fpkg", true), ("/@scope/**", "/r/@other%2fpkg", false),
+        ("/@scope/*", "/r/@other/pkg", false),
+    ])
+    func aRuleThatCoversTheDecodedPathIsSaid(_ rule: String, _ path: String, _ isSaid: Bool) throws {
+        let route = AuthorizerFixture.route("r", allow: try Self.allow([rule]))
+        let found = refusal(path, [route])
+        #expect(found?.hasPrefix("route-forbidden: The route r does not allow this method and path.") == true)
+        #expect(found?.contains("write each encoded slash as the client does") == isSaid)
+    }
+
     /// With rules, what known servers normalise is refused as it was.
     @Test(arguments: ["/r/a;v", "/r/a//b", "/r/a%25b", "/r/a%3Bb"])
     func rulesAllowNoParameters(_ path: String) throws {

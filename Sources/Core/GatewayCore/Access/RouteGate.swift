@@ -61,7 +61,8 @@ final class RouteGate: Sendable {
             guard !(path.isEmpty && head.asksForServer(bytes)), let rule = rule(for: path, head, bytes) else {
                 trace?.add(.notAllowed)
                 if trace != nil { trace?.ruleMisses = misses(of: path, head, bytes) }
-                return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.")
+                let hint = allowsDecoded(path, head, bytes) ? " \(Self.encodedSlashes)" : ""
+                return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.\(hint)")
             }
             trace?.add(.allowedByRule(number: rule + 1))
         }
@@ -135,6 +136,24 @@ final class RouteGate: Sendable {
             allow[number].path.segments.contains(.any), !selectsSameRule(for: reading, match, head, bytes)
         else { return nil }
         return "In a rule of allow, * matches one segment; to allow encoded slashes, end the rule in **."
+    }
+
+    private static let encodedSlashes =
+        "A rule of allow covers the path with its slashes decoded, but rules are compared with the path as it is sent:"
+        + " in the rule, write each encoded slash as the client does."
+
+    /// Whether a rule allows the path, which none allows as it was sent, once its encoded slashes are separators.
+    private func allowsDecoded(_ path: Range<Int>, _ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+        var isEncoded = false
+        for index in path where bytes[index] == UInt8(ascii: "%") { isEncoded = true }
+        guard isEncoded, let readings = try? PathReadings(bytes, head.path) else { return false }
+        let method = head.methodName(bytes)
+        let skipped = path.lowerBound - head.path.lowerBound
+        for reading in readings.all where reading.decodings == 1 {
+            let read = min(skipped, reading.path.count)..<reading.path.count
+            for rule in allow where rule.takes(method) && rule.takes(reading.path.span, read, decodings: 1) { return true }
+        }
+        return false
     }
 
     /// What each rule lacks that does not allow the method and path.
