@@ -106,7 +106,7 @@ extension RequestAuthorizer {
         }
     }
 
-    /// Whether the reading finds the route and its rule as the path does that was sent.
+    /// Whether the reading finds the route, its rule and its endpoints as the path does that was sent.
     private func isJudgedAlike(
         _ reading: PathReadings.Reading,
         _ match: RouteTable.Match,
@@ -140,6 +140,7 @@ extension RequestAuthorizer {
             }
         }
         return found && gate.selectsSameRule(for: reading, match, head, bytes)
+            && gate.meetsNoOtherEndpoint(in: reading, match, head, bytes)
     }
 
     func choose(
