@@ -66,6 +66,8 @@ def test_every_field_of_the_route_is_handed_out(engine, gateway):
         ({"target": "/ruled/files/1", "method": "PUT"}, "route-forbidden"),
         ({"target": "/ruled/files/../users"}, "request-refused"),
         ({"target": "/ruled/files/%2e%2e/users"}, "request-refused"),
+        ({"target": "/api/a%2Fb"}, "request-refused"),
+        ({"target": "/api/a%2eb"}, "request-refused"),
         ({"target": "/api/x", "headers": {"Origin": "https://evil.example"}}, "origin-refused"),
         ({"target": "/api/x", "headers": {"Sec-Fetch-Site": "cross-site"}}, "origin-refused"),
         ({"target": "/ruled/files/1", "headers": {"X-HTTP-Method-Override": "DELETE"}}, "route-forbidden"),

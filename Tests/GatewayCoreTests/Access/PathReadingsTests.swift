@@ -39,6 +39,7 @@ struct PathReadingsTests {
         "/r/..%2Fb", "/r/a%2F..%2Fb", "/r/a%2F..", "/r/%2E%2E/b", "/r/a/%2e", "/r/.%2e/b", "/r/%252e%252e/b",
         "/r/a%252F..%252Fb",
         "/r/a%2F..;x%2Fb", "/r/..%3Bx/b", "/r/a%252F%2e%2e", "/r/..%3Fx", "/r/a/..%2523", "/r/a%252F..%255Cb",
+        "/r/..%20/b", "/r/a/.%20", "/r/a/..%20%20;x/b", "/r/..%2520/b", "/r/a%2F..%20%2Fb",
     ])
     func noReadingHasADotSegment(_ path: String) throws {
         for credential in [nil, 0] {
@@ -96,7 +97,9 @@ struct PathReadingsTests {
         (["/files/*"], "/r/files/a%20b", true), (["/files/*"], "/r/files/a%2Eb", true),
         (["/public/**"], "/r/public%2Fx", false), (["/**"], "/r/public%2Fx", true), (["/*"], "/r/public%2Fx", false),
         (["/secret/*", "/**"], "/r/secret%2Fx", false), (["/*"], "/r/%2A", true), (["/%2A"], "/r/%2A", true),
-        (["/%2A"], "/r/x", false),
+        (["/%2A"], "/r/x", false), (["/items/*/public"], "/r/items/5%3F/public", false),
+        (["/items/*/public"], "/r/items/5%23/public", false), (["/items/**"], "/r/items/5%3F/public", true),
+        (["/wiki/*"], "/r/wiki/what%3F", true), (["/wiki/*"], "/r/wiki/%3Fwhat", false),
     ])
     func everyReadingSelectsTheSameRule(_ paths: [String], _ path: String, _ isAdmitted: Bool) throws {
         let route = AuthorizerFixture.route("r", credential: 0, allow: try Self.allow(paths))
@@ -145,5 +148,25 @@ struct PathReadingsTests {
             #expect(refusal(path, [route])?.hasPrefix("route-forbidden") == true)
         }
         #expect(refusal("/r/files/oauth2%2Ftoken", [route]) == nil)
+    }
+
+    /// To Tomcat and Jetty these are `/oauth2/token`: they cut parameters off before they decode.
+    @Test(arguments: [
+        "/r/oauth2;a%2Fb/token", "/r/oauth2/token;a%2Fb", "/r/oauth2;%23/token", "/r/oauth2;a%252Fb/token",
+        "/r/oauth2%3Ba%252Fb/token", "/r/oau%74h2%3B%23/token", "/r/oauth2;a%2Fb/%74oken",
+    ])
+    func anEndpointIsRecognizedBehindParameters(_ path: String) throws {
+        let endpoint = AuthorityEndpoint(try AuthorityURL("https://up.example/oauth2/token"))
+        let route = AuthorizerFixture.route("r", credential: 0, endpoints: [endpoint])
+        #expect(refusal(path, [route])?.contains("as /r/oau") == true)
+        #expect(refusal("/r/x;a%2Fb/token", [route]) == nil)
+    }
+
+    @Test(arguments: ["/r/a;q%2Fz/%62/c", "/r/a;q%2Fz/b/c", "/r/a%3Bq%252Fz/%62/c"])
+    func parametersMayBeCutBeforeDecoding(_ path: String) throws {
+        var other = AuthorizerFixture.route("other", credential: 1)
+        other.matchPath = "/r/a/b"
+        let refusal = refusal(path, [AuthorizerFixture.route("r", credential: 0), other])
+        #expect(refusal?.contains("another route or rule") == true, "\(refusal ?? "")")
     }
 }

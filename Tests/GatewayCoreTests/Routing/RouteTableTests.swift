@@ -184,7 +184,9 @@ struct PathRuleTests {
         ("/a", "/", false), ("/a", "/a", true), ("/a", "/a/", false), ("/a/*", "/a/b", true), ("/a/*", "/a/", false),
         ("/a/*", "/a/b/c", false),
         ("/a/**", "/a", true), ("/a/**", "/a/b/c", true), ("/a/**", "/ab", false), ("/a/*/c", "/a/b/c", true),
-        ("/a/*/c", "/a/b/d", false),
+        ("/a/*/c", "/a/b/d", false), ("/ab", "/a", false), ("/a/bc", "/a/b", false), ("/a/b", "/a/bc", false),
+        ("/a/b", "/a/b/", false), ("/a/", "/a/", true), ("/a/", "/a", false), ("/a//b", "/a//b", true),
+        ("/a//b", "/a/b", false),
     ])
     func patternsMatchWholeSegments(_ pattern: String, _ path: String, _ matches: Bool) {
         let bytes = Array("GET \(path) ".utf8)

@@ -106,7 +106,7 @@ extension RequestAuthorizer {
         }
     }
 
-    /// Whether the reading finds the same route and the same rule as the path that was sent.
+    /// Whether the reading finds the same route, rule and endpoints as the path that was sent.
     private func isJudgedAlike(
         _ reading: PathReadings.Reading,
         _ match: RouteTable.Match,
@@ -140,6 +140,7 @@ extension RequestAuthorizer {
             }
         }
         return found && gate.selectsSameRule(for: reading, match, head, bytes)
+            && gate.meetsNoOtherEndpoint(in: reading, match, head, bytes)
     }
 
     func choose(

@@ -114,12 +114,39 @@ final class RouteGate: Sendable {
         guard !allow.isEmpty else { return true }
         let path = head.forwardedPath(match, without: prefix)
         let method = head.methodName(bytes)
-        let skipped = path.lowerBound - head.path.lowerBound
-        let read = min(skipped, reading.path.count)..<reading.path.count
+        let read = forwarded(of: reading, path, head)
         let first = allow.firstIndex { rule in
             rule.takes(method) && rule.takes(reading.path.span, read, decodings: reading.decodings)
         }
         return first != nil && first == rule(for: path, head, bytes)
+    }
+
+    /// Whether the reading is no endpoint but one that the path as it was sent is, too.
+    ///
+    /// - Parameter reading: It finds the same route.
+    func meetsNoOtherEndpoint(
+        in reading: PathReadings.Reading,
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> Bool {
+        guard !endpoints.isEmpty else { return true }
+        let path = head.forwardedPath(match, without: prefix)
+        let read = forwarded(of: reading, path, head)
+        for endpoint in endpoints where endpoint.isMeant(by: read, in: reading.path.span) {
+            guard endpoint.isMeant(by: path, in: bytes) else { return false }
+        }
+        return true
+    }
+
+    /// - Parameter path: What is forwarded of the path as it was sent.
+    private func forwarded(
+        of reading: PathReadings.Reading,
+        _ path: Range<Int>,
+        _ head: borrowing RequestHead
+    ) -> Range<Int> {
+        let skipped = path.lowerBound - head.path.lowerBound
+        return min(skipped, reading.path.count)..<reading.path.count
     }
 
     /// What to change if the path has an encoded slash and its rule has a `*`, which stands for one segment.

@@ -69,11 +69,15 @@ package struct PathPattern: Hashable, Sendable, CustomStringConvertible {
             if case .rest = segment { return true }
             guard !isAtEnd else { return false }
             var end = start
-            while end < path.upperBound, bytes[end] != 0x2F { end += 1 }
-            switch segment {
-            case .literal(let literal): guard bytes.equals(start..<end, literal) else { return false }
-            case .any: guard start < end else { return false }
-            case .rest: return true
+            if case .literal(let literal) = segment {
+                // A segment is not read to its end for each of many rules: it may be as long as a head.
+                end += literal.count
+                guard end <= path.upperBound, bytes.equals(start..<end, literal),
+                    end == path.upperBound || bytes[end] == 0x2F
+                else { return false }
+            } else {
+                while end < path.upperBound, bytes[end] != 0x2F { end += 1 }
+                guard start < end else { return false }
             }
             isAtEnd = end == path.upperBound
             start = min(end + 1, path.upperBound)

@@ -82,6 +82,8 @@ package enum CanonicalPath {
                 }
                 // All other bytes mean the same encoded or not, since no target has them unencoded.
                 if byte.isPathCharacter || byte == 0x25 || endsSegment(byte) { hasReadings = true }
+                // Behind a dot it may be the end of a dot segment.
+                if byte == 0x20, bytes[index - 1] == 0x2E { hasReadings = true }
                 if high >= 8 { needsUTF8Check = true }
                 index += 2
             default:
@@ -115,14 +117,13 @@ package enum CanonicalPath {
     private static func endsSegment(_ byte: UInt8) -> Bool { byte == 0x3B || byte == 0x3F || byte == 0x23 }
 
     static func isDotSegment(_ bytes: borrowing Span<UInt8>, _ segment: Range<Int>) -> Bool {
-        // `..;x` is `..` to servers that cut path parameters off before they resolve, and `..?x` to those that decode first.
+        // `..;x` is `..` to servers that cut path parameters off before they resolve, `..?x` to those that decode first, and `..` with
+        // spaces behind it to those of Windows.
         var end = segment.lowerBound
-        while end < segment.upperBound, end - segment.lowerBound < 3, !endsSegment(bytes[end]) { end += 1 }
-        return switch end - segment.lowerBound {
-        case 1: bytes[segment.lowerBound] == 0x2E
-        case 2: bytes[segment.lowerBound] == 0x2E && bytes[segment.lowerBound + 1] == 0x2E
-        default: false
-        }
+        while end < segment.upperBound, end - segment.lowerBound < 3, bytes[end] == 0x2E { end += 1 }
+        guard end > segment.lowerBound, end - segment.lowerBound < 3 else { return false }
+        while end < segment.upperBound, bytes[end] == 0x20 { end += 1 }
+        return end == segment.upperBound || endsSegment(bytes[end])
     }
 
     private static func decodesToUTF8(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Bool {

@@ -9,7 +9,7 @@ struct PathReadings {
         let decodings: Int
     }
 
-    /// Without those that are the path as it was sent. At most six.
+    /// Without those that are the path as it was sent. One or two for most paths, and at most 28.
     let all: [Reading]
 
     /// - Throws: If one of them has a dot segment: it could leave whatever the path is meant to stay below.
@@ -18,17 +18,27 @@ struct PathReadings {
         sent.reserveCapacity(path.count)
         for index in path { sent.append(bytes[index]) }
         var all: [Reading] = []
-        var decoded = sent
+        var forms = [sent]
         for decodings in 0...2 {
             if decodings > 0 {
-                let next = PercentEncoding.decodeLeniently(decoded.span, decoded.indices)
-                guard next != decoded else { break }
-                decoded = next
+                var decoded: [[UInt8]] = []
+                for form in forms { decoded.append(PercentEncoding.decodeLeniently(form.span, form.indices)) }
+                guard decoded != forms else { break }
+                forms = decoded
             }
-            for cutsParameters in [false, true] {
-                let resolved = try Self.resolve(decoded.span, cuttingParameters: cutsParameters)
-                if resolved != sent, all.last?.path != resolved {
-                    all.append(Reading(path: resolved, decodings: decodings))
+            // Some servers cut parameters off before they decode: to Tomcat, `/a;x%2Fy/b` is `/a/b`.
+            for form in forms where form.contains(UInt8(ascii: ";")) {
+                forms.append(try Self.resolve(form.span, cuttingParameters: true))
+            }
+            for form in forms {
+                var readings = [try Self.resolve(form.span, cuttingParameters: false)]
+                // A server that decodes first sees a query or a fragment behind these.
+                if let end = form.firstIndex(where: { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }) {
+                    let beginning = Array(form[..<end])
+                    readings.append(try Self.resolve(beginning.span, cuttingParameters: false))
+                }
+                for reading in readings where reading != sent && !all.contains(where: { $0.path == reading }) {
+                    all.append(Reading(path: reading, decodings: decodings))
                 }
             }
         }
