@@ -102,15 +102,66 @@ def test_the_public_url_is_what_clients_see(start_gateway, origin):
     assert answered(Front, origin, "Location: {up}/a", "Content-Location: /a") == [f"{front}/api/a", "/gw/api/a"]
 
 
-def test_a_destination_names_the_upstream(gateway, origin):
-    def moved(value):
-        curl("--request", "MOVE", "-H", f"Destination: {value}", f"{gateway.url}/api/a")
+def moved(gateway, origin, destination, path="/api/a", method="MOVE"):
+    """The `Destination` that the upstream got; the status of the gateway's own answer where it got no request."""
+    count = origin.count()
+    result = curl("-i", "--request", method, "-H", f"Destination: {destination}", f"{gateway.url}{path}")
+    if origin.count() > count:
         return origin.last().value("destination")
+    assert "route-forbidden" in result.stdout, result
+    return int(result.stdout.split()[1])
 
-    assert moved(f"{gateway.url}/api/b%20c") == f"{origin.url}/base/b%20c"
-    assert moved("/api/b") == "/base/b"
-    assert moved(f"{gateway.url}/other/b") == f"{gateway.url}/other/b"
-    assert moved("https://elsewhere.example/api/b") == "https://elsewhere.example/api/b"
+
+def test_a_destination_names_the_upstream(gateway, origin):
+    assert moved(gateway, origin, f"{gateway.url}/api/b%20c") == f"{origin.url}/base/b%20c"
+    assert moved(gateway, origin, f"{gateway.url}/api/dir%2Ffile") == f"{origin.url}/base/dir%2Ffile"
+    assert moved(gateway, origin, "/api/b") == "/base/b"
+    assert moved(gateway, origin, f"{origin.url}/base/b") == f"{origin.url}/base/b"
+
+
+def test_a_destination_that_leads_nowhere_stays(start_gateway, origin):
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": BEARER}}})
+    for value in (f"{gateway.url}/other/b", "https://elsewhere.example/api/b"):
+        assert moved(gateway, origin, value) == value
+
+
+@pytest.mark.parametrize(
+    "destination",
+    [
+        "{up}/outside", "/outside", "{up}/base/../outside", "{up}/base/..%2Foutside", "{up}/base/%2e%2e/outside", "{up}/baseline",
+        "{gw}/api/..%2F..%2Foutside", "{gw}/other/b", "https://elsewhere.example/base/b", "//elsewhere.example/base/b", "b", "",
+    ],
+)  # fmt: skip
+def test_a_destination_is_below_the_path_of_the_route(gateway, origin, destination):
+    assert moved(gateway, origin, destination.format(up=origin.url, gw=gateway.url)) == 403
+
+
+def test_a_destination_needs_a_rule_for_the_method(start_gateway, origin):
+    """To the upstream it is a second path, which the credential opens as well."""
+    allow = [{"methods": ["COPY"], "path": "/public/**"}, {"methods": ["MOVE"], "path": "/public/*"}]
+    routes = {
+        "dav": {"upstream": origin.url, "auth": BEARER, "allow": allow},
+        "all": {"upstream": origin.url, "auth": {**BEARER, "token": f"{CANARY}-2"}},
+    }
+    gateway = start_gateway({"routes": routes})
+
+    def copied(destination, method="COPY"):
+        return moved(gateway, origin, destination, path="/dav/public/a", method=method)
+
+    assert copied(f"{gateway.url}/dav/public/b/c") == f"{origin.url}/public/b/c"
+    assert copied(f"{origin.url}/public/b") == f"{origin.url}/public/b"
+    for place in ("/admin/b", f"{origin.url}/admin/b", f"{gateway.url}/dav/admin/b", f"{gateway.url}/all/admin/b"):
+        assert copied(place) == 403, place
+    for path in ("public/..%2Fadmin", "public/%2e%2e/admin", "public//b", "public/b;c", "public"):
+        assert copied(f"{gateway.url}/dav/{path}") == 403, path
+    # The rule that allows a method is the one that counts.
+    assert copied(f"{gateway.url}/dav/public/b", "MOVE") == f"{origin.url}/public/b"
+    assert copied(f"{gateway.url}/dav/public/b/c", "MOVE") == copied(f"{gateway.url}/dav/public/b%2Fc", "MOVE") == 403
+    # Two of them have no one meaning.
+    both = ("-H", "Destination: /dav/public/b", "-H", "Destination: /dav/public/c")
+    assert "403" in curl("-i", "-X", "COPY", *both, f"{gateway.url}/dav/public/a").stdout.splitlines()[0]
+    said = gateway.run("explain", shlex.join(["curl", "-X", "COPY", "-H", "Destination: /admin/b", f"{gateway.url}/dav/public/a"]))
+    assert "The route dav does not allow this method and Destination." in said.stdout, said
 
 
 def test_cookies_stay_with_the_route(start_gateway, origin):

@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite("Memory of uploads", .timeLimit(.minutes(5)))
 struct UploadMemoryTests {
@@ -61,23 +62,27 @@ struct UploadHoldTests {
     }
 
     @Test mutating func theClientIsReadFurtherWhenPatienceEnds() {
-        #expect(hold.upstreamIsFull(limit: .seconds(30)) && !hold.isAhead)
+        let waits = hold.upstreamIsFull(limit: .seconds(30))
+        #expect(waits && !hold.isAhead)
         let (wasPatience, again) = (hold.deadlinePassed(), hold.deadlinePassed())
         #expect(wasPatience && !again && hold.isAhead)
         // Content that comes now changes no deadline.
-        #expect(!hold.upstreamIsFull(limit: .seconds(30)))
+        let waitsAgain = hold.upstreamIsFull(limit: .seconds(30))
+        #expect(!waitsAgain)
         hold.upstreamTakesMore()
         #expect(!hold.isAhead)
     }
 
     @Test mutating func anotherDeadlineEndsTheWait() {
-        #expect(hold.upstreamIsFull(limit: .seconds(30)))
+        let waits = hold.upstreamIsFull(limit: .seconds(30))
         hold.deadlineWasSet()
-        #expect(!hold.deadlinePassed() && !hold.isAhead)
+        let wasPatience = hold.deadlinePassed()
+        #expect(waits && !wasPatience && !hold.isAhead)
     }
 
     @Test mutating func thereIsNoPatienceWithinALimitThatIsNoLonger() {
-        #expect(!hold.upstreamIsFull(limit: UploadHold.patience))
-        #expect(hold.upstreamIsFull(limit: UploadHold.patience + .milliseconds(1)))
+        let atPatience = hold.upstreamIsFull(limit: UploadHold.patience)
+        let beyond = hold.upstreamIsFull(limit: UploadHold.patience + .milliseconds(1))
+        #expect(!atPatience && beyond)
     }
 }

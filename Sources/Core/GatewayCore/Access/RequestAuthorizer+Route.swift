@@ -48,6 +48,11 @@ extension RequestAuthorizer {
         on listener: ListenerIdentity,
         _ trace: inout AuthorizationTrace?
     ) -> GatewayProblem? {
+        if head.present.contains(.destination), listener.engine != nil, gates[match.route].guardsPaths {
+            trace?.add(.notAllowed)
+            let detail = "An engine forwards Destination as it came, and the route \(gates[match.route].name) does not lead everywhere."
+            return GatewayProblem(.routeForbidden, detail)
+        }
         if let strictness = plainGates[match.route] {
             switch judgePath(head, bytes, strictness, on: listener) {
             case .unambiguous: return nil
@@ -141,6 +146,26 @@ extension RequestAuthorizer {
         }
         return found && gate.selectsSameRule(for: reading, match, head, bytes)
             && gate.meetsNoOtherEndpoint(in: reading, match, head, bytes)
+    }
+
+    /// Why a request may not have that `Destination` (RFC 4918 section 10.3); nil where it may. To the upstream it is a second path for
+    /// the method, which the credential opens like the first.
+    ///
+    /// - Parameter destination: As the upstream gets it; nil for several.
+    package func forbid(
+        destination: [UInt8]?,
+        of method: String,
+        on route: Int,
+        client: String?,
+        links: LinkTable
+    ) -> GatewayProblem? {
+        let gate = gates[route]
+        guard gate.guardsPaths else { return nil }
+        if let destination, let (origin, path) = URIReference(destination)?.target(at: gate.upstream) {
+            let peers = links.peers(of: route, at: origin)
+            if peers.contains(where: { gates[$0].takes(method, of: client, at: path) }) { return nil }
+        }
+        return GatewayProblem(.routeForbidden, "The route \(gate.name) does not allow this method and Destination.")
     }
 
     func choose(

@@ -14,6 +14,8 @@ final class RouteGate: Sendable {
     /// NTLM and the like are refused in what the route would forward.
     private let refusesConnectionAuth: Bool
     private let prefix: PathPrefix
+    /// The path of the upstream that the route leads to; empty for the whole of it.
+    private let base: [UInt8]
     /// Nothing is asked but that every reading of the path leads to this route.
     var isPlain: Bool { clients == nil && allow.isEmpty && endpoints.isEmpty }
 
@@ -27,7 +29,11 @@ final class RouteGate: Sendable {
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
         refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth
         prefix = PathPrefix(route)
+        base = Array(route.upstreamPath.utf8)
     }
+
+    /// The upstream has paths that this route does not lead to.
+    var guardsPaths: Bool { !allow.isEmpty || !base.isEmpty || !endpoints.isEmpty }
 
     /// Why the route does not forward these credentials of the client; nil where it does.
     func forbidConnectionAuth(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> GatewayProblem? {
@@ -181,6 +187,38 @@ final class RouteGate: Sendable {
             for rule in allow where rule.takes(method) && rule.takes(reading.path.span, read, decodings: 1) { return true }
         }
         return false
+    }
+
+    // MARK: Destination
+
+    /// Whether the client may send that method to a path of the upstream: whichever way a server reads it, the route leads there, by the
+    /// same rule, and no endpoint of an authority is there.
+    func takes(_ method: String, of client: String?, at path: [UInt8]) -> Bool {
+        if let clients, !(client.map(clients.contains) ?? false) { return false }
+        let sent = PathReadings.Reading(path: path, decodings: 0)
+        switch CanonicalPath.judge(path.span, path.indices, strictness: strictness, refusesReadings: false) {
+        case .refused: return false
+        case .unambiguous: return takes(method, at: sent) != nil
+        case .severalReadings:
+            guard let rule = takes(method, at: sent), let others = try? PathReadings(path.span, path.indices) else {
+                return false
+            }
+            return others.all.allSatisfy { takes(method, at: $0) == rule }
+        }
+    }
+
+    /// - Returns: The number of the rule, 0 without rules; nil where the route does not take it.
+    private func takes(_ method: String, at reading: PathReadings.Reading) -> Int? {
+        let path = reading.path
+        guard path.starts(with: base), path.count == base.count || path[base.count] == UInt8(ascii: "/") else {
+            return nil
+        }
+        let rest = base.count..<path.count
+        if endpoints.contains(where: { $0.isMeant(by: rest, in: path.span) }) { return nil }
+        if allow.isEmpty { return 0 }
+        return allow.firstIndex { rule in
+            rule.takes(method) && rule.takes(path.span, rest, decodings: reading.decodings)
+        }
     }
 
     /// What each rule lacks that does not allow the method and path.

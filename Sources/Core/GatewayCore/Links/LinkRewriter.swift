@@ -63,17 +63,17 @@ package final class LinkRewriter: Sendable {
         guard let reference = URIReference(text) else { return nil }
         switch reference.form {
         case .absolute(let scheme, let authority):
-            guard let scheme = Origin.Scheme(rawValue: scheme), let origin = Self.origin(scheme, authority),
+            guard let scheme = Origin.Scheme(rawValue: scheme), let origin = URIReference.origin(scheme, authority),
                 !isOnGateway(origin, reference.path)
             else { return nil }
             return gatewayPath(origin, reference.path).map { gatewayOrigin + $0 + reference.tail }
         case .network(let authority):
-            if let scheme = gateway.origin?.scheme, let origin = Self.origin(scheme, authority),
+            if let scheme = gateway.origin?.scheme, let origin = URIReference.origin(scheme, authority),
                 isOnGateway(origin, reference.path)
             {
                 return nil
             }
-            guard let origin = Self.origin(own.origin.scheme, authority) else { return nil }
+            guard let origin = URIReference.origin(own.origin.scheme, authority) else { return nil }
             guard let path = gatewayPath(origin, reference.path) else {
                 return Array("\(own.origin.scheme.rawValue):".utf8) + text
             }
@@ -145,11 +145,6 @@ package final class LinkRewriter: Sendable {
         return leads(Array(path.dropFirst(gateway.path.count)), to: route)
     }
 
-    /// Nothing for one with user information: what it names is not what the gateway serves.
-    private static func origin(_ scheme: Origin.Scheme, _ authority: String) -> Origin? {
-        Origin(scheme: scheme, authority: authority.hasSuffix(":") ? String(authority.dropLast()) : authority)
-    }
-
     private static let networkPath = Array("//".utf8)
 
     // MARK: To the upstream
@@ -162,7 +157,7 @@ package final class LinkRewriter: Sendable {
         let isWhole: Bool
         switch reference.form {
         case .absolute(let scheme, let authority):
-            guard let scheme = Origin.Scheme(rawValue: scheme), let origin = Self.origin(scheme, authority),
+            guard let scheme = Origin.Scheme(rawValue: scheme), let origin = URIReference.origin(scheme, authority),
                 origin == gateway.origin
             else { return nil }
             isWhole = true

@@ -43,6 +43,26 @@ struct URIReference {
         form = scheme.map { .absolute(scheme: $0, authority: authority) } ?? .network(authority: authority)
     }
 
+    /// The server and the path that an absolute URL or path names; nil for any other reference, and with user information.
+    ///
+    /// - Parameter own: The server that reads it.
+    func target(at own: Origin) -> (origin: Origin, path: [UInt8])? {
+        switch form {
+        case .absolute(let scheme, let authority):
+            guard let scheme = Origin.Scheme(rawValue: scheme), let origin = Self.origin(scheme, authority) else {
+                return nil
+            }
+            return (origin, path.isEmpty ? [Self.slash] : path)
+        case .absolutePath: return (own, path)
+        case .network, .relativePath, .sameDocument: return nil
+        }
+    }
+
+    /// Nothing for one with user information: what it names is not what the gateway serves.
+    static func origin(_ scheme: Origin.Scheme, _ authority: String) -> Origin? {
+        Origin(scheme: scheme, authority: authority.hasSuffix(":") ? String(authority.dropLast()) : authority)
+    }
+
     /// What no part of a URI has. Bytes above ASCII are let through: many servers send them.
     private static func isForbidden(_ byte: UInt8) -> Bool {
         byte <= 0x20 || byte == 0x7F || "\"<>\\".utf8.contains(byte)

@@ -29,9 +29,9 @@ extension ExchangeDriver {
             stream.sendAgain(unsent, isChunked: content.isChunked)
         } else {
             record.trace?.send(at: shared.clock.monotonic())
-            guard isAuthorized, writeHead(on: stream) else {
-                return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The head could not be rewritten."))
-            }
+            let problem =
+                isAuthorized ? writeHead(on: stream) : GatewayProblem(.requestRefused, "The request is not authorized.")
+            if let problem { return end(with: .requestInvalid, problem) }
             sendCopy(on: stream)
         }
         followDeadline()
@@ -61,12 +61,20 @@ extension ExchangeDriver {
         )
     }
 
-    func writeHead(on stream: any UpstreamStream) -> Bool {
+    /// - Returns: Why it was not sent.
+    private func writeHead(on stream: any UpstreamStream) -> GatewayProblem? {
         var writer = requestWriter()
         writer.trace = route.requestFields.ownsTraceParent ? nil : record.trace
         let bytes = client.request.bytes
-        if client.request.decoder.head.present.contains(.destination), let links = linkRewriter() {
-            writer.rewriteDestination(of: client.request.decoder.head, bytes, with: links)
+        if client.request.decoder.head.present.contains(.destination) {
+            let problem = writer.takeDestination(
+                of: client.request.decoder.head,
+                bytes,
+                linkRewriter(),
+                client: record.client,
+                in: shared
+            )
+            if let problem { return problem }
         }
         if route.addsForwarded {
             writer.forwarded = compiled.forwarded.lines(
@@ -77,7 +85,8 @@ extension ExchangeDriver {
         }
         let request = client.request
         let end = shared.requestEnd.line(isHTTP10: request.decoder.head.isHTTP10, isHTTP2: request.isHTTP2)
-        return stream.sendHead(client.request.decoder.head, bytes, by: writer, end: end)
+        let isSent = stream.sendHead(client.request.decoder.head, bytes, by: writer, end: end)
+        return isSent ? nil : GatewayProblem(.requestRefused, "The head could not be rewritten.")
     }
 
     func sendCopy(on stream: any UpstreamStream) {

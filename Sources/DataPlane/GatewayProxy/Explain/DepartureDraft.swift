@@ -8,6 +8,7 @@ struct DepartureDraft: Sendable {
     let stripsAuthorization: Bool
     let credential: JudgedCredential?
     let listener: ArrivalListener
+    let client: String?
 
     /// Call it on the event loop of the configuration.
     ///
@@ -23,16 +24,13 @@ struct DepartureDraft: Sendable {
         }
         var writer = RequestWriter(route: route, match: match, stripsAuthorization: stripsAuthorization)
         if route.addsForwarded { writer.forwarded = forwarded(decoder.head, route.state.route.forwarded) }
-        if decoder.head.present.contains(.destination), route.state.route.plan.rewritesLinks(match) {
-            writer.rewriteDestination(
-                of: decoder.head,
-                ByteBuffer(bytes: bytes),
-                with: links(decoder.head, configuration)
-            )
-        }
+        let links = route.state.route.plan.rewritesLinks(match) ? links(decoder.head, configuration) : nil
+        let source = ByteBuffer(bytes: bytes)
+        let problem = writer.takeDestination(of: decoder.head, source, links, client: client, in: configuration.shared)
+        if let problem { return .failure(problem) }
         let end = configuration.shared.requestEnd.line(isHTTP10: decoder.head.isHTTP10)
         var out = ByteBuffer()
-        guard writer.write(decoder.head, ByteBuffer(bytes: bytes), end: end, into: &out) else { return nil }
+        guard writer.write(decoder.head, source, end: end, into: &out) else { return nil }
         let departure = RequestJudgement.Departure(
             head: Array(out.readableBytesView),
             dropped: dropped(decoder.head, rules, replacesDestination: !writer.destination.isEmpty),

@@ -161,7 +161,8 @@ struct RequestJudge: Sendable {
             match: admitted.match,
             stripsAuthorization: admitted.stripsAuthorization,
             credential: credential,
-            listener: arrival.listener
+            listener: arrival.listener,
+            client: admitted.client
         )
         let shared = shared
         guard let result = await workers.ask({ $0.shared === shared ? draft.write(by: $0) : nil }) else { return nil }

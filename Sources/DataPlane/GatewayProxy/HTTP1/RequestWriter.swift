@@ -54,13 +54,32 @@ struct RequestWriter {
         cursor.write(trace.isSampled ? "-01\r\n" : "-00\r\n")
     }
 
-    /// Of several, each stays as it is.
-    mutating func rewriteDestination(of head: borrowing RequestHead, _ source: ByteBuffer, with links: LinkRewriter) {
+    /// Why the client may not have that `Destination`; nil where it may, or where none of its own is forwarded.
+    ///
+    /// - Parameter links: nil where links stay as they are.
+    mutating func takeDestination(
+        of head: borrowing RequestHead,
+        _ source: ByteBuffer,
+        _ links: LinkRewriter?,
+        client: String?,
+        in shared: ProxyShared
+    ) -> GatewayProblem? {
+        guard head.present.contains(.destination), !route.requestFields.ownsDestination else { return nil }
         let bytes = source.readableBytesUInt8Span
-        guard !route.requestFields.ownsDestination, let field = head.onlyDestination,
-            let value = links.toUpstream(bytes.array(field.value))
-        else { return }
-        destination = Array("Destination: ".utf8) + value + [0x0D, 0x0A]
+        var value = head.onlyDestination.map { bytes.array($0.value) }
+        if let rewritten = value.flatMap({ links?.toUpstream($0) }) {
+            value = rewritten
+            destination = Array("Destination: ".utf8) + rewritten + [0x0D, 0x0A]
+        }
+        // Without a route, the client names the server itself, and sends nothing of the gateway's.
+        guard shared.configuration.routes.indices.contains(Int(route.number)) else { return nil }
+        return shared.authorizer.forbid(
+            destination: value,
+            of: head.methodName(bytes),
+            on: Int(route.number),
+            client: client,
+            links: shared.links
+        )
     }
 
     // MARK: Target
