@@ -127,6 +127,29 @@ def test_a_lock_holds_after_a_reload_and_for_a_credential_that_comes_with_it(gat
     assert upstream.origin.count() == 0
 
 
+@pytest.mark.parametrize("steps", [["new"], ["both", "new"]])
+def test_a_locked_secret_stays_locked_under_another_name(gateway, upstream, steps):
+    assert gateway.run("token", "lock", "openai").returncode == 0
+    changed = config(upstream)
+    changed["credentials"]["renamed"] = {"strategy": "bearer", "token": {"env": "OPENAI_API_KEY"}}
+    changed["routes"]["renamed"] = {"upstream": upstream.url, "auth": "renamed"}
+    for step in steps:
+        if step == "new":
+            for name in ("openai", "eu"):
+                del changed["credentials"][name]
+            for name in ("api", "again", "eu"):
+                del changed["routes"][name]
+        gateway.configure(changed)
+        assert gateway.run("reload").returncode == 0
+    upstream.origin.forget()
+    assert status(gateway, "/renamed/x") == 503
+    gateway.stop()
+    gateway.start()
+    assert status(gateway, "/renamed/x") == 503 and upstream.origin.count() == 0
+    assert gateway.run("token", "unlock", "renamed").returncode == 0
+    assert status(gateway, "/renamed/x") == 200
+
+
 def test_a_password_that_is_sent_on_a_challenge_is_locked_on_every_route(gateway, upstream):
     assert status(gateway, "/reports/x") == 200
     assert gateway.run("token", "lock", "reports").returncode == 0
