@@ -271,9 +271,13 @@ def test_one_client_does_not_speak_for_others(upstream, start_gateway):
     for number in range(12):
         assert ask("bad", f"/api/closed/{'ab'[number % 2]}") == 401
     assert token(gateway, "openai")["state"] == "valid"
+    # A path that rejects everybody does not take its word away.
+    assert ask("good", "/api/closed/a") == 401
+    assert token(gateway, "openai")["state"] == "valid"
     # It is not let in either.
     upstream.keys = set()
-    assert ask("good", "/api/x") == 401
+    for _ in range(4):
+        assert ask("good", "/api/x") == 401
     known = token(gateway, "openai")
     assert known["state"] == "rejected" and "of the client bad" in known["last_error"]
 
