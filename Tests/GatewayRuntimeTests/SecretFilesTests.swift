@@ -47,6 +47,17 @@ struct SecretFilesTests {
         #expect(folder.text("state/.gitignore") == "mine\n")
     }
 
+    @Test(arguments: [("*\n", true), ("*", true), ("*.sqlite\n", false), ("*\n!secrets\n", false), ("", false)])
+    func gitIsSaidToIgnoreWhatItIgnores(_ ignored: String, _ isHidden: Bool) throws {
+        let folder = try Folder()
+        try FileManager.default.createDirectory(atPath: folder.path + "/state", withIntermediateDirectories: true)
+        try ignored.write(toFile: folder.path + "/state/.gitignore", atomically: true, encoding: .utf8)
+        var files = SecretFiles(stateDirectory: folder.path + "/state", folder: folder.path)
+        _ = try files.add(Secret("canary"), as: "box.TOKEN")
+        try files.write { () throws(CommandFailure) in }
+        #expect(files.notice.contains("git ignores it") == isHidden)
+    }
+
     @Test func whereASecretWentIsSaidWithoutIt() throws {
         let folder = try Folder()
         var files = SecretFiles(stateDirectory: folder.path + "/state", folder: folder.path)

@@ -151,6 +151,20 @@ final class StaticCredentialLockTests {
         #expect(Self.isLocked(try sources(third, keeping: next).source(0, in: third)))
     }
 
+    @Test func aReloadThatRenamesACredentialKeepsItsSecretLocked() async throws {
+        let first = plan([("openai", KeyStrategy("k-1", scheme: "Bearer"))])
+        let live = LivePlan(plan: first, sources: try sources(first), at: UnixTime(seconds: 0))
+        _ = try await operations(live, withdrawn: Watched([])).perform(.lock, on: "openai").get()
+        let second = plan([("renamed", KeyStrategy("k-1", scheme: "Key")), Self.three[2]])
+        let next = try sources(second, keeping: live.sources)
+        #expect(next.holdLockedSecrets(in: locks, of: live.sources) == ["renamed"])
+        #expect(next.follow(locks, as: second.credentials, newSince: live.sources).map(\.name) == ["renamed"])
+        #expect((0..<2).map { Self.isLocked(next.source($0, in: second)) } == [true, false])
+        await locks.storeAgain()
+        #expect(try CredentialLocks(in: folder).contains("renamed"), "it holds after a restart")
+        #expect(next.holdLockedSecrets(in: locks, of: next).isEmpty)
+    }
+
     @Test func aLockThatComesDuringAReloadIsFollowed() async throws {
         let plan = plan(Self.three)
         let (old, next) = (try sources(plan), try sources(plan))

@@ -224,6 +224,33 @@ def test_operators_have_descriptors_whatever_clients_take(exhausted):
     wait_until(lambda: requests.get(gateway.url + "/nowhere", timeout=5).status_code == 404, 20, "clients are served again")
 
 
+def test_many_listeners_leave_the_reserve_to_operators(make_script, make_gateway, sandbox):
+    """Clients of all of them come at once, again and again, while upstreams have the rest."""
+    origin = make_script(lambda wire, number: wire.to_end())
+    credential = {
+        "strategy": "oauth2_client_credentials",
+        "token_url": sandbox["OAUTH_URL"] + "/oauth/token",
+        "client_id": sandbox["OAUTH_CLIENT_ID"],
+        "client_secret": sandbox["OAUTH_CLIENT_SECRET"],
+    }
+    config = {"workers": 2, **with_route(credential, origin.url)}
+    more = [free_port() for _ in range(5)]
+    gateway = make_gateway(config, listeners=[{"address": f"127.0.0.1:{port}"} for port in more])
+    gateway = limited(gateway, 300).start()
+    pid = gateway.process.pid
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            client = stack.enter_context(contextlib.closing(http2.connect(gateway.port)))
+            for _ in range(90):
+                client.begin()
+        wait_until(lambda: proc.descriptors(pid) >= 220, 10, lambda: f"{proc.descriptors(pid)} are in use")
+        for _ in range(3):
+            for port in more:
+                for _ in range(80):
+                    stack.enter_context(connect(port))
+        operators_work(gateway)
+
+
 def test_operators_have_descriptors_whatever_upstreams_take(exhausted):
     """A few clients of HTTP/2 ask for more connections to upstreams than there are descriptors."""
     gateway = exhausted

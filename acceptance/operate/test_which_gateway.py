@@ -157,6 +157,22 @@ class TestWithoutAReadableConfiguration:
         assert result.returncode == 3 and "; nothing was asked." in result.stderr, result
 
 
+def test_the_gateway_is_asked_where_it_listens_until_it_is_restarted(start, make_origin):
+    """Anybody may listen at an address that the file names and the gateway has not taken yet."""
+    gateway = start(credentials={"service": TestWithoutAReadableConfiguration.CREDENTIAL})
+    other = make_origin()
+    text = gateway.file.read_text(encoding="utf-8")
+    port = str(gateway.admin_port)
+    assert port in text
+    gateway.file.write_text(text.replace(port, other.url.rpartition(":")[2]), encoding="utf-8")
+    assert gateway.run("token", "lock", "service").returncode == 0
+    assert gateway.run("status").returncode == 1, "it is locked"
+    assert gateway.run("token", "unlock", "service").returncode == 0
+    refused = gateway.run("reload")
+    assert refused.returncode == 3 and "restart it" in refused.stderr, refused
+    assert other.requests == []
+
+
 @pytest.mark.root
 def test_no_token_goes_to_a_port_that_another_user_recorded(start, runtime):
     credential = TestWithoutAReadableConfiguration.CREDENTIAL

@@ -127,6 +127,29 @@ def test_a_lock_holds_after_a_reload_and_for_a_credential_that_comes_with_it(gat
     assert upstream.origin.count() == 0
 
 
+@pytest.mark.parametrize("steps", [["new"], ["both", "new"]])
+def test_a_locked_secret_stays_locked_under_another_name(gateway, upstream, steps):
+    assert gateway.run("token", "lock", "openai").returncode == 0
+    changed = config(upstream)
+    changed["credentials"]["renamed"] = {"strategy": "bearer", "token": {"env": "OPENAI_API_KEY"}}
+    changed["routes"]["renamed"] = {"upstream": upstream.url, "auth": "renamed"}
+    for step in steps:
+        if step == "new":
+            for name in ("openai", "eu"):
+                del changed["credentials"][name]
+            for name in ("api", "again", "eu"):
+                del changed["routes"][name]
+        gateway.configure(changed)
+        assert gateway.run("reload").returncode == 0
+    upstream.origin.forget()
+    assert status(gateway, "/renamed/x") == 503
+    gateway.stop()
+    gateway.start()
+    assert status(gateway, "/renamed/x") == 503 and upstream.origin.count() == 0
+    assert gateway.run("token", "unlock", "renamed").returncode == 0
+    assert status(gateway, "/renamed/x") == 200
+
+
 def test_a_password_that_is_sent_on_a_challenge_is_locked_on_every_route(gateway, upstream):
     assert status(gateway, "/reports/x") == 200
     assert gateway.run("token", "lock", "reports").returncode == 0
@@ -248,9 +271,13 @@ def test_one_client_does_not_speak_for_others(upstream, start_gateway):
     for number in range(12):
         assert ask("bad", f"/api/closed/{'ab'[number % 2]}") == 401
     assert token(gateway, "openai")["state"] == "valid"
+    # A path that rejects everybody does not take its word away.
+    assert ask("good", "/api/closed/a") == 401
+    assert token(gateway, "openai")["state"] == "valid"
     # It is not let in either.
     upstream.keys = set()
-    assert ask("good", "/api/x") == 401
+    for _ in range(4):
+        assert ask("good", "/api/x") == 401
     known = token(gateway, "openai")
     assert known["state"] == "rejected" and "of the client bad" in known["last_error"]
 

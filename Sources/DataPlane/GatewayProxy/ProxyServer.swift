@@ -194,6 +194,8 @@ package final class ProxyServer: Sendable {
 
     private func open(_ settings: [Listener.Settings]) async throws -> [Listener] {
         var opened: [Listener] = []
+        let listeners = settings.count + listening.withLock { $0.count }
+        let batch = DescriptorShares.accepts(of: state.descriptorLimit, listeners: listeners)
         do {
             for settings in settings {
                 opened.append(
@@ -203,6 +205,7 @@ package final class ProxyServer: Sendable {
                         group: group,
                         workers: workers,
                         descriptorLimit: state.descriptorLimit,
+                        batch: batch,
                         logger: state.logger
                     )
                 )

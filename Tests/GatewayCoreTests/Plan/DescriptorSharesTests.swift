@@ -104,7 +104,11 @@ struct DescriptorSharesTests {
     @Test(arguments: [(nil, 128), (1_000_000, 128), (1024, 128), (300, 37), (10, 1), (0, 1)] as [(Int?, Int)])
     func operatorsHaveAPartOfTheReserve(_ limit: Int?, _ connections: Int) {
         #expect(DescriptorShares.adminConnections(of: limit) == connections)
-        #expect(DescriptorShares.accepts(of: limit) == connections)
+    }
+
+    @Test(arguments: [(nil, 1, 64), (1024, 1, 64), (1024, 4, 16), (300, 2, 9), (300, 100, 1), (0, 0, 1)] as [(Int?, Int, Int)])
+    func listenersLeaveMostOfTheReserve(_ limit: Int?, _ listeners: Int, _ batch: Int) {
+        #expect(DescriptorShares.accepts(of: limit, listeners: listeners) == batch)
     }
 
     @Test(arguments: [(1, 16), (100, 16), (200, 25), (8192, 128)])

@@ -47,8 +47,13 @@ struct AcceptanceLedgerTests {
         Transcript("clients are not added up", repeated("a /a 401", 3) + repeated("b /b 401", 3), isRejected: false),
         Transcript("another client was accepted", ["b /a 200"] + repeated("a /a 401", 9), isRejected: false),
         Transcript(
+            "another client was accepted, and one of its requests is not",
+            ["b /a 200"] + repeated("a /a 401", 9) + ["b /a 401"],
+            isRejected: false
+        ),
+        Transcript(
             "another client was accepted, and is not any more",
-            ["b /a 200"] + repeated("a /a 401") + ["b /a 401"],
+            ["b /a 200"] + repeated("a /a 401") + repeated("b /a 401"),
             isRejected: true
         ),
         Transcript("the only client", ["a /a 200"] + repeated("a /a 401"), isRejected: true),

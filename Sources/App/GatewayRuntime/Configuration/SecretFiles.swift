@@ -69,7 +69,8 @@ struct SecretFiles: Sendable {
     var notice: String {
         guard !files.isEmpty else { return "" }
         let names = files.map { "  \(LogText.clean($0.path))\n" }.joined()
-        let git = gitIgnore.map { FileIdentity($0) != nil } ?? false ? ", and git ignores it" : ""
+        let isHidden = hiddenFolder.map { StateDirectory.isHiddenFromGit(String($0)) } ?? false
+        let git = isHidden ? ", and git ignores it" : ""
         return "Only you can read what was pasted\(git):\n\(names)"
     }
 
@@ -81,8 +82,6 @@ struct SecretFiles: Sendable {
         guard !parts.contains("."), !parts.contains("..") else { return nil }
         return parts.count > 1 ? directory[..<slash] : directory[...]
     }
-
-    private var gitIgnore: String? { hiddenFolder.map { "\($0)/\(StateDirectory.gitIgnore)" } }
 
     func hideFromGit() {
         guard isReader, let hiddenFolder else { return }

@@ -30,7 +30,9 @@ struct OperatorSettings: Sendable {
     /// - Throws: ``ExitStatus/configuration`` when the file cannot be read and no such gateway is found.
     init(running path: String) throws(CommandFailure) {
         do throws(Unreadable) {
-            plan = try Self.read(path, readsDatabase: false)
+            var read = try Self.read(path, readsDatabase: false)
+            if let bound = Self.bound(read, path) { read.admin = bound }
+            plan = read
             problem = nil
             isOwnAddress = true
         } catch {
@@ -43,6 +45,19 @@ struct OperatorSettings: Sendable {
             problem = error.failure
             isOwnAddress = found.isOwn
         }
+    }
+
+    /// Where the gateway that was started with the file listens, if the file names another place by now. A new address needs a restart,
+    /// and until then anybody may listen there.
+    ///
+    /// - Returns: nil where the file counts.
+    private static func bound(_ read: OperatorPlan, _ path: String) -> AdminPlan? {
+        let running = RunningGateways(environment: Console.environment)
+        guard let found = running.one(configuration: SystemConfigFiles().absolutePath(path)), found.isOwn,
+            found.gateway.stateDirectory == read.stateDirectory,
+            let recorded = OperatorPlan(found.gateway)?.admin, recorded.address != read.admin.address
+        else { return nil }
+        return recorded
     }
 
     /// Speaks to the gateway.

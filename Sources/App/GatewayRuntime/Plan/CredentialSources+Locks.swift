@@ -76,6 +76,17 @@ extension CredentialSources {
         return locked
     }
 
+    /// Locks what has the secret of a credential that is locked in `previous`: a reload that renames a credential does not unlock its
+    /// secret.
+    ///
+    /// - Returns: The names that were not locked before.
+    func holdLockedSecrets(in locks: CredentialLocks, of previous: CredentialSources) -> [String] {
+        let secrets = Set(previous.fixed.filter { $0.source.isLocked }.map { $0.secret })
+        let names = fixed.filter { secrets.contains($0.secret) && !locks.contains($0.name) }.map { $0.name }
+        for name in names { locks.hold(name) }
+        return names
+    }
+
     /// The credentials that each keeper serves.
     private func names(in credentials: [CredentialPlan]) -> [ObjectIdentifier: [String]] {
         var names: [ObjectIdentifier: [String]] = [:]

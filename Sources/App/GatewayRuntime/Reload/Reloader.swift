@@ -235,6 +235,11 @@ final class Reloader: Service {
         for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
         served.withLock { $0 = next }
         if let adminTLS { parts.adminTLS?.use(adminTLS) }
+        let renamed = sources.holdLockedSecrets(in: parts.locks, of: live.sources)
+        if !renamed.isEmpty {
+            let names = renamed.joined(separator: ", ")
+            report.warnings += "Locked, because the secret is that of a locked credential: \(names).\n"
+        }
         // What operators have locked since the keepers were made.
         let locked = sources.follow(parts.locks, as: plan.credentials, newSince: live.sources)
         var late = await parts.proxy.apply(prepared)
@@ -243,6 +248,7 @@ final class Reloader: Service {
             report.warnings += "\(warning)\n"
         }
         report.warnings += await coverHosts(of: plan)
+        if !renamed.isEmpty { await parts.locks.storeAgain() }
         for keeper in sources.keepers(keptFrom: live.sources) { keeper.reloaded() }
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
         for keepers in live.sources.perSubjectKeepers(notIn: sources) { keepers.retire() }

@@ -46,6 +46,13 @@ package final class StateDirectory: Sendable {
         try? PrivateFile.create("\(folder)/\(gitIgnore)", content: Array("*\n".utf8))
     }
 
+    /// Whether that file, which somebody else may have written, ignores everything.
+    static func isHiddenFromGit(_ folder: String) -> Bool {
+        let text = StateFile.read("\(folder)/\(gitIgnore)") ?? ""
+        let lines = text.split(whereSeparator: \.isNewline)
+        return lines.contains("*") && !lines.contains { $0.hasPrefix("!") }
+    }
+
     private static func create(_ path: String) throws(StateError) {
         guard unsafe mkdir(path, 0o700) != 0 else { return hideFromGit(path) }
         guard errno != EEXIST else { return }

@@ -3,7 +3,7 @@
 /// Decoded without the rest, so that `status` works in a shell that has none of the gateway's secrets.
 package struct OperatorPlan: Sendable {
     package let stateDirectory: String
-    package let admin: AdminPlan
+    package var admin: AdminPlan
     package let audit: AuditPlan
     package let tokens: TokenPlan
     package let names: ConfiguredNames

@@ -58,8 +58,11 @@ package struct DescriptorShares: Hashable, Sendable {
     package static func adminConnections(of limit: Int?) -> Int { max(1, reserve(of: limit) / 2) }
 
     /// How many connections a listener accepts before those are read. With a small number, the last of many new connections would
-    /// wait until the others have been served several times. At most this many take from the reserve, until they are refused.
-    package static func accepts(of limit: Int?) -> Int { max(1, reserve(of: limit) / 2) }
+    /// wait until the others have been served several times. At most this many take from the reserve, until they are refused. All
+    /// listeners together leave three quarters of it to others.
+    package static func accepts(of limit: Int?, listeners: Int) -> Int {
+        max(1, reserve(of: limit) / 4 / max(1, listeners))
+    }
 
     private static func refused(beside clients: Int) -> Int { min(max(clients / 8, 16), 128) }
 

@@ -5,7 +5,7 @@
 ///
 /// It is a report alone: a credential that is called rejected is sent all the same, since one answer can show that it works.
 ///
-/// - A run is judged for each client. While another client was accepted lately and has not been rejected since, the run says
+/// - A run is judged for each client. While another client was accepted lately and has no such run itself, the run says
 ///   something about the client and not about the credential. An acceptance ends the runs of all clients.
 /// - A path may answer 401 to everybody, so a run needs two path templates, or all that there are: those of the run and those that
 ///   were accepted.
@@ -101,8 +101,9 @@ package struct AcceptanceLedger: Sendable {
     /// nil where nothing speaks against the credential, or only the requests of one client among others do.
     package func verdict(at now: MonotonicTime) -> Verdict? {
         let isVouchedFor = clients.values.contains { client in
-            guard client.run == nil, let acceptedAt = client.acceptedAt else { return false }
-            return now - acceptedAt < rules.vouching
+            guard let acceptedAt = client.acceptedAt, now - acceptedAt < rules.vouching else { return false }
+            // Who has some rejections meets paths that reject everybody. Only a run of its own takes its word away.
+            return (client.run?.rejections ?? 0) < rules.rejections
         }
         guard !isVouchedFor else { return nil }
         return clients.compactMap { name, client in

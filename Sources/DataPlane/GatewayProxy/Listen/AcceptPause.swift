@@ -3,6 +3,7 @@ import GatewayFiles
 package import Logging
 package import NIOCore
 import NIOPosix
+import Synchronization
 
 #if canImport(Glibc)
     import Glibc
@@ -27,6 +28,7 @@ package final class AcceptPause: ChannelInboundHandler {
     private let logger: Logger
     /// ``DescriptorShares/ceiling``
     private let ceiling: Int
+    private let reserve = ReserveUse()
     private var isPaused = false
     private var silentUntil = NIODeadline.uptimeNanoseconds(0)
 
@@ -58,7 +60,9 @@ package final class AcceptPause: ChannelInboundHandler {
 
     /// A connection that would take from the reserve is refused where it is served; here, no other one is accepted behind it.
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if ceiling != .max, DescriptorShares.reserve(from: ceiling, has: unwrapInboundIn(data)) {
+        let connection = unwrapInboundIn(data)
+        if ceiling != .max, DescriptorShares.reserve(from: ceiling, has: connection) {
+            reserve.add(connection)
             let reason = "the descriptors that are left are kept for operators, stores and programs"
             pause(context, because: reason, code: EMFILE)
         }
@@ -81,10 +85,11 @@ package final class AcceptPause: ChannelInboundHandler {
         resumeLater(channel)
     }
 
-    /// Once a descriptor below the reserve is free.
+    /// Once a descriptor below the reserve is free and the connections that took from it are closed. Event loops that are busy close
+    /// them late, and the next ones would take the rest.
     private func resumeLater(_ channel: any Channel) {
         channel.eventLoop.assumeIsolated().scheduleTask(in: Self.pause) { [self] in
-            if channel.isActive, ceiling != .max, Descriptor.next.map({ Int($0) >= ceiling }) ?? true {
+            if channel.isActive, ceiling != .max, reserve.isUsed || Descriptor.next.map({ Int($0) >= ceiling }) ?? true {
                 return resumeLater(channel)
             }
             isPaused = false
@@ -95,6 +100,18 @@ package final class AcceptPause: ChannelInboundHandler {
     /// Not to read is not enough: after an error the library goes on looking.
     private func accept(_ accepts: Bool, _ channel: any Channel) {
         try? channel.syncOptions?.setOption(.autoRead, value: accepts)
+    }
+}
+
+/// The connections of a listener that took from the reserve and are not closed yet.
+private final class ReserveUse: Sendable {
+    private let connections = Atomic<Int>(0)
+
+    var isUsed: Bool { connections.load(ordering: .relaxed) > 0 }
+
+    func add(_ connection: any Channel) {
+        connections.add(1, ordering: .relaxed)
+        connection.closeFuture.whenComplete { _ in self.connections.subtract(1, ordering: .relaxed) }
     }
 }
 

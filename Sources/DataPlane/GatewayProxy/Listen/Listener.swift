@@ -110,12 +110,14 @@ final class Listener: Sendable {
         if case .unix(let path) = endpoint { UnixSocket.remove(path) }
     }
 
+    /// - Parameter batch: How many connections it accepts before those are read.
     static func bind(
         _ settings: Settings,
         passed: PassedSockets,
         group: MultiThreadedEventLoopGroup,
         workers: WorkerRegistry,
         descriptorLimit: Int?,
+        batch: Int,
         logger: Logger
     ) async throws -> Listener {
         let box = NIOLockedValueBox<Listener?>(nil)
@@ -123,6 +125,7 @@ final class Listener: Sendable {
             group: group,
             workers: workers,
             descriptorLimit: descriptorLimit,
+            batch: batch,
             settings.keepAlive,
             logger: logger
         ) {
@@ -167,6 +170,7 @@ final class Listener: Sendable {
         group: MultiThreadedEventLoopGroup,
         workers: WorkerRegistry,
         descriptorLimit: Int?,
+        batch: Int,
         _ keepAlive: KeepAlive?,
         logger: Logger,
         _ listener: @escaping @Sendable () -> Listener?
@@ -176,7 +180,7 @@ final class Listener: Sendable {
             .serverChannelOption(.backlog, value: backlog)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.autoRead, value: false)
-            .serverChannelOption(.maxMessagesPerRead, value: UInt(DescriptorShares.accepts(of: descriptorLimit)))
+            .serverChannelOption(.maxMessagesPerRead, value: UInt(batch))
             .serverChannelInitializer { channel in
                 AcceptPause.add(to: channel, logger: logger, ceiling: ceiling)
                     .flatMapThrowing { try keepAlive?.set(on: channel) }
