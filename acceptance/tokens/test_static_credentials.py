@@ -279,7 +279,7 @@ def test_one_client_does_not_speak_for_others(upstream, start_gateway):
     for _ in range(4):
         assert ask("good", "/api/x") == 401
     known = token(gateway, "openai")
-    assert known["state"] == "rejected" and "of the client bad" in known["last_error"]
+    assert known["state"] == "rejected" and "from the client bad" in known["last_error"]
 
 
 def test_status_as_json_has_the_same(gateway):

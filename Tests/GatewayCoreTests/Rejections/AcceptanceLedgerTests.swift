@@ -32,6 +32,11 @@ struct AcceptanceLedgerTests {
         ),
         Transcript("the path that was accepted", [". /a 200"] + repeated(". /a 401"), isRejected: true),
         Transcript(
+            "the path in use of two that were accepted",
+            [". /a 200", ". /b 200"] + repeated(". /b 401"),
+            isRejected: true
+        ),
+        Transcript(
             "both paths that were accepted",
             [". /a 200", ". /b 200"] + repeated(". /a 401", 4) + [". /b 401"],
             isRejected: true

@@ -7,8 +7,8 @@
 ///
 /// - A run is judged for each client. While another client was accepted lately and has no such run itself, the run says
 ///   something about the client and not about the credential. An acceptance ends the runs of all clients.
-/// - A path may answer 401 to everybody, so a run needs two path templates, or all that there are: those of the run and those that
-///   were accepted.
+/// - A path may answer 401 to everybody, so a run needs two path templates, or one that was accepted before, or all that there are:
+///   those of the run and those that were accepted.
 /// - A 403 often means that the credential works and lacks a right. It counts only while nothing was accepted.
 package struct AcceptanceLedger: Sendable {
     package struct Rules: Hashable, Sendable {
@@ -116,7 +116,8 @@ package struct AcceptanceLedger: Sendable {
 
     private func isLongEnough(_ run: Run) -> Bool {
         let needed = min(rules.templates, accepted.union(run.templates).count)
-        return run.rejections >= rules.rejections && run.templates.count >= needed
+        let isBroad = run.templates.count >= needed || !run.templates.isDisjoint(with: accepted)
+        return run.rejections >= rules.rejections && isBroad
     }
 
     /// At the limit, the client is forgotten that was seen first; one with a run only if all have one.
