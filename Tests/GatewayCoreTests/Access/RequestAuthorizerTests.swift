@@ -19,7 +19,10 @@ struct RequestAuthorizerTests {
     }
 
     /// Clients of GitHub send `token`, and those of Elasticsearch `ApiKey`.
-    @Test(arguments: ["Bearer ", "bearer ", "token ", "Token ", "ApiKey ", "Bot ", "DeepL-Auth-Key ", "GenieKey ", "OAuth ", "SSWS ", ""])
+    @Test(arguments: [
+        "Bearer ", "bearer ", "token ", "Token ", "ApiKey ", "Bot ", "DeepL-Auth-Key ", "GenieKey ", "OAuth ", "SSWS ",
+        "",
+    ])
     func aTokenIsReadBehindTheSchemeThatAServiceHas(_ scheme: String) {
         let fixture = AuthorizerFixture([AuthorizerFixture.route("open")], clients: ["laptop"], requireClient: .true)
         let field = "Authorization: \(scheme)laptop-token"

@@ -33,7 +33,8 @@ struct UploadMemoryTests {
         #expect(!memory.change(of: "a", by: 1) && memory.change(of: "a", by: -10) && !memory.change(of: "a", by: 1))
         #expect(memory.change(of: "a", by: -60) && memory.change(of: "a", by: 40))
         #expect(
-            memory.problem.kind == .clientLimitReached && memory.problem.detail.contains("limits.upload_memory allows (50")
+            memory.problem.kind == .clientLimitReached
+                && memory.problem.detail.contains("limits.upload_memory allows (50")
         )
     }
 }

@@ -32,7 +32,15 @@ struct CredentialRuleTests {
         let source = FixedCredentialSource(name: "my box", strategy: "bearer", injection: Injection())
         func found() -> DoctorFinding {
             let moment = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: now)
-            return finding(.status(TokenStatus(of: source, origin: SecretOrigin(words: "the file box.key", isVariable: false), at: moment)))
+            return finding(
+                .status(
+                    TokenStatus(
+                        of: source,
+                        origin: SecretOrigin(words: "the file box.key", isVariable: false),
+                        at: moment
+                    )
+                )
+            )
         }
         #expect(found().level == .ok && found().text.contains("not accepted by an upstream yet"))
         source.accepted(by: nil, nil, at: MonotonicTime(nanoseconds: 0))

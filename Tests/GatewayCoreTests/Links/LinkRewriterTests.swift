@@ -97,7 +97,8 @@ struct LinkRewriterTests {
     /// The routes are beside one another: a server that decodes first reads the path of the other one.
     @Test func anEncodedSlashStaysUnlessItLeadsToAnotherRoute() {
         let routes = [
-            LinkFixture.route("api"), LinkFixture.route("inner", at: "inner.example", path: "/api/inner", credential: 1),
+            LinkFixture.route("api"),
+            LinkFixture.route("inner", at: "inner.example", path: "/api/inner", credential: 1),
         ]
         #expect(LinkFixture(routes).location("https://up.example/a%2Fb%2Etxt") == "\(Self.gateway)/a%2Fb%2Etxt")
         #expect(LinkFixture(routes).destination("\(Self.gateway)/a%2Fb%2Etxt") == "https://up.example/a%2Fb%2Etxt")

@@ -106,7 +106,10 @@ struct DescriptorSharesTests {
         #expect(DescriptorShares.adminConnections(of: limit) == connections)
     }
 
-    @Test(arguments: [(nil, 1, 64), (1024, 1, 64), (1024, 4, 16), (300, 2, 9), (300, 100, 1), (0, 0, 1)] as [(Int?, Int, Int)])
+    @Test(
+        arguments: [(nil, 1, 64), (1024, 1, 64), (1024, 4, 16), (300, 2, 9), (300, 100, 1), (0, 0, 1)]
+            as [(Int?, Int, Int)]
+    )
     func listenersLeaveMostOfTheReserve(_ limit: Int?, _ listeners: Int, _ batch: Int) {
         #expect(DescriptorShares.accepts(of: limit, listeners: listeners) == batch)
     }

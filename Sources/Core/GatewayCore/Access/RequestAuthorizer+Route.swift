@@ -50,7 +50,8 @@ extension RequestAuthorizer {
     ) -> GatewayProblem? {
         if head.present.contains(.destination), listener.engine != nil, gates[match.route].guardsPaths {
             trace?.add(.notAllowed)
-            let detail = "An engine forwards Destination as it came, and the route \(gates[match.route].name) does not lead everywhere."
+            let detail =
+                "An engine forwards Destination as it came, and the route \(gates[match.route].name) does not lead everywhere."
             return GatewayProblem(.routeForbidden, detail)
         }
         if let strictness = plainGates[match.route] {

@@ -176,7 +176,9 @@ final class RouteGate: Sendable {
         + " in the rule, write each encoded slash as the client does."
 
     /// Whether a rule allows the path, which none allows as it was sent, once its encoded slashes are separators.
-    private func allowsDecoded(_ path: Range<Int>, _ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+    private func allowsDecoded(_ path: Range<Int>, _ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>)
+        -> Bool
+    {
         var isEncoded = false
         for index in path where bytes[index] == UInt8(ascii: "%") { isEncoded = true }
         guard isEncoded, let readings = try? PathReadings(bytes, head.path) else { return false }
@@ -184,7 +186,9 @@ final class RouteGate: Sendable {
         let skipped = path.lowerBound - head.path.lowerBound
         for reading in readings.all where reading.decodings == 1 {
             let read = min(skipped, reading.path.count)..<reading.path.count
-            for rule in allow where rule.takes(method) && rule.takes(reading.path.span, read, decodings: 1) { return true }
+            for rule in allow where rule.takes(method) && rule.takes(reading.path.span, read, decodings: 1) {
+                return true
+            }
         }
         return false
     }

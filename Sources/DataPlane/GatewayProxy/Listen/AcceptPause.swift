@@ -89,7 +89,8 @@ package final class AcceptPause: ChannelInboundHandler {
     /// them late, and the next ones would take the rest.
     private func resumeLater(_ channel: any Channel) {
         channel.eventLoop.assumeIsolated().scheduleTask(in: Self.pause) { [self] in
-            if channel.isActive, ceiling != .max, reserve.isUsed || Descriptor.next.map({ Int($0) >= ceiling }) ?? true {
+            if channel.isActive, ceiling != .max, reserve.isUsed || Descriptor.next.map({ Int($0) >= ceiling }) ?? true
+            {
                 return resumeLater(channel)
             }
             isPaused = false
