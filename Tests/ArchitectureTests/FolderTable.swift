@@ -67,7 +67,7 @@ enum FolderTable {
         ],
         [
             "Access": [
-                "Addresses", "Auth", "Connections", "Credentials", "Errors", "Exchange", "HTTP", "Plan", "Routing",
+                "Addresses", "Auth", "Connections", "Credentials", "Errors", "Exchange", "HTTP", "Links", "Plan", "Routing",
                 "Secrets", "Text", "Time", "Tokens",
             ],
             "Ports": [

@@ -243,11 +243,12 @@ struct PlanTests {
         )
         let credentials = try #require(outcome.plan).credentials
         #expect(
-            credentials.map(\.secretOrigin) == [
+            credentials.map { $0.secretOrigin?.words } == [
                 "the environment variable TOKEN (gateway.yaml:3)", "the file laptop.token (gateway.yaml:4)",
                 "gateway.yaml:8", "gateway.yaml:9",
             ]
         )
+        #expect(credentials.map { $0.secretOrigin?.isVariable } == [true, false, false, false])
         let secrets = credentials.compactMap { $0.strategy.injectedSecret?.secret }
         #expect(secrets == ["t-secret", "l-secret-of-sixteen", "pw-secret", "k-secret"].map { Secret($0) })
     }

@@ -167,6 +167,6 @@ struct PathReadingsTests {
         var other = AuthorizerFixture.route("other", credential: 1)
         other.matchPath = "/r/a/b"
         let refusal = refusal(path, [AuthorizerFixture.route("r", credential: 0), other])
-        #expect(refusal?.contains("another route or rule") == true, "\(refusal ?? "")")
+        #expect(refusal?.contains("the same route and rule") == true, "\(refusal ?? "")")
     }
 }

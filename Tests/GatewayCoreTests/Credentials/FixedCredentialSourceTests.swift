@@ -121,7 +121,7 @@ struct FixedCredentialSourceTests {
         let text = status.lastError ?? ""
         #expect(text.contains("answered 401 to 5 requests in a row from the client build"))
         #expect(text.contains("from the environment variable OPENAI_API_KEY (gateway.yaml:12)"))
-        #expect(text.contains("Replace it") && status.action == "authgateway reload")
+        #expect(text.contains("Replace it and restart the gateway.") && status.action == nil)
         // A report that blocks nothing.
         #expect(Self.sent(source) == Self.injection)
         source.accepted(by: "build", nil, at: Self.moment.monotonic)

@@ -208,16 +208,6 @@ package struct TokenPlan: Hashable, Sendable {
     }
 }
 
-/// Where a person finds a secret who has to replace it.
-package struct SecretOrigin: Sendable {
-    /// `the environment variable API_KEY (gateway.yaml:12)`
-    package let words: String
-    /// The gateway has the new value only after a restart.
-    package let isVariable: Bool
-
-    package init(words: String, isVariable: Bool) { (self.words, self.isVariable) = (words, isVariable) }
-}
-
 package struct CredentialPlan: Sendable {
     package var name: String
     package var strategyKind: String

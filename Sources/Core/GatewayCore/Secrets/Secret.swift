@@ -28,3 +28,13 @@ package struct Secret: Hashable, Sendable, CustomStringConvertible, CustomDebugS
         return difference == 0
     }
 }
+
+/// Where a person finds a secret who has to replace it.
+package struct SecretOrigin: Hashable, Sendable {
+    /// `the environment variable API_KEY (gateway.yaml:12)`
+    package let words: String
+    /// The gateway has the new value only after a restart.
+    package let isVariable: Bool
+
+    package init(words: String, isVariable: Bool) { (self.words, self.isVariable) = (words, isVariable) }
+}
