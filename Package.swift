@@ -199,6 +199,20 @@ let package = Package(
     ]
 )
 
+// SwiftPM compiles a target again after the interface of another one changed only if the target names that one, but the layout of its types
+// may come from further away. So each target names all that it stands on.
+let targetsByName = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
+@MainActor func names(below target: Target) -> Set<String> {
+    target.dependencies.reduce(into: []) { found, dependency in
+        guard case .byNameItem(let name, _) = dependency, let next = targetsByName[name] else { return }
+        found.formUnion(names(below: next).union([name]))
+    }
+}
+for (target, all) in package.targets.map({ ($0, names(below: $0)) }) {
+    let named = target.dependencies.compactMap { if case .byNameItem(let name, _) = $0 { name } else { nil } }
+    target.dependencies += all.subtracting(named).sorted().map { .byName(name: $0) }
+}
+
 // Only built when asked for: to use or to test the gateway takes none of it.
 if Context.environment["AUTHGATEWAY_BENCHMARKS"] != nil {
     package.targets += [

@@ -67,7 +67,8 @@ enum FolderTable {
         ],
         [
             "Access": [
-                "Addresses", "Auth", "Connections", "Credentials", "Errors", "Exchange", "HTTP", "Links", "Plan", "Routing",
+                "Addresses", "Auth", "Connections", "Credentials", "Errors", "Exchange", "HTTP", "Links", "Plan",
+                "Routing",
                 "Secrets", "Text", "Time", "Tokens",
             ],
             "Ports": [
