@@ -230,7 +230,7 @@ def test_without_keys_it_says_which_key_it_needs(sandbox, start_gateway, tmp_pat
     result = restore(other, folder)
     assert result.returncode == 1 and "state/token.key.encryption (mode 0600)" in result.stderr, result.stderr
     shutil.copy(state(gateway, "token.key.encryption"), state(other))
-    assert {path.name for path in state(other).iterdir()} == {"gateway.lock", "token.key", "token.key.encryption"}
+    assert {path.name for path in state(other).iterdir()} == {".gitignore", "gateway.lock", "token.key", "token.key.encryption"}
     result = restore(other, folder)
     assert result.returncode == 0, result.stderr
     other.start()
