@@ -71,12 +71,12 @@ struct RequestWriter {
             value = rewritten
             destination = Array("Destination: ".utf8) + rewritten + [0x0D, 0x0A]
         }
-        // Without a route, the client names the server itself, and sends nothing of the gateway's.
-        guard shared.configuration.routes.indices.contains(Int(route.number)) else { return nil }
+        // Without a route nothing of the gateway's is sent.
+        guard route.pool.dialer.server == nil else { return nil }
         return shared.authorizer.forbid(
             destination: value,
             of: head.methodName(bytes),
-            on: Int(route.number),
+            on: match.route,
             client: client,
             links: shared.links
         )
