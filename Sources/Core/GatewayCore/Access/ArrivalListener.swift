@@ -48,6 +48,7 @@ package struct ArrivalListener: Hashable, Sendable {
             reach: reach,
             port: port,
             intercepts: intercepts,
+            isTLS: isTLS,
             publicURL: publicURL,
             engine: engine,
             address: address
