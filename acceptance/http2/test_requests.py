@@ -200,6 +200,13 @@ def test_by_alpn(start_gateway, certificate_authority, origin):
     assert done.stdout == "1.1 200", done
 
 
+@pytest.mark.parametrize(("method", "values"), [("POST", ["0"]), ("PUT", ["0"]), ("DELETE", []), ("GET", [])])
+def test_a_method_that_has_a_use_for_content_says_that_there_is_none(client, origin, method, values):
+    """Some servers answer 411 otherwise."""
+    assert client.ask(method=method).status == 200
+    assert origin.last().values("content-length") == values and origin.last().values("transfer-encoding") == []
+
+
 def test_curl_by_prior_knowledge(served):
     url = f"http://127.0.0.1:{served().port}/api/x"
     command = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", "--http2-prior-knowledge", url]

@@ -72,6 +72,13 @@ def test_a_head_that_says_how_long_the_content_would_be(gateway, origin):
     assert answer.status_code == 200 and answer.headers["Content-Length"] == "1000"
 
 
+@pytest.mark.parametrize(("status", "line"), [(404, b"404 Not Found"), (200, b"200 OK"), (299, b"299 ")])
+def test_a_client_of_http1_reads_a_reason_phrase(gateway, origin, status, line):
+    """HTTP/2 has none."""
+    origin.respond = lambda stream: stream.answer(status, b"x")
+    assert ask(gateway).data.startswith(b"HTTP/1.1 " + line + b"\r\n")
+
+
 def test_informational_responses_pass(gateway, origin):
     def respond(stream):
         stream.head(103, ("link", "</style.css>; rel=preload"))

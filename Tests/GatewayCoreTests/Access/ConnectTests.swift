@@ -16,8 +16,12 @@ struct ConnectTests {
         AuthorizerFixture([AuthorizerFixture.route("open")], clients: clients)
     }
 
-    @Test func aHostThatARouteLeadsToIsIntercepted() throws {
-        guard case .intercept(let origin)? = fixture().connect(Self.connect("UP.example:443")) else {
+    @Test(arguments: [
+        connect("UP.example:443"), connect("up.example.:443"),
+        "CONNECT up.example.:443 HTTP/1.1\r\nHost: up.example.\r\n\r\n",
+    ])
+    func aHostThatARouteLeadsToIsIntercepted(_ request: String) throws {
+        guard case .intercept(let origin)? = fixture().connect(request) else {
             Issue.record("it was refused")
             return
         }
@@ -45,10 +49,24 @@ struct ConnectTests {
         #expect(Self.problem(fixture(clients: ["laptop"]).connect(Self.connect("up.example:443", field)))?.kind == kind)
     }
 
+    // MARK: Names
+
+    /// The dot of the root ends a name (RFC 1034 section 3.1), and nothing else.
+    @Test(arguments: [
+        ("open.localhost.", "/a", true), ("open.localhost.:8080", "/a", true), ("localhost.:8080", "/open", true),
+        ("open.localhost..", "/a", false), ("localhost..", "/open", false), (".", "/open", false),
+        ("[::1].:8080", "/open", false),
+    ])
+    func aTrailingDotFindsTheRoute(_ host: String, _ path: String, _ isFound: Bool) {
+        let request = "GET \(path) HTTP/1.1\r\nHost: \(host)\r\n\r\n"
+        #expect((fixture().admission(request, on: .loopback) != nil) == isFound)
+    }
+
     // MARK: By the name in the TLS hello
 
     @Test(arguments: [
-        ("up.example", true), ("UP.example", true), ("other.example", false), ("open.localhost", false), ("", false),
+        ("up.example", true), ("UP.example", true), ("up.example.", true), ("up.example..", false),
+        ("other.example", false), ("open.localhost", false), ("", false),
     ])
     func aServerWithARouteMayBeNamedInTheHello(_ name: String, _ isServed: Bool) {
         let listener = ListenerIdentity(reach: .loopback, port: 8443)
@@ -109,7 +127,8 @@ struct ConnectTests {
 
     @Test(
         arguments: [
-            ("up.example", nil), ("UP.example:443", nil), ("up.example:80", .misdirected),
+            ("up.example", nil), ("UP.example:443", nil), ("up.example.", nil), ("up.example.:443", nil),
+            ("up.example:80", .misdirected),
             ("other.example", .misdirected),
             ("localhost:8080", .misdirected), ("open.localhost", .misdirected),
         ] as [(String, ProblemKind?)]

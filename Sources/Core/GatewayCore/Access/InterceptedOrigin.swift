@@ -14,7 +14,7 @@ package final class InterceptedOrigin: Sendable {
 
     package init(host: String, port: Int, proof: [UInt8]? = nil, listenerPort: Int? = nil) {
         self.listenerPort = listenerPort
-        self.host = IPAddress.hostName(host.lowercased())
+        self.host = Origin.unrooted(IPAddress.hostName(host.lowercased()))
         self.port = port
         self.proof = proof
         hostBytes = Array(self.host.utf8)

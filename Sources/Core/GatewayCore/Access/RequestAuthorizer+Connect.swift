@@ -28,7 +28,7 @@ extension RequestAuthorizer {
 
     /// The server in whose place the gateway answers a client that has named it in its TLS hello; nil where no route leads there.
     package func origin(named name: String, on listener: ListenerIdentity) -> InterceptedOrigin? {
-        let host = Array(name.lowercased().utf8)
+        let host = Array(Origin.unrooted(name.lowercased()).utf8)
         let ports = table.upstreamPorts(host.span, scheme: .https, host: host.indices)
         guard
             let port = [listener.port, Origin.Scheme.https.defaultPort, ports.min()].compactMap(\.self).first(

@@ -92,7 +92,8 @@ extension ExchangeDriver {
             )
         }
         let request = client.request
-        let end = shared.requestEnd.line(isHTTP10: request.decoder.head.isHTTP10, isHTTP2: request.isHTTP2)
+        let end = shared.requestEnd(of: compiled)
+            .line(isHTTP10: request.decoder.head.isHTTP10, isHTTP2: request.isHTTP2)
         try stream.sendHead(client.request.decoder.head, bytes, by: writer, end: end)
         return nil
     }
