@@ -31,8 +31,10 @@ package enum TunnelOpening: Hashable, Sendable {
 
     private static func isMethodByte(_ byte: UInt8) -> Bool { (0x41...0x5A).contains(byte) || byte == 0x2D }
 
+    /// The answer to ``other`` where no tunnel is allowed.
+    ///
     /// - Parameter origin: The server that the CONNECT named.
-    package static func isNoRequest(to origin: InterceptedOrigin) -> GatewayProblem {
+    package static func noRequest(to origin: InterceptedOrigin) -> GatewayProblem {
         GatewayProblem(
             .requestRefused,
             "A route leads to http://\(Origin.hostAndPort(origin.host, origin.port)), and what follows the CONNECT is not HTTP."

@@ -100,7 +100,7 @@ extension HTTP1ClientConnection {
 
     private func passBlindly(_ look: TunnelLook) {
         tunnelLook = nil
-        guard let tunnel = look.tunnel else { return refuse(TunnelOpening.isNoRequest(to: look.origin)) }
+        guard let tunnel = look.tunnel else { return refuse(TunnelOpening.noRequest(to: look.origin)) }
         openTunnel(to: tunnel, isEstablished: true)
     }
 
