@@ -21,6 +21,24 @@ struct LinkSettingsTests {
 
     private static func report(_ outcome: ConfigOutcome) -> String { outcome.report(consequence: "refused") }
 
+    // MARK: Via
+
+    @Test(arguments: [("", true), (", via: true", true), (", via: false", false)])
+    func aRouteSaysWhetherItSendsVia(_ settings: String, _ expected: Bool) throws {
+        let plan = try #require(Self.outcome(route: settings).plan)
+        #expect(plan.routes.first?.sendsVia == expected)
+        #expect(PlanSummary(plan).text().contains("    via: false\n") == !expected)
+    }
+
+    @Test(arguments: [
+        (", via: false", ", public_url: \"https://app.example.com\""),
+        (", via: false, match: {hosts: [app.example.com]}", ""),
+    ])
+    func itIsNotWithoutViaWhereTheUpstreamMayBeTheGateway(_ route: String, _ listener: String) {
+        let report = Self.report(Self.outcome(route: route, listener: listener))
+        #expect(report.contains("routes.app.via: must not be false: upstream may be this gateway"), "\(report)")
+    }
+
     // MARK: Links
 
     @Test(arguments: [("", nil), (", rewrite: {links: true}", true), (", rewrite: {links: false}", false)])

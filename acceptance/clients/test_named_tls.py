@@ -68,6 +68,41 @@ def test_another_name_or_none_is_refused(serving, name):
     handshake(gateway, "LocalHost").close()
 
 
+@pytest.mark.parametrize("size", [1, 50, 200])
+def test_a_hello_in_several_records(serving, size):
+    """As programs send it that split a long one; the name may be in any of them."""
+    gateway = serving()
+    context = ssl.create_default_context(cafile=gateway.ca)
+    context.check_hostname = False
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(received, sent, server_hostname="localhost.")
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    hello = sent.read()
+    content = hello[5:]
+    parts = [content[start : start + size] for start in range(0, len(content), size)]
+    with socket.create_connection(("127.0.0.1", gateway.tls_port), timeout=10) as wire:
+        wire.sendall(b"".join(hello[:3] + len(part).to_bytes(2, "big") + part for part in parts))
+        while True:
+            received.write(wire.recv(65536))
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                wire.sendall(sent.read())
+        wire.sendall(sent.read())
+        tls.write(b"GET /x HTTP/1.1\r\nHost: localhost.\r\nConnection: close\r\n\r\n")
+        wire.sendall(sent.read())
+        answer = b""
+        while b"GET /x" not in answer:
+            data = wire.recv(65536)
+            assert data, answer
+            received.write(data)
+            with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+                answer += tls.read(65536)
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_the_client_proves_itself_in_the_request(serving):
     gateway = serving(access={"clients": {"laptop": {"token": TOKEN}}})
     assert "HTTP/1.1 401 " in curl(gateway).stdout

@@ -418,3 +418,81 @@ def test_explain_says_that_it_passes(tunnelling, origin):
     assert said["outcome"] == "tunnelled" and f"127.0.0.1:{origin.port}" in said["verdict"], said
     done = gateway.run("explain", f"curl -x http://{gateway.place['address']} https://127.0.0.2:{origin.port}/")
     assert "Would be refused: 502" in done.stdout and "connect.allow" in done.stdout, done
+
+
+# To a server that a plain route leads to
+
+
+@pytest.fixture
+def plain(tunnelling, origin):
+    """A gateway with a route to the origin, which accepts as a test says."""
+
+    def start(**options):
+        route = {"upstream": f"http://127.0.0.1:{origin.port}", "auth": BEARER}
+        return tunnelling(origin.port, config={"routes": {"plain": route}}, **options)
+
+    return start
+
+
+def handshake(host):
+    fields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13"
+    return f"GET /chat HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("unrouted", ["tunnel", "refuse"])
+@pytest.mark.parametrize("parts", [1, 5, 1000])
+def test_a_plain_websocket_through_the_proxy_gets_the_credential(plain, origin, unrouted, parts):
+    gateway = plain(unrouted=unrouted)
+    target = f"127.0.0.1:{origin.port}"
+    wire, answer = connect(gateway, target)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    request = handshake(target)
+    for start in range(0, len(request), len(request) // parts + 1):
+        wire.sendall(request[start : start + len(request) // parts + 1])
+    upstream = origin.accept()
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += upstream.recv(65536)
+    assert received.startswith(b"GET /chat HTTP/1.1\r\n") and f"Authorization: Bearer {CANARY}".encode() in received
+    accept = b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    upstream.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + accept + b"\r\n\r\n")
+    assert b"HTTP/1.1 101 " in wire.recv(65536)
+    wire.sendall(b"ping")
+    assert upstream.recv(100) == b"ping"
+
+
+def test_another_host_behind_such_a_connect_is_refused_with_the_name_of_the_route(plain, origin):
+    gateway = plain()
+    wire, _ = connect(gateway, f"127.0.0.1:{origin.port}")
+    wire.sendall(handshake("elsewhere.test"))
+    answer = wire.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 421 ") and b"route plain" in answer
+    assert not origin.was_asked()
+
+
+def test_a_server_that_speaks_first_is_reached_blindly_after_a_second(plain, origin):
+    gateway = plain()
+    began = time.monotonic()
+    wire, answer = connect(gateway, f"127.0.0.1:{origin.port}")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    upstream = origin.accept()
+    assert 0.9 < time.monotonic() - began < 10
+    upstream.sendall(b"220 mail.test ESMTP\r\n")
+    assert wire.recv(100) == b"220 mail.test ESMTP\r\n"
+    wire.sendall(b"GET / HTTP/1.1\r\n")
+    assert upstream.recv(100) == b"GET / HTTP/1.1\r\n"
+
+
+def test_other_bytes_pass_blindly_at_once(plain, origin):
+    gateway = plain()
+    wire, _ = connect(gateway, f"127.0.0.1:{origin.port}")
+    wire.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n")
+    assert origin.accept().recv(100) == b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"
+
+
+def test_other_bytes_are_refused_where_nothing_passes_blindly(plain, origin):
+    gateway = plain(unrouted="refuse")
+    wire, _ = connect(gateway, f"127.0.0.1:{origin.port}")
+    wire.sendall(b"\x16\x03\x01\x02\x00")
+    assert wire.recv(65536).startswith(b"HTTP/1.1 400 ")
+    assert not origin.was_asked()

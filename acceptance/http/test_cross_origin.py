@@ -117,3 +117,15 @@ def test_explain_says_that_the_gateway_answers(gateway):
     assert "Would be answered by the gateway" in told and PAGE in told, told
     refused = gateway.run("explain", text.replace("app.example", "evil.example")).stdout
     assert "access.allow_origins" in refused, refused
+
+
+@pytest.mark.parametrize(
+    ("fields", "proof", "status"),
+    [((), True, 200), ((), False, 403), (("Sec-Fetch-Site: same-origin",), True, 403), (("Sec-Fetch-Mode: websocket",), True, 403)],
+)
+def test_the_listeners_own_origin_needs_a_client_that_is_no_browser(gateway, fields, proof, status):
+    """websocket-client sends it."""
+    upgrade = ("Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13")
+    answer = ask(gateway, f"Origin: http://127.0.0.1:{gateway.port}", *upgrade, *fields, proof=proof)
+    assert answer.status == status
+    assert status == 200 or b"access.allow_origins" in answer.body

@@ -59,6 +59,28 @@ def test_the_upstream_is_told_how_the_request_came(origin, start_gateway, versio
     assert origin.last().value("via") == f"{version} {name}"
 
 
+@pytest.mark.parametrize("protocol", ["http1", "http2"])
+def test_a_route_can_send_another_field_in_the_place_of_via(origin, make_http2_origin, start_gateway, protocol):
+    """nginx, for one, compresses no response to a request with `Via`."""
+    upstream = origin if protocol == "http1" else make_http2_origin()
+    gateway = start_gateway({"routes": {"all": {**config(upstream.url)["routes"]["all"], "protocol": protocol, "via": False}}})
+    name = name_of(gateway)
+    assert ask(gateway).status == 200
+    request = upstream.last() if protocol == "http1" else upstream.requests[-1]
+    assert request.values("via") == [] and request.values("gateway-loop") == [f"1.1 {name}"]
+    is_problem(ask(gateway, f"Gateway-Loop: 1.1 {name}"), 502, "loop", "proxy_loop_detected")
+    assert ask(gateway, "Gateway-Loop: 1.1 another").status == 200
+
+
+@pytest.mark.parametrize("upstream", ["http://127.0.0.1:{port}", "http://localhost:{port}", "http://own.localhost:1"])
+def test_via_stays_where_the_upstream_may_be_the_gateway(make_gateway, upstream):
+    gateway = make_gateway({"routes": {}})
+    routes = {"own": {"upstream": upstream.format(port=gateway.port), "auth": "none", "via": False}}
+    gateway.configure({"routes": routes})
+    result = gateway.run("check")
+    assert result.returncode == 3 and "routes.own.via: must not be false: upstream may be this gateway" in result.stderr, result
+
+
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
 def test_the_client_is_told_how_the_answer_came(make_script, start_gateway, version):
     origin = make_script(answering(OK.replace(b"HTTP/1.1", b"HTTP/" + version.encode())))

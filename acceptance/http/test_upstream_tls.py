@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import socket
 import subprocess
 
 import pytest
@@ -30,6 +31,35 @@ def test_the_authority_of_the_route_is_trusted(tls_upstream, certificate_authori
         for _ in range(3):
             answer = session.get(gateway.url + "/secure/x?y", timeout=20)
             assert (answer.status_code, answer.text) == (200, "TLSv1.3 upstream.test GET /x?y")
+
+
+def test_the_server_name_has_no_dot_at_its_end(tls_upstream, certificate_authority, start_gateway):
+    """RFC 6066 section 3."""
+    gateway = start_gateway(route(tls_upstream, ca=str(certificate_authority.certificate), server_name="upstream.test."))
+    assert requests.get(gateway.url + "/secure/x", timeout=20).text == "TLSv1.3 upstream.test GET /x"
+
+
+def test_renegotiation_is_named(certificate_authority, start_gateway):
+    certificate, key = certificate_authority.issue("renegotiating", "DNS:localhost,IP:127.0.0.1")
+    port = processes.free_port()
+    command = ["openssl", "s_server", "-tls1_2", "-accept", str(port), "-cert", str(certificate), "-key", str(key)]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        processes.wait_until(lambda: processes.is_listening(port), 20, "listening")
+        tls = {"ca": str(certificate_authority.certificate)}
+        gateway = start_gateway({"routes": {"secure": {"upstream": f"https://localhost:{port}", "auth": BEARER, "tls": tls}}})
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=20) as client:
+            client.sendall(b"GET /secure/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            while b"GET /x HTTP/1.1" not in server.stdout.readline():
+                pass
+            # Its command for a new handshake.
+            server.stdin.write(b"r\n")
+            server.stdin.flush()
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+    finally:
+        server.kill()
+        server.wait()
+    assert answer.startswith(b"HTTP/1.1 502 ") and b"renegotiation of TLS 1.2" in answer, answer
 
 
 def refused(gateway):

@@ -200,6 +200,13 @@ def test_by_alpn(start_gateway, certificate_authority, origin):
     assert done.stdout == "1.1 200", done
 
 
+@pytest.mark.parametrize(("method", "values"), [("POST", ["0"]), ("PUT", ["0"]), ("DELETE", []), ("GET", [])])
+def test_a_method_that_has_a_use_for_content_says_that_there_is_none(client, origin, method, values):
+    """Some servers answer 411 otherwise."""
+    assert client.ask(method=method).status == 200
+    assert origin.last().values("content-length") == values and origin.last().values("transfer-encoding") == []
+
+
 def test_curl_by_prior_knowledge(served):
     url = f"http://127.0.0.1:{served().port}/api/x"
     command = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", "--http2-prior-knowledge", url]
@@ -218,10 +225,36 @@ def test_the_preface_must_come_first(served):
 
 
 def test_a_response_head_that_fits_in_no_frame(served, make_origin):
-    """Its stream is reset, and the connection goes on."""
-    sizes = iter([10_000, 20_000, 10])
-    origin = make_origin(lambda request: response(200, b"ok", f"X-Long: {'a' * next(sizes)}"))
+    """Its request gets an answer that says so, and the connection goes on. Each tilde takes 13 bits, each a 5."""
+    values = iter(["a" * 20_000, "~" * 12_000, "a"])
+    origin = make_origin(lambda request: response(200, b"ok", f"X-Long: {next(values)}"))
     with contextlib.closing(served(plain_config(origin)).client()) as client:
         answers = [client.finish(client.begin()) for _ in range(3)]
-    assert [answer.status for answer in answers] == [200, None, 200]
-    assert answers[1].reset is not None and len(answers[0].value("x-long")) == 10_000
+    assert [answer.status for answer in answers] == [200, 502, 200]
+    assert len(answers[0].value("x-long")) == 20_000 and bytes(answers[2].body) == b"ok"
+    problem = json.loads(answers[1].body)
+    assert problem["code"] == "upstream-invalid-response" and "does not fit in one frame of HTTP/2" in problem["detail"]
+
+
+@pytest.mark.parametrize("value", ["a" * 20_000, "~" * 20_000])
+def test_a_first_request_head_is_treated_as_a_later_one(served, origin, value):
+    """The client sends it before it has read the gateway's settings."""
+    with contextlib.closing(served().client()) as client:
+        assert [client.ask(("x-long", value)).status for _ in range(3)] == [200] * 3
+    assert [request.value("x-long") for request in origin.requests] == [value] * 3
+
+
+def test_a_first_request_head_beyond_the_limit_is_answered(served):
+    with contextlib.closing(served(header_bytes="20KiB").client()) as client:
+        assert [client.ask(("x-long", "a" * 20_500)).status for _ in range(2)] == [431] * 2
+        assert client.ask().status == 200
+
+
+def test_a_preflight_for_more_names_than_fit_in_a_frame(served, origin):
+    config = {**plain_config(origin), "access": {"allow_origins": ["https://app.example"]}}
+    page = [("origin", "https://app.example"), ("access-control-request-method", "GET")]
+    with contextlib.closing(served(config).client()) as client:
+        answer = client.ask(*page, ("access-control-request-headers", "x-~~~~~~," * 2500 + "x"), method="OPTIONS")
+        assert answer.status == 204 and answer.value("access-control-allow-headers") is None
+        answer = client.ask(*page, ("access-control-request-headers", "x-one, x-two"), method="OPTIONS")
+        assert answer.value("access-control-allow-headers") == "x-one, x-two"

@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 
+import pytest
 import requests
 from harness import processes
+from harness.configs import plain_config
 from harness.gateway import BINARY
 
 
@@ -64,3 +66,23 @@ def test_a_log_that_nobody_reads_stops_nothing(make_gateway, origin):
         os.close(reader)
     whole = received[: received.rindex(b"\n")].splitlines()
     assert all(json.loads(line)["message"] for line in whole)
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_a_standard_file_that_is_closed_becomes_no_other(make_gateway, origin, closed):
+    """A log line would go to a client, or into a database."""
+    gateway = make_gateway(plain_config(origin))
+    gateway.wrapper = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    gateway.start()
+    assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
+    files = {number: os.readlink(f"/proc/{gateway.process.pid}/fd/{number}") for number in range(3)}
+    assert all(name == "/dev/null" or name.startswith("pipe:") for name in files.values()), files
+    assert all(files[int(word[0])] == "/dev/null" for word in closed.split())
+
+
+def test_a_command_whose_output_is_closed_says_so():
+    command = ["sh", "-c", 'exec "$@" 1>&-', "sh", BINARY, "version"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30, env=processes.environment())
+    assert done.returncode == 1 and done.stderr == "authgateway: the output could not be written: Bad file descriptor\n"
+    everything = ["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh", BINARY, "version"]
+    assert subprocess.run(everything, check=False, timeout=30, env=processes.environment()).returncode == 1

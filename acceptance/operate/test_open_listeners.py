@@ -1,6 +1,9 @@
 """A gateway that other machines can reach: short client tokens are refused, and plaintext is a warning."""
 
+import socket
+
 import pytest
+import requests
 from harness import processes
 from harness.configs import plain_config
 
@@ -33,3 +36,38 @@ def test_a_digest_says_nothing_about_the_length(make_gateway, origin):
     listener = {"address": f"[::]:{processes.free_port()}"}
     result = make_gateway({**plain_config(origin), "access": access}, listeners=[listener]).run("check")
     assert result.returncode == 0 and "16 bytes" not in result.stderr, result
+
+
+def loopback_hosts():
+    """As URLs have them; that of IPv6 only where the machine has it."""
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            return ["127.0.0.1"]
+    return ["127.0.0.1", "[::1]"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_port_is_open_for_all_addresses_of_both_families(start_gateway, origin, order):
+    port = processes.free_port()
+    listeners = [{"address": f"0.0.0.0:{port}"}, {"address": f"[::]:{port}"}][::order]
+    start_gateway(config(origin, LONG), listeners=listeners)
+    proof = {"Proxy-Authorization": f"Bearer {LONG}"}
+    for host in loopback_hosts():
+        assert requests.get(f"http://{host}:{port}/api/x", headers=proof, timeout=20).status_code == 200
+
+
+def test_localhost_is_open_at_its_address_of_each_family(start_gateway, origin):
+    port = processes.free_port()
+    start_gateway(plain_config(origin), listeners=[{"address": f"localhost:{port}"}])
+    for host in loopback_hosts():
+        assert requests.get(f"http://{host}:{port}/api/x", timeout=20).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_localhost_and_one_of_its_addresses_are_one_place(make_gateway, origin, host):
+    port = processes.free_port()
+    listeners = [{"address": f"localhost:{port}"}, {"address": f"{host}:{port}"}]
+    result = make_gateway(plain_config(origin), listeners=listeners).run("check")
+    assert result.returncode == 3 and "two listeners have this address" in result.stderr

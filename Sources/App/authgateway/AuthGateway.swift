@@ -37,6 +37,8 @@ struct AuthGateway: AsyncParsableCommand {
     )
 
     static func main() async {
+        // Before anything else is opened.
+        OpenDescriptors.fillStandard()
         // Before anything secret is read.
         ProcessMemory.hide()
         let outcome = await outcome()

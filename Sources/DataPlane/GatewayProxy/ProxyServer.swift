@@ -192,15 +192,18 @@ package final class ProxyServer: Sendable {
         await workers.forEach { $0.closeAll() }
     }
 
-    private func open(_ settings: [Listener.Settings]) async throws -> [Listener] {
+    private func open(_ all: [Listener.Settings]) async throws -> [Listener] {
         var opened: [Listener] = []
-        let listeners = settings.count + listening.withLock { $0.count }
+        let addresses = all.map(\.plan.address)
+        let sockets = addresses.reduce(0) { $0 + $1.socketCount }
+        let listeners = sockets + listening.withLock { $0.reduce(0) { $0 + $1.bound.address.socketCount } }
         let batch = DescriptorShares.accepts(of: state.descriptorLimit, listeners: listeners)
         do {
-            for settings in settings {
+            for settings in all {
                 opened.append(
                     try await Listener.bind(
                         settings,
+                        isBesideIPv4: addresses.contains { settings.plan.address.isForIPv6(beside: $0) },
                         passed: passed,
                         group: group,
                         workers: workers,

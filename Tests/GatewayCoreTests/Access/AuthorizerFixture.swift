@@ -60,9 +60,13 @@ struct AuthorizerFixture {
     }
 
     /// - Returns: nil where the head cannot be read.
-    func decide(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> RequestAuthorizer.Decision? {
+    func decide(
+        _ request: String,
+        on reach: ListenerIdentity.Reach = .loopback,
+        isTLS: Bool = false
+    ) -> RequestAuthorizer.Decision? {
         var trace: AuthorizationTrace?
-        return decide(request, on: reach, &trace)
+        return decide(request, on: reach, isTLS: isTLS, &trace)
     }
 
     /// The reasons for the decision; nil where the head cannot be read.
@@ -75,7 +79,7 @@ struct AuthorizerFixture {
         as client: String? = nil
     ) -> AuthorizationTrace? {
         var trace: AuthorizationTrace? = AuthorizationTrace(routes: routes, assuming: client)
-        guard decide(request, on: reach, &trace) != nil else { return nil }
+        guard decide(request, on: reach, isTLS: false, &trace) != nil else { return nil }
         return trace
     }
 
@@ -135,13 +139,14 @@ struct AuthorizerFixture {
     private func decide(
         _ request: String,
         on reach: ListenerIdentity.Reach,
+        isTLS: Bool,
         _ trace: inout AuthorizationTrace?
     ) -> RequestAuthorizer.Decision? {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span) else { return nil }
         var cache = ClientAuthenticationCache()
-        let listener = ListenerIdentity(reach: reach, port: reach == .unix ? nil : 8080)
+        let listener = ListenerIdentity(reach: reach, port: reach == .unix ? nil : 8080, isTLS: isTLS)
         return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }
 
@@ -183,8 +188,12 @@ struct AuthorizerFixture {
     }
 
     /// nil where the request is admitted.
-    func refusal(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> RequestAuthorizer.Refusal? {
-        switch decide(request, on: reach) {
+    func refusal(
+        _ request: String,
+        on reach: ListenerIdentity.Reach = .loopback,
+        isTLS: Bool = false
+    ) -> RequestAuthorizer.Refusal? {
+        switch decide(request, on: reach, isTLS: isTLS) {
         case .refused(let refusal)?: refusal
         default: nil
         }

@@ -16,8 +16,12 @@ struct ConnectTests {
         AuthorizerFixture([AuthorizerFixture.route("open")], clients: clients)
     }
 
-    @Test func aHostThatARouteLeadsToIsIntercepted() throws {
-        guard case .intercept(let origin)? = fixture().connect(Self.connect("UP.example:443")) else {
+    @Test(arguments: [
+        connect("UP.example:443"), connect("up.example.:443"),
+        "CONNECT up.example.:443 HTTP/1.1\r\nHost: up.example.\r\n\r\n",
+    ])
+    func aHostThatARouteLeadsToIsIntercepted(_ request: String) throws {
+        guard case .intercept(let origin)? = fixture().connect(request) else {
             Issue.record("it was refused")
             return
         }
@@ -45,10 +49,77 @@ struct ConnectTests {
         #expect(Self.problem(fixture(clients: ["laptop"]).connect(Self.connect("up.example:443", field)))?.kind == kind)
     }
 
+    // MARK: To a server with a plain route
+
+    private static let plain: RoutePlan = {
+        var route = AuthorizerFixture.route("plain")
+        route.upstream = Origin(scheme: .http, host: "plain.example", port: 8080)
+        return route
+    }()
+
+    private func look(_ unrouted: ConnectPlan.Unrouted, _ ports: [Int] = [8080]) -> (InterceptedOrigin, Bool)? {
+        let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)
+        let plan = ConnectPlan(unrouted: unrouted, allow: [], ports: ports)
+        let decision = AuthorizerFixture([Self.plain], connect: [address: plan])
+            .connect(Self.connect("plain.example:8080"), at: address)
+        guard case .look(let origin, let tunnel)? = decision else { return nil }
+        return (origin, tunnel != nil)
+    }
+
+    @Test func itsFirstBytesDecide() throws {
+        let (origin, mayPass) = try #require(look(.tunnel))
+        #expect((origin.scheme, origin.host, origin.port) == (.http, "plain.example", 8080) && mayPass)
+        #expect(try #require(look(.refuse)).1 == false)
+        #expect(try #require(look(.tunnel, [443])).1 == false)
+    }
+
+    @Test(arguments: [
+        ("plain.example:8080", "/a", nil), ("PLAIN.example.:8080", "http://PLAIN.example.:8080/a", nil),
+        ("plain.example", "/a", "route plain"), ("other.example", "/a", "route plain"),
+        ("plain.example:8080", "https://plain.example:8080/a", "route plain"),
+    ])
+    func aRequestThereIsForThatServer(_ host: String, _ target: String, _ words: String?) throws {
+        let (origin, _) = try #require(look(.refuse))
+        let request = "GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\r\n"
+        switch AuthorizerFixture([Self.plain]).decide(request, inPlaceOf: origin) {
+        case .refused(let refusal)?:
+            #expect(refusal.problem.kind == .misdirected && words.map(refusal.problem.detail.contains) == true)
+        case .admitted(let admitted)?: #expect(admitted.match == .upstream(0) && words == nil)
+        default: Issue.record("neither admitted nor refused")
+        }
+    }
+
+    @Test(arguments: [
+        ("", TunnelOpening.unfinished), ("G", .unfinished), ("GET", .unfinished), ("GET ", .unfinished),
+        ("GET /", .request), ("GET /chat HTTP/1.1\r\n", .request), ("OPTIONS * HTTP/1.1", .request),
+        ("GET http://plain.example/", .request), ("M-SEARCH *", .request), ("PRI * HTTP/2.0", .request),
+        ("get /", .other), (" GET /", .other), ("GET\t/", .other), ("EHLO client.example\r\n", .other),
+        ("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", .other), ("\u{16}\u{3}\u{1}", .other), ("PING\r\n", .other),
+        ("SET key value", .other), (String(repeating: "A", count: 24), .unfinished),
+        (String(repeating: "A", count: 25), .other),
+    ])
+    func theFirstBytesAreThoseOfARequest(_ text: String, _ expected: TunnelOpening) {
+        #expect(TunnelOpening.judge(Array(text.utf8).span) == expected)
+    }
+
+    // MARK: Names
+
+    /// The dot of the root ends a name (RFC 1034 section 3.1), and nothing else.
+    @Test(arguments: [
+        ("open.localhost.", "/a", true), ("open.localhost.:8080", "/a", true), ("localhost.:8080", "/open", true),
+        ("open.localhost..", "/a", false), ("localhost..", "/open", false), (".", "/open", false),
+        ("[::1].:8080", "/open", false),
+    ])
+    func aTrailingDotFindsTheRoute(_ host: String, _ path: String, _ isFound: Bool) {
+        let request = "GET \(path) HTTP/1.1\r\nHost: \(host)\r\n\r\n"
+        #expect((fixture().admission(request, on: .loopback) != nil) == isFound)
+    }
+
     // MARK: By the name in the TLS hello
 
     @Test(arguments: [
-        ("up.example", true), ("UP.example", true), ("other.example", false), ("open.localhost", false), ("", false),
+        ("up.example", true), ("UP.example", true), ("up.example.", true), ("up.example..", false),
+        ("other.example", false), ("open.localhost", false), ("", false),
     ])
     func aServerWithARouteMayBeNamedInTheHello(_ name: String, _ isServed: Bool) {
         let listener = ListenerIdentity(reach: .loopback, port: 8443)
@@ -109,7 +180,8 @@ struct ConnectTests {
 
     @Test(
         arguments: [
-            ("up.example", nil), ("UP.example:443", nil), ("up.example:80", .misdirected),
+            ("up.example", nil), ("UP.example:443", nil), ("up.example.", nil), ("up.example.:443", nil),
+            ("up.example:80", .misdirected),
             ("other.example", .misdirected),
             ("localhost:8080", .misdirected), ("open.localhost", .misdirected),
         ] as [(String, ProblemKind?)]

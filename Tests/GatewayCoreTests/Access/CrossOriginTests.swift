@@ -63,6 +63,79 @@ struct CrossOriginTests {
         #expect(!isRefused("https://app.example"))
     }
 
+    // MARK: The listener's own origin
+
+    struct Own: Sendable {
+        var origin = "http://localhost:8080"
+        var host = "localhost:8080"
+        var fields: [String] = []
+        var proof: String? = "laptop-token"
+        var reach = ListenerIdentity.Reach.loopback
+        var isTLS = false
+        var isAdmitted = true
+        /// In the refusal.
+        var words = "of another origin"
+    }
+
+    @Test(arguments: [
+        Own(), Own(origin: "HTTP://LOCALHOST:8080"), Own(origin: "http://127.0.0.1:8080", host: "127.0.0.1:8080"),
+        Own(origin: "http://[::1]:8080", host: "[0:0::1]:8080"),
+        Own(origin: "http://api.localhost:8080", host: "api.localhost:8080"),
+        Own(origin: "https://gw.example", host: "gw.example", reach: .network, isTLS: true),
+        Own(origin: "https://gw.example:8443", host: "gw.example:8443", reach: .network, isTLS: true),
+        Own(origin: "https://gw.example", host: "gw.example:443", reach: .network, isTLS: true),
+        // Who has not proved itself may be a page, or be sent by one.
+        Own(proof: nil, isAdmitted: false, words: "Send the token of a client"),
+        Own(proof: "unknown", isAdmitted: false, words: "Send the token of a client"),
+        // A browser says so.
+        Own(fields: ["Sec-Fetch-Site: same-origin"], isAdmitted: false),
+        Own(fields: ["Sec-Fetch-Mode: websocket"], isAdmitted: false),
+        Own(fields: ["sec-fetch-dest: empty"], isAdmitted: false),
+        // There, it would not.
+        Own(origin: "http://gw.example:8080", host: "gw.example:8080", reach: .network, isAdmitted: false),
+        Own(origin: "http://localhost:8080", host: "localhost:8080", reach: .network, isAdmitted: false),
+        Own(origin: "http://localhost", host: "localhost", reach: .unix, isAdmitted: false),
+        // Others.
+        Own(origin: "http://localhost", isAdmitted: false), Own(origin: "https://localhost:8080", isAdmitted: false),
+        Own(origin: "http://127.0.0.1:8080", isAdmitted: false),
+        Own(origin: "http://localhost:8080/", isAdmitted: false),
+        Own(fields: ["Origin: https://other.example"], isAdmitted: false),
+        Own(origin: "http://gw.example", host: "gw.example", reach: .network, isTLS: true, isAdmitted: false),
+    ])
+    func theListenersOwnOriginNeedsAProof(_ own: Own) {
+        let proof = own.proof.map { ["Proxy-Authorization: Bearer \($0)"] } ?? []
+        let lines = ["GET /api HTTP/1.1", "Host: \(own.host)", "Origin: \(own.origin)"] + own.fields + proof
+        let request = lines.map { "\($0)\r\n" }.joined() + "\r\n"
+        let problem = Self.fixture.refusal(request, on: own.reach, isTLS: own.isTLS)?.problem
+        #expect((problem == nil) == own.isAdmitted, "\(own)")
+        guard let problem else { return }
+        #expect(problem.kind == .originRefused && problem.detail.contains(own.words))
+        #expect(problem.detail.contains("access.allow_origins"))
+    }
+
+    @Test func anAbsoluteTargetHasAnotherOrigin() {
+        let request =
+            "GET http://localhost:8080/api HTTP/1.1\r\nHost: localhost:8080\r\nOrigin: http://localhost:8080\r\n"
+        #expect(Self.fixture.refusal(request + "Proxy-Authorization: Bearer laptop-token\r\n\r\n") != nil)
+    }
+
+    @Test func anExplanationNamesTheListenersOwnOrigin() {
+        let fields = ["Origin: http://localhost:8080", "Proxy-Authorization: Bearer laptop-token"]
+        let trace = Self.fixture.trace(Self.request("/api", fields), routes: Self.routes)
+        #expect(trace?.reasons.first == .ownOrigin && trace?.reasons.last == .admitted)
+    }
+
+    /// Neither a proof that has expired nor the list takes away what was admitted by a proof; a page that is listed no more is cut.
+    @Test(
+        arguments: [
+            ("http://localhost:8080", "laptop", .other), ("http://localhost:8080", nil, .refused),
+            ("https://unlisted.example", "laptop", .refused),
+        ] as [(String, String?, ReloadWithdrawal.Verdict)]
+    )
+    func aReloadCutsWhatARuleRefuses(_ origin: String, _ client: String?, _ expected: ReloadWithdrawal.Verdict) {
+        #expect(Self.fixture.verdict(Self.request("/api", ["Origin: \(origin)"]), of: client) == expected)
+    }
+
     // MARK: Preflights
 
     private static func asking(_ more: [String] = [], origin: String = "https://app.example") -> [String] {
@@ -112,6 +185,20 @@ struct CrossOriginTests {
     ])
     func othersAreNoPreflights(_ method: String, _ fields: [String]) {
         #expect(Self.fixture.preflight(Self.request("/api", fields, method: method)) == nil)
+    }
+
+    /// The answer has to fit in a frame of HTTP/2.
+    @Test func aLongListOfNamesIsNotRepeated() {
+        for (count, isRepeated) in [(7680, true), (7681, false)] {
+            let names = "Access-Control-Request-Headers: " + String(repeating: "x", count: count)
+            let fields = Self.fields(
+                Self.fixture.preflight(Self.request("/api", Self.asking([names]), method: "OPTIONS"))
+            )
+            #expect(fields?.contains { $0.hasPrefix("Access-Control-Allow-Headers") } == isRepeated)
+        }
+        let method = "Access-Control-Request-Method: " + String(repeating: "X", count: 257)
+        let request = Self.request("/api", ["Origin: https://app.example", method], method: "OPTIONS")
+        #expect(Self.fixture.preflight(request) == nil)
     }
 
     @Test(arguments: ["a b", "a,,b: c", "x-a\u{e4}"])

@@ -15,6 +15,14 @@ struct OriginTests {
         #expect(Origin(scheme: .http, authority: authority) == Origin(scheme: .http, host: host, port: port))
     }
 
+    @Test func theDotOfTheRootIsForTheResolverAlone() throws {
+        let origin = try #require(Origin(scheme: .https, authority: "Api.example.:8443"))
+        #expect((origin.host, origin.lookupName) == ("api.example", "api.example."))
+        #expect(origin.description == "https://api.example:8443")
+        #expect(Origin(scheme: .https, host: "api.example", port: 8443).lookupName == "api.example")
+        #expect(Set([origin, Origin(scheme: .https, host: "api.example", port: 8443)]).count == 1)
+    }
+
     @Test(
         "what has a second spelling, or none, is no authority",
         arguments: [

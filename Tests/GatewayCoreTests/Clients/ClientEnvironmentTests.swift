@@ -31,7 +31,8 @@ struct ClientEnvironmentTests {
 
     @Test func eachReaderHasItsVariable() {
         let values = values()
-        for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "grpc_proxy"] {
+        let names = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
+        for name in names + ["grpc_proxy", "ws_proxy", "wss_proxy"] {
             #expect(values[name] == "http://127.0.0.1:8082")
         }
         #expect(values["NODE_USE_ENV_PROXY"] == "1")

@@ -121,6 +121,7 @@ struct ExchangeScript: ~Copyable {
         switch words[0] {
         case "later": connectionIsAtHand = false
         case "failed": handle(.connectionFailed)
+        case "unfit": handle(.headUnsendable)
         case "stream": handle(.connected(isReused: true, mayRefuse: true))
         default: handle(.connected(isReused: words[0] == "idle"))
         }
@@ -135,6 +136,7 @@ struct ExchangeScript: ~Copyable {
         case "refuses":
             handle(.upstreamLost(ConnectionLoss(hasAnswered: false, isUnprocessed: false, isRefused: true)))
         case "errs": handle(.responseInvalid)
+        case "unsendable": handle(.responseUnsendable)
         default: head(Int(words[0]) ?? 0, words)
         }
     }
@@ -246,6 +248,7 @@ extension ExchangeEvent {
         .responseHead(ResponseFacts(status: 401, rejection: .token(isRenewable: true))),
         .responseHead(ResponseFacts(status: 101, switchesAsOffered: true)), .responseEnded(isReusable: true),
         .upstreamLost(ConnectionLoss(hasAnswered: false, isUnprocessed: true)), .responseInvalid, .tunnelEnded,
+        .headUnsendable, .responseUnsendable,
         .stalled(.upstreamSilent),
     ]
 }

@@ -49,6 +49,20 @@ struct HTTP2RequestHeadTests {
         }
     }
 
+    @Test(arguments: ["POST", "PUT", "PATCH", "GET", "DELETE"])
+    func aMethodThatHasAUseForContentSaysThatThereIsNone(_ method: String) throws {
+        let fields = [H2Field(":method", method)] + Self.get.dropFirst()
+        let text = try head(fields)
+        #expect(text.contains("\r\ncontent-length: 0\r\n") == ["POST", "PUT", "PATCH"].contains(method))
+        #expect(!text.contains("transfer-encoding"))
+        let said = try head(fields + [H2Field("content-length", "0")])
+        #expect(said.ranges(of: "content-length").count == 1)
+        guard case .head = decoded(text), case .head = decoded(said) else {
+            Issue.record("the decoder refuses the head")
+            return
+        }
+    }
+
     @Test func crumbsOfTheCookieAreJoined() throws {
         let crumbs = [H2Field("cookie", "a=1"), H2Field("x", "y"), H2Field("cookie", "b=2")]
         #expect(try head(Self.get + crumbs).hasSuffix("x: y\r\ncookie: a=1; b=2\r\n\r\n"))

@@ -48,6 +48,7 @@ package struct ArrivalListener: Hashable, Sendable {
             reach: reach,
             port: port,
             intercepts: intercepts,
+            isTLS: isTLS,
             publicURL: publicURL,
             engine: engine,
             address: address
@@ -63,7 +64,7 @@ package struct ArrivalListener: Hashable, Sendable {
     /// As a client names it in a URL; `localhost` for a socket, which has no name of its own.
     package var authority: String {
         guard case .tcp(let host, _) = address, let port else { return "localhost" }
-        return Origin.hostAndPort(Self.anyAddresses.contains(host) ? "127.0.0.1" : host, port)
+        return Origin.hostAndPort(ListenerPlan.Address.anyHosts.contains(host) ? "127.0.0.1" : host, port)
     }
 
     /// A URL that leads here, or the path of the socket.
@@ -79,13 +80,7 @@ package struct ArrivalListener: Hashable, Sendable {
     }
 
     /// Whether a URL with this host and port leads here.
-    func isMeant(by origin: Origin) -> Bool {
-        guard case .tcp(let host, _) = address, origin.port == port else { return false }
-        if origin.host == host.lowercased() { return true }
-        let isOwn = origin.host == "localhost" || origin.isLoopbackAddress
-        guard !Self.anyAddresses.contains(host) else { return isOwn || origin.isAddress }
-        return isOwn && Origin(scheme: .http, host: host, port: 80).isLoopback
-    }
+    func isMeant(by origin: Origin) -> Bool { address.isMeant(by: origin, port: port) }
 
     /// Other machines reach it, perhaps by a name that the configuration does not know.
     func mayHaveName(in origin: Origin) -> Bool {
@@ -95,6 +90,4 @@ package struct ArrivalListener: Hashable, Sendable {
     func isSocket(_ path: String) -> Bool {
         if case .unix(let own, _) = address { own == path } else { false }
     }
-
-    private static let anyAddresses: Set<String> = ["0.0.0.0", "::"]
 }

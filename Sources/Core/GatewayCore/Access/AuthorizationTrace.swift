@@ -10,6 +10,8 @@ package struct AuthorizationTrace: Sendable {
         case originRefused
         /// A page of another origin may call: one that is listed.
         case originAllowed(String)
+        /// The listener's own origin, from a known client.
+        case ownOrigin
         case preflightAnswered
         /// - Parameter name: nil where no client is known.
         case client(name: String?, presentedToken: Bool)

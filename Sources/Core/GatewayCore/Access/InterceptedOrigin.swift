@@ -3,6 +3,8 @@ package final class InterceptedOrigin: Sendable {
     /// In lower case, without a port.
     package let host: String
     package let port: Int
+    /// `http` for a connection without TLS inside, to a server that a plain route leads to.
+    package let scheme: Origin.Scheme
     let hostBytes: [UInt8]
     /// As a browser writes it.
     private let origin: [UInt8]
@@ -12,22 +14,29 @@ package final class InterceptedOrigin: Sendable {
     /// Of the listener that the client has taken for that server; nil behind a CONNECT.
     let listenerPort: Int?
 
-    package init(host: String, port: Int, proof: [UInt8]? = nil, listenerPort: Int? = nil) {
+    package init(
+        scheme: Origin.Scheme = .https,
+        host: String,
+        port: Int,
+        proof: [UInt8]? = nil,
+        listenerPort: Int? = nil
+    ) {
+        self.scheme = scheme
         self.listenerPort = listenerPort
-        self.host = IPAddress.hostName(host.lowercased())
+        self.host = Origin.unrooted(IPAddress.hostName(host.lowercased()))
         self.port = port
         self.proof = proof
         hostBytes = Array(self.host.utf8)
-        origin = Array(Origin(scheme: .https, host: self.host, port: port).description.utf8)
+        origin = Array(Origin(scheme: scheme, host: self.host, port: port).description.utf8)
     }
 
     func isOrigin(_ value: Range<Int>, of bytes: borrowing Span<UInt8>) -> Bool {
         bytes.equalsLowercased(value, origin)
     }
 
-    /// Whether a request on the connection is for this server. `Host` leaves out the port of `https`.
+    /// Whether a request on the connection is for this server. `Host` leaves out the port of its scheme.
     func isNamed(by authority: Authority, in bytes: borrowing Span<UInt8>) -> Bool {
-        let named = authority.port ?? Origin.Scheme.https.defaultPort
+        let named = authority.port ?? scheme.defaultPort
         guard named == port || named == listenerPort else { return false }
         return bytes.equalsLowercased(authority.host, hostBytes)
             || IPAddress.otherSpelling(bytes, authority.host) == hostBytes

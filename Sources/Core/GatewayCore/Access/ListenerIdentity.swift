@@ -18,6 +18,7 @@ package final class ListenerIdentity: Sendable {
     package let port: Int?
     /// Takes CONNECT, and answers in the place of upstreams that routes have.
     package let intercepts: Bool
+    package let isTLS: Bool
     /// Of a connection on which CONNECT was taken.
     package let intercepted: InterceptedOrigin?
     /// The name of the engine that asks here; nil where clients send requests.
@@ -34,6 +35,7 @@ package final class ListenerIdentity: Sendable {
         reach: Reach,
         port: Int?,
         intercepts: Bool = false,
+        isTLS: Bool = false,
         publicURL: GatewayURL? = nil,
         intercepted: InterceptedOrigin? = nil,
         engine: String? = nil,
@@ -44,6 +46,7 @@ package final class ListenerIdentity: Sendable {
         self.reach = reach
         self.port = port
         self.intercepts = intercepts
+        self.isTLS = isTLS
         self.publicURL = publicURL
         self.intercepted = intercepted
         self.peer = peer
@@ -64,6 +67,7 @@ package final class ListenerIdentity: Sendable {
             reach: reach,
             port: port,
             intercepts: intercepts,
+            isTLS: isTLS,
             publicURL: publicURL,
             intercepted: intercepted,
             engine: engine,

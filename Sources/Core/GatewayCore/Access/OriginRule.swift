@@ -39,9 +39,52 @@ struct OriginRule: Sendable {
         return hasOrigin || isSameSite ? .passes : .refused(problem(isNull: false))
     }
 
+    /// Whether a program has sent the request that takes the URL which it connects to for its origin.
+    ///
+    /// A page that came through a route has this origin, too. Its browser then sends `Sec-Fetch` fields, but only over TLS and to a loopback
+    /// name, so elsewhere there is no telling.
+    static func isOfListener(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ authority: Authority,
+        on listener: ListenerIdentity
+    ) -> Bool {
+        guard head.form != .absolute, listener.engine == nil, !authority.host.isEmpty,
+            listener.intercepted.map({ $0.listenerPort != nil }) ?? true
+        else { return false }
+        let scheme: Origin.Scheme = listener.isTLS ? .https : .http
+        let port = authority.port ?? scheme.defaultPort
+        let own = Origin(scheme: scheme, host: bytes.string(authority.host), port: port)
+        guard listener.isTLS || listener.reach == .loopback && own.isLoopback else { return false }
+        let start = "\(scheme.rawValue)://"
+        for field in head.section.fields {
+            if field.kind == .origin {
+                let value = bytes.string(field.value).lowercased()
+                guard value.hasPrefix(start),
+                    Origin(scheme: scheme, authority: String(value.dropFirst(start.count))) == own
+                else { return false }
+            } else if bytes.equalsLowercased(field.name.prefix(fetchMetadata.utf8CodeUnitCount), fetchMetadata) {
+                return false
+            }
+        }
+        return true
+    }
+
+    private static let fetchMetadata: StaticString = "sec-fetch-"
+
+    /// Of a request for which ``isOfListener(_:_:_:on:)`` holds, from a client that is not known.
+    var unproven: GatewayProblem {
+        GatewayProblem(
+            .originRefused,
+            "Its Origin is this listener's own, as that of a page that came through it. Send the token of a client (access.clients)"
+                + " beside it, leave Origin out, or add it to \(key)."
+        )
+    }
+
+    private var key: String { isOfRoute ? "allow_origins of the route" : "access.allow_origins" }
+
     private func problem(isNull: Bool) -> GatewayProblem {
         if isNull { return GatewayProblem(.originRefused, Self.null) }
-        let key = isOfRoute ? "allow_origins of the route" : "access.allow_origins"
         return GatewayProblem(
             .originRefused,
             "A web page of another origin sent this. Add its origin to \(key) if it may."

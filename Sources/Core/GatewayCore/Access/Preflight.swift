@@ -14,13 +14,16 @@ package final class Preflight: Sendable {
         grant: CrossOriginGrant
     ) {
         guard head.present.contains(.accessControl), head.isOptions(bytes),
-            let method = Self.value("access-control-request-method", of: head, bytes), FieldSyntax.isToken(method)
+            let method = Self.value("access-control-request-method", of: head, bytes), FieldSyntax.isToken(method),
+            method.utf8.count <= Self.maximumMethod
         else { return nil }
         self.route = route
         var fields = grant.fields.filter { $0.name != "Vary" }
         fields.append(ProblemAnswer.Field(name: "Vary", value: Self.vary))
         fields.append(ProblemAnswer.Field(name: "Access-Control-Allow-Methods", value: method))
-        if let names = Self.value("access-control-request-headers", of: head, bytes), Self.areNames(names) {
+        if let names = Self.value("access-control-request-headers", of: head, bytes), Self.areNames(names),
+            names.utf8.count <= Self.maximumNames
+        {
             fields.append(ProblemAnswer.Field(name: "Access-Control-Allow-Headers", value: names))
         }
         if Self.value("access-control-request-private-network", of: head, bytes) == "true" {
@@ -29,6 +32,10 @@ package final class Preflight: Sendable {
         fields.append(ProblemAnswer.Field(name: "Access-Control-Max-Age", value: Self.maximumAge))
         answer = ProblemAnswer(status: 204, fields: fields)
     }
+
+    /// In bytes. The answer has to fit in a frame of HTTP/2, and a code for a byte of a name takes up to 15 bits.
+    private static let maximumNames = 7680
+    private static let maximumMethod = 256
 
     private static let vary = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
     /// A page that a reload takes away is not asked for again meanwhile: its requests are refused all the same.

@@ -144,8 +144,8 @@ extension RequestAuthorizer {
         _ bytes: borrowing Span<UInt8>,
         on listener: ListenerIdentity
     ) -> ReloadWithdrawal.Verdict {
-        guard refusal.concernsProof, let client else {
-            return refusal.concernsProof || refusal.isByRule ? .refused : .other
+        guard refusal.mayLackProof, let client else {
+            return refusal.mayLackProof || refusal.isByRule ? .refused : .other
         }
         // A signed token may have expired since, which ends nothing. The rules still apply to the client that it proved.
         var cache = ClientAuthenticationCache()
@@ -158,14 +158,28 @@ extension RequestAuthorizer {
 }
 
 extension RequestAuthorizer.Refusal {
-    /// The client has not proved itself.
-    fileprivate var concernsProof: Bool { problem.kind == .clientAuthRequired || problem.kind == .proxyAuthRequired }
+    /// A client that proved itself may be admitted: it gets further, or its `Origin` is the listener's own.
+    fileprivate var mayLackProof: Bool {
+        switch problem.kind {
+        case .clientAuthRequired, .proxyAuthRequired, .originRefused: true
+        default: false
+        }
+    }
 
     /// A rule of the configuration refuses the request. No route, or a host that leads to none, is no rule: routes can move.
     fileprivate var isByRule: Bool {
         switch problem.kind {
-        case .routeForbidden, .originRefused, .requestRefused, .subjectRequired: true
-        default: false
+        case .routeForbidden, .originRefused, .requestRefused, .methodRefused, .subjectRequired, .loop,
+            .destinationProhibited:
+            true
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .misdirected, .noRoute: false
+        // No decision on a head.
+        case .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
+            .clientLimitReached, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
+            .storeUnavailable, .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .loginFailed,
+            .staticTokenExpired, .auditUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout,
+            .upstreamBusy, .upgradeFailed, .locked, .draining, .overloaded, .internalError:
+            false
         }
     }
 }

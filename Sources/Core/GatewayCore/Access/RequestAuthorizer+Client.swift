@@ -69,15 +69,18 @@ extension RequestAuthorizer {
         )
     }
 
-    /// Who sends a request before its route is known.
+    /// Who sends a request, before that is judged.
+    ///
+    /// - Parameter match: nil before its route is known.
     func client(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match? = nil,
         on listener: ListenerIdentity,
         _ cache: inout ClientAuthenticationCache,
         _ trace: AuthorizationTrace?
     ) -> ClientAuthenticator.Evidence {
-        var evidence = evidence(of: head, bytes, nil, on: listener, &cache)
+        var evidence = evidence(of: head, bytes, match, on: listener, &cache)
         if let client = trace?.assumedClient { evidence.assume(client) }
         return evidence
     }

@@ -3,6 +3,10 @@ extension RequestAuthorizer {
     package enum ConnectDecision: Sendable {
         /// The gateway answers in the place of that server.
         case intercept(InterceptedOrigin)
+        /// A plain route leads to the server, and ``TunnelOpening`` says what becomes of the connection.
+        ///
+        /// - Parameter tunnel: nil where bytes may not pass as they are.
+        case look(InterceptedOrigin, tunnel: TunnelDestination?)
         /// Bytes pass as they are, if the server has an address that may be dialled.
         case tunnel(TunnelDestination)
         case refused(Refusal)
@@ -28,7 +32,7 @@ extension RequestAuthorizer {
 
     /// The server in whose place the gateway answers a client that has named it in its TLS hello; nil where no route leads there.
     package func origin(named name: String, on listener: ListenerIdentity) -> InterceptedOrigin? {
-        let host = Array(name.lowercased().utf8)
+        let host = Array(Origin.unrooted(name.lowercased()).utf8)
         let ports = table.upstreamPorts(host.span, scheme: .https, host: host.indices)
         guard
             let port = [listener.port, Origin.Scheme.https.defaultPort, ports.min()].compactMap(\.self).first(
@@ -41,9 +45,13 @@ extension RequestAuthorizer {
     /// Whether the client would get the same tunnel now: a reload has come.
     package func stillAdmits(_ tunnel: TunnelDestination, on listener: ListenerIdentity) -> Bool {
         let decision = decideConnect(to: tunnel.host, port: tunnel.port, proof: tunnel.proof, on: listener)
-        guard case .tunnel(let new) = decision, new.client == tunnel.client, let dialled = tunnel.dialled else {
-            return false
-        }
+        let new: TunnelDestination? =
+            switch decision {
+            case .tunnel(let new): new
+            case .look(_, let new): new
+            case .intercept, .refused: nil
+            }
+        guard let new, new.client == tunnel.client, let dialled = tunnel.dialled else { return false }
         return new.admits(dialled.address, isOwn: dialled.isOwn)
     }
 
@@ -71,10 +79,14 @@ extension RequestAuthorizer {
             return .intercept(InterceptedOrigin(host: host, port: port, proof: proof))
         }
         let plan = listener.address.flatMap { connect[$0] } ?? ConnectPlan()
-        if let problem = plan.refusal(host: host, port: port) {
-            return .refused(refusal(problem, on: listener, client: evidence.client))
+        let problem = plan.refusal(host: host, port: port)
+        let tunnel = TunnelDestination(host: host, port: port, client: evidence.client, proof: proof, plan: plan)
+        if table.hasUpstream(name.span, scheme: .http, host: name.indices, port: port) {
+            let origin = InterceptedOrigin(scheme: .http, host: host, port: port, proof: proof)
+            return .look(origin, tunnel: problem == nil ? tunnel : nil)
         }
-        return .tunnel(TunnelDestination(host: host, port: port, client: evidence.client, proof: proof, plan: plan))
+        if let problem { return .refused(refusal(problem, on: listener, client: evidence.client)) }
+        return .tunnel(tunnel)
     }
 
     /// Of a request on a connection whose CONNECT was taken. Routes are found as by an absolute target.
@@ -87,11 +99,13 @@ extension RequestAuthorizer {
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
         guard let authority = authority(of: head, bytes), origin.isNamed(by: authority, in: bytes),
-            head.form != .absolute || head.asksForTLS(bytes)
+            head.form != .absolute || head.asksForTLS(bytes) == (origin.scheme == .https)
         else {
             trace?.add(.hostRefused)
             let way = origin.listenerPort == nil ? "CONNECT" : "the name in the TLS hello"
-            let detail = "This connection was opened for \(origin.host):\(origin.port) (\(way))."
+            let route =
+                disclosesNames(to: nil, on: listener) ? name(ofRouteTo: origin).map { ", route \($0)" } ?? "" : ""
+            let detail = "This connection was opened for \(origin.host):\(origin.port) (\(way)\(route))."
             return refuse(GatewayProblem(.misdirected, detail), on: listener)
         }
         var match: RouteTable.Match?
@@ -108,6 +122,15 @@ extension RequestAuthorizer {
             }
         }
         return judge(head, bytes, match, authority, isProxyRequest: false, on: listener, &cache, &trace)
+    }
+
+    /// Of the one that leads to the whole server.
+    private func name(ofRouteTo origin: InterceptedOrigin) -> String? {
+        let bytes = origin.hostBytes + [0x2F]
+        let host = origin.hostBytes.indices
+        let path = host.count..<bytes.count
+        return table.findUpstream(bytes.span, scheme: origin.scheme, host: host, port: origin.port, path: path).route
+            .map { names[$0] }
     }
 
     private static let notIntercepting = GatewayProblem(

@@ -9,6 +9,7 @@ extension RequestAuthorizer {
         _ match: RouteTable.Match?,
         on listener: ListenerIdentity,
         _ grant: inout CrossOriginGrant?,
+        _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision? {
         let rule = rule(for: match)
@@ -17,6 +18,16 @@ extension RequestAuthorizer {
             if !rule.policy.isEmpty { grant = .unlisted }
             return nil
         case .refused(let problem):
+            var problem = problem
+            if let authority = authority(of: head, bytes), OriginRule.isOfListener(head, bytes, authority, on: listener)
+            {
+                guard client(of: head, bytes, match, on: listener, &cache, trace).client == nil else {
+                    trace?.add(.ownOrigin)
+                    if !rule.policy.isEmpty { grant = .unlisted }
+                    return nil
+                }
+                problem = rule.unproven
+            }
             trace?.add(.originRefused)
             return .refused(refusal(problem, on: listener))
         case .granted(let found):

@@ -16,7 +16,7 @@ extension RequestAuthorizer {
     ) -> Decision {
         var grant: CrossOriginGrant?
         if answersPages || head.mayBeOfPage,
-            let decision = judgePage(head, bytes, match, on: listener, &grant, &trace)
+            let decision = judgePage(head, bytes, match, on: listener, &grant, &cache, &trace)
         {
             return decision
         }

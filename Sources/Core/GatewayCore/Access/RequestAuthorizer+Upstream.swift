@@ -16,7 +16,7 @@ extension RequestAuthorizer {
     ) -> RouteTable.UpstreamMatch {
         let (host, path) = (authority.host, head.path)
         if let origin = listener.intercepted {
-            return table.findUpstream(bytes, scheme: .https, host: host, port: origin.port, path: path)
+            return table.findUpstream(bytes, scheme: origin.scheme, host: host, port: origin.port, path: path)
         }
         guard head.form == .absolute else { return .none }
         let scheme: Origin.Scheme = head.asksForTLS(bytes) ? .https : .http

@@ -37,16 +37,13 @@ extension ConnectPlan {
         var isNamed = allow.isEmpty
         for destination in allow {
             switch destination {
-            case .host(let name): if name == Self.name(host) { return true }
+            case .host(let name): if name == Origin.unrooted(host) { return true }
             case .network(let network): if network.contains(address) { return true }
             case .namesBelow: isNamed = isNamed || destination.names(host)
             }
         }
         return isNamed && !isOwn && PublicAddress.contains(address)
     }
-
-    /// Without the dot that ends a name of the root.
-    fileprivate static func name(_ host: String) -> String { host.hasSuffix(".") ? String(host.dropLast()) : host }
 
     private static func noRoute(_ server: Origin, _ advice: String) -> GatewayProblem {
         let name = "\(server.scheme.rawValue)://\(Origin.hostAndPort(server.host, server.port))"
@@ -64,8 +61,8 @@ extension ConnectPlan.Destination {
     /// Whether it names that host, whatever the addresses.
     fileprivate func names(_ host: String) -> Bool {
         switch self {
-        case .host(let name): name == ConnectPlan.name(host)
-        case .namesBelow(let suffix): suffix.isEmpty || ConnectPlan.name(host).hasSuffix(suffix)
+        case .host(let name): name == Origin.unrooted(host)
+        case .namesBelow(let suffix): suffix.isEmpty || Origin.unrooted(host).hasSuffix(suffix)
         case .network: false
         }
     }

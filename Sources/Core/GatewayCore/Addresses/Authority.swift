@@ -1,6 +1,6 @@
 /// `host[:port]` in the bytes of a head.
 struct Authority {
-    /// Without brackets; empty when an HTTP/1.0 client sent no Host.
+    /// Without brackets, and without the dot of the root behind a name; empty when an HTTP/1.0 client sent no Host.
     let host: Range<Int>
     let port: Int?
 
@@ -15,7 +15,8 @@ struct Authority {
         } else {
             while hostEnd < range.upperBound, bytes[hostEnd] != 0x3A { hostEnd += 1 }
         }
-        host = hostStart..<hostEnd
+        let isRooted = hostEnd > hostStart + 1 && bytes[hostEnd - 1] == 0x2E
+        host = hostStart..<(isRooted ? hostEnd - 1 : hostEnd)
         var index = hostStart > range.lowerBound ? hostEnd + 1 : hostEnd
         guard index < range.upperBound else {
             port = nil

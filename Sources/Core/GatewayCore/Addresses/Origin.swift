@@ -8,14 +8,32 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
     }
 
     package let scheme: Scheme
-    /// Lower case; an IPv6 address without its brackets, in one spelling.
+    /// Lower case; an IPv6 address without its brackets, in one spelling; a name without the dot of the root (RFC 6066 section 3).
     package let host: String
     package let port: Int
+    /// With that dot, where the name has it: a resolver then tries no search domain (RFC 1034 section 3.1).
+    package let lookupName: String
 
     package init(scheme: Scheme, host: String, port: Int) {
         self.scheme = scheme
-        self.host = IPAddress.hostName(host.lowercased())
+        let name = IPAddress.hostName(host.lowercased())
+        self.host = Self.unrooted(name)
         self.port = port
+        lookupName = name
+    }
+
+    /// A name without the dot of the root.
+    static func unrooted(_ name: String) -> String {
+        name.utf8.count > 1 && name.hasSuffix(".") ? String(name.dropLast()) : name
+    }
+
+    package static func == (one: Origin, other: Origin) -> Bool {
+        one.port == other.port && one.scheme == other.scheme && one.host == other.host
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(host)
+        hasher.combine(port)
     }
 
     /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`; nil when it is anything else.

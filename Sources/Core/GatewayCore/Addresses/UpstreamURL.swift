@@ -19,6 +19,9 @@ struct UpstreamURL {
             throw Refusal("must not contain a user name or password; use \"auth: {strategy: basic, …}\"")
         }
         guard let origin = Origin(scheme: scheme, authority: String(authority)) else {
+            if let name = Punycode.hostName(String(authority)) {
+                throw Refusal("must have its host in ASCII, as DNS has it: \(scheme.rawValue)://\(name)")
+            }
             throw Refusal("has no valid host and port")
         }
         let path = rest[authority.endIndex...]

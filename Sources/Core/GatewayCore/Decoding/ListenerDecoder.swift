@@ -208,7 +208,15 @@ extension ListenerPlan.Address {
 
     /// Whether only one of both can be bound.
     fileprivate func isPlace(of other: ListenerPlan.Address) -> Bool {
-        if case (.unix(let path, _), .unix(let otherPath, _)) = (self, other) { return path == otherPath }
-        return self == other
+        switch (self, other) {
+        case (.unix(let path, _), .unix(let otherPath, _)): path == otherPath
+        case (.tcp(let host, let port), .tcp(let otherHost, let otherPort)):
+            port == otherPort && !Self.hosts(host).isDisjoint(with: Self.hosts(otherHost))
+        default: false
+        }
+    }
+
+    private static func hosts(_ host: String) -> Set<String> {
+        host == "localhost" ? ["127.0.0.1", "::1"] : [host]
     }
 }

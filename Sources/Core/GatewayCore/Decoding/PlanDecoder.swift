@@ -92,6 +92,7 @@ package enum PlanDecoder {
         plan.telemetry = telemetry
         plan.localAuthority = localAuthority
         ListenerDecoder.warnAboutNothingToIntercept(plan, fields)
+        RouteDecoder.refuseLoopsWithoutVia(plan, fields)
         return plan
     }
 

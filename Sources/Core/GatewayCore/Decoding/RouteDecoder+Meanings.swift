@@ -66,6 +66,11 @@ extension RouteDecoder {
             default: "false",
             example: "true"
         ),
+        "via": KeyMeaning(
+            "Whether the upstream gets Via. Some, such as nginx, do not compress their responses then. false sends Gateway-Loop instead.",
+            default: "true",
+            example: "false"
+        ),
         "tls": KeyMeaning(
             "How the upstream's certificate is checked, and the certificate that is shown to it.",
             example: "ca: corp-ca.pem\nserver_name: api.internal"

@@ -69,6 +69,7 @@ enum RouteDecoder {
         if allowsConnectionAuth, upstreamProtocol == .http2 {
             fields.error("protocol", "NTLM and Negotiate need HTTP/1.1: remove this, or \"connection_auth\"")
         }
+        let sendsVia = fields.bool("via") ?? true
         let timeouts = timeouts(fields)
         let whoami = WhoAmIDecoder.decode(fields)
         guard let upstream, let auth else { return nil }
@@ -97,10 +98,29 @@ enum RouteDecoder {
             span: span
         )
         plan.whoami = whoami
+        plan.sendsVia = sendsVia
         if plan.allowsConnectionAuth, !plan.forwardsAuthorization {
             fields.error("connection_auth", obstacle(toConnectionAuthOf: plan))
         }
         return plan
+    }
+
+    /// Other gateways and proxies on the way find a loop by `Via` alone.
+    static func refuseLoopsWithoutVia(_ plan: Plan, _ fields: ConfigFields) {
+        let ownHosts = Set(plan.routes.flatMap(\.matchHosts))
+        for route in plan.routes where !route.sendsVia {
+            let leadsHere = plan.listeners.contains { listener in
+                let port: Int? = if case .tcp(_, let port) = listener.address { port } else { nil }
+                return listener.address.isMeant(by: route.upstream, port: port)
+                    || listener.publicURL?.origin == route.upstream
+            }
+            guard leadsHere || ownHosts.contains(route.upstream.host) else { continue }
+            fields.context.error(
+                "must not be false: upstream may be this gateway, and loops are found by Via",
+                at: route.span,
+                path: fields.path.appending("routes").appending(route.name).appending("via")
+            )
+        }
     }
 
     private static func timeouts(_ route: ConfigFields) -> RoutePlan.Timeouts {

@@ -62,8 +62,12 @@ struct RouteMatch {
             let name = scalar.text.lowercased()
             let exact = name.hasPrefix("*.") ? String(name.dropFirst(2)) : name
             if !exact.contains(":"), !exact.contains("["), Origin(scheme: .http, authority: exact) != nil {
-                return Placed(value: name, span: node.span)
+                return Placed(value: Origin.unrooted(name), span: node.span)
             }
+        }
+        if case .scalar(let scalar) = node.content, let name = Punycode.hostName(scalar.text) {
+            context.error("must be in ASCII, as clients send it: \(name)", at: node.span, path: path)
+            return nil
         }
         let advice = "expected the name of a host such as reports.localhost or *.example.com, without a port"
         context.error(advice, at: node.span, path: path)

@@ -87,9 +87,9 @@ extension ProblemKind {
             )
         case .originRefused:
             ErrorAdvice(
-                "A page in a browser sent the request, and the page comes from another site.",
+                "A page of another site sent the request, or its Origin is the gateway's own and no client is known.",
                 .operator,
-                "Add the page's origin to access.allow_origins, or to allow_origins of the route.",
+                "Add the origin to access.allow_origins, or to allow_origins of the route. A program can send a client token instead.",
                 "authgateway config explain access.allow_origins"
             )
         case .noRoute:
@@ -151,7 +151,7 @@ extension ProblemKind {
             )
         case .fieldsTooLarge:
             ErrorAdvice(
-                "The header section is larger than the limit that the detail names.",
+                "The header section is larger than the limit that the detail names, or does not fit in a frame of HTTP/2 to the upstream.",
                 .client,
                 "Send fewer or shorter fields. Large cookies are a common reason.",
                 "authgateway config explain limits.header_bytes"
@@ -179,7 +179,7 @@ extension ProblemKind {
             )
         case .upstreamInvalidResponse:
             ErrorAdvice(
-                "The upstream's response is not valid HTTP. The detail says how.",
+                "The upstream's response is not valid HTTP, or too long for the client's version of HTTP. The detail says how.",
                 .upstream,
                 "Correct the upstream. An upstream URL with the wrong port is a common reason.",
                 "authgateway explain ID"

@@ -93,6 +93,7 @@ package struct Exchange: ~Copyable, Sendable {
         case .reloaded(let takesRight, let isAdmitted): reloaded(takesRight: takesRight, isAdmitted: isAdmitted)
         case .connected(let isReused, let mayRefuse): connected(isReused: isReused, mayRefuse: mayRefuse)
         case .connectionFailed: phase == .connecting ? end(with: .reported) : .nothing
+        case .headUnsendable: headUnsendable()
         case .requestContent(let isHeld, let isLast): content(isHeld: isHeld, isLast: isLast)
         case .requestInvalid: end(with: .reported)
         case .clientLeft: clientLeft()
@@ -101,6 +102,7 @@ package struct Exchange: ~Copyable, Sendable {
         case .responseEnded(let isReusable): responseEnded(isReusable: isReusable)
         case .upstreamLost(let loss): upstreamLost(loss)
         case .responseInvalid: isWithUpstream ? end(with: .reported) : .nothing
+        case .responseUnsendable: responseUnsendable()
         case .tunnelEnded: phase == .tunnelling ? finish(reusesConnection: false) : .nothing
         case .stalled(let stall): stalled(stall)
         }
@@ -180,6 +182,14 @@ package struct Exchange: ~Copyable, Sendable {
         return .sendRequest
     }
 
+    /// Each time that a head is written, what has come of the content is at hand, or none has.
+    private mutating func headUnsendable() -> ExchangeStep {
+        guard phase == .forwarding || phase == .responding, !attempt.responseHasBegun else { return .nothing }
+        timesSent -= 1
+        phase = .connecting
+        return .connect(isFresh: false)
+    }
+
     private mutating func upstreamLost(_ loss: ConnectionLoss) -> ExchangeStep {
         guard isWithUpstream else { return .nothing }
         if loss.isUnprocessed || loss.isRefused { timesSent -= 1 }
@@ -246,6 +256,12 @@ package struct Exchange: ~Copyable, Sendable {
             attempt.wasReconnected = false
             return .holdResponse
         }
+    }
+
+    private mutating func responseUnsendable() -> ExchangeStep {
+        guard isWithUpstream else { return .nothing }
+        attempt.responseHasBegun = false
+        return end(with: .reported)
     }
 
     private mutating func responseEnded(isReusable: Bool) -> ExchangeStep {

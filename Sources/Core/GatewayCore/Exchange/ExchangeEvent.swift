@@ -26,6 +26,8 @@ package enum ExchangeEvent: Hashable, Sendable {
     ///   - mayRefuse: The upstream can say of a request that it has not looked at it.
     case connected(isReused: Bool, mayRefuse: Bool = false)
     case connectionFailed
+    /// The connection cannot carry the head, and nothing was sent on it. Another version of HTTP can.
+    case headUnsendable
 
     // MARK: Request
 
@@ -49,6 +51,8 @@ package enum ExchangeEvent: Hashable, Sendable {
     case upstreamLost(ConnectionLoss)
     /// The response breaks a rule; the driver knows which.
     case responseInvalid
+    /// The client's version of HTTP cannot carry the head of the response, and nothing of that was sent; the driver knows why.
+    case responseUnsendable
     case tunnelEnded
 
     // MARK: Time

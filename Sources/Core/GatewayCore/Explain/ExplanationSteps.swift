@@ -36,6 +36,7 @@ struct ExplanationSteps {
         case .hostRefused: add("host", detail, passes: false)
         case .originRefused: add("origin", detail, passes: false)
         case .originAllowed(let origin): add("origin", "pages of \(origin) may call (allow_origins)")
+        case .ownOrigin: add("origin", "it is the listener's own, and a client is known")
         case .preflightAnswered:
             add("preflight", "the gateway answers the browser, before it asks for a client and without the upstream")
         case .client(let name, let presentedToken): add("client", client(name, presentedToken))

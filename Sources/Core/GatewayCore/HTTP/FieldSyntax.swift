@@ -15,7 +15,8 @@ package enum FieldSyntax {
     ///
     /// In lower case.
     package static let reserved: Set<String> = [
-        "connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive",
+        "connection", "content-encoding", "content-length", "expect", "gateway-loop", "host", "http2-settings",
+        "keep-alive",
         "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding",
         "upgrade", "via",
     ]

@@ -46,6 +46,7 @@ package enum FieldKind: UInt8, Sendable {
     case upgrade
     /// One of ``uriReferenceNames``.
     case uriReference
+    /// Also `Gateway-Loop`, which routes with `via: false` send in its place.
     case via
     case wwwAuthenticate
     case xRequestID
@@ -130,7 +131,7 @@ package enum FieldKind: UInt8, Sendable {
                 ? .grpcStatus
                 : bytes.isToken(name, "destination")
                     ? .destination : bytes.equalsLowercased(name, "set-cookie2") ? .setCookie : .other
-        case 12: bytes.isToken(name, "x-request-id") ? .xRequestID : .other
+        case 12: bytes.isToken(name, "x-request-id") ? .xRequestID : bytes.isToken(name, "gateway-loop") ? .via : .other
         case 13: bytes.isToken(name, "authorization") ? .authorization : .other
         case 14:
             bytes.isToken(name, "content-length")

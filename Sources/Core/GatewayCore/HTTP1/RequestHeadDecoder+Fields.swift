@@ -72,7 +72,7 @@ extension RequestHeadDecoder {
     private func isTargetWithoutPort(_ bytes: borrowing Span<UInt8>) -> Bool {
         guard head.form == .authority, head.host.count < head.targetAuthority.count else { return false }
         return bytes[head.targetAuthority.lowerBound + head.host.count] == 0x3A
-            && Authority(bytes, head.targetAuthority)?.host.count == head.host.count
+            && Authority(bytes, head.targetAuthority)?.host.lowerBound == head.targetAuthority.lowerBound
     }
 
     private mutating func checkHost(_ bytes: borrowing Span<UInt8>, hasHost: Bool) -> HeadRefusal? {

@@ -76,9 +76,13 @@ package struct HTTP2RequestHead: Sendable {
             throw .contentLengthMismatch
         }
         // What follows a CONNECT is no content.
-        let isChunked = hasContent && contentLength == nil && method != "CONNECT"
-        return try written(method, target, with: isChunked ? "transfer-encoding: chunked\r\n" : "")
+        guard contentLength == nil, method != "CONNECT" else { return try written(method, target, with: "") }
+        // Some servers answer 411 to a method that has a use for content and says nothing of it (RFC 9110 section 8.6).
+        let none = Self.methodsWithContent.contains(method) ? "content-length: 0\r\n" : ""
+        return try written(method, target, with: hasContent ? "transfer-encoding: chunked\r\n" : none)
     }
+
+    private static let methodsWithContent: Set = ["POST", "PUT", "PATCH"]
 
     private consuming func webSocketHead(
         mustBeTLS: Bool,

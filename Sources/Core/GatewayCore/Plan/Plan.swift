@@ -74,6 +74,29 @@ package struct ListenerPlan: Hashable, Sendable {
 
         /// Bytes that the system takes as the path of a socket.
         package static let maximumSocketPath = 103
+
+        /// How many sockets it takes at the most: `localhost` has an address of each family.
+        package var socketCount: Int { if case .tcp("localhost", _) = self { 2 } else { 1 } }
+
+        /// Hosts that stand for all addresses of the machine.
+        package static let anyHosts: Set<String> = ["0.0.0.0", "::"]
+
+        /// Whether a URL with this host and port leads here.
+        ///
+        /// - Parameter bound: The port that the system gave.
+        package func isMeant(by origin: Origin, port bound: Int?) -> Bool {
+            guard case .tcp(let host, _) = self, origin.port == bound else { return false }
+            if origin.host == host.lowercased() { return true }
+            let isOwn = origin.host == "localhost" || origin.isLoopbackAddress
+            guard !Self.anyHosts.contains(host) else { return isOwn || origin.isAddress }
+            return isOwn && Origin(scheme: .http, host: host, port: 80).isLoopback
+        }
+
+        /// Whether it stands for all addresses, and the other one for all of IPv4 at the same port: it is left with those of IPv6.
+        package func isForIPv6(beside other: Address) -> Bool {
+            guard case (.tcp("::", let port), .tcp("0.0.0.0", let otherPort)) = (self, other) else { return false }
+            return port == otherPort
+        }
     }
 
     package struct TLS: Hashable, Sendable {

@@ -96,6 +96,8 @@ package struct RoutePlan: Hashable, Sendable {
     package var asUser: String?
     package var headers: Headers
     package var cookies: CookiePolicy
+    /// Whether the upstream gets our `Via`; otherwise it gets a field of our own by which loops are found.
+    package var sendsVia = true
     /// nil rewrites links where the request finds the route by its path.
     package var rewritesLinks: Bool?
     /// Clients may authenticate their connection to the upstream (``ConnectionAuthentication``).

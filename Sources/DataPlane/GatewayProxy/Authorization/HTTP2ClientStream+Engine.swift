@@ -80,7 +80,7 @@ extension HTTP2ClientStream: CheckStream {
         defer { configuration.buffers.giveBack(text) }
         write(&text)
         text.writeStaticString("\r\n")
-        guard let head = HTTP2Messages.response(text, isSecret: true) else {
+        guard let head = HTTP2Messages.response(text, isSecret: true, within: connection.maximumFrame) else {
             return refuse(GatewayProblem(.internalError, "The fields of the credential are too long for HTTP/2."))
         }
         output.head = head

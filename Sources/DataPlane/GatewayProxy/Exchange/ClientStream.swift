@@ -9,6 +9,15 @@ enum ContentForm {
     case content
 }
 
+/// Why a head was not sent. Nothing of it was.
+enum HeadFault: Error {
+    case unwritable
+    /// No frame of HTTP/2 has room for it.
+    case exceedsFrame
+    /// To a client that asks for a WebSocket in HTTP/2: any 2xx opens one (RFC 9110 section 9.3.6), and this one has none behind it.
+    case opensNothing
+}
+
 /// The head of a request and the bytes that it describes. Its stream keeps it for one request after the other.
 final class RequestMessage {
     var decoder: RequestHeadDecoder
@@ -59,7 +68,7 @@ protocol ClientStream: AnyObject {
         _ terms: ResponseFieldRules.Terms,
         id: RequestID
     )
-    /// - Returns: How the content has to come; nil where the head could not be written.
+    /// - Returns: How the content has to come.
     func sendHead(
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
@@ -68,7 +77,7 @@ protocol ClientStream: AnyObject {
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
-    ) -> ContentForm?
+    ) throws(HeadFault) -> ContentForm
     /// Takes the first `count` bytes of `buffer` to be sent later, unless they are so many that ``sendContent(_:)`` is better.
     ///
     /// - Returns: Whether they were taken.

@@ -35,6 +35,19 @@ extension ExchangeDriver {
         return true
     }
 
+    /// The head fits in no frame of HTTP/2, and nothing was sent.
+    func sendByHTTP1(insteadOfFrameOn stream: any UpstreamStream) {
+        upstream = nil
+        stream.returnUnused()
+        let isCall = isGRPC
+        guard mayFallBack, !isCall else {
+            return end(with: .requestInvalid, UpstreamVersionRule.requestHeadTooLong(isCall: isCall))
+        }
+        goesByHTTP1 = true
+        guard case .connect(let isFresh) = rules.handle(.headUnsendable) else { return }
+        connect(isFresh: isFresh)
+    }
+
     /// The upstream's HTTP/2 takes no WebSocket.
     func sendByHTTP1(not stream: any UpstreamStream) {
         stream.returnUnused()

@@ -14,7 +14,6 @@ extension ExchangeDriver {
         assert(upstream == nil, "A request has two connections.")
         stream.begin(for: self, answersHead: client.request.decoder.head.isHead)
         upstream = stream
-        record.wasSent = true
         reached(.connection)
         if case .content = stream.requestForm {
             // What an HTTP/1 connection could not send is in its framing, and is the request if nothing else is kept.
@@ -28,12 +27,21 @@ extension ExchangeDriver {
             record.trace?.sendUnsent(at: shared.clock.monotonic())
             stream.sendAgain(unsent, isChunked: content.isChunked)
         } else {
+            let trace = record.trace
             record.trace?.send(at: shared.clock.monotonic())
-            let problem =
-                isAuthorized ? writeHead(on: stream) : GatewayProblem(.requestRefused, "The request is not authorized.")
-            if let problem { return end(with: .requestInvalid, problem) }
+            guard isAuthorized else {
+                return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The request is not authorized."))
+            }
+            do throws(HeadFault) {
+                if let problem = try writeHead(on: stream) { return end(with: .requestInvalid, problem) }
+            } catch {
+                record.trace = trace
+                if case .exceedsFrame = error { return sendByHTTP1(insteadOfFrameOn: stream) }
+                return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The head could not be rewritten."))
+            }
             sendCopy(on: stream)
         }
+        record.wasSent = true
         followDeadline()
         if rules.awaitsContinue, client.hasUnreadContent { setDeadline(configuration.timeouts.bodyIdle) }
         // What has come of the content goes in the same write.
@@ -61,8 +69,8 @@ extension ExchangeDriver {
         )
     }
 
-    /// - Returns: Why it was not sent.
-    private func writeHead(on stream: any UpstreamStream) -> GatewayProblem? {
+    /// - Returns: Why it may not be sent.
+    private func writeHead(on stream: any UpstreamStream) throws(HeadFault) -> GatewayProblem? {
         var writer = requestWriter()
         writer.trace = route.requestFields.ownsTraceParent ? nil : record.trace
         let bytes = client.request.bytes
@@ -84,9 +92,10 @@ extension ExchangeDriver {
             )
         }
         let request = client.request
-        let end = shared.requestEnd.line(isHTTP10: request.decoder.head.isHTTP10, isHTTP2: request.isHTTP2)
-        let isSent = stream.sendHead(client.request.decoder.head, bytes, by: writer, end: end)
-        return isSent ? nil : GatewayProblem(.requestRefused, "The head could not be rewritten.")
+        let end = shared.requestEnd(of: compiled)
+            .line(isHTTP10: request.decoder.head.isHTTP10, isHTTP2: request.isHTTP2)
+        try stream.sendHead(client.request.decoder.head, bytes, by: writer, end: end)
+        return nil
     }
 
     func sendCopy(on stream: any UpstreamStream) {

@@ -135,8 +135,8 @@ extension ExchangeDriver {
         }
         content.stopHolding()
         let tokenNote = note.fieldValue(generation: credential?.generation ?? 0)
-        guard
-            let form = client.sendHead(
+        do throws(HeadFault) {
+            let form = try client.sendHead(
                 head,
                 bytes,
                 by: route,
@@ -145,12 +145,20 @@ extension ExchangeDriver {
                 tokenNote: tokenNote,
                 requestIsComplete: rules.requestIsComplete
             )
-        else {
-            end(with: .responseInvalid, upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten."))
+            if case .responding = rules.phase { setDeadline(route.state.responsePause) }
+            return .pass(form)
+        } catch {
+            end(with: .responseUnsendable, problem(error, status: head.status))
             return .over
         }
-        if case .responding = rules.phase { setDeadline(route.state.responsePause) }
-        return .pass(form)
+    }
+
+    private func problem(_ fault: HeadFault, status: Int) -> GatewayProblem {
+        switch fault {
+        case .unwritable: upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten.")
+        case .exceedsFrame: upstreamProblem(.upstreamInvalidResponse, UpstreamVersionRule.responseHeadTooLong)
+        case .opensNothing: upstreamProblem(.upgradeFailed, UpstreamVersionRule.opensNoWebSocket(status: status))
+        }
     }
 
     /// Passes the head on that was held back.

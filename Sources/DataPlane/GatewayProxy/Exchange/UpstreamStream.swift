@@ -27,8 +27,12 @@ protocol UpstreamStream: AnyObject {
     // MARK: Request
 
     /// - Parameter end: The last lines, the empty one included.
-    /// - Returns: Whether it was written, whole.
-    func sendHead(_ head: borrowing RequestHead, _ bytes: ByteBuffer, by writer: RequestWriter, end: [UInt8]) -> Bool
+    func sendHead(
+        _ head: borrowing RequestHead,
+        _ bytes: ByteBuffer,
+        by writer: RequestWriter,
+        end: [UInt8]
+    ) throws(HeadFault)
     /// Sends what the stream before this one could not send any of.
     ///
     /// - Parameter isChunked: Content without framing follows in chunks.

@@ -45,7 +45,7 @@ extension HTTP1ClientConnection: ClientStream {
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
-    ) -> ContentForm? {
+    ) throws(HeadFault) -> ContentForm {
         // HTTP/1.0 clients know no chunks: they get the content, and the end of the connection as its end.
         let isHTTP10 = request.decoder.head.isHTTP10
         let (isUntilClose, isChunked) =
@@ -74,7 +74,7 @@ extension HTTP1ClientConnection: ClientStream {
             )
         }
         switch outcome {
-        case .tooLong: return nil
+        case .tooLong: throw .unwritable
         case .written: break
         case .writtenWithoutCookies: warnOfCookies(route.state.route)
         }

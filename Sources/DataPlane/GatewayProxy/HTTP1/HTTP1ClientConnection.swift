@@ -20,7 +20,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         /// The exchange says what is read.
         case exchange
         case tunnel
-        /// CONNECT was taken: what follows is for TLS, which is made ready.
+        /// CONNECT was taken: what follows is for TLS, which is made ready, or decides (``tunnelLook``).
         case opening
         /// CONNECT was admitted: the connection to its server is made.
         case dialling
@@ -34,7 +34,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     private(set) var configuration: WorkerConfiguration
-    private(set) var identity: ListenerIdentity
+    var identity: ListenerIdentity
     /// Of a client that is asked for one. Read when the handshake is over.
     var peerCertificate: PeerCertificate?
     /// Tells which listener accepted the connection.
@@ -58,6 +58,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     /// Content of an engine's request that was thrown away so far; nil unless it is awaited.
     var engineContent: Int?
     var engineRequestIsComplete = true
+    /// Of a CONNECT to a server that a plain route leads to, until the client's first bytes have come.
+    var tunnelLook: TunnelLook?
     /// For routes with `connection_auth: true`.
     var privateConnection: PrivateConnection?
     /// Of the last request for a server that no route leads to, under ``configuration``.
@@ -223,7 +225,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         // A client that sends requests but reads no answers would fill the memory with them.
         case .head: isWritable
         case .finishing, .lingering, .cutting, .closed: true
-        case .opening, .dialling: false
+        case .opening: tunnelLook != nil
+        case .dialling: false
         case .tunnel: reader.isEmpty && exchange?.intake == .content
         case .exchange:
             mayReadAhead || wantsInputOfExchange || engineContent != nil && reader.isEmpty
@@ -260,7 +263,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             case .head: goesOn = isWritable && readHead()
             case .exchange: goesOn = engineContent == nil ? readContent() : dropEngineContent()
             case .tunnel: goesOn = readTunnel()
-            case .opening, .dialling: goesOn = false
+            case .opening: goesOn = lookAtOpening()
+            case .dialling: goesOn = false
             case .finishing, .cutting, .closed: reader.dropAll()
             case .lingering:
                 reader.dropAll()

@@ -21,10 +21,15 @@ extension HTTP1UpstreamConnection: UpstreamStream {
 
     // MARK: Request
 
-    func sendHead(_ head: borrowing RequestHead, _ bytes: ByteBuffer, by writer: RequestWriter, end: [UInt8]) -> Bool {
+    func sendHead(
+        _ head: borrowing RequestHead,
+        _ bytes: ByteBuffer,
+        by writer: RequestWriter,
+        end: [UInt8]
+    ) throws(HeadFault) {
         sendsChunks = if case .chunked = head.framing { true } else { false }
         if staged.readableBytes == 0 { staged = buffers.take() }
-        return writer.write(head, bytes, end: end, into: &staged)
+        guard writer.write(head, bytes, end: end, into: &staged) else { throw .unwritable }
     }
 
     func sendAgain(_ unsent: ByteBuffer, isChunked: Bool) {
@@ -256,7 +261,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         }
     }
 
-    private func fail(_ detail: String) {
+    func fail(_ detail: String) {
         let exchange = exchange.take()
         close()
         exchange?.upstreamBroke(detail)

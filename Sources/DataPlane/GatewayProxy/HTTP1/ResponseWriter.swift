@@ -147,10 +147,13 @@ final class ResponseWriter: Sendable {
     @inline(__always)
     private func writeStatus(_ head: borrowing ResponseHead, _ cursor: inout HeadCursor) {
         let line = head.statusAndReason
-        guard line.count == "200\r\n".utf8.count else { return cursor.copy(line) }
+        guard head.isHTTP2 || line.count == "200\r\n".utf8.count else { return cursor.copy(line) }
         // The space is due even where no reason follows (RFC 9112 §4).
         cursor.copy(line.lowerBound..<line.lowerBound + 3)
-        cursor.write(" \r\n")
+        cursor.write(" ")
+        // Some clients show it, and nothing else of the status.
+        if head.isHTTP2 { cursor.write(ReasonPhrase.of(head.status)) }
+        cursor.write("\r\n")
     }
 
     /// - Returns: Whether a cookie was dropped.

@@ -4,10 +4,11 @@ struct ViaLines: Sendable {
     private let http10: [UInt8]
     private let http2: [UInt8]
 
-    init(name: String, then rest: String) {
-        http11 = Array("Via: 1.1 \(name)\r\n\(rest)".utf8)
-        http10 = Array("Via: 1.0 \(name)\r\n\(rest)".utf8)
-        http2 = Array("Via: 2.0 \(name)\r\n\(rest)".utf8)
+    /// - Parameter field: `Via`, or what stands in its place.
+    init(_ field: String = "Via", name: String, then rest: String) {
+        http11 = Array("\(field): 1.1 \(name)\r\n\(rest)".utf8)
+        http10 = Array("\(field): 1.0 \(name)\r\n\(rest)".utf8)
+        http2 = Array("\(field): 2.0 \(name)\r\n\(rest)".utf8)
     }
 
     var count: Int { http11.count }

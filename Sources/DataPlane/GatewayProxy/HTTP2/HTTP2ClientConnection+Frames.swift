@@ -67,6 +67,7 @@ extension HTTP2ClientConnection {
             phase = .open
             if streams.isEmpty { timer.set(clock.now + timeouts.idle, for: self) }
         }
+        if let setting = settings.last(where: { $0.parameter == .maxFrameSize }) { maximumFrame = setting.value }
         guard let setting = settings.last(where: { $0.parameter == .initialWindowSize }) else { return }
         let delta = setting.value - flow.initialSending
         flow.initialSending = setting.value

@@ -37,6 +37,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     let failures: HTTP2FailureWatch
     /// What the client was told: a reload does not change that.
     let maximumStreams: Int
+    /// The payload of a frame, as the client's settings have it.
+    var maximumFrame = HTTP2Configuration.frameSize
     var phase = Phase.opening
     /// The client is to open another connection then.
     private let endsAt: MonotonicTime
@@ -103,6 +105,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         try? context.channel.syncOptions?.setOption(.writeBufferWaterMark, value: marks)
         configuration.register(self)
         timer.set(clock.now + timeouts.header, for: self)
+        write(.settings(.settings(HTTP2Configuration.settings(configuration.limits))), on: .rootStream)
         creditConnection()
         flush()
     }

@@ -12,7 +12,7 @@ extension HTTP2ClientStream {
         input.hasEnded = !hasContent
         let bytes: [UInt8]
         do throws(HTTP2Malformation) {
-            let mustBeTLS = connection.identity.intercepted != nil
+            let mustBeTLS = connection.identity.intercepted?.scheme == .https
             (bytes, isWebSocket) = try HTTP2Messages.requestHead(fields, hasContent: hasContent, mustBeTLS: mustBeTLS)
         } catch {
             return refuse(malformed: error)

@@ -27,7 +27,8 @@ extension HTTP2ClientStream: ClientStream {
         id: RequestID
     ) {
         // One that does not fit is dropped: it is only advice.
-        guard let (fields, _) = write(head, bytes, by: route, terms, id: id, tokenNote: nil, date: nil) else { return }
+        let written = try? write(head, bytes, by: route, terms, id: id, tokenNote: nil, date: nil)
+        guard let (fields, _) = written else { return }
         connection.write(.headers(.init(headers: fields)), on: self.id)
     }
 
@@ -39,14 +40,10 @@ extension HTTP2ClientStream: ClientStream {
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
-    ) -> ContentForm? {
-        // Any 2xx opens the tunnel (RFC 9110 section 9.3.6), and this one has none behind it.
-        guard !isWebSocket || !(200..<300).contains(head.status) else { return nil }
+    ) throws(HeadFault) -> ContentForm {
+        guard !isWebSocket || !(200..<300).contains(head.status) else { throw .opensNothing }
         let date = head.hasDate ? nil : configuration.shared.clock.now().wall
-        guard let (fields, outcome) = write(head, bytes, by: route, terms, id: id, tokenNote: tokenNote, date: date)
-        else {
-            return nil
-        }
+        let (fields, outcome) = try write(head, bytes, by: route, terms, id: id, tokenNote: tokenNote, date: date)
         if case .writtenWithoutCookies = outcome, route.state.route.isFirstDroppedCookie() {
             configuration.shared.logger.warning("\(CookiePolicy.warning(route: route.state.route.plan.name))")
         }
@@ -62,7 +59,7 @@ extension HTTP2ClientStream: ClientStream {
         id: RequestID,
         tokenNote: String?,
         date: UnixTime?
-    ) -> (HPACKHeaders, ResponseWriter.Outcome)? {
+    ) throws(HeadFault) -> (HPACKHeaders, ResponseWriter.Outcome) {
         var text = configuration.buffers.take()
         defer { configuration.buffers.giveBack(text) }
         let outcome = route.responseWriter.write(
@@ -77,9 +74,13 @@ extension HTTP2ClientStream: ClientStream {
             date: date,
             into: &text
         )
-        if case .tooLong = outcome { return nil }
-        let fields = HTTP2Messages.response(text, opensWebSocket: isWebSocket && head.status == 101)
-        return fields.map { ($0, outcome) }
+        if case .tooLong = outcome { throw .unwritable }
+        let opensWebSocket = isWebSocket && head.status == 101
+        let limit = connection.maximumFrame
+        guard let fields = HTTP2Messages.response(text, opensWebSocket: opensWebSocket, within: limit) else {
+            throw .exceedsFrame
+        }
+        return (fields, outcome)
     }
 
     // MARK: Content
@@ -101,7 +102,7 @@ extension HTTP2ClientStream: ClientStream {
     }
 
     func sendEnd(trailers: ByteBuffer?) {
-        output.trailers = trailers.flatMap(HTTP2Messages.trailers)
+        output.trailers = trailers.flatMap { HTTP2Messages.trailers($0, within: connection.maximumFrame) }
         output.isComplete = true
     }
 

@@ -19,12 +19,8 @@ enum HTTP2Configuration {
 
     static func client(_ limits: Limits) -> NIOHTTP2Handler.ConnectionConfiguration {
         var configuration = NIOHTTP2Handler.ConnectionConfiguration()
-        configuration.initialSettings = [
-            HTTP2Setting(parameter: .maxConcurrentStreams, value: limits.streamsPerConnection),
-            HTTP2Setting(parameter: .initialWindowSize, value: streamWindow),
-            HTTP2Setting(parameter: .maxHeaderListSize, value: headerList(limits)),
-            HTTP2Setting(parameter: .enableConnectProtocol, value: 1),
-        ]
+        // For HTTP2FirstSettings.
+        configuration.initialSettings = [HTTP2Setting(parameter: .maxHeaderListSize, value: headerList(limits))]
         // HTTP2RequestHead has all rules, and says which one was broken.
         configuration.headerBlockValidation = .disabled
         // HTTP2FrameMeter bounds them by what the connection does: a client of gRPC sends PING as often as content comes.
@@ -35,6 +31,16 @@ enum HTTP2Configuration {
         configuration.maximumRecentlyResetStreams = max(32, limits.streamsPerConnection)
         configuration.maximumSequentialContinuationFrames = maximumContinuationFrames(limits)
         return configuration
+    }
+
+    /// What a client is told.
+    static func settings(_ limits: Limits) -> HTTP2Settings {
+        [
+            HTTP2Setting(parameter: .maxConcurrentStreams, value: limits.streamsPerConnection),
+            HTTP2Setting(parameter: .initialWindowSize, value: streamWindow),
+            HTTP2Setting(parameter: .maxHeaderListSize, value: headerList(limits)),
+            HTTP2Setting(parameter: .enableConnectProtocol, value: 1),
+        ]
     }
 
     /// Frames of a connection to an upstream.

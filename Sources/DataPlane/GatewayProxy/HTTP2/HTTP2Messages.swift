@@ -41,24 +41,32 @@ enum HTTP2Messages {
     ///   - head: Of a response of HTTP/1, whole and valid.
     ///   - isSecret: No value may stay in the table of the connection.
     ///   - opensWebSocket: A 101, which HTTP/2 does not have (RFC 8441 section 5).
+    ///   - limit: The payload of a frame, as the client takes it.
     /// - Returns: nil where it is too long for a frame.
-    static func response(_ head: ByteBuffer, isSecret: Bool = false, opensWebSocket: Bool = false) -> HPACKHeaders? {
+    static func response(
+        _ head: ByteBuffer,
+        isSecret: Bool = false,
+        opensWebSocket: Bool = false,
+        within limit: Int
+    ) -> HPACKHeaders? {
         let bytes = head.readableBytesUInt8Span
         var fields = HPACKHeaders()
         fields.reserveCapacity(16)
         let status = "HTTP/1.1 ".utf8.count
         fields.add(name: ":status", value: opensWebSocket ? "200" : bytes.string(status..<status + 3))
-        guard add(bytes, from: HTTP2Fields.start(bytes), to: &fields, isSecret: isSecret) else { return nil }
+        guard add(bytes, from: HTTP2Fields.start(bytes), to: &fields, isSecret: isSecret, within: limit) else {
+            return nil
+        }
         if opensWebSocket { fields.remove(name: "sec-websocket-accept") }
         return fields
     }
 
     /// - Parameter section: Of HTTP/1, with its empty line.
     /// - Returns: nil where it has no field, or is too long for a frame.
-    static func trailers(_ section: ByteBuffer) -> HPACKHeaders? {
+    static func trailers(_ section: ByteBuffer, within limit: Int) -> HPACKHeaders? {
         guard section.readableBytes > 2 else { return nil }
         var fields = HPACKHeaders()
-        guard add(section.readableBytesUInt8Span, from: 0, to: &fields) else { return nil }
+        guard add(section.readableBytesUInt8Span, from: 0, to: &fields, within: limit) else { return nil }
         return fields.isEmpty ? nil : fields
     }
 
@@ -67,9 +75,10 @@ enum HTTP2Messages {
         _ bytes: borrowing Span<UInt8>,
         from start: Int,
         to fields: inout HPACKHeaders,
-        isSecret: Bool = false
+        isSecret: Bool = false,
+        within limit: Int
     ) -> Bool {
-        var size = HTTP2BlockSize()
+        var size = HTTP2BlockSize(within: limit)
         HTTP2Fields.read(bytes, from: start) { name, value, isUnique in
             // Its value must not stay in the table of the connection (RFC 7541 section 7.1.3).
             let isSecret = isSecret || name == "set-cookie"

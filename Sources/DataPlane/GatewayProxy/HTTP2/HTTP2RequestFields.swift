@@ -18,16 +18,17 @@ struct HTTP2RequestFields {
         takesTrailers = head.takesTrailers(bytes.readableBytesUInt8Span)
     }
 
-    /// - Parameter written: A whole head of HTTP/1.1.
-    /// - Returns: nil where that is not one, or is too long for a frame.
-    func read(_ written: ByteBuffer) -> HPACKHeaders? {
+    /// - Parameters:
+    ///   - written: A whole head of HTTP/1.1.
+    ///   - limit: The payload of a frame, as the upstream takes it.
+    func read(_ written: ByteBuffer, within limit: Int) throws(HeadFault) -> HPACKHeaders {
         let bytes = written.readableBytesUInt8Span
         let start = HTTP2Fields.start(bytes)
         let line = bytes.string(0..<start - "\r\n".utf8.count).split(separator: " ")
-        guard line.count == 3 else { return nil }
+        guard line.count == 3 else { throw .unwritable }
         var fields = HPACKHeaders()
         fields.reserveCapacity(24)
-        var size = HTTP2BlockSize()
+        var size = HTTP2BlockSize(within: limit)
         func add(_ name: String, _ value: String, _ indexing: HPACKIndexing) {
             size.add(name, value)
             fields.add(name: name, value: value, indexing: indexing)
@@ -41,7 +42,8 @@ struct HTTP2RequestFields {
             add(name, value, isSecret(name) ? .neverIndexed : isUnique ? .nonIndexable : .indexable)
         }
         if takesTrailers { add("te", "trailers", .indexable) }
-        return size.fits(fields.texts) ? fields : nil
+        guard size.fits(fields.texts) else { throw .exceedsFrame }
+        return fields
     }
 
     /// A compressed credential could be guessed bit by bit from the length of what is sent (RFC 7541 section 7.1). Clients share the
@@ -51,9 +53,9 @@ struct HTTP2RequestFields {
     }
 
     /// - Parameter section: Trailers of HTTP/1, with the empty line. Those that are too long for a frame are dropped.
-    static func read(trailers section: ByteBuffer) -> HPACKHeaders {
+    static func read(trailers section: ByteBuffer, within limit: Int) -> HPACKHeaders {
         var fields = HPACKHeaders()
-        var size = HTTP2BlockSize()
+        var size = HTTP2BlockSize(within: limit)
         HTTP2Fields.read(section.readableBytesUInt8Span, from: 0) { name, value, _ in
             fields.add(name: name, value: value)
             size.add(name, value)

@@ -7,12 +7,14 @@ import NIOHTTP2
 extension HTTP2UpstreamStream {
     // MARK: Request
 
-    /// - Returns: Whether the request can be said in HTTP/2.
-    func beginWebSocket(_ fields: HPACKHeaders, _ head: borrowing RequestHead, _ bytes: ByteBuffer) -> Bool {
-        guard let accept = WebSocketHandshake.accept(head, bytes.readableBytesUInt8Span) else { return false }
+    func beginWebSocket(
+        _ fields: HPACKHeaders,
+        _ head: borrowing RequestHead,
+        _ bytes: ByteBuffer
+    ) throws(HeadFault) {
+        guard let accept = WebSocketHandshake.accept(head, bytes.readableBytesUInt8Span) else { throw .unwritable }
         webSocketAccept = accept
         outgoing.beginTunnel(HTTP2RequestFields.webSocket(fields))
-        return true
     }
 
     // MARK: From the upstream

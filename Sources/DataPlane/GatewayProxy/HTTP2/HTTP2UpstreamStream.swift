@@ -90,15 +90,19 @@ final class HTTP2UpstreamStream: UpstreamStream {
         sendWindow = SendWindow(connection.peerStreamWindow)
     }
 
-    func sendHead(_ head: borrowing RequestHead, _ bytes: ByteBuffer, by writer: RequestWriter, end: [UInt8]) -> Bool {
+    func sendHead(
+        _ head: borrowing RequestHead,
+        _ bytes: ByteBuffer,
+        by writer: RequestWriter,
+        end: [UInt8]
+    ) throws(HeadFault) {
         var written = connection.buffers.take()
         defer { connection.buffers.giveBack(written) }
-        guard writer.write(head, bytes, end: end, into: &written) else { return false }
+        guard writer.write(head, bytes, end: end, into: &written) else { throw .unwritable }
         let translation = HTTP2RequestFields(head, bytes, by: writer.route, scheme: connection.scheme)
-        guard let fields = translation.read(written) else { return false }
-        guard !head.wantsUpgrade else { return beginWebSocket(fields, head, bytes) }
+        let fields = try translation.read(written, within: connection.maximumFrame)
+        guard !head.wantsUpgrade else { return try beginWebSocket(fields, head, bytes) }
         outgoing.begin(fields, head.framing)
-        return true
     }
 
     /// A stream never has what an HTTP/1 connection could not send: the exchange writes the head anew.
@@ -111,7 +115,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     }
 
     func sendEnd(trailers: ByteBuffer) {
-        let fields = HTTP2RequestFields.read(trailers: trailers)
+        let fields = HTTP2RequestFields.read(trailers: trailers, within: connection.maximumFrame)
         outgoing.end(fields.isEmpty ? nil : fields)
     }
 

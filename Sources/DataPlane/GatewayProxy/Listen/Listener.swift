@@ -72,20 +72,23 @@ final class Listener: Sendable {
     }
 
     let endpoint: Endpoint
-    let channel: any Channel
+    /// Several for `localhost`, which has an address of each family.
+    private let channels: [any Channel]
     private let settings: Mutex<Settings>
 
-    private init(endpoint: Endpoint, channel: any Channel, settings: Settings) {
+    private init(endpoint: Endpoint, channels: [any Channel], settings: Settings) {
         self.endpoint = endpoint
-        self.channel = channel
+        self.channels = channels
         self.settings = Mutex(settings)
     }
 
     var number: Int { settings.withLock { $0.number } }
 
     var bound: ArrivalListener {
-        ArrivalListener(settings.withLock { $0.plan }, boundPort: channel.localAddress?.port)
+        ArrivalListener(settings.withLock { $0.plan }, boundPort: port)
     }
+
+    private var port: Int? { channels.first?.localAddress?.port }
 
     /// Accepts with `new` from now on.
     ///
@@ -97,7 +100,7 @@ final class Listener: Sendable {
             if admitsAlike { new.number = settings.number }
             defer { settings = new }
             if let keepAlive = new.keepAlive, keepAlive != settings.keepAlive {
-                channel.eventLoop.execute { [channel] in try? keepAlive.set(on: channel) }
+                for channel in channels { channel.eventLoop.execute { try? keepAlive.set(on: channel) } }
             }
             return admitsAlike ? nil : settings.number
         }
@@ -106,13 +109,16 @@ final class Listener: Sendable {
     }
 
     func stop() async {
-        try? await channel.close()
+        for channel in channels { try? await channel.close() }
         if case .unix(let path) = endpoint { UnixSocket.remove(path) }
     }
 
-    /// - Parameter batch: How many connections it accepts before those are read.
+    /// - Parameters:
+    ///   - isBesideIPv4: Another listener has the port for all addresses of IPv4, so this one takes those of IPv6 alone.
+    ///   - batch: How many connections it accepts before those are read.
     static func bind(
         _ settings: Settings,
+        isBesideIPv4: Bool,
         passed: PassedSockets,
         group: MultiThreadedEventLoopGroup,
         workers: WorkerRegistry,
@@ -131,37 +137,57 @@ final class Listener: Sendable {
         ) {
             box.withLockedValue { $0 }
         }
-        let channel: any Channel
+        if isBesideIPv4 {
+            let option = ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only)
+            _ = bootstrap.serverChannelOption(option, value: 1)
+        }
+        let channels: [any Channel]
         switch settings.plan.address {
         case .tcp(let host, let port):
             do {
                 if let descriptor = try passed.duplicate(host: host, port: port) {
-                    channel = try await bootstrap.withBoundSocket(descriptor).get()
+                    channels = [try await bootstrap.withBoundSocket(descriptor).get()]
+                } else if host == "localhost" {
+                    channels = try await bindLocalhost(bootstrap, port: port)
                 } else {
-                    channel = try await bootstrap.bind(host: host, port: port).get()
+                    channels = [try await bootstrap.bind(host: host, port: port).get()]
                 }
             } catch {
                 throw ListenerError(Self.message(error, "\(host):\(port)"))
             }
         case .unix(let path, let users):
             do {
-                channel = try await UnixSocket.bind(path, isShared: !users.isEmpty, backlog: backlog) {
+                let channel = try await UnixSocket.bind(path, isShared: !users.isEmpty, backlog: backlog) {
                     try await bootstrap.withBoundSocket($0).get()
                 }
+                channels = [channel]
             } catch {
                 throw (error as? ListenerError) ?? ListenerError(Self.message(error, "unix:\(path)"))
             }
         }
-        let listener = Listener(endpoint: Endpoint(settings.plan), channel: channel, settings: settings)
+        let listener = Listener(endpoint: Endpoint(settings.plan), channels: channels, settings: settings)
         // Nothing is accepted before it is told to.
         box.withLockedValue { $0 = listener }
         return listener
     }
 
+    /// A resolver would choose one of the addresses, and clients may choose the other.
+    private static func bindLocalhost(_ bootstrap: ServerBootstrap, port: Int) async throws -> [any Channel] {
+        let first = try await bootstrap.bind(host: "127.0.0.1", port: port).get()
+        do {
+            return [first, try await bootstrap.bind(host: "::1", port: first.localAddress?.port ?? port).get()]
+        } catch let error as IOError where [EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.errnoCode) {
+            // The machine has no IPv6.
+            return [first]
+        } catch {
+            try? await first.close()
+            throw error
+        }
+    }
+
     /// Begins to accept.
     func start() {
-        let channel = channel
-        channel.setOption(.autoRead, value: true).whenSuccess { channel.read() }
+        for channel in channels { channel.setOption(.autoRead, value: true).whenSuccess { channel.read() } }
     }
 
     private static let backlog: Int32 = 4096
@@ -216,7 +242,7 @@ final class Listener: Sendable {
         _ settings: Settings,
         _ workers: WorkerRegistry
     ) -> EventLoopFuture<Void> {
-        let identity = ArrivalListener(settings.plan, boundPort: self.channel.localAddress?.port).identity
+        let identity = ArrivalListener(settings.plan, boundPort: port).identity
         return channel.eventLoop.makeCompletedFuture {
             guard let configuration = workers.configuration(of: channel.eventLoop) else {
                 throw ListenerError("the connection belongs to no event loop of the gateway")

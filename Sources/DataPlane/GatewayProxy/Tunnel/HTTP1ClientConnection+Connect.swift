@@ -12,6 +12,7 @@ extension HTTP1ClientConnection {
         switch shared.authorizer.decideConnect(request.decoder.head, bytes.readableBytesUInt8Span, on: identity) {
         case .refused(let refusal): refuse(refusal.problem, id: nil, refusal)
         case .tunnel(let destination): openTunnel(to: destination)
+        case .look(let origin, let tunnel): look(for: origin, or: tunnel)
         case .intercept(let origin):
             guard let interception = shared.state.interception, let loop = context?.eventLoop else {
                 return refuse(GatewayProblem(.overloaded, "The gateway has no local authority."))
@@ -55,10 +56,65 @@ extension HTTP1ClientConnection {
         handOver.finish(replaying: rest)
     }
 
+    // MARK: Without TLS
+
+    /// The client's first bytes say whether they are a request for the route.
+    private func look(for origin: InterceptedOrigin, or tunnel: TunnelDestination?) {
+        phase = .opening
+        tunnelLook = TunnelLook(origin: origin, tunnel: tunnel)
+        writer.send(Self.established)
+        guard phase == .opening else { return }
+        setDeadline(tunnel == nil ? timeouts.header : min(TimeAmount(TunnelOpening.patience), timeouts.header))
+    }
+
+    /// - Returns: Whether there is more to do with what has come.
+    func lookAtOpening() -> Bool {
+        guard let look = tunnelLook else { return false }
+        let bytes = reader.bytes
+        switch TunnelOpening.judge(bytes.readableBytesUInt8Span) {
+        case .unfinished: return false
+        case .request:
+            tunnelLook = nil
+            // A reload has replaced the settings that admitted this client.
+            guard !isEnding else {
+                closeNow()
+                return true
+            }
+            identity = identity.intercepting(look.origin)
+            clientCache = ClientAuthenticationCache()
+            phase = .head
+            reader.nextRequest()
+            setDeadline(timeouts.header)
+            return true
+        case .other:
+            passBlindly(look)
+            return true
+        }
+    }
+
+    /// Its deadline has passed.
+    func openingIsLate() {
+        guard let look = tunnelLook, look.tunnel != nil else { return closeNow() }
+        passBlindly(look)
+    }
+
+    private func passBlindly(_ look: TunnelLook) {
+        tunnelLook = nil
+        guard let tunnel = look.tunnel else { return refuse(TunnelOpening.noRequest(to: look.origin)) }
+        openTunnel(to: tunnel, isEstablished: true)
+    }
+
     static let ending = GatewayProblem(
         .overloaded,
         "This connection ends, because the listener has changed or the gateway stops. Connect again.",
         retryAfter: .seconds(1)
     )
     static let established = ByteBuffer(string: "HTTP/1.1 200 Connection Established\r\n\r\n")
+}
+
+/// What the client's first bytes decide between, behind a CONNECT.
+struct TunnelLook {
+    let origin: InterceptedOrigin
+    /// nil where bytes may not pass as they are.
+    let tunnel: TunnelDestination?
 }

@@ -3,11 +3,13 @@ import NIOCore
 
 /// CONNECT to a server that no route leads to.
 extension HTTP1ClientConnection {
-    func openTunnel(to destination: TunnelDestination) {
+    /// - Parameter isEstablished: The client was told that its CONNECT was taken, and can be told nothing else.
+    func openTunnel(to destination: TunnelDestination, isEstablished: Bool = false) {
         guard let loop = context?.eventLoop else { return }
         let usage = shared.usage(of: destination.client)
         if let problem = usage?.refusal(at: shared.clock.monotonic()) {
-            return refuse(problem, shared.authorizer.refusal(problem, on: identity, client: destination.client))
+            let refusal = shared.authorizer.refusal(problem, on: identity, client: destination.client)
+            return isEstablished ? closeNow() : refuse(problem, refusal)
         }
         phase = .dialling
         // The answer of the dialler comes before.
@@ -16,35 +18,36 @@ extension HTTP1ClientConnection {
         TunnelDialer(to: destination, on: loop, under: shared)
             .dial { [self] result in
                 switch result {
-                case .success(let connection): begin(tunnel, on: connection)
-                case .failure(let problem): fail(tunnel, with: problem)
+                case .success(let connection): begin(tunnel, on: connection, isEstablished: isEstablished)
+                case .failure(let problem): fail(tunnel, with: problem, isEstablished: isEstablished)
                 }
             }
     }
 
-    private func fail(_ tunnel: BlindTunnel, with problem: GatewayProblem) {
+    private func fail(_ tunnel: BlindTunnel, with problem: GatewayProblem, isEstablished: Bool) {
         guard phase == .dialling else { return tunnel.fail(with: nil) }
         let subject = ProblemSubject(
             requestID: tunnel.requestID,
             disclosesNames: shared.authorizer.disclosesNames(to: tunnel.destination.client, on: identity)
         )
         tunnel.fail(with: problem)
+        guard !isEstablished else { return closeNow() }
         respond(with: problem, as: subject, requestIsComplete: true)
     }
 
-    private func begin(_ tunnel: BlindTunnel, on connection: TunnelDialer.Connection) {
+    private func begin(_ tunnel: BlindTunnel, on connection: TunnelDialer.Connection, isEstablished: Bool) {
         guard phase == .dialling, let context, !isEnding, connection.channel.isActive,
             tunnel.mayOpen(to: connection.dialled)
         else {
             connection.end.cut()
-            return fail(tunnel, with: Self.ending)
+            return fail(tunnel, with: Self.ending, isEstablished: isEstablished)
         }
         let client = TunnelEnd(hasDirectSocket: hasDirectSocket)
         guard let handOver = try? HandOver(from: context, to: [client]) else {
             connection.end.cut()
-            return fail(tunnel, with: Self.ending)
+            return fail(tunnel, with: Self.ending, isEstablished: isEstablished)
         }
-        writer.send(Self.established)
+        if !isEstablished { writer.send(Self.established) }
         // Sending finds out that a client has gone.
         guard phase == .dialling, context.channel.isActive else {
             connection.end.cut()

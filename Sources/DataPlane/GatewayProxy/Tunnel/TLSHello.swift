@@ -33,7 +33,7 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
         let hello = TLSHello(configuration, identity, listenerNumber: listenerNumber)
         let bound = NIOLoopBound(hello, eventLoop: channel.eventLoop)
         let reader = ByteToMessageHandler(SNIHandler { bound.value.serve($0, on: channel) })
-        try channel.pipeline.syncOperations.addHandlers([reader, hello])
+        try channel.pipeline.syncOperations.addHandlers([HelloJoiner(), reader, hello])
     }
 
     // MARK: Channel events
@@ -120,4 +120,25 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
 
     /// A fatal alert (RFC 8446 section 6): the record, then the level and the number of the alert.
     private static let unrecognizedName: [UInt8] = [21, 3, 3, 0, 2, 2, 112]
+}
+
+/// Hands the hello on once it is whole, in one record (``TLSHelloRecords``).
+private final class HelloJoiner: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+
+    private var received = ByteBuffer()
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        received.writeBuffer(&bytes)
+        switch TLSHelloRecords.join(received.readableBytesUInt8Span) {
+        case .unfinished: return
+        case .joined(let bytes): received = ByteBuffer(bytes: bytes)
+        case .asItIs: break
+        }
+        context.fireChannelRead(wrapInboundOut(received))
+        received = ByteBuffer()
+        context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
+    }
 }

@@ -85,7 +85,7 @@ final class Dialer {
                     try channel.pipeline.syncOperations.addHandler(connection)
                 }
             }
-            .connect(host: target.origin.host, port: target.origin.port)
+            .connect(host: target.origin.lookupName, port: target.origin.port)
             .assumeIsolated()
             .whenComplete { [self] result in
                 switch result {

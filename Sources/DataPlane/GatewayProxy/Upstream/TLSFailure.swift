@@ -22,6 +22,15 @@ enum TLSFailure {
         }
     }
 
+    /// The upstream has asked for another handshake on an open connection, which the TLS library refuses.
+    static func isRenegotiation(_ error: any Error) -> Bool {
+        (error is NIOSSLError || error is BoringSSLError) && String(describing: error).contains("NO_RENEGOTIATION")
+    }
+
+    static let renegotiation =
+        "It asked for another TLS handshake on the open connection (renegotiation of TLS 1.2), which the gateway refuses."
+        + " Servers do that to ask for a client certificate on some paths only: have it ask at the start, or use TLS 1.3."
+
     private static func handshakeProblem(
         _ text: String,
         _ origin: Origin,

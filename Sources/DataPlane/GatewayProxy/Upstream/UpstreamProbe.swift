@@ -91,7 +91,7 @@ package enum UpstreamProbe {
                     try channel.pipeline.syncOperations.addHandler(waiter)
                 }
             }
-            .connect(host: origin.host, port: origin.port)
+            .connect(host: origin.lookupName, port: origin.port)
         channel.whenFailure { error in
             if !hasDialled.value, case ChannelError.connectTimeout = error {
                 done.fail(NameOverdue())

@@ -7,6 +7,7 @@ import NIOSSL
 final class UpstreamTarget: Sendable {
     struct Key: Hashable {
         let origin: Origin
+        private let lookupName: String
         let tls: RoutePlan.TLS
         var version: UpstreamProtocol
         /// Files that are replaced on disk make another target.
@@ -14,6 +15,7 @@ final class UpstreamTarget: Sendable {
 
         init(_ route: RoutePlan) {
             origin = route.upstream
+            lookupName = origin.lookupName
             tls = route.tls
             version = Self.version(of: route)
             files = [tls.caPath, tls.certificatePath].map { $0.flatMap(FileVersion.init) }

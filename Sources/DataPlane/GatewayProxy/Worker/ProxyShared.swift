@@ -22,8 +22,9 @@ final class ProxyShared: Sendable {
     let observer: any ExchangeObserver
     let logger: Logger
     let viaName: String
-    /// The end of each request's head.
-    let requestEnd: ViaLines
+    /// The end of each request's head, and of those of routes that send no `Via`.
+    private let requestEnd: ViaLines
+    private let requestEndWithoutVia: ViaLines
     /// Of answers that the gateway gives by itself; a route has its own for those of its upstream.
     let sendsProxyStatus: Bool
     /// nil: requests are part of no trace.
@@ -96,6 +97,7 @@ final class ProxyShared: Sendable {
         limits = configuration.limits
         timeouts = Timeouts(configuration.limits)
         requestEnd = ViaLines(name: viaName, then: "\r\n")
+        requestEndWithoutVia = ViaLines("Gateway-Loop", name: viaName, then: "\r\n")
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / workers)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
         let counted = old.flatMap { Self.countsConnections(configuration, as: $0.configuration) ? $0.budgets : nil }
@@ -140,6 +142,8 @@ final class ProxyShared: Sendable {
             processors: System.coreCount
         )
     }
+
+    func requestEnd(of route: CompiledRoute) -> ViaLines { route.plan.sendsVia ? requestEnd : requestEndWithoutVia }
 
     /// nil for a client without limits.
     func usage(of client: String?) -> ClientUsage? {

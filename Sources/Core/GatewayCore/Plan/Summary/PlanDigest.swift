@@ -112,7 +112,7 @@ extension RoutePlan {
         upstream.add(to: &bytes)
         for path in [upstreamPath, matchPath, upstreamMatchPath] { bytes.add(path) }
         bytes.add(matchHosts)
-        for flag in [matchesAll, matchesUpstreamHost, isDefault, allowsConnectionAuth] { bytes.add(flag) }
+        for flag in [matchesAll, matchesUpstreamHost, isDefault, allowsConnectionAuth, sendsVia] { bytes.add(flag) }
         bytes.add(asUser)
         bytes.add(headers.set) { $1.add(to: &$0) }
         bytes.add(headers.remove)

@@ -193,6 +193,7 @@ extension PlanSummary.Route {
         cookies = plan.cookies.rawValue
         rewritesLinks = plan.rewritesLinks
         connectionAuth = plan.allowsConnectionAuth
+        via = plan.sendsVia ? nil : false
         allow =
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }

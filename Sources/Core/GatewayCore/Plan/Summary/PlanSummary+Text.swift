@@ -151,6 +151,7 @@ extension PlanSummary.Route: PlanSummaryItem {
         add("cookies", cookies)
         add("rewrite.links", rewritesLinks.map { "\($0)" })
         add("connection_auth", connectionAuth ? "true" : nil)
+        add("via", via.map { "\($0)" })
         add("protocol", `protocol`)
         add("timeouts.response", timeouts?.response)
         add("timeouts.idle", timeouts?.idle)

@@ -106,6 +106,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         /// nil: for requests that find the route by its path.
         package var rewritesLinks: Bool?
         package var connectionAuth: Bool
+        /// nil for a route that sends it.
+        package var via: Bool?
         package var allow: [Allow]?
         package var clients: [String]?
         /// nil for a route that hands its credential to no engine.

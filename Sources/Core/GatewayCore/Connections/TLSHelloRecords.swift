@@ -1,0 +1,54 @@
+/// Joins the first message of a TLS client into one record.
+///
+/// A client may send its hello in several records, such as one with post-quantum keys through a program that splits it. The library
+/// reads the name that it asks for from the first record alone. What TLS itself computes of a message does not depend on its records.
+package enum TLSHelloRecords {
+    package enum Step: Equatable, Sendable {
+        case unfinished
+        /// These bytes stand for all that has come.
+        case joined([UInt8])
+        /// It is one record already, or no hello.
+        case asItIs
+    }
+
+    /// Of what is read before the hello is whole.
+    package static let maximum = 32_768
+    /// Of the content of a record (RFC 8446 section 5.1).
+    private static let maximumContent = 16_384
+    private static let recordHead = 5
+    private static let messageHead = 4
+    private static let handshake: UInt8 = 22
+
+    /// - Parameter bytes: All that has come on the connection.
+    package static func join(_ bytes: borrowing Span<UInt8>) -> Step {
+        var content: [UInt8] = []
+        var start = 0
+        while true {
+            guard start == 0 || bytes.count <= maximum else { return .asItIs }
+            guard bytes.count - start >= recordHead else {
+                return start < bytes.count && bytes[start] != handshake ? .asItIs : .unfinished
+            }
+            let length = Int(bytes[start + 3]) << 8 | Int(bytes[start + 4])
+            guard bytes[start] == handshake, bytes[start + 1] == 3, length > 0, content.count + length <= maximumContent
+            else { return .asItIs }
+            let end = start + recordHead + length
+            guard end <= bytes.count else { return .unfinished }
+            for index in start + recordHead..<end { content.append(bytes[index]) }
+            if let message = messageSize(content), content.count >= message {
+                guard start > 0 else { return .asItIs }
+                return .joined(record(content, like: bytes) + bytes.array(end..<bytes.count))
+            }
+            start = end
+        }
+    }
+
+    /// nil while its head is not whole.
+    private static func messageSize(_ content: [UInt8]) -> Int? {
+        guard content.count >= messageHead else { return nil }
+        return messageHead + (Int(content[1]) << 16 | Int(content[2]) << 8 | Int(content[3]))
+    }
+
+    private static func record(_ content: [UInt8], like first: borrowing Span<UInt8>) -> [UInt8] {
+        [handshake, first[1], first[2], UInt8(content.count >> 8), UInt8(content.count & 0xFF)] + content
+    }
+}
