@@ -38,7 +38,9 @@ enum ChildProcesses {
             for _ in 0..<mostAtOnce {
                 var information = unsafe siginfo_t()
                 let options = Int32(bitPattern: UInt32(WEXITED) | UInt32(WNOHANG) | UInt32(WNOWAIT))
-                guard unsafe waitid(P_ALL, 0, &information, options) == 0, unsafe information.si_signo != 0 else { return }
+                guard unsafe waitid(P_ALL, 0, &information, options) == 0, unsafe information.si_signo != 0 else {
+                    return
+                }
                 let process = unsafe information._sifields._sigchld.si_pid
                 // The system names this one again until its own reader has reaped it, which takes a moment.
                 guard !started.contains(process) else { return }
