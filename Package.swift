@@ -124,7 +124,7 @@ let package = Package(
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
-        // The YAML files of the presets, gateway.yaml and sandbox.yaml, as bytes of the program.
+        // The YAML files of the presets, gateway.yaml, sandbox.yaml and schema/keys.json, as bytes of the program.
         .target(name: "CPresets", path: "Sources/App/CPresets", exclude: ["presets"]),
         // A place in the program that a release build writes its commit and its toolchain to.
         .target(name: "CBuildRecord", path: "Sources/App/CBuildRecord"),

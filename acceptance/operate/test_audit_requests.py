@@ -103,6 +103,35 @@ def test_per_minute_there_are_none(start_gateway, origin):
     gateway.stop()
     assert rows(gateway) == []
     assert json.loads(gateway.run("audit", "stats", "--json").stdout)["calls"] == 1
+    silent = gateway.run("audit", "query", "--requests")
+    assert (silent.returncode, silent.stdout) == (0, "")
+    assert "audit.usage is minute, so single requests are not recorded" in silent.stderr
+    assert "authgateway audit stats --by client" in silent.stderr
+
+
+@pytest.mark.parametrize("usage, advice", [
+    ("none", "audit.usage: none counts no requests"),
+    ("minute", "authgateway audit stats --by client"),
+    ("request", "authgateway audit query --requests --credential api --client build"),
+])
+def test_that_a_client_used_a_token_is_no_event(start_gateway, origin, usage, advice):
+    """But the first use of each token is. The two filters together found nothing for others, without a word on where that is."""
+    tokens = {name: f"{name}-secret-of-32-characters-or-so" for name in ("laptop", "build")}
+    whole = {
+        "audit": {"usage": usage},
+        "access": {"clients": {name: {"token": token} for name, token in tokens.items()}},
+        "credentials": {"api": BEARER},
+        "routes": {"api": {"upstream": origin.url, "auth": "api"}},
+    }
+    gateway = start_gateway(whole)
+    for token in tokens.values():
+        assert requests.get(gateway.url + "/api/a", headers={"Authorization": f"Bearer {token}"}, timeout=10).status_code == 200
+    gateway.stop()
+    silent = gateway.run("audit", "query", "--credential", "api", "--client", "build")
+    assert (silent.returncode, silent.stdout) == (0, "")
+    assert "that a request used a token is no event" in silent.stderr and advice in silent.stderr, silent.stderr
+    if usage == "request":
+        assert len(rows(gateway, "--credential", "api", "--client", "build")) == 1
 
 
 def test_requests_without_a_credential_that_ended_in_a_problem_have_a_row_too(start_gateway, make_script):

@@ -3,9 +3,11 @@
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 
 import pytest
+import requests
 from cryptography import x509
 from harness import processes
 from harness.configs import BEARER
@@ -144,3 +146,28 @@ def test_only_root_changes_what_the_machine_trusts(intercepting, other_users, sh
     assert done.returncode == 1 and "what this machine trusts is for root to change" in done.stderr, done
     assert "sudo authgateway ca install" in done.stderr, done
     assert not list(pathlib.Path("/usr/local/share/ca-certificates").glob("authgateway-*"))
+
+
+def test_another_user_is_told_that_it_may_not_read_it(intercepting, short_folder, other_users):
+    """It said that there is no local authority."""
+    gateway = intercepting(folder=short_folder / "gateway").start()
+    program = short_folder / "authgateway"
+    shutil.copy(BINARY, program)
+    done = subprocess.run(
+        [program, "ca", "show", "--config", gateway.file],
+        check=False, capture_output=True, text=True, timeout=30, user=other_users[0].number, env={},
+    )
+    assert done.returncode == 1 and "there is no local authority" not in done.stderr, done
+    assert "state/ca/ca.pem, cannot be read: this user may not read it; run this as the gateway's user" in done.stderr, done
+    assert f"curl {gateway.admin_url}/ca.pem" in done.stderr, done
+
+
+def test_the_admin_listener_has_the_certificates(intercepting, start_gateway):
+    gateway = intercepting().start()
+    answer = requests.get(gateway.admin_url + "/ca.pem", timeout=10)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/x-pem-file")
+    assert x509.load_pem_x509_certificates(answer.content) == roots(gateway)
+    assert "PRIVATE KEY" not in answer.text
+    without = start_gateway({"routes": {"plain": {"upstream": "http://127.0.0.1:9", "auth": "none"}}})
+    answer = requests.get(without.admin_url + "/ca.pem", timeout=10)
+    assert answer.status_code == 404 and "no local authority" in answer.json()["detail"]

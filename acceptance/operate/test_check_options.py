@@ -1,6 +1,7 @@
 """`check FILE`, `check --json` and `check --no-secrets`."""
 
 import json
+import resource
 import stat
 
 import pytest
@@ -114,6 +115,24 @@ def test_advice_names_what_there_is(tmp_path):
     assert "= for example:\n          api:\n            upstream: https://api.example.com\n" in result.stderr, result
 
 
+def test_a_file_with_warnings_has_them_in_its_summary(tmp_path):
+    """It said "no problem." beside them."""
+    write(tmp_path, "version: 1\ncredentials:\n  idle: {strategy: none}\nroutes:\n  api: {upstream: https://a.example, auth: none}\n")
+    result = command("check", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (0, "gateway.yaml: 1 route, 1 credential, 1 warning.\n"), result
+    assert "no route uses this credential" in result.stderr
+    result = command("check", "--no-secrets", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (0, "gateway.yaml: 1 warning; no secret was read.\n"), result
+
+
+def test_a_warning_that_follows_from_an_error_comes_behind_it(tmp_path):
+    write(tmp_path, "version: 1\ncredentials:\n  one: {strategy: none}\nroutes:\n  api: {upstream: https://a.example, auth: two}\n")
+    result = command("check", cwd=tmp_path)
+    assert result.returncode == 3
+    cause, effect = 'no credential is named "two"', "no route uses this credential"
+    assert 0 < result.stderr.find(cause) < result.stderr.find(effect), result
+
+
 @pytest.mark.parametrize("arguments, meant", [
     (["statsu"], "authgateway status"), (["validate"], "authgateway check"), (["audit", "tial"], "authgateway audit tail")
 ])
@@ -123,8 +142,12 @@ def test_a_subcommand_that_does_not_exist_is_corrected(tmp_path, arguments, mean
 
 
 def test_a_key_is_explained(tmp_path):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     explained = command("config", "explain", "limits.drain", cwd=tmp_path)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert explained.returncode == 0, explained
+    # About 10 ms; asking every decoder took seconds.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.2
     for words in ("a duration from 0s to 1h", "30s", "limits:\n      drain: 10s"):
         assert words in explained.stdout, explained
     [key] = json.loads(command("config", "explain", "credentials.box.strategy", "--json", cwd=tmp_path).stdout)

@@ -236,3 +236,13 @@ def test_a_configuration_with_mistakes_is_all_that_is_said(make_gateway):
     found = findings(gateway, code=1)
     assert {one["group"] for one in found} == {"configuration"}
     assert errors(found)[0]["command"] == f"authgateway check {gateway.file}"
+
+
+def test_thousands_of_routes_are_a_page(make_gateway, origin):
+    """Of 10,000 routes it printed 2.6 MB. --json has all of them."""
+    routes = {f"r{number}": {"upstream": origin.url, "auth": "none"} for number in range(2_000)}
+    gateway = make_gateway({"routes": routes})
+    people = gateway.run("doctor", timeout=120)
+    assert people.returncode == 0 and len(people.stdout) < 8_000, len(people.stdout)
+    assert "r0, r1, r2, r3, r4 and 1995 more: " in people.stdout, people.stdout
+    assert len([one for one in findings(gateway, code=0) if one["group"] == "upstreams"]) == 2_000

@@ -30,8 +30,8 @@ class Authority:
         self.form = dict(urllib.parse.parse_qsl(request.body.decode()))
         date = "Date: " + email.utils.formatdate(time.time() + self.ahead, usegmt=True)
         if self.refusal:
-            status, body, kind = self.refusal
-            return response(status, body.encode(), f"Content-Type: {kind}", date)
+            status, body, kind, *fields = self.refusal
+            return response(status, body.encode(), f"Content-Type: {kind}", date, *fields)
         number = next(self.numbers)
         token = {"access_token": f"access-token-{number}", "refresh_token": f"refresh-token-{number}", "expires_in": 3600}
         return response(200, json.dumps(token).encode(), "Content-Type: application/json", date)
@@ -124,6 +124,20 @@ def test_it_lasts_from_the_first_failure_and_counts_who_was_refused(start_gatewa
     authority.refusal = None
     assert refresh(gateway).returncode == 0
     assert "failing" not in status(gateway)["tokens"][0]
+
+
+def test_reason_next_try_and_advice_agree_where_the_authority_asks_for_time(start_gateway, authority, origin):
+    """The reason said that the gateway tries again, `next try` that it does not, and the advice was a call at once."""
+    authority.refusal = (429, "", "text/plain", "Retry-After: 120")
+    gateway = start_gateway(with_route(credential(authority), origin.url))
+    refused = get(gateway)
+    assert refused.status_code == 503 and refused.headers["Retry-After"] == "120"
+    failing = status(gateway)["tokens"][0]["failing"]
+    assert failing["reason"] == "The authority gives no token at the moment (status 429)."
+    assert failing["remedy"] == "Wait: the authority asks for 2m (Retry-After); the next request tries again."
+    assert failing["not_before"] > failing["since"] and "next_try_at" not in failing and "command" not in failing, failing
+    shown = gateway.run("status").stdout
+    assert f"next try: {'':7}with the next request, not before {failing['not_before']}" in shown, shown
 
 
 def test_what_needs_a_person_says_which_command(start_gateway, authority, origin):

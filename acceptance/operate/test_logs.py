@@ -86,3 +86,34 @@ def test_a_command_whose_output_is_closed_says_so():
     assert done.returncode == 1 and done.stderr == "authgateway: the output could not be written: Bad file descriptor\n"
     everything = ["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh", BINARY, "version"]
     assert subprocess.run(everything, check=False, timeout=30, env=processes.environment()).returncode == 1
+
+
+def test_every_line_is_json_also_of_warnings_and_refused_configurations(make_gateway, origin, tmp_path):
+    """A collector of logs took the lines between them for faults."""
+    gateway = make_gateway({"routes": {"api": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": "x" * 24}}}})
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [BINARY, "run", "--config", str(gateway.file)],
+            cwd=gateway.folder,
+            env=processes.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+        )
+        try:
+            processes.wait_until(lambda: processes.is_listening(gateway.port), 20, "listening")
+            good = gateway.file.read_text()
+            gateway.file.write_text(good.replace('"auth"', '"oauth"'))
+            assert gateway.run("reload").returncode == 3
+            gateway.file.write_text(good)
+            assert gateway.run("reload").returncode == 0
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            process.wait()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    [warned] = [line for line in lines if line["message"] == "Configuration"][:1]
+    assert warned["level"] == "warning" and "a secret in plain text" in warned["text"] and "x" * 24 not in str(lines)
+    [refused] = [line for line in lines if line["message"].startswith("Configuration refused")]
+    assert 'unknown key "oauth"' in refused["text"] and "the running configuration was kept" in refused["text"]

@@ -121,7 +121,8 @@ class TestRefusal:
         assert "gateway.yaml:" in result.stderr and 'unknown key "oauth"' in result.stderr
         assert "the running configuration was kept" in result.stderr
         assert requests.get(gateway.url + "/a", timeout=5).status_code == 200
-        assert 'unknown key "oauth"' in gateway.text()
+        [refused] = [json.loads(line) for line in gateway.text().splitlines() if "Configuration refused" in line]
+        assert 'unknown key "oauth"' in refused["text"]
         state = readiness(gateway)
         assert state["is_ready"] and any("configuration refused" in reason for reason in state["reasons"])
         page = requests.get(gateway.admin_url, timeout=5).text

@@ -50,6 +50,24 @@ def test_id_and_secret_arrive_in_the_form_that_the_authority_wants(start_gateway
     assert origin.last().value("authorization") == "Bearer T-" + CANARY
 
 
+@pytest.mark.parametrize("keys, other", [({}, "none"), ({"client_auth_encoding": "none"}, "form")])
+@pytest.mark.parametrize("body", [json.dumps({"error": "invalid_client"}), ""], ids=["invalid_client", "without-a-word"])
+def test_where_basic_fails_the_other_encoding_is_named(start_gateway, origin, make_origin, keys, other, body):
+    refusing = make_origin(lambda request: response(401, body.encode()))
+    credential = {
+        "strategy": "oauth2_client_credentials",
+        "token_url": refusing.url + "/token",
+        "client_id": "app",
+        "client_secret": SECRET,
+        "client_auth": "basic",
+        **keys,
+    }
+    gateway = start_gateway(with_route(credential, origin.url))
+    refused = requests.get(gateway.url + "/api/x", timeout=20).json()
+    assert refused["code"] == "credential-misconfigured"
+    assert f"some authorities want client_auth_encoding: {other}." in refused["detail"], refused
+
+
 def test_a_text_that_is_not_there_is_a_problem_at_load(make_gateway, origin):
     credential = {"strategy": "basic", "username": {"env": "NOT_SET"}, "password": {"env": "PASSWORD"}}
     gateway = make_gateway(with_route(credential, origin.url), environment={"NOT_SET": None, "PASSWORD": CANARY})

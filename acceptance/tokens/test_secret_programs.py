@@ -1,7 +1,10 @@
 """`{exec: […], ttl: …}`: secrets of the configuration that a program prints, asked for again while the gateway runs."""
 
+import contextlib
 import json
+import os
 import pathlib
+import signal
 import stat
 import sys
 
@@ -159,3 +162,37 @@ def test_a_ttl_that_cannot_be(make_gateway, origin, token, problem):
     gateway = make_gateway({"routes": {"a": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": token}}}})
     result = gateway.run("check")
     assert result.returncode == 3 and problem in result.stderr, result.stderr
+
+
+def children(pid):
+    """The states of its children by their numbers, as the system shows them here."""
+    found = {}
+    for number in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found[int(number)] = pathlib.Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    return found
+
+
+def test_as_process_1_the_gateway_reaps_what_programs_leave(make_gateway, origin, program):
+    """In a container without an init process, each of them stayed a zombie until the process table was full."""
+    # A session of its own: the end of the program's process group does not reach it.
+    program.write_text(
+        program.read_text().replace(
+            "\nprint(",
+            "\nimport os, time\nready, told = os.pipe()\nif os.fork() == 0:\n"
+            "    os.setsid()\n    os.dup2(os.open('/dev/null', os.O_WRONLY), 1)\n    os.write(told, b'x')\n"
+            "    time.sleep(0.2)\n    os._exit(0)\nos.read(ready, 1)\nprint(",
+        )
+    )
+    gateway = make_gateway(config(origin, program))
+    gateway.wrapper = ["unshare", "--pid", "--fork", "--mount-proc"]
+    gateway.start()
+    [process] = children(gateway.process.pid)
+    try:
+        wait_for_runs(gateway, program, 4)
+        processes.wait_until(lambda: "Z" not in children(process).values(), 10, lambda: f"no zombies: {children(process)}")
+        assert sent(gateway, origin) == "Bearer one", "it still reads the end of its own programs"
+    finally:
+        # unshare ignores this signal itself.
+        os.kill(process, signal.SIGTERM)
+        gateway.process.wait(40)

@@ -22,6 +22,7 @@ struct AdminRouter: Sendable {
             let script = ProxyAutoConfig(await options.control.overview().proxy)
             return AdminResponse.text(script.text, type: ProxyAutoConfig.contentType)
         }
+        router.get("/ca.pem") { _, _ in await authority() }
         router.get("/api/overview") { _, _ in AdminResponse.json(await options.control.overview()) }
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
         router.get("/api/traffic") { _, _ in AdminResponse.json(await options.control.traffic()) }
@@ -48,6 +49,14 @@ struct AdminRouter: Sendable {
         let status: HTTPResponse.Status = readiness.isReady ? .ok : .serviceUnavailable
         if isVerbose { return AdminResponse.json(readiness, status: status) }
         return AdminResponse.text("\(readiness.text)\n", type: "text/plain; charset=utf-8", status: status)
+    }
+
+    private func authority() async -> Response {
+        guard let certificates = await options.authority() else {
+            let reason = "This gateway has no local authority; it makes one when it starts with intercept: true."
+            return AdminResponse.problem(GatewayProblem(.noRoute, reason))
+        }
+        return AdminResponse.text(certificates, type: "application/x-pem-file")
     }
 
     private func fleet() async -> Response {

@@ -13,12 +13,15 @@ package enum AuthorityRoots {
         package let pem: String
     }
 
+    /// The maximum size of the file with the certificates.
+    package static let limit = 16 << 20
+
     /// - Returns: Empty when there is no authority.
     package static func read(in stateDirectory: String) throws(LeafError) -> [Root] {
         let path = LocalAuthority.bundlePath(in: stateDirectory)
         let bytes: [UInt8]
         do throws(BoundedFile.Failure) {
-            bytes = try BoundedFile.read(path, limit: 16 << 20).bytes
+            bytes = try BoundedFile.read(path, limit: limit).bytes
         } catch {
             if error == .missing { return [] }
             throw LeafError("the certificates of the local authority, \(path), cannot be read: \(error.message)")

@@ -56,7 +56,8 @@ package enum AuthorityProbe {
             return .success(Answer(took: clock.now - start, certificateEnd: end.value, date: date))
         } catch {
             // Before or after: an answer is all that was wanted.
-            return .failure(cause(of: TransportErrors.failure(for: error, requestWasSent: end.hasConnected).reason))
+            let failure = TransportErrors.failure(for: error, requestWasSent: end.hasConnected)
+            return .failure(failure.alert.map { .alert($0) } ?? cause(of: failure.reason))
         }
     }
 

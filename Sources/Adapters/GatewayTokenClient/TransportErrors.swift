@@ -8,7 +8,11 @@ import NIOSSL
 /// Sorts what async-http-client and NIO throw into the few reasons that the gateway tells apart.
 enum TransportErrors {
     static func failure(for error: any Error, requestWasSent: Bool) -> TokenTransportFailure {
-        TokenTransportFailure(
+        // A server may decide about the client certificate when the request is on its way already (TLS 1.3).
+        if let alert = TLSAlert(in: "\(error)") {
+            return TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: requestWasSent, alert: alert)
+        }
+        return TokenTransportFailure(
             requestWasSent ? reasonAfterSending(error) : reasonBeforeSending(error),
             mayHaveBeenProcessed: requestWasSent
         )

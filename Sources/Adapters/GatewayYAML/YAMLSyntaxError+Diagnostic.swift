@@ -9,7 +9,7 @@ extension YAMLSyntaxError {
             let advice = "inside {…} and […] a value with ${NAME} must be in quotes"
             return ConfigDiagnostic(.error, advice, at: span)
         }
-        return keyWithoutColon(in: text)
+        return keyWithoutColon(in: text) ?? mappingWithoutBraces(in: text)
             ?? ConfigDiagnostic(.error, message(character), at: span, related: related(in: text))
     }
 
@@ -23,6 +23,26 @@ extension YAMLSyntaxError {
         let span = text.span(line: contextAt.line, column: contextAt.column, length: Int.max)
         return ConfigDiagnostic(.error, advice, at: span)
     }
+
+    /// `client_secret: env: NAME`: a mapping behind a key, in its line.
+    private func mappingWithoutBraces(in text: SourceText) -> ConfigDiagnostic? {
+        guard ["mapping values are not allowed in this context", "did not find expected ',' or '}'"].contains(problem),
+            character(at: at, in: text) == ":", text.lines.indices.contains(at.line - 1)
+        else { return nil }
+        // Keys are short, and a line can be a mebibyte long.
+        let before = text.lines[at.line - 1].unicodeScalars.prefix(at.column - 1).suffix(2 * ShownKey.longest + 8)
+        let words = String(before).split(separator: " ").suffix(2).map(String.init)
+        guard words.count == 2, words[0].hasSuffix(":"), Self.firstKeys.contains(words[1]) else { return nil }
+        let key = ShownKey(String(words[0].dropLast().drop { "{,[".contains($0) }))
+        guard key.isWord, !key.name.isEmpty else { return nil }
+        let advice = "a mapping behind a key in its line needs braces: \(key.name): {\(words[1]): …}"
+        return ConfigDiagnostic(.error, advice, at: text.span(line: at.line, column: at.column, length: 1))
+    }
+
+    /// With which such mappings begin. Any other word could be a part of a secret.
+    private static let firstKeys: Set = [
+        "env", "file", "exec", "systemd_credential", "strategy", "credential", "preset",
+    ]
 
     private func message(_ character: Unicode.Scalar?) -> String {
         switch problem {

@@ -37,9 +37,9 @@ struct AuditQueryCommand: AsyncParsableCommand {
         if showsRequests {
             try await commands.requests(rows.filter) { Console.write($0) }
         } else {
-            try await commands.query(rows.filter) { Console.write($0) }
+            let found = try await commands.query(rows.filter) { Console.write($0) }
             guard rows.request != nil, rows.event == nil else { return }
-            try await commands.requests(rows.filter) { Console.write($0) }
+            try await commands.requests(rows.filter, explainsNone: !found) { Console.write($0) }
         }
     }
 }

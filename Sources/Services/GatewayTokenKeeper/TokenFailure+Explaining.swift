@@ -17,7 +17,9 @@ extension TokenFailure {
             detail = "The token endpoint of \(credential) refuses connections."
         case .tlsFailed:
             kind = .tokenEndpointUnreachable
-            detail = "No TLS connection to the token endpoint of \(credential): is its certificate trusted?"
+            detail =
+                failure.alert?.detail(of: "The token endpoint of \(credential)", owner: "the credential")
+                ?? "No TLS connection to the token endpoint of \(credential): is its certificate trusted?"
         case .connectionLost:
             kind = .tokenEndpointUnreachable
             detail = "The connection to the token endpoint of \(credential) was lost."
@@ -38,7 +40,7 @@ extension TokenFailure {
             )
             return
         }
-        let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError, nextHop: request.nextHop)
+        let problem = GatewayProblem(kind, detail, hopError: failure.hopError, nextHop: request.nextHop)
         self.init(.transient(retryAfter: nil), problem: problem)
     }
 
@@ -72,14 +74,14 @@ extension TokenFailure {
     }
 }
 
-extension TokenTransportFailure.Reason {
+extension TokenTransportFailure {
     /// What `Proxy-Status` calls it; the next hop is the token endpoint.
     fileprivate var hopError: GatewayProblem.HopError? {
-        switch self {
+        switch reason {
         case .nameNotResolved: .nameNotResolved
         case .connectionRefused: .connectionRefused
         case .connectTimeout: .connectionTimeout
-        case .tlsFailed: .certificateRefused
+        case .tlsFailed: alert == nil ? .certificateRefused : .handshakeFailed
         case .responseTimeout: .responseTimeout
         case .connectionLost: .connectionTerminated
         case .answerTooLarge, .invalidAnswer: .protocolError

@@ -59,7 +59,8 @@ struct AdminAccessTests {
     @Test(
         arguments: [
             ("GET", "/", .nothing), ("POST", "/token", .nothing), ("GET", "/healthz", .nothing),
-            ("GET", "/metrics", .role(.viewer)), ("HEAD", "/metrics", .role(.viewer)),
+            ("GET", "/ca.pem", .role(.viewer)), ("GET", "/metrics", .role(.viewer)),
+            ("HEAD", "/metrics", .role(.viewer)),
             ("GET", "/api/fleet", .role(.viewer)),
             ("GET", "/api/tokens/box%2Fa", .role(.viewer)), ("POST", "/api/tokens/box/lock", .role(.operator)),
             ("POST", "/api/reload", .role(.operator)), ("GET", "/api/plan", .role(.operator)),

@@ -129,4 +129,29 @@ struct DoctorRuleTests {
         let json = String(decoding: encoded, as: UTF8.self)
         #expect(json.contains(#""ok":false"#) && json.contains(#""errors":1"#) && json.contains(#""level":"warning""#))
     }
+
+    @Test func whatIsSaidOfManyIsOneLineForPeople() {
+        let many = (1...10_000).map { DoctorFinding(.upstreams, .ok, "r\($0)", "accepts connections") }
+        let few = (1...3).map { DoctorFinding(.upstreams, .error, "down\($0)", "is down", remedy: "Start it.") }
+        let (findings, omitted) = DoctorReport(many + few).condensed(.upstreams)
+        #expect(findings.map(\.subject) == ["r1, r2, r3, r4, r5 and 9995 more", "down1", "down2", "down3"])
+        #expect(findings.map(\.text) == ["accepts connections", "is down", "is down", "is down"])
+        #expect(omitted.isEmpty)
+    }
+
+    @Test func ofManyThatDifferTheFirstAreShownAndNoLevelHidesAnother() {
+        let fine = (1...10_000).map { DoctorFinding(.credentials, .ok, "c\($0)", "ends in \($0)d") }
+        let bad = DoctorFinding(.credentials, .error, "last", "was refused")
+        let (findings, omitted) = DoctorReport(fine + [bad]).condensed(.credentials)
+        #expect(findings.count == DoctorReport.mostShown + 1 && findings.last == bad)
+        #expect(omitted == [.ok: 10_000 - DoctorReport.mostShown])
+    }
+
+    @Test func aRemedyNamesAFewOfManyRoutes() {
+        let origin = Origin(scheme: .https, host: "api.example.com", port: 443)
+        let endpoint = DoctorEndpoint(.upstream, origin, users: (1...10_000).map { "r\($0)" })
+        let found = EndpointRule.findings(of: endpoint, .failed(.certificate(nil)), at: UnixTime(seconds: 0))
+        let remedy = found.first { $0.group == .tls }?.remedy
+        #expect(remedy?.hasSuffix("tls.ca of the routes r1, r2, r3, r4, r5 and 9995 more.") == true)
+    }
 }

@@ -61,6 +61,15 @@ struct EndpointRuleTests {
         #expect(found.filter { $0.group == .upstreams }.map(\.subject) == ["box", "docs"])
     }
 
+    @Test(arguments: [(DoctorEndpoint.Role.upstream, "the routes box, docs"), (.authority, "the credential")])
+    func anAlertIsNamedWithTheCertificateThatItIsAbout(_ role: DoctorEndpoint.Role, _ owner: String) throws {
+        let alert = try #require(TLSAlert(in: "OPENSSL_internal:TLSV1_ALERT_CERTIFICATE_REQUIRED at x:1"))
+        let error = try #require(findings(.failed(.alert(alert)), role).first { $0.level == .error })
+        #expect(error.group == .tls)
+        #expect(error.text == "the server refused the TLS connection with the alert certificate_required")
+        #expect(error.remedy == "It wants a client certificate (tls.certificate of \(owner)).")
+    }
+
     @Test func aRefusedCertificateIsExplainedByWhatItSays() {
         func text(_ seen: SeenCertificate) -> String {
             findings(.failed(.certificate(seen))).first { $0.group == .tls }?.text ?? ""

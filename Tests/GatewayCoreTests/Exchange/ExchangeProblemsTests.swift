@@ -115,6 +115,13 @@ struct ExchangeProblemsTests {
         let lost = Self.problem(.upstreamClosedEarly)
         #expect(lost?.detail == "https://api.example closed the connection early.")
         #expect(lost?.hopError == .connectionTerminated)
+        let alert = TLSAlert(in: "OPENSSL_internal:TLSV1_ALERT_UNKNOWN_CA at x:1")
+        let refused = alert.flatMap { Self.problem(.upstreamAlerted($0)) }
+        #expect(
+            refused?.detail.hasPrefix("https://api.example refused the TLS connection with the alert unknown_ca")
+                == true
+        )
+        #expect(refused?.hopError == .handshakeFailed)
         #expect(Self.problem(.protocolNotOffered)?.kind == .upgradeFailed)
         #expect(
             Self.problem(.stalled(.upstreamSilent))?.detail.hasPrefix("The upstream did not answer within 1m (") == true

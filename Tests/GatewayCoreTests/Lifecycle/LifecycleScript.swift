@@ -205,6 +205,7 @@ struct LifecycleScript: ~Copyable {
         _ class: TokenFailure.Class = .transient(retryAfter: nil),
         clearsToken: Bool = false,
         isRetried: Bool? = nil,
+        status: Int? = nil,
         jitter: Double = 0
     ) -> String {
         let kind: ProblemKind =
@@ -218,7 +219,7 @@ struct LifecycleScript: ~Copyable {
             problem: GatewayProblem(kind, "No."),
             clearsToken: clearsToken,
             isRetried: isRetried
-        )
+        ).naming(nil, status.map { AuthorityError(status: $0) })
         guard let call, let refused = machine.failed(failure, by: call, at: now.monotonic, jitter: jitter) else {
             return "ignored"
         }

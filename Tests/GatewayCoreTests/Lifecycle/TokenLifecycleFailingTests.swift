@@ -71,6 +71,26 @@ struct TokenLifecycleFailingTests {
         let failing = try Self.required(script)
         #expect(failing.nextTryAt == nil)
         #expect(failing.remedy == "Wait; the next request tries again.")
+        let pause = try #require(failing.notBefore)
+        #expect(pause > failing.since)
+        #expect(failing.command == "refresh")
+        script.pass(.seconds(60))
+        let later = try Self.required(script)
+        #expect(later.notBefore == nil, "it tries at once")
+    }
+
+    @Test func aTimeThatTheAuthorityNamesIsSaidAndNoCommandContradictsIt() throws {
+        func failing(_ wait: Duration, status: Int?) throws -> TokenStatus.Failing {
+            var script = LifecycleScript.started()
+            _ = (script.need(1), script.next(), script.fail(.transient(retryAfter: wait), status: status))
+            return try Self.required(script)
+        }
+        let limited = try failing(.seconds(120), status: 429)
+        #expect(limited.remedy == "Wait: the authority asks for 2m (Retry-After); the next request tries again.")
+        #expect(limited.command == nil && limited.nextTryAt == nil)
+        // The gateway's own limit on calls is no word of the authority.
+        let own = try failing(.seconds(60), status: nil)
+        #expect(own.remedy == "Wait; the next request tries again." && own.command == "refresh")
     }
 
     @Test func aPauseThatEndsAfterTheTokenIsNoTry() throws {

@@ -72,7 +72,7 @@ private struct TicketGrant: TokenGrant {
         }
         let wait = reply.retryAfter(at: now)
         let detail =
-            "The ticket server gives no ticket at the moment (status \(reply.status)); the gateway tries again."
+            "The ticket server gives no ticket at the moment (status \(reply.status))."
         return TokenFailure(
             .transient(retryAfter: wait),
             problem: GatewayProblem(.tokenTemporarilyUnavailable, detail, cause: cause, retryAfter: wait)

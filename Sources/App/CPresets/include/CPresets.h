@@ -10,3 +10,6 @@ const unsigned char *_Nonnull authgateway_starter(size_t *_Nonnull length);
 
 /// `sandbox.yaml` of the repository.
 const unsigned char *_Nonnull authgateway_sandbox(size_t *_Nonnull length);
+
+/// `schema/keys.json` of the repository: what `config explain --json` prints.
+const unsigned char *_Nonnull authgateway_config_keys(size_t *_Nonnull length);

@@ -210,6 +210,7 @@ struct Assembly: Sendable {
             // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
+            ChildProcesses.adoptsOrphans ? [OrphanService(clock: clock)] : [],
             [
                 AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
                 AuditChainService(check: storage.chainCheck), ClientTokenService(uses: tokenUses, clock: clock),

@@ -2,6 +2,7 @@ import Crypto
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
+import GatewayLocalAuthority
 import GatewayProxy
 
 extension Binding {
@@ -43,6 +44,11 @@ extension Binding {
         )
         admin.explain = { question in
             await explainer.explain(ExplanationQuestion(input: question)).map { $0.explanation?.text() ?? "" }
+        }
+        admin.authority = { [folder = plan.stateDirectory] in
+            // What is damaged is told at the start, and by `ca status`.
+            let roots = (try? AuthorityRoots.read(in: folder)) ?? []
+            return roots.isEmpty ? nil : roots.map(\.pem).joined()
         }
         admin.requiresToken = plan.admin.requiresToken
         admin.broadcaster = broadcaster

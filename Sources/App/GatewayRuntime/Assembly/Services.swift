@@ -77,6 +77,19 @@ struct StorageService: Service {
     }
 }
 
+/// Reaps orphans, which would fill the process table of a container one by one.
+struct OrphanService: Service {
+    static let interval: Duration = .seconds(1)
+
+    let clock: any GatewayClock
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while (try? await clock.sleep(for: Self.interval)) != nil { ChildProcesses.reapOrphans() }
+        }
+    }
+}
+
 /// Notes every few seconds which tokens of clients were used.
 struct ClientTokenService: Service {
     static let interval: Duration = .seconds(5)

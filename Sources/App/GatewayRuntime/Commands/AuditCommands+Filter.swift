@@ -33,6 +33,39 @@ struct KnownNames: Sendable {
 }
 
 extension AuditCommands.Filter {
+    /// What is said when no request was found.
+    ///
+    /// - Parameter usage: nil when a database is named instead of a configuration.
+    /// - Returns: nil where requests are recorded: none matches then.
+    static func noteOnRequests(usage: AuditPlan.Usage?) -> String? {
+        guard usage != .request else { return nil }
+        let counts = usage == AuditPlan.Usage.none ? "" : "\nCounts of requests: authgateway audit stats --by client"
+        let cause = usage.map { "audit.usage is \($0.rawValue), so single requests are not recorded" }
+        return (cause ?? "this log has no request that matches; requests are recorded with audit.usage: request")
+            + counts
+    }
+
+    /// What is said when no event was found.
+    ///
+    /// - Returns: nil where the filter asks for events of some kind, or for a time alone.
+    func noteOnEvents(usage: AuditPlan.Usage?) -> String? {
+        let filters = [("--credential", credential), ("--client", client), ("--route", route)]
+            .compactMap { name, value in value.map { [name, $0] } }.flatMap(\.self)
+        guard event == nil, request == nil, !filters.isEmpty else { return nil }
+        let note = "no event matches; that a request used a token is no event"
+        switch usage {
+        case .request, nil:
+            return "\(note)\nRequests: " + GatewayCommand.line(["audit", "query", "--requests"] + filters)
+        case .minute:
+            return """
+                \(note), and audit.usage: minute only counts requests
+                Counts of requests: authgateway audit stats --by client
+                """
+        case .some(.none):
+            return "\(note), and audit.usage: none counts no requests"
+        }
+    }
+
     /// What was typed, as the log has it.
     ///
     /// - Throws: ``ExitStatus/usage`` for a name that nothing has, and for a time that cannot be read.

@@ -2,6 +2,7 @@ import Foundation
 import GatewayAudit
 import GatewayCore
 import GatewayTokenStores
+import NIOConcurrencyHelpers
 
 /// What `audit …` does: reads the log, whether the gateway runs or not.
 package struct AuditCommands: Sendable {
@@ -86,26 +87,46 @@ package struct AuditCommands: Sendable {
         }
     }
 
-    package func query(_ filter: Filter, emit: @escaping @Sendable (String) -> Bool) async throws(CommandFailure) {
-        let filter = try await resolve(filter)
+    /// - Returns: Whether an event matches. If none does, a note on standard error says what is no event.
+    @discardableResult
+    package func query(
+        _ filter: Filter,
+        emit: @escaping @Sendable (String) -> Bool
+    ) async throws(CommandFailure) -> Bool {
+        let resolved = try await resolve(filter)
+        let hasFound = NIOLockedValueBox(false)
         try await Self.reading {
-            try await AuditReader(path: path).forEach(filter) { row in
+            try await AuditReader(path: path).forEach(resolved) { row in
+                hasFound.withLockedValue { $0 = true }
                 guard emit(line(row)) else { throw CommandFailure(.ok) }
             }
         }
+        let found = hasFound.withLockedValue(\.self)
+        if !found, let note = filter.noteOnEvents(usage: settings?.plan.audit.usage) { Console.writeError("\(note)\n") }
+        return found
     }
 
     /// The requests of `audit.usage: request`.
-    package func requests(_ filter: Filter, emit: @escaping @Sendable (String) -> Bool) async throws(CommandFailure) {
+    ///
+    /// - Parameter explainsNone: Says on standard error why there is none, where requests are not recorded.
+    package func requests(
+        _ filter: Filter,
+        explainsNone: Bool = true,
+        emit: @escaping @Sendable (String) -> Bool
+    ) async throws(CommandFailure) {
         guard filter.event == nil else {
             throw CommandFailure(.usage, "requests are no events: leave out --event, or --requests")
         }
-        let filter = try await resolve(filter)
+        let resolved = try await resolve(filter)
+        let hasFound = NIOLockedValueBox(false)
         try await Self.reading {
-            try await AuditReader(path: path).forEachRequest(filter) { row in
+            try await AuditReader(path: path).forEachRequest(resolved) { row in
+                hasFound.withLockedValue { $0 = true }
                 guard emit(line(row)) else { throw CommandFailure(.ok) }
             }
         }
+        guard explainsNone, !hasFound.withLockedValue(\.self) else { return }
+        if let note = Filter.noteOnRequests(usage: settings?.plan.audit.usage) { Console.writeError("\(note)\n") }
     }
 
     /// - Throws: ``ExitStatus/configuration`` where a configuration is needed and is not there.

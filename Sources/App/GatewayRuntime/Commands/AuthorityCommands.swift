@@ -1,5 +1,6 @@
 import Foundation
 import GatewayCore
+import GatewayFiles
 import GatewayLocalAuthority
 
 /// What `ca …` does with the local authority itself: makes, shows and replaces it, and says who trusts it.
@@ -18,14 +19,23 @@ package struct AuthorityCommands: Sendable {
     /// - Returns: The certificates to trust, in PEM.
     package func show(path showsPath: Bool) throws(CommandFailure) -> String {
         let path = LocalAuthority.bundlePath(in: plan.stateDirectory)
-        guard let content = try? String(contentsOfFile: path, encoding: .utf8) else {
-            throw CommandFailure(
-                .failed,
-                "there is no local authority in \(plan.stateDirectory); a gateway makes one when it starts with intercept: true"
-                    + " (listeners.proxy)"
-            )
+        do throws(BoundedFile.Failure) {
+            let content = try BoundedFile.read(path, limit: AuthorityRoots.limit).bytes
+            return showsPath ? path + "\n" : String(decoding: content, as: UTF8.self)
+        } catch {
+            throw CommandFailure(.failed, absence(of: path, error))
         }
-        return showsPath ? path + "\n" : content
+    }
+
+    private func absence(of path: String, _ failure: BoundedFile.Failure) -> String {
+        guard failure != .missing else {
+            return "there is no local authority in \(plan.stateDirectory); a gateway makes one when it starts with"
+                + " intercept: true (listeners.proxy)"
+        }
+        let reason = "the certificates of the local authority, \(path), cannot be read: \(failure.message)"
+        guard failure == .forbidden, case .tcp(let host, let port) = plan.admin.address else { return reason }
+        return "\(reason); run this as the gateway's user, or ask the running gateway:\n"
+            + "  curl http://\(Origin.urlHost(host)):\(port)/ca.pem"
     }
 
     /// Makes the authority, or what it lacks, before the gateway starts.

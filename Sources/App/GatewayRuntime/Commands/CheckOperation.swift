@@ -41,7 +41,7 @@ package struct CheckOperation: Sendable {
         }
         var notes = outcome.report(consequence: Self.consequence)
         if let problem { notes += "\(path): error: \(problem)\n\(Self.consequence).\n" }
-        return Result(output: isValid ? summary(of: outcome.plan) : "", notes: notes, isValid: isValid)
+        return Result(output: isValid ? summary(of: outcome) : "", notes: notes, isValid: isValid)
     }
 
     private func read() -> ConfigOutcome {
@@ -65,9 +65,11 @@ package struct CheckOperation: Sendable {
         }
     }
 
-    private func summary(of plan: Plan?) -> String {
-        guard readsSecrets, let plan else { return "\(path): no problem; no secret was read.\n" }
+    private func summary(of outcome: ConfigOutcome) -> String {
+        let warnings = outcome.diagnostics.count { $0.severity == .warning }
+        let verdict = warnings == 0 ? "no problem" : warnings.counted("warning")
+        guard readsSecrets, let plan = outcome.plan else { return "\(path): \(verdict); no secret was read.\n" }
         let routes = plan.routes.count.counted("route")
-        return "\(path): \(routes), \(plan.credentials.count.counted("credential")), no problem.\n"
+        return "\(path): \(routes), \(plan.credentials.count.counted("credential")), \(verdict).\n"
     }
 }

@@ -1,3 +1,5 @@
+private import CPresets
+import FoundationEssentials
 import GatewayCore
 import GatewayStrategies
 
@@ -6,7 +8,7 @@ package enum ExplainOperation {
     /// - Parameter key: nil lists the keys of the document and the strategies, as JSON every key.
     /// - Throws: ``ExitStatus/failed`` when there is no such key.
     package static func explain(_ key: String?, asJSON: Bool) throws(CommandFailure) -> String {
-        let search = ConfigKeySearch(.builtIn)
+        let search = ConfigKeySearch(kept ?? ConfigKey.all(.builtIn), kinds: StrategyCatalog.builtIn.kinds)
         guard let key else { return asJSON ? try JSONText.pretty(search.keys) : overview(search.top) }
         switch search.find(key) {
         case .found(let keys) where asJSON: return try JSONText.pretty(keys)
@@ -17,9 +19,16 @@ package enum ExplainOperation {
         }
     }
 
+    /// `schema/keys.json`, which a test compares with the decoders. Asking those takes seconds.
+    static var kept: [ConfigKey]? {
+        var length = 0
+        let start = unsafe authgateway_config_keys(&length)
+        return try? JSONDecoder().decode([ConfigKey].self, from: unsafe Data(bytes: start, count: length))
+    }
+
     private static func overview(_ keys: [ConfigKey]) -> String {
         var table = TextTable("KEY", "MEANING")
-        for key in keys { table.add(key.path, key.meaning?.text ?? "") }
+        for key in keys { table.add(key.path, key.meaning ?? "") }
         let kinds = StrategyCatalog.builtIn.kinds.map { "  \($0)\n" }.joined()
         return table.text(.current) + "\nStrategies, whose keys are explained by their name:\n" + kinds
     }

@@ -68,7 +68,7 @@ package struct RunOperation: Sendable {
     private func writeStarter() throws(CommandFailure) {
         guard FileStatus.owner(of: configuration) == nil else { return }
         let files = try StarterConfiguration.write(to: configuration)
-        Console.writeError("Wrote \(files), the configuration of a first run. The gateway follows your changes.\n")
+        tell("Wrote \(files), the configuration of a first run. The gateway follows your changes.\n", level: .notice)
     }
 
     private func load(overlay: [String: String]) throws(CommandFailure) -> ConfigurationFile {
@@ -78,8 +78,14 @@ package struct RunOperation: Sendable {
             strictModes: strictModes,
             consequence: "nothing was started"
         )
-        if !file.warnings.isEmpty { Console.writeError(file.warnings) }
+        if !file.warnings.isEmpty { tell(file.warnings, level: .warning) }
         return file
+    }
+
+    /// Before the gateway logs: text on a terminal, and a line of the log otherwise.
+    private func tell(_ text: String, level: Logger.Level) {
+        guard output.format == .json else { return Console.writeError(text) }
+        logger("gateway").log(level: level, "Configuration", metadata: ["text": "\(text)"])
     }
 
     private func serve(

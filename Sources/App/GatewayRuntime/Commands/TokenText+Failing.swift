@@ -13,11 +13,15 @@ extension TokenText {
             ("failing since", failing.since),
             ("reason", failing.reason),
             ("authority said", token.authorityError?.text),
-            ("next try", failing.nextTryAt ?? "not by itself"),
+            ("next try", nextTry(failing)),
             ("what to do", failing.remedy),
             ("command", failing.command),
             ("requests failed", failing.failedRequests.flatMap { $0 > 0 ? String($0) : nil }),
         ]
+    }
+
+    private static func nextTry(_ failing: TokenStatus.Failing) -> String {
+        failing.nextTryAt ?? failing.notBefore.map { "with the next request, not before \($0)" } ?? "not by itself"
     }
 
     /// One fact a line; those without a value are left out.

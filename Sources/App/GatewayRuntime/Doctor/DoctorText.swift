@@ -10,11 +10,19 @@ struct DoctorText {
     func text() -> String {
         var text = ""
         for group in DoctorFinding.Group.allCases {
-            let findings = report.findings.filter { $0.group == group }
+            let (findings, omitted) = report.condensed(group)
             guard !findings.isEmpty else { continue }
-            text += "\(group.rawValue)\n" + findings.map(lines).joined() + "\n"
+            text += "\(group.rawValue)\n" + findings.map(lines).joined() + rest(omitted) + "\n"
         }
         return text + summary
+    }
+
+    private func rest(_ omitted: [DoctorFinding.Level: Int]) -> String {
+        DoctorFinding.Level.allCases.compactMap { level in
+            omitted[level].map {
+                "\(Self.indent)… and \($0) more of level \(level.rawValue): authgateway doctor --json\n"
+            }
+        }.joined()
     }
 
     // MARK: One finding

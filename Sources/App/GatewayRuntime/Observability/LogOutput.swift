@@ -34,8 +34,15 @@ package final class LogOutput: Sendable {
         write: { errorWriter.add($0) }
     )
 
-    /// Text for people, as it stands, between the lines of the log and like them without waiting for its reader.
-    static func writeStandardError(_ text: String) { errorWriter.add(text) }
+    /// Several lines for people, such as the mistakes of a configuration, to which `line` refers.
+    ///
+    /// On a terminal they stand below the line as they are. Otherwise they are a field of it, because whoever collects a
+    /// log of JSON takes anything else for a fault.
+    static func logToStandardError(_ text: String, below line: (_ text: Logger.Metadata) -> Void) {
+        guard standardError.format == .text else { return line(["text": "\(text)"]) }
+        line([:])
+        errorWriter.add(text)
+    }
 
     /// For the end of the process: what has been logged is written, if it can be within a second.
     package static func flushStandardError() async { await errorWriter.flush() }

@@ -84,7 +84,8 @@ struct LiveRequest: Sendable {
     }
 
     private static func words(for error: any Error) -> String {
-        switch error {
+        if let alert = TLSAlert(in: "\(error)") { return "it refused the TLS connection with the alert \(alert.name)" }
+        return switch error {
         case let error as IOError: LogText.clean("\(error)")
         case is NIOSSLError, is NIOSSLExtraError:
             "its certificate is not one that this machine trusts; use a plaintext listener of the gateway"

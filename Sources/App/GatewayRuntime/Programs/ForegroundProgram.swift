@@ -77,14 +77,16 @@ enum ForegroundProgram {
         for signal in signals.handled + [SIGPIPE] { unsafe sigaddset(&reset, signal) }
         unsafe posix_spawnattr_setsigdefault(&attributes, &reset)
         unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
-        var process: pid_t = 0
-        let code = SpawnedProgram.withCStrings(command) { argv in
-            SpawnedProgram.withCStrings(environment.map { "\($0.key)=\($0.value)" }) { envp in
-                unsafe argv[0].map { unsafe posix_spawnp(&process, $0, nil, &attributes, argv, envp) } ?? ENOENT
+        return try ChildProcesses.start { () throws(Failure) in
+            var process: pid_t = 0
+            let code = SpawnedProgram.withCStrings(command) { argv in
+                SpawnedProgram.withCStrings(environment.map { "\($0.key)=\($0.value)" }) { envp in
+                    unsafe argv[0].map { unsafe posix_spawnp(&process, $0, nil, &attributes, argv, envp) } ?? ENOENT
+                }
             }
-        }
-        guard code == 0 else { throw Failure(code: code) }
-        return process
+            guard code == 0 else { throw Failure(code: code) }
+            return (process, ())
+        }.process
     }
 
     private static func wait(for process: pid_t, _ signals: ForwardedSignals) -> Int32 {
@@ -98,7 +100,7 @@ enum ForegroundProgram {
     /// - Returns: nil while it runs.
     private static func status(of process: pid_t) -> Int32? {
         var status: Int32 = 0
-        let result = unsafe waitpid(process, &status, WNOHANG)
+        let result = ChildProcesses.reap(process, status: &status)
         guard result == process else { return result < 0 && errno == ECHILD ? 1 : nil }
         let signal = status & 0x7F
         return signal == 0 ? (status >> 8) & 0xFF : 128 + signal

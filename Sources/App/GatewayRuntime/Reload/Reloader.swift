@@ -283,11 +283,12 @@ final class Reloader: Service {
         let time = parts.clock.now().wall.rfc3339
         let first = report.problems.split(separator: "\n").first.map(String.init) ?? "unknown"
         parts.live.refuse(because: "configuration refused at \(time), the one before is served: \(first)")
-        parts.logger.error(
-            "Configuration refused; the running one was kept",
-            metadata: ["cause": "\(report.cause.rawValue)", "problem": "\(first)"]
-        )
-        LogOutput.writeStandardError(report.problems)
+        LogOutput.logToStandardError(report.problems) { text in
+            parts.logger.error(
+                "Configuration refused; the running one was kept",
+                metadata: text.merging(["cause": "\(report.cause.rawValue)", "problem": "\(first)"]) { $1 }
+            )
+        }
         var event = TokenEvent(at: parts.clock.now().wall, name: .configRefused, trigger: .reload, outcome: .failed)
         event.detail = ["file": source.path, "cause": report.cause.rawValue, "problem": LogText.clean(first)]
         do throws(AuditError) {

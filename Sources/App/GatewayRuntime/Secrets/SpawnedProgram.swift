@@ -1,7 +1,6 @@
 import Foundation
 import GatewayCore
 import GatewayFiles
-import Synchronization
 
 #if canImport(Glibc)
     import Glibc
@@ -64,8 +63,7 @@ enum SpawnedProgram {
         isCancelled: () -> Bool = { false }
     ) throws(Failure) -> [UInt8] {
         let deadline = ContinuousClock.now + timeout
-        // One at a time, so that no program inherits the pipes of another before they are marked as private.
-        let (process, output) = try starting.withLock { _ throws(Failure) in
+        let (process, output) = try ChildProcesses.start { () throws(Failure) in
             try start(arguments, environment, input)
         }
         defer { close(output) }
@@ -82,8 +80,6 @@ enum SpawnedProgram {
         guard end.status == 0 else { throw .failed(status: end.status, output: bytes) }
         return bytes
     }
-
-    private static let starting = Mutex(())
 
     /// A pipe that holds `input` already: writing while the program runs could wait for it, or end in SIGPIPE.
     ///
@@ -137,7 +133,7 @@ enum SpawnedProgram {
         _ arguments: [String],
         _ environment: [String: String],
         _ input: [UInt8]?
-    ) throws(Failure) -> (process: pid_t, output: Int32) {
+    ) throws(Failure) -> (process: pid_t, rest: Int32) {
         let source = try input.map(filledPipe)
         defer { if let source { close(source) } }
         var ends: [Int32] = [-1, -1]
@@ -247,9 +243,12 @@ enum SpawnedProgram {
     /// Reaps the program, which has ended or is about to.
     private static func end(of process: pid_t) throws(Failure) -> (signal: Int32, status: Int32) {
         var status: Int32 = 0
-        while unsafe waitpid(process, &status, 0) < 0 {
+        var information = unsafe siginfo_t()
+        let options = Int32(bitPattern: UInt32(WEXITED) | UInt32(WNOWAIT))
+        while unsafe waitid(P_PID, id_t(process), &information, options) < 0 {
             guard errno == EINTR else { throw .notStarted(errno) }
         }
+        guard ChildProcesses.reap(process, status: &status) == process else { throw .notStarted(ECHILD) }
         return (status & 0x7F, (status >> 8) & 0xFF)
     }
 

@@ -66,6 +66,7 @@ package enum AdminRouteTable {
         Row("POST", "/tokens/:name", .nothing),
         // What is to be seen.
         Row("GET", "/metrics", .role(.viewer)), Row("GET", "/proxy.pac", .role(.viewer)),
+        Row("GET", "/ca.pem", .role(.viewer)),
         Row("GET", "/live", .role(.viewer)), Row("GET", "/api/events", .role(.viewer)),
         Row("GET", "/api/overview", .role(.viewer)), Row("GET", "/api/routes", .role(.viewer)),
         Row("GET", "/api/traffic", .role(.viewer)), Row("GET", "/api/expirations", .role(.viewer)),

@@ -54,6 +54,9 @@ package final class ConfigContext {
 
     func noteUnusedPreset(_ diagnostic: ConfigDiagnostic) { unusedPresets.append(diagnostic) }
 
+    /// Warnings to be shown behind the errors that may have caused them, wherever those stand.
+    private(set) var consequences: [ConfigDiagnostic] = []
+
     func retract(_ diagnostic: ConfigDiagnostic) { diagnostics.removeAll { $0 == diagnostic } }
 
     package func error(
@@ -65,8 +68,10 @@ package final class ConfigContext {
         report(ConfigDiagnostic(.error, message, at: span, path: path, related: related))
     }
 
-    package func warning(_ message: String, at span: SourceSpan, path: ConfigPath) {
-        report(ConfigDiagnostic(.warning, message, at: span, path: path))
+    /// - Parameter mayFollow: It may be true only because something else could not be decoded.
+    package func warning(_ message: String, at span: SourceSpan, path: ConfigPath, mayFollow: Bool = false) {
+        let warning = ConfigDiagnostic(.warning, message, at: span, path: path)
+        if !mayFollow { report(warning) } else if !unreadSpans.contains(span) { consequences.append(warning) }
     }
 
     /// Hides every scalar of `node` in the source lines that diagnostics show.

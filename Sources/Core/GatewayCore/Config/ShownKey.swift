@@ -7,7 +7,8 @@ package struct ShownKey {
     /// That `:` or `=`, and what stands behind it.
     private let rest: String?
 
-    static let longest = 40
+    /// The longest text, in bytes, that is taken for the name of a key.
+    package static let longest = 40
 
     package init(_ key: String) {
         let scalars = key.unicodeScalars
@@ -32,7 +33,7 @@ package struct ShownKey {
     }
 
     /// Spelt like the keys of the configuration, which hold no digits to speak of.
-    var isWord: Bool {
+    package var isWord: Bool {
         name.utf8.count <= Self.longest
             && name.utf8.allSatisfy { (0x61...0x7A).contains($0) || $0 == 0x5F || $0 == 0x2D }
     }

@@ -16,6 +16,17 @@ package enum Suggestion {
         nearest(to: word, in: candidates).map { "; did you mean \"\($0)\"?" } ?? ""
     }
 
+    /// For a text that is no http or https URL: `; did you mean "https://"?` for `htps://`, or nothing.
+    package static func scheme(of text: String) -> String {
+        let word = String(text.prefix { $0.isASCII && $0.isLetter })
+        let rest = text.dropFirst(word.count)
+        let schemes = ["https", "http"]
+        guard rest.hasPrefix(":/") || rest.hasPrefix("//"),
+            !(rest.hasPrefix("://") && schemes.contains(word.lowercased()))
+        else { return "" }
+        return nearest(to: word, in: schemes).map { "; did you mean \"\($0)://\"?" } ?? ""
+    }
+
     /// `clientId`, `client-id` and `client_id` are the same slip.
     private static func squeezed(_ word: String) -> String {
         String(word.lowercased().filter { $0 != "_" && $0 != "-" })

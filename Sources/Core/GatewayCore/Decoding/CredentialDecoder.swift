@@ -111,7 +111,8 @@ struct CredentialDecoder {
             context.warning(
                 "no route uses this credential",
                 at: span,
-                path: .root.appending("credentials").appending(name)
+                path: .root.appending("credentials").appending(name),
+                mayFollow: true
             )
         }
     }

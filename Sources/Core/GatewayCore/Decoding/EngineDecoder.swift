@@ -200,7 +200,8 @@ enum EngineDecoder {
             root.context.warning(
                 "no route hands anything to \(engine.name); add it to authz of a route",
                 at: listener.span,
-                path: root.path.appending("listeners").appending("authz").appending(index)
+                path: root.path.appending("listeners").appending("authz").appending(index),
+                mayFollow: true
             )
         }
     }

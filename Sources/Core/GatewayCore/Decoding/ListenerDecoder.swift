@@ -99,7 +99,8 @@ enum ListenerDecoder {
             fields.context.warning(
                 "intercepts nothing: no route leads to an https:// upstream",
                 at: listener.span,
-                path: fields.path.appending("listeners").appending("proxy").appending(index).appending("intercept")
+                path: fields.path.appending("listeners").appending("proxy").appending(index).appending("intercept"),
+                mayFollow: true
             )
         }
     }

@@ -26,7 +26,7 @@ package enum PlanDecoder {
         let plan = ConfigFields(expansion.document.root, path: .root, context: context).flatMap { root($0, catalog) }
         let found = earlier.prefix(1000)
         let new = context.diagnostics.filter { diagnostic in !found.contains { diagnostic.isSaid(by: $0) } }
-        var all = (earlier + new).inFileOrder
+        var all = (earlier + new).inFileOrder + context.consequences.inFileOrder
         // A mapping that was left out must not look like one that is not there.
         if !all.contains(where: { $0.severity == .error }) { all += context.unusedPresets }
         let isFaulty = all.contains { $0.severity == .error }

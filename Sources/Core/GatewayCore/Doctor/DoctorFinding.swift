@@ -54,6 +54,18 @@ package struct DoctorFinding: Hashable, Sendable {
     }
 }
 
+extension DoctorFinding {
+    fileprivate func about(_ subject: String) -> DoctorFinding {
+        DoctorFinding(group, level, subject, text, remedy: remedy, command: command)
+    }
+
+    /// The first five stand for many.
+    static func names(_ names: [String]) -> String {
+        guard names.count > 6 else { return names.joined(separator: ", ") }
+        return names.prefix(5).joined(separator: ", ") + " and \(names.count - 5) more"
+    }
+}
+
 /// All findings, group by group.
 package struct DoctorReport: Sendable, Encodable {
     package let findings: [DoctorFinding]
@@ -63,6 +75,36 @@ package struct DoctorReport: Sendable, Encodable {
     }
 
     package func count(_ level: DoctorFinding.Level) -> Int { findings.count { $0.level == level } }
+
+    /// Of each level, in one group, when people read them.
+    package static let mostShown = 20
+
+    /// What people read of a group: findings that say the same of more than three subjects are one, and the first
+    /// ``mostShown`` of each level stand for all.
+    ///
+    /// - Returns: Also how many findings of each level are left out.
+    package func condensed(_ group: DoctorFinding.Group) -> (
+        findings: [DoctorFinding], omitted: [DoctorFinding.Level: Int]
+    ) {
+        var subjects: [DoctorFinding: [String]] = [:]
+        var order: [DoctorFinding] = []
+        for finding in findings where finding.group == group {
+            let said = finding.about("")
+            if subjects[said] == nil { order.append(said) }
+            subjects[said, default: []].append(finding.subject)
+        }
+        var shown: [DoctorFinding] = []
+        var (counts, omitted): ([DoctorFinding.Level: Int], [DoctorFinding.Level: Int]) = ([:], [:])
+        for said in order {
+            let all = subjects[said] ?? []
+            let lines = all.count > 3 ? [DoctorFinding.names(all)] : all
+            let room = max(0, Self.mostShown - counts[said.level, default: 0])
+            shown += lines.prefix(room).map(said.about)
+            counts[said.level, default: 0] += lines.count
+            if lines.count > room { omitted[said.level, default: 0] += all.count > 3 ? all.count : lines.count - room }
+        }
+        return (shown, omitted)
+    }
 
     /// Whether there is no error.
     package var isHealthy: Bool { count(.error) == 0 }

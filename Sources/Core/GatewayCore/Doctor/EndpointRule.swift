@@ -17,7 +17,7 @@ package struct DoctorEndpoint: Hashable, Sendable {
     }
 
     fileprivate var group: DoctorFinding.Group { role == .upstream ? .upstreams : .authorities }
-    fileprivate var owners: String { users.joined(separator: ", ") }
+    fileprivate var owners: String { DoctorFinding.names(users) }
     /// Those who use an upstream.
     fileprivate var routes: String { (users.count == 1 ? "route " : "the routes ") + owners }
 }
@@ -36,6 +36,8 @@ package enum EndpointOutcome: Hashable, Sendable {
         case certificate(SeenCertificate?)
         /// The certificate is trusted, and its key is not among `tls.pin`.
         case wrongKey(String)
+        /// The server refused the connection, and said why.
+        case alert(TLSAlert)
         case handshake
         /// Connected, and what came was no HTTP.
         case noHTTP
@@ -139,7 +141,7 @@ package enum EndpointRule {
             let text = "was not tried: this process has no descriptors, memory or threads left"
             return reach(endpoint, .error, text, "Raise its limits.", command: "ulimit -a")
         case .noHTTP: return unreachable(endpoint, "does not speak HTTP", "Find out which program listens there.")
-        case .certificate, .wrongKey, .handshake:
+        case .certificate, .wrongKey, .alert, .handshake:
             let text = "accepts connections, and TLS fails (see tls)"
             return name(endpoint) + [badSecurity(endpoint, cause, now)] + reach(endpoint, .skipped, text)
         }
@@ -186,6 +188,12 @@ package enum EndpointRule {
             let remedy =
                 "If the server really has a new key, add this pin to tls.pin of \(endpoint.routes)."
             return finding("the certificate has a key that tls.pin does not name: \(pin)", remedy)
+        case .alert(let alert):
+            return finding(
+                "the server refused the TLS connection with the alert \(alert.name)",
+                alert.meaning(owner: endpoint.role == .upstream ? endpoint.routes : "the credential")
+                    ?? "See what the server's log says."
+            )
         case .certificate:
             return finding("the certificate comes from an authority that is not trusted here", trust(endpoint))
         default:

@@ -105,7 +105,7 @@ extension GatewayProblem.HopError {
             )
         default:
             ErrorAdvice(
-                "The upstream and the gateway did not agree on TLS. The explanation has the library's reason.",
+                "The upstream and the gateway did not agree on TLS. The explanation has the upstream's TLS alert, or the library's reason.",
                 .upstream,
                 "Check that the port speaks TLS 1.2 or 1.3. If it wants a certificate, set one in tls of the route.",
                 "authgateway explain ID",

@@ -194,7 +194,8 @@ package struct Exchange: ~Copyable, Sendable {
         guard isWithUpstream else { return .nothing }
         if loss.isUnprocessed || loss.isRefused { timesSent -= 1 }
         guard phase != .tunnelling, RetryPolicy.sendsAgain(attempt, after: loss) else {
-            return end(with: loss.isRefused ? .upstreamRefused : .upstreamClosedEarly)
+            let problem = loss.alert.map(ExchangeProblem.upstreamAlerted) ?? .upstreamClosedEarly
+            return end(with: loss.isRefused ? .upstreamRefused : problem)
         }
         phase = .connecting
         guard !loss.isRefused else {

@@ -110,10 +110,13 @@ package struct ConnectionLoss: Hashable, Sendable {
     package var isUnprocessed: Bool
     /// The upstream said that it has not looked at the request (RFC 9113 section 8.7).
     package var isRefused: Bool
+    /// Why the upstream ended the connection, if TLS said so.
+    package var alert: TLSAlert?
 
-    package init(hasAnswered: Bool, isUnprocessed: Bool, isRefused: Bool = false) {
+    package init(hasAnswered: Bool, isUnprocessed: Bool, isRefused: Bool = false, alert: TLSAlert? = nil) {
         self.hasAnswered = hasAnswered
         self.isUnprocessed = isUnprocessed
         self.isRefused = isRefused
+        self.alert = alert
     }
 }

@@ -99,6 +99,12 @@ extension ExchangeProblem {
                 "\(upstream) closed the connection early.",
                 hopError: .connectionTerminated
             )
+        case .upstreamAlerted(let alert):
+            GatewayProblem(
+                .upstreamUnreachable,
+                alert.detail(of: upstream, owner: "the route"),
+                hopError: .handshakeFailed
+            )
         case .upstreamRefused:
             GatewayProblem(.upstreamBusy, "\(upstream) refused the request unread.", retryAfter: .seconds(1))
         case .protocolNotOffered:
@@ -113,7 +119,7 @@ extension ExchangeProblem {
         // The operator is promised that responses are cut within a second.
         case .withdrawn, .excluded: .milliseconds(900)
         case .stalled(.clientStoppedReading), .stalled(.tunnelSilent): .zero
-        case .reported, .upstreamClosedEarly, .upstreamRefused, .protocolNotOffered, .stalled: nil
+        case .reported, .upstreamClosedEarly, .upstreamAlerted, .upstreamRefused, .protocolNotOffered, .stalled: nil
         }
     }
 }

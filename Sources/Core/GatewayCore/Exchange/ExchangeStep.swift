@@ -40,6 +40,8 @@ package enum ExchangeProblem: Hashable, Sendable {
     /// A reload has taken away the client, the route or the credential, or its rules refuse the request.
     case excluded
     case upstreamClosedEarly
+    /// It ended the TLS connection with an alert in place of the response.
+    case upstreamAlerted(TLSAlert)
     /// It has not looked at the request, however often that was sent.
     case upstreamRefused
     case protocolNotOffered

@@ -8,6 +8,8 @@ package struct UnresolvedFailure: Sendable {
     package internal(set) var nextTryAt: MonotonicTime?
     /// Whether the next request causes a call.
     package internal(set) var isTriedOnDemand = false
+    /// Until then, requests cause no call either.
+    package internal(set) var notBefore: MonotonicTime?
 }
 
 /// What a credential lacks although a live token may still be served.
@@ -27,6 +29,9 @@ extension TokenLifecycle where Waiter: Sendable {
         guard !isLocked, !isStopped else { return failing }
         failing.nextTryAt = nextTry(at: now)
         failing.isTriedOnDemand = failing.nextTryAt == nil && isCallDueOnDemand
+        if failing.isTriedOnDemand, case .backingOff(let pause) = phase.kind, pause.until > now {
+            failing.notBefore = pause.until
+        }
         return failing
     }
 

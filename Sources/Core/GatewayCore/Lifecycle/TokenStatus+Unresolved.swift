@@ -15,10 +15,12 @@ extension TokenStatus.Failing {
 
     package init(_ unresolved: UnresolvedFailure, at now: Moment, commands: Commands, failedRequests: Int? = nil) {
         let (remedy, command) = unresolved.remedy(commands)
+        func text(_ time: MonotonicTime) -> String { (now.wall + (time - now.monotonic)).rfc3339 }
         self.init(
-            since: (now.wall + (unresolved.since - now.monotonic)).rfc3339,
+            since: text(unresolved.since),
             reason: unresolved.failure.reason,
-            nextTryAt: unresolved.nextTryAt.map { (now.wall + ($0 - now.monotonic)).rfc3339 },
+            nextTryAt: unresolved.nextTryAt.map(text),
+            notBefore: unresolved.notBefore.map(text),
             remedy: remedy,
             command: command,
             failedRequests: failedRequests
@@ -28,13 +30,17 @@ extension TokenStatus.Failing {
 
 extension UnresolvedFailure {
     /// What a person can do, and what there is to type.
-    fileprivate func remedy(_ commands: TokenStatus.Failing.Commands) -> (String, String) {
+    fileprivate func remedy(_ commands: TokenStatus.Failing.Commands) -> (String, String?) {
         let problem = failure.problem
         switch failure.class {
         case .suspect:
             return (
                 "Check whether a firewall, a proxy or a portal answers for the authority; \(sequel).", commands.refresh
             )
+        case .transient(let wait?) where failure.authorityError?.status != nil:
+            // A call before that is refused, too, and may prolong the wait: no command is given.
+            let asked = "the authority asks for \(ConfigUnits.text(wait)) (Retry-After)"
+            return ("Wait: \(asked); \(sequel).", nil)
         case .transient:
             return ("\(check ?? "Wait"); \(sequel).", commands.refresh)
         case .loginRequired:

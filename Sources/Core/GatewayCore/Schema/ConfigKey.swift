@@ -7,14 +7,55 @@ package struct ConfigKey: Hashable, Sendable {
     package let type: String
     package let isRequired: Bool
     /// nil for some keys deep within a strategy, which its example shows.
-    package let meaning: KeyMeaning?
+    package let meaning: String?
+    /// As it would be written; nil when there is no value without the key.
+    package let standard: String?
+    /// The whole way from the top of the document, as YAML.
+    package let example: String?
     /// The keys below it.
     package let keys: [String]
 
     /// As people write it: `routes.NAME.upstream`.
-    package var path: String { segments.map { $0 == KeyMeaning.anyName ? "NAME" : $0 }.joined(separator: ".") }
+    package var path: String { segments.map { $0 == KeyMeaning.anyName ? Self.sampleName : $0 }.joined(separator: ".") }
+
+    private static let sampleName = "NAME"
+
+    private init(
+        _ segments: [String],
+        strategies: [String],
+        type: String,
+        isRequired: Bool,
+        meaning: KeyMeaning?,
+        keys: [String]
+    ) {
+        self.segments = segments
+        self.strategies = strategies
+        self.type = type
+        self.isRequired = isRequired
+        self.meaning = meaning?.text
+        standard = meaning?.standard
+        example = meaning.flatMap { Self.example($0, at: segments) }
+        self.keys = keys
+    }
+
+    private static func example(_ meaning: KeyMeaning, at segments: [String]) -> String? {
+        guard let last = segments.last else { return nil }
+        var lines = meaning.lines(for: last == KeyMeaning.anyName ? sampleName : last)
+        for segment in segments.dropLast().reversed() {
+            if segment.hasSuffix("[]") {
+                // The first line begins the element, the others stand below it.
+                lines = lines.enumerated().map { $0.offset == 0 ? "- \($0.element)" : "  \($0.element)" }
+                lines = ["\(segment.dropLast(2)):"] + lines.map { "  \($0)" }
+            } else {
+                lines = ["\(segment == KeyMeaning.anyName ? sampleName : segment):"] + lines.map { "  \($0)" }
+            }
+        }
+        return lines.joined(separator: "\n")
+    }
 
     /// Every key there is, once; a key of several strategies is one where it is the same in all of them.
+    ///
+    /// Takes seconds, because every decoder is asked again and again what it reads.
     package static func all(_ catalog: StrategyCatalog) -> [ConfigKey] {
         var keys = collect(ConfigSchema.tree(catalog), below: [], strategies: [])
         keys.append(include)
@@ -37,7 +78,7 @@ package struct ConfigKey: Hashable, Sendable {
     private static var include: ConfigKey {
         let meaning = PlanDecoder.meanings["include"]
         return ConfigKey(
-            segments: ["include"],
+            ["include"],
             strategies: [],
             type: meaning?.type ?? "",
             isRequired: false,
@@ -60,7 +101,7 @@ package struct ConfigKey: Hashable, Sendable {
             let meaning = node.meanings[name]
             found.append(
                 ConfigKey(
-                    segments: path + [name],
+                    path + [name],
                     strategies: strategies,
                     type: meaning?.type ?? KeyType.text(child),
                     isRequired: node.required?.contains(name) ?? false,
@@ -93,5 +134,37 @@ package struct ConfigKey: Hashable, Sendable {
             }
         }
         return result.sorted { ($0.path, $0.strategies.first ?? "") < ($1.path, $1.strategies.first ?? "") }
+    }
+}
+
+/// As `config explain --json` prints it.
+extension ConfigKey: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case path, meaning, type, standard = "default", isRequired = "required", strategies, keys, example
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        segments = try container.decode(String.self, forKey: .path).split(separator: ".")
+            .map { $0 == Self.sampleName ? KeyMeaning.anyName : String($0) }
+        meaning = try container.decodeIfPresent(String.self, forKey: .meaning)
+        type = try container.decode(String.self, forKey: .type)
+        standard = try container.decodeIfPresent(String.self, forKey: .standard)
+        isRequired = try container.decode(Bool.self, forKey: .isRequired)
+        strategies = try container.decode([String].self, forKey: .strategies)
+        keys = try container.decode([String].self, forKey: .keys)
+        example = try container.decodeIfPresent(String.self, forKey: .example)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(path, forKey: .path)
+        try container.encodeIfPresent(meaning, forKey: .meaning)
+        try container.encode(type, forKey: .type)
+        try container.encodeIfPresent(standard, forKey: .standard)
+        try container.encode(isRequired, forKey: .isRequired)
+        try container.encode(strategies, forKey: .strategies)
+        try container.encode(keys, forKey: .keys)
+        try container.encodeIfPresent(example, forKey: .example)
     }
 }

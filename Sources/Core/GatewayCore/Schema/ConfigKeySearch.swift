@@ -4,9 +4,12 @@ package struct ConfigKeySearch {
     package let keys: [ConfigKey]
     private let kinds: [String]
 
-    package init(_ catalog: StrategyCatalog) {
-        keys = ConfigKey.all(catalog)
-        kinds = catalog.kinds
+    /// - Parameters:
+    ///   - keys: Every key, in the order of their paths.
+    ///   - kinds: The names of the strategies.
+    package init(_ keys: [ConfigKey], kinds: [String]) {
+        self.keys = keys
+        self.kinds = kinds
     }
 
     package enum Result: Hashable, Sendable {

@@ -131,10 +131,13 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     package let mayHaveBeenProcessed: Bool
     /// Which assertion is not to be had, and why; nil for any other reason.
     package let missingAssertion: MissingAssertion?
+    /// With which the server refused the TLS connection.
+    package let alert: TLSAlert?
 
-    package init(_ reason: Reason, mayHaveBeenProcessed: Bool) {
+    package init(_ reason: Reason, mayHaveBeenProcessed: Bool, alert: TLSAlert? = nil) {
         self.reason = reason
         self.mayHaveBeenProcessed = mayHaveBeenProcessed
+        self.alert = alert
         missingAssertion = nil
     }
 
@@ -142,5 +145,6 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
         reason = .missingAssertion
         mayHaveBeenProcessed = false
         missingAssertion = missing
+        alert = nil
     }
 }

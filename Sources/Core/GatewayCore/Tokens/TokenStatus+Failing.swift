@@ -7,6 +7,8 @@ extension TokenStatus {
         package var reason: String
         /// RFC 3339; nil: the gateway does not try again by itself.
         package var nextTryAt: String?
+        /// RFC 3339; nil unless the next request tries again, and not before this.
+        package var notBefore: String?
         /// What to do, one sentence.
         package var remedy: String
         /// What to type.
@@ -18,6 +20,7 @@ extension TokenStatus {
             since: String,
             reason: String,
             nextTryAt: String? = nil,
+            notBefore: String? = nil,
             remedy: String,
             command: String? = nil,
             failedRequests: Int? = nil
@@ -25,6 +28,7 @@ extension TokenStatus {
             self.since = since
             self.reason = reason
             self.nextTryAt = nextTryAt
+            self.notBefore = notBefore
             self.remedy = remedy
             self.command = command
             self.failedRequests = failedRequests

@@ -40,7 +40,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
                 issuer: issuer,
                 pageParameters: pageParameters,
                 parameters: login.parameters,
-                answers: TokenAnswers(errors: .standard, refreshLifetime: refreshLifetime)
+                answers: TokenAnswers(errors: .standard.about(client), refreshLifetime: refreshLifetime)
             ),
             deviceURL: deviceURL,
             revocation: login.revocation,

@@ -140,6 +140,14 @@ struct ClientAuthentication: Sendable {
         }
     }
 
+    /// What to check where the authority does not accept the client; nil where there is nothing special about it.
+    var refusalAdvice: String? {
+        guard case .basic(_, let encoding) = proof else { return nil }
+        let other = encoding == .form ? Encoding.none : .form
+        return "check client_id, client_secret and client_auth. With client_auth: basic, some authorities want"
+            + " client_auth_encoding: \(other.rawValue)."
+    }
+
     /// What it shows in the TLS handshake; nil when it shows nothing.
     var clientTLS: ClientTLS? {
         guard case .tls(let tls) = proof else { return nil }

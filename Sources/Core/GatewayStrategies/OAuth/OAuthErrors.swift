@@ -16,7 +16,22 @@ struct OAuthErrors: Sendable {
     /// The first that fits is given, so those with a marker stand before those without.
     let advice: [Advice]
     /// Values of `token_type`, in lower case, of tokens that can be sent behind `Bearer`.
-    var tokenTypes: Set<String> = ["bearer"]
+    let tokenTypes: Set<String>
+    /// Where the client is refused; nil for what is said of any client.
+    private var clientAdvice: String?
+
+    init(authority: String, advice: [Advice], tokenTypes: Set<String> = ["bearer"]) {
+        self.authority = authority
+        self.advice = advice
+        self.tokenTypes = tokenTypes
+    }
+
+    /// The same for the requests of this client.
+    func about(_ client: ClientAuthentication?) -> OAuthErrors {
+        var errors = self
+        errors.clientAdvice = client?.refusalAdvice
+        return errors
+    }
 
     static let standard = OAuthErrors(authority: "The authority", advice: [])
 
@@ -128,15 +143,21 @@ struct OAuthErrors: Sendable {
                 + "set token_url to the final address."
         }
         guard let code else {
+            if status == 401, let clientAdvice {
+                return "\(authority) refused the token request (status 401) without saying why: \(clientAdvice)"
+            }
             return "\(authority) refused the token request (status \(status)) without saying why: check token_url."
         }
         let found = advice.first { $0.code == code && ($0.marker.map(description.contains) ?? true) }
-        let text = found?.text ?? Self.commonAdvice[code] ?? "check the credential."
+        let ofClient = Self.clientCodes.contains(code) ? clientAdvice : nil
+        let text = found?.text ?? ofClient ?? Self.commonAdvice[code] ?? "check the credential."
         let name = code == "other" ? "an error of its own" : code
         return "\(authority) refused the token request (\(name), status \(status)): \(text)"
     }
 
     private static let personNeeded = "the authority wants a person to confirm the login, and a password is not enough."
+
+    private static let clientCodes: Set = ["invalid_client", "incorrect_client_credentials", "bad_client_secret"]
 
     private static let commonAdvice = [
         "consent_required": personNeeded,

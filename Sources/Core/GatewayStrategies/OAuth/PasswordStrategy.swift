@@ -79,7 +79,7 @@ private struct PasswordGrant: OAuthGrant {
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         if let repair = client.authentication?.repair(after: reply, in: attempt, sign: firstStep) { return repair }
         let refreshed = spent(in: attempt)
-        switch Self.errors.read(reply, in: &attempt, isRefresh: refreshed != nil) {
+        switch Self.errors.about(client.authentication).read(reply, in: &attempt, isRefresh: refreshed != nil) {
         case .success(let answer):
             var token = answer.tokenSet(at: attempt.now)
             // An answer without a refresh token leaves the old one valid (RFC 6749 §6).

@@ -12,7 +12,7 @@ extension TokenFailure {
             .transient(retryAfter: wait),
             problem: GatewayProblem(
                 .tokenTemporarilyUnavailable,
-                "\(authority) gives no token at the moment (status \(status)); the gateway tries again.",
+                "\(authority) gives no token at the moment (status \(status)).",
                 cause: GatewayProblem.Cause(code: code, httpStatus: status),
                 retryAfter: wait
             )

@@ -59,9 +59,16 @@ extension ExchangeDriver {
 
     /// The connection ended before the response did.
     ///
-    /// - Parameter isRefused: The upstream has not looked at the request.
-    func upstreamLost(hasAnswered: Bool, isRefused: Bool = false) {
-        let loss = ConnectionLoss(hasAnswered: hasAnswered, isUnprocessed: false, isRefused: isRefused)
+    /// - Parameters:
+    ///   - isRefused: The upstream has not looked at the request.
+    ///   - alert: What it said of TLS.
+    func upstreamLost(hasAnswered: Bool, isRefused: Bool = false, alert: TLSAlert? = nil) {
+        let loss = ConnectionLoss(
+            hasAnswered: hasAnswered,
+            isUnprocessed: false,
+            isRefused: isRefused,
+            alert: alert
+        )
         upstreamCame(to: .lost(loss))
     }
 

@@ -61,6 +61,8 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     /// The client of a tunnel sends no more: first the last of it is on its way, then that is said, too.
     private var outputIsEnding = false
     private var outputHasEnded = false
+    /// A server that refuses the client certificate says so after the handshake, in place of a response (TLS 1.3).
+    private var alert: TLSAlert?
     /// It has waited in the pool, so that it may have been closed at the other end meanwhile.
     private(set) var isReused = false
     /// In ``pool``. nil until it is known that this connection is the one, where several are tried for one request.
@@ -241,7 +243,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         if endsContent || endsTunnel {
             exchange.responseEndedWithConnection()
         } else {
-            exchange.upstreamLost(hasAnswered: hasReceivedBytes)
+            exchange.upstreamLost(hasAnswered: hasReceivedBytes, alert: alert)
         }
     }
 
@@ -253,10 +255,11 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
             settle(.failure(UpstreamFailure.problem(error, opening.origin, certificate: certificate)))
         }
         if TLSFailure.isRenegotiation(error), phase == .head || phase == .body { fail(TLSFailure.renegotiation) }
+        if !hasDirectSocket { alert = TLSAlert(in: "\(error)") }
         // A TLS close without close_notify may be a cut: what ends with the connection has no end to trust.
         if phase == .tunnel && !inputHasEnded || phase == .body && reader.endsWithConnection {
             phase = .closed
-            exchange.take()?.upstreamLost(hasAnswered: true)
+            exchange.take()?.upstreamLost(hasAnswered: true, alert: alert)
         }
         if phase == .held { endWhileHeld = .cut }
         // With TLS the end would be waited for, which may have come already.

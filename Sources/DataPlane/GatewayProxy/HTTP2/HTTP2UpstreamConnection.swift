@@ -65,6 +65,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     var isProbing = false
     var meter: HTTP2FrameMeter
     var restsUntil: NIODeadline?
+    /// A server that refuses the client certificate says so after the handshake, in place of its settings (TLS 1.3).
+    private(set) var alert: TLSAlert?
 
     init(
         pool: UpstreamPool,
@@ -215,12 +217,20 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         // Its stream is dealt with when it is closed.
         guard !(error is NIOHTTP2Errors.StreamError) else { return }
-        if phase == .opening {
-            settle(.failure(.speaksNoHTTP2(origin)))
-        } else if !(error is IOError), !(error is NIOSSLError), !(error is ChannelError) {
-            failStreams()
+        alert = TLSAlert(in: "\(error)")
+        if let alert {
+            settle(.failure(TLSFailure.problem(alert, origin)))
+        } else if !Self.isOfConnection(error) {
+            if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams() }
+        } else {
+            settle(.failure(lost))
         }
         close()
+    }
+
+    /// Not of what the upstream says in HTTP/2.
+    private static func isOfConnection(_ error: any Error) -> Bool {
+        error is IOError || error is NIOSSLError || error is BoringSSLError || error is ChannelError
     }
 
     /// The upstream has sent more than it has a use for.

@@ -178,7 +178,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
         guard phase != .held else { return isLost = true }
         let exchange = exchange.take()
         connection.end(self, nil)
-        exchange?.upstreamLost(hasAnswered: order.hasHead, isRefused: isRefused)
+        exchange?.upstreamLost(hasAnswered: order.hasHead, isRefused: isRefused, alert: connection.alert)
     }
 
     /// The upstream does not take the request in HTTP/2 (RFC 9113 section 7).

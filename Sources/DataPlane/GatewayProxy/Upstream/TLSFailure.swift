@@ -31,11 +31,16 @@ enum TLSFailure {
         "It asked for another TLS handshake on the open connection (renegotiation of TLS 1.2), which the gateway refuses."
         + " Servers do that to ask for a client certificate on some paths only: have it ask at the start, or use TLS 1.3."
 
+    static func problem(_ alert: TLSAlert, _ origin: Origin) -> GatewayProblem {
+        problem(alert.detail(of: "\(origin)", owner: "the route"), .handshakeFailed)
+    }
+
     private static func handshakeProblem(
         _ text: String,
         _ origin: Origin,
         _ certificate: NIOSSLCertificate?
     ) -> GatewayProblem {
+        if let alert = TLSAlert(in: text) { return problem(alert, origin) }
         guard text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") else {
             let reason = reason(in: text).map { ": \($0)" } ?? ""
             return problem("The TLS handshake with \(origin) failed\(reason).", .handshakeFailed)

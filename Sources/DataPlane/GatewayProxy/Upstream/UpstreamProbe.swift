@@ -29,14 +29,12 @@ package enum UpstreamProbe {
             // Files that can be read are a matter of the configuration, and were looked at with it.
             return .failed(.handshake)
         }
-        let clock = ContinuousClock()
-        let start = clock.now
         do {
-            let certificate = try await shake(target.origin, within: limit, on: loop) {
+            let (certificate, took) = try await shake(target.origin, within: limit, on: loop) {
                 try target.tlsContext.map { try target.tlsHandler($0) }
             }
             let end = certificate.map { UnixTime(seconds: Int64($0.notValidAfter)) }
-            return .connected(clock.now - start, certificateEnd: end)
+            return .connected(took, certificateEnd: end)
         } catch {
             let cause = cause(of: error)
             guard case .certificate = cause else { return .failed(cause) }
@@ -64,17 +62,18 @@ package enum UpstreamProbe {
                 return try NIOSSLClientHandler(context: context, serverHostname: serverName)
             }
         )
-        return seen.flatMap(SeenCertificate.init)
+        return seen?.certificate.flatMap(SeenCertificate.init)
     }
 
-    /// - Returns: The server's certificate; nil in clear text.
+    /// - Returns: The server's certificate, which is nil in clear text, and how long the connection and the handshake took.
     private static func shake(
         _ origin: Origin,
         within limit: Duration,
         on loop: any EventLoop,
         _ makeTLS: @escaping @Sendable () throws -> NIOSSLClientHandler?
-    ) async throws -> NIOSSLCertificate? {
-        let done = loop.makePromise(of: NIOSSLCertificate?.self)
+    ) async throws -> Connected {
+        let done = loop.makePromise(of: Connected.self)
+        let start = NIODeadline.now()
         let overdue = loop.scheduleTask(in: TimeAmount(limit)) {
             done.fail(ChannelError.connectTimeout(TimeAmount(limit)))
         }
@@ -86,7 +85,12 @@ package enum UpstreamProbe {
                 channel.eventLoop.makeCompletedFuture {
                     hasDialled.value = true
                     let tls = try makeTLS()
-                    let waiter = HandshakeWaiter(done, isEncrypted: tls != nil)
+                    let waiter = HandshakeWaiter(
+                        done,
+                        isEncrypted: tls != nil,
+                        start: start,
+                        deadline: start + TimeAmount(limit)
+                    )
                     if let tls { try channel.pipeline.syncOperations.addHandler(tls) }
                     try channel.pipeline.syncOperations.addHandler(waiter)
                 }
@@ -107,8 +111,11 @@ package enum UpstreamProbe {
 
     fileprivate struct NameOverdue: Error {}
 
+    fileprivate typealias Connected = (certificate: NIOSSLCertificate?, took: Duration)
+
     private static func cause(of error: any Error) -> EndpointOutcome.Cause {
-        switch error {
+        if let alert = TLSAlert(in: "\(error)") { return .alert(alert) }
+        return switch error {
         case is NameOverdue: .nameOverdue
         case let error as PinMismatch: .wrongKey("\(error.seen)")
         default: cause(of: UpstreamFailure.problem(error, Origin(scheme: .https, host: "", port: 0)))
@@ -160,34 +167,61 @@ extension SeenCertificate {
 }
 
 /// Keeps the promise once the connection is there, with TLS once the handshake is over.
+///
+/// In TLS 1.3 the server decides about the client certificate after the client has completed its handshake, so its alert
+/// is waited for.
 private final class HandshakeWaiter: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private let done: EventLoopPromise<NIOSSLCertificate?>
-    private let isEncrypted: Bool
+    /// Long enough for the alert of a server nearby; the alert of one far away comes after about one round trip.
+    private static let shortestWait = TimeAmount.milliseconds(100)
 
-    init(_ done: EventLoopPromise<NIOSSLCertificate?>, isEncrypted: Bool) {
+    private let done: EventLoopPromise<UpstreamProbe.Connected>
+    private let isEncrypted: Bool
+    private let start: NIODeadline
+    private let deadline: NIODeadline
+    /// What is said unless an alert comes.
+    private var connected: UpstreamProbe.Connected?
+
+    init(
+        _ done: EventLoopPromise<UpstreamProbe.Connected>,
+        isEncrypted: Bool,
+        start: NIODeadline,
+        deadline: NIODeadline
+    ) {
         self.done = done
         self.isEncrypted = isEncrypted
+        self.start = start
+        self.deadline = deadline
     }
 
     func channelActive(context: ChannelHandlerContext) {
-        if !isEncrypted { done.succeed(nil) }
+        if !isEncrypted { done.succeed((nil, Self.duration(.now() - start))) }
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard case TLSUserEvent.handshakeCompleted? = event as? TLSUserEvent else { return }
         let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
-        done.succeed(tls?.peerCertificate)
+        let took = .now() - start
+        let connected = (certificate: tls?.peerCertificate, took: Self.duration(took))
+        self.connected = connected
+        guard tls?.tlsVersion == .tlsv13 else { return done.succeed(connected) }
+        // The name, the connection and the handshake took several round trips.
+        let end = min(.now() + max(took, Self.shortestWait), deadline - .milliseconds(10))
+        context.eventLoop.scheduleTask(deadline: end) { [done] in done.succeed(connected) }
     }
+
+    private static func duration(_ amount: TimeAmount) -> Duration { .nanoseconds(amount.nanoseconds) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        done.fail(error)
+        if let connected, TLSAlert(in: "\(error)") == nil { done.succeed(connected) } else { done.fail(error) }
         context.close(promise: nil)
     }
 
     /// The promise is kept once; what comes later is not heard.
-    func channelInactive(context: ChannelHandlerContext) { done.fail(ChannelError.eof) }
+    func channelInactive(context: ChannelHandlerContext) {
+        if let connected { done.succeed(connected) } else { done.fail(ChannelError.eof) }
+    }
 }
