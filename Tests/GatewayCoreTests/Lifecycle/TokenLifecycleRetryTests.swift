@@ -240,6 +240,21 @@ struct TokenLifecycleRetryTests {
         #expect(!isDue)
     }
 
+    /// A login is asked for once; meanwhile the gateway tries, because the configuration may be the cause.
+    @Test func aLoginThatMayNotBeNeededIsAskedForAndTriedWithout() {
+        var script = LifecycleScript.started()
+        _ = (script.need(1), script.next())
+        for pause in [300, 900, 3600] {
+            _ = script.fail(.loginRequired, isRetried: true)
+            let (sleep, answer, state) = (script.next(), script.answer(), script.state())
+            #expect(sleep == Self.sleep(pause) && answer == "refuse login-required" && state == .loginRequired)
+            script.pass(.seconds(pause))
+            _ = script.next()
+        }
+        let obtained = script.obtain(1)
+        #expect(obtained == "use 1 for []")
+    }
+
     // MARK: Locks
 
     @Test(arguments: [TokenFailure.Class.suspect, .terminal])
