@@ -299,12 +299,12 @@ struct AuthorizationCodeTests {
     @Test func aRefreshHasParametersOfItsOwn() throws {
         let more: FixtureNode = ["scope": "api://app/read offline", "resource": "https://other.example.com/"]
         let block = FixtureNode.mapping(Self.wholeEntries + [("refresh_parameters", more)])
-        let grant = try grant("oauth2_authorization_code", block)
-        let refresh = try request(of: grant.firstStep(holding: held))
+        let changed = try grant("oauth2_authorization_code", block)
+        let refresh = try request(of: changed.firstStep(holding: held))
         #expect(try refresh.parameter("scope") == "api://app/read offline")
         #expect(try refresh.parameter("resource") == "https://other.example.com/")
         #expect(!refresh.wire.contains("api.example.com"))
-        let plain = try request(of: self.grant("oauth2_authorization_code", Self.whole).firstStep(holding: held))
+        let plain = try request(of: grant("oauth2_authorization_code", Self.whole).firstStep(holding: held))
         #expect(plain.wire.contains("api.example.com") && !plain.wire.contains("scope="))
     }
 
