@@ -295,6 +295,50 @@ struct AuthorizationCodeTests {
         )
     }
 
+    /// A refresh has no scope unless it is told to (RFC 6749 section 6).
+    @Test func aRefreshHasParametersOfItsOwn() throws {
+        let more: FixtureNode = ["scope": "api://app/read offline", "resource": "https://other.example.com/"]
+        let block = FixtureNode.mapping(Self.wholeEntries + [("refresh_parameters", more)])
+        let changed = try grant("oauth2_authorization_code", block)
+        let refresh = try request(of: changed.firstStep(holding: held))
+        #expect(try refresh.parameter("scope") == "api://app/read offline")
+        #expect(try refresh.parameter("resource") == "https://other.example.com/")
+        #expect(!refresh.wire.contains("api.example.com"))
+        let plain = try request(of: grant("oauth2_authorization_code", Self.whole).firstStep(holding: held))
+        #expect(plain.wire.contains("api.example.com") && !plain.wire.contains("scope="))
+    }
+
+    /// An operator who adds what a refresh lacks keeps the login.
+    @Test func parametersOfARefreshMakeNoOtherToken() throws {
+        let block = FixtureNode.mapping(Self.wholeEntries + [("refresh_parameters", ["scope": "read"])])
+        let grants = try [Self.whole, block].map { try grant("oauth2_authorization_code", $0) }
+        #expect(grants[0].identity == grants[1].identity)
+    }
+
+    @Test func aScopeInTheWrongPlaceIsSentToTheRightKey() throws {
+        let misplaced: [(String, FixtureNode)] = [
+            ("authorize_url", "https://id.example.com/authorize"), ("token_url", "https://id.example.com/token"),
+            ("client_id", "app"), ("parameters", ["scope": "read"]),
+            ("refresh_parameters", ["refresh_token": "r", "client_id": "x"]),
+        ]
+        #expect(
+            try problems("oauth2_authorization_code", .mapping(misplaced)).sorted() == [
+                "parameters: \"scope\" is written by the strategy; use scopes, or refresh_parameters for the scope of a refresh",
+                "refresh_parameters: \"client_id\" is written by the strategy; it has a key of its own",
+                "refresh_parameters: \"refresh_token\" is written by the strategy; it has a key of its own",
+            ]
+        )
+        let client: FixtureNode = [
+            "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s",
+            "parameters": ["scope": "read"],
+        ]
+        #expect(
+            try problems("oauth2_client_credentials", client) == [
+                "parameters: \"scope\" is written by the strategy; use scopes"
+            ]
+        )
+    }
+
     @Test func credentialsWithoutTokensAreToldApartByTheirPlace() throws {
         let one = try #require(StrategyCatalog.builtIn.strategy(named: "oauth2_authorization_code"))
         func grant(at place: String) throws -> any TokenGrant {

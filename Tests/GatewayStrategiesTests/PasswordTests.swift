@@ -55,6 +55,14 @@ struct PasswordTests {
         #expect(token.refreshToken == Secret(refreshToken))
     }
 
+    @Test func aRefreshHasParametersOfItsOwn() throws {
+        let grant = try password([("parameters", ["a": "b"]), ("refresh_parameters", ["a": "c", "scope": "read"])])
+        let refresh = try request(of: grant.firstStep(holding: held(refreshToken: "R1")))
+        #expect(refresh.wire.hasSuffix("grant_type=refresh_token&refresh_token=R1&a=c&scope=read&client_id=app"))
+        let first = try request(of: grant.firstStep(holding: held(refreshToken: nil)))
+        #expect(try first.parameter("a") == "b" && !first.wire.contains("scope="))
+    }
+
     @Test(arguments: ["invalid_grant", "invalid_token", "token_expired", "bad_refresh_token", "login_required"])
     func aRefusedRefreshTokenIsFollowedByThePasswordOnce(_ code: String) throws {
         let grant = try password()

@@ -42,6 +42,12 @@ struct RefreshAnswerTests {
             Row(status, body, login: .login, acquiring: .acquires, session: session)
         }
 
+        /// A refusal that is not about the client, after a refresh that worked: where no acquisition is at hand, a login is
+        /// what can be tried.
+        static func ambiguous(_ status: Int, _ body: String, session: Outcome = .login) -> Row {
+            Row(status, body, login: .login, acquiring: .configuration, session: session)
+        }
+
         private init(_ status: Int, _ body: String, login: Outcome, acquiring: Outcome, session: Outcome) {
             (self.status, self.body, self.login, self.session) = (status, body, login, session)
             (password, recipe, bareRecipe) = (acquiring, acquiring, login)
@@ -65,9 +71,17 @@ struct RefreshAnswerTests {
         Row(401, code("server_error"), .transient), Row(403, code("temporarily_unavailable"), .transient),
         Row(401, code("slow_down"), .transient),
         Row(302, "", .configuration), Row(404, "", .configuration), Row(401, code("invalid_client"), .configuration),
-        Row(401, code("unauthorized_client"), .configuration), Row(401, code("invalid_scope"), .configuration),
-        Row(400, code("invalid_request"), .configuration, session: .forgets),
-        Row(400, code("unsupported_grant_type"), .configuration, session: .forgets),
+        Row(401, code("unauthorized_client"), .configuration),
+        .ambiguous(401, code("invalid_scope")), .ambiguous(401, code("invalid_request")),
+        .ambiguous(400, code("invalid_request"), session: .forgets),
+        .ambiguous(400, code("unsupported_grant_type"), session: .forgets),
+        .refused(
+            403,
+            #"{"error":"unauthorized_client","error_description":"refresh_token is invalid"}"#,
+            session: .login
+        ),
+        .refused(400, #"{"status":"BAD_REFRESH_TOKEN"}"#),
+        .refused(400, #"{"errors":[{"errorType":"invalid_grant","message":"Refresh token invalid"}]}"#),
         Row(400, "", .suspect, session: .forgets), Row(401, "", .suspect), Row(403, "", .suspect),
         Row(400, "Bad Request", .suspect, session: .forgets), Row(403, "<html>Blocked</html>", .suspect),
         Row(401, #"{"message":"It failed."}"#, .suspect), Row(401, #"{"error":{"message":"No."}}"#, .suspect),
@@ -153,6 +167,46 @@ struct RefreshAnswerTests {
             "refresh": ["path": "/refresh", "session_token": ["header": "X-Session"]],
         ]
         #expect(try outcome(grant("session_refresh", own), row) == row.session)
+    }
+
+    private func refusal(
+        of grant: any TokenGrant,
+        _ reply: TokenReply,
+        holding token: TokenSet
+    ) throws -> TokenFailure {
+        var attempt = GrantAttempt.sample(holding: token, at: now)
+        attempt.answers = 1
+        guard case .failure(let failure) = grant.interpret(reply, in: &attempt) else { throw WrongKind() }
+        return failure
+    }
+
+    /// The login comes first, and the gateway goes on to try: only a person can tell which of the two it is.
+    @Test(arguments: [("invalid_request", "refresh_parameters"), ("invalid_scope", "refresh_parameters")])
+    func whereBothArePossibleTheTextNamesBoth(_ code: String, _ key: String) throws {
+        let login = try grant("oauth2_authorization_code", .mapping(Self.client + [Self.url, Self.authorize]))
+        let failure = try refusal(of: login, TokenReply(400, Self.code(code)), holding: held)
+        let detail = failure.problem.detail
+        let (first, second) = (detail.firstRange(of: "log in again"), detail.firstRange(of: key))
+        #expect(try #require(first).lowerBound < #require(second).lowerBound, "\(detail)")
+        #expect(failure.class == .loginRequired && failure.isRetried && !failure.endsRefreshToken)
+        #expect(failure.problem.kind == .reauthorizationRequired)
+        #expect(RefreshTokenRefusal(of: Secret("r"), by: failure, isRotationUncertain: false) == nil)
+    }
+
+    @Test func beforeTheFirstTokenItIsTheConfiguration() throws {
+        let login = try grant("oauth2_authorization_code", .mapping(Self.client + [Self.url, Self.authorize]))
+        let brought = TokenSet(access: Secret(""), refreshToken: Secret("r"), obtainedAt: now.wall)
+        let failure = try refusal(of: login, TokenReply(400, Self.code("invalid_request")), holding: brought)
+        #expect(failure.class == .terminal && failure.problem.kind == .credentialMisconfigured)
+    }
+
+    /// A login would bring a token that cannot be renewed either.
+    @Test func whatTheWordsSayOfTheRequestIsNoLogin() throws {
+        let login = try grant("oauth2_authorization_code", .mapping(Self.client + [Self.url, Self.authorize]))
+        let said = #"{"error":"invalid_request","error_description":"AADSTS90009: Application 'a'(a) is requesting"}"#
+        let failure = try refusal(of: login, TokenReply(400, said), holding: held)
+        #expect(failure.class == .terminal)
+        #expect(failure.problem.detail.contains("refresh_parameters: {scope: …}"), "\(failure.problem.detail)")
     }
 
     @Test func theAcquisitionHappensOnceForARefusedToken() throws {

@@ -21,6 +21,24 @@ struct RenewalTests {
         }
     }
 
+    @Test func theStatusNamesTheClientsThatMayCauseNoRenewal() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600)])
+        try await KeeperBench(endpoint).running { bench in
+            _ = await bench.credential()
+            #expect(bench.status.emptyBudgets == nil && bench.status.emptyBudgetText == nil)
+            let (record, now) = (try #require(bench.keeper.rejections), bench.clock.now())
+            for number in 1...12 {
+                let path = Array("/x".utf8)
+                let template = PathTemplate(path.span, method: 0..<0, path: 0..<path.count)
+                let key = RejectionLedger.Key(route: number, template: template)
+                _ = record.decision(for: key, generation: number, client: nil, at: now.monotonic)
+            }
+            let fillsAt = (now.wall + .seconds(300)).rfc3339
+            #expect(bench.status.emptyBudgets == [TokenStatus.EmptyBudget(client: nil, fillsAt: fillsAt)])
+            #expect(bench.status.emptyBudgetText == "clients without a name: none until \(fillsAt)")
+        }
+    }
+
     @Test func tokensOfFiveSecondsAreRenewedAtHalfTimeForALongTime() async throws {
         let endpoint = ScriptedTokenEndpoint { _, count in .token("token-\(count)", expiresIn: 5) }
         try await KeeperBench(endpoint).running { bench in

@@ -21,6 +21,7 @@ class Authority:
     def __init__(self, make_origin):
         self.numbers = itertools.count(1)
         self.refusal = self.password_refusal = None
+        self.lifetime = 3600
         self.asked = []
         #: Cleared: an answer to a refresh waits, after the refresh token is spent.
         self.open = threading.Event()
@@ -37,7 +38,8 @@ class Authority:
         if refusal:
             return response(refusal[0], refusal[1].encode(), "Content-Type: application/json")
         number = next(self.numbers)
-        pair = {"access_token": f"a{number}", "refresh_token": f"r{number}", "expires_in": 3600, "token_type": "bearer"}
+        pair = {"access_token": f"a{number}", "refresh_token": f"r{number}", "token_type": "bearer"}
+        pair["expires_in"] = self.lifetime
         return response(200, json.dumps(pair).encode(), "Content-Type: application/json")
 
 
@@ -92,6 +94,17 @@ REFUSED = {
     "login_required": (400, error("login_required")),
     "GitHub's 200": (200, error("bad_refresh_token")),
     "a nested error": (400, json.dumps({"error": {"code": "invalid_grant", "message": "No."}})),
+    "Atlassian's words": (
+        403,
+        json.dumps({"error": "unauthorized_client", "error_description": "refresh_token is invalid"}),
+    ),
+    "DeviantArt's words": (
+        400,
+        json.dumps({"error": "invalid_request", "error_description": "The refresh_token is invalid."}),
+    ),
+    "Fitbit's errors": (400, json.dumps({"errors": [{"errorType": "invalid_grant", "message": "No."}]})),
+    "HubSpot's status": (400, json.dumps({"status": "BAD_REFRESH_TOKEN", "message": "No."})),
+    "Strava's field": (400, json.dumps({"errors": [{"field": "refresh_token", "code": "invalid"}]})),
 }
 NEEDS_PERSON = {code: (400, error(code)) for code in ("mfa_required", "interaction_required", "consent_required")}
 CONFIGURATION = {
@@ -150,6 +163,21 @@ def test_a_login_has_to_be_repeated(browser, authority, answer):
     assert refused.returncode == 1 and "authgateway login me" in refused.stderr, refused
     assert shown(browser)["state"] == "login_required"
     assert get(browser).status_code == 200, "the token at hand still lives"
+
+
+@pytest.mark.parametrize("code", ["invalid_request", "invalid_scope", "unsupported_grant_type"])
+def test_where_a_login_may_help_it_comes_first(browser, authority, code):
+    """The same request has worked before, so the refresh token may have ended."""
+    authority.refusal = (400, error(code))
+    refused = browser.run("token", "refresh", "me")
+    assert refused.returncode == 1 and "authgateway login me" in refused.stderr, refused
+    assert "log in again. If that does not help, " in refused.stderr
+    token = shown(browser)
+    assert (token["state"], token["action"]) == ("login_required", "authgateway login me")
+    assert len(named(browser, "login_required")) == 1
+    authority.refusal = None
+    assert browser.run("token", "refresh", "me").returncode == 0, "the refresh token is kept"
+    assert shown(browser)["state"] == "valid"
 
 
 @pytest.mark.parametrize("nothing", [None, False, "", 0])
@@ -221,6 +249,21 @@ def test_the_gateway_tries_twice_more_by_itself(person, authority):
     wait_until(lambda: shown(person)["generation"] == 2, 60, lambda: str(authority.asked))
     assert authority.asked == ["password", *["refresh_token"] * 3, "password"]
     assert [event["trigger"] for event in named(person, "renewed")] == ["retry"]
+
+
+@pytest.mark.parametrize("answer", [SUSPECT["a message"], CONFIGURATION["invalid_client"]], ids=["suspect", "final"])
+def test_a_refusal_ahead_of_the_end_is_over_with_the_token(authority, api, start_gateway, answer):
+    """Some authorities refuse to renew a token that is still good. The pause after that was 2 or 5 minutes."""
+    authority.lifetime = 8
+    gateway = start_gateway(with_route(login(authority), api.url))
+    assert get(gateway).status_code == 200
+    authority.refusal = answer
+    wait_until(lambda: len(authority.asked) > 1, 20, lambda: str(authority.asked))
+    refused = shown(gateway)["generation"]
+    assert get(gateway).status_code == 200
+    authority.refusal = None
+    wait_until(lambda: shown(gateway)["generation"] > refused, 20, lambda: str(authority.asked))
+    assert get(gateway).status_code == 200
 
 
 # MARK: Configuration

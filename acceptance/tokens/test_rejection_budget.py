@@ -1,6 +1,8 @@
 """A path that answers 401 to every token, and clients that ask for it: neither spends the tokens of all others."""
 
 import itertools
+import json
+import time
 
 import pytest
 import requests
@@ -180,6 +182,46 @@ def test_who_has_spent_its_renewals_takes_none_from_others(ask, api, issuer):
         assert issuer.count == count + number
     # What the others have caused is good for everybody.
     assert ask("/api/good") == 200
+
+
+def spend(issuer, api, ask):
+    """Revocations of young tokens, until the client has caused as many renewals as it may."""
+    for _ in range(20):
+        assert ask("/api/good") == 200
+        count = issuer.count
+        api.oldest = count + 1
+        if ask("/api/good") == 401:
+            assert issuer.count == count
+            return
+    pytest.fail("the budget has no end")
+
+
+def test_who_has_spent_its_renewals_is_told_so_and_when_it_may_cause_the_next(gateway, ask, api, issuer):
+    """It was said that the path rejects newer tokens, too."""
+    spend(issuer, api, ask)
+    answer = requests.get(gateway.url + "/api/good", headers={"Authorization": f"Bearer {TOKENS['ada']}"}, timeout=10)
+    assert answer.status_code == 401
+    assert 'reason="renewal budget is empty for ' in answer.headers["Gateway-Token"]
+    explained = gateway.run("explain", answer.headers["Gateway-Request-Id"])
+    assert "has used up its budget of renewals; it may cause the next one in" in explained.stdout, explained
+    shown = gateway.run("status", "me")
+    assert "ada: none until 20" in shown.stdout and "bob" not in shown.stdout, shown
+    (token,) = json.loads(gateway.run("token", "list", "--json").stdout)
+    assert [budget["client"] for budget in token["empty_budgets"]] == ["ada"]
+
+
+@pytest.mark.slow
+def test_a_token_that_worked_for_a_minute_is_renewed_although_the_budget_is_empty(ask, api, issuer):
+    """One client may meet every revocation."""
+    spend(issuer, api, ask)
+    assert ask("/api/good", "bob") == 200
+    assert ask("/api/good") == 200
+    time.sleep(61)
+    api.oldest = issuer.count + 1
+    assert ask("/api/good") == 200
+    # Not twice within half of its life: what is rejected at once costs the client, which has nothing.
+    api.oldest = issuer.count + 1
+    assert ask("/api/good") == 401
 
 
 def test_methods_and_routes_are_no_way_around_it(ask, issuer):

@@ -117,7 +117,7 @@ extension TokenKeeper {
     func install(_ fresh: FreshToken) {
         let (now, jitter) = (context.clock.now(), jitter())
         let outcome = decide { $0.import(fresh, at: now, jitter: jitter) }
-        rejections?.replaced(by: fresh.generation, isOwn: false)
+        rejections?.replaced(by: fresh.generation, isOwn: false, at: now.monotonic)
         release(outcome)
     }
 }

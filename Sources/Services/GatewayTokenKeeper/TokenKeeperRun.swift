@@ -216,7 +216,7 @@ extension TokenKeeper {
         let (now, jitter) = (context.clock.now(), jitter())
         let outcome = decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) }
         if case .ignored = outcome { return }
-        rejections?.replaced(by: fresh.generation, isOwn: !fresh.isAdopted)
+        rejections?.replaced(by: fresh.generation, isOwn: !fresh.isAdopted, at: now.monotonic)
         release(outcome)
     }
 

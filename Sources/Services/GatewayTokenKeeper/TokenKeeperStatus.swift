@@ -42,6 +42,13 @@ extension TokenKeeper {
                 status.renewsAt = held.renewAt.map { (now.wall + ($0 - now.monotonic)).rfc3339 }
             }
         }
+        let budgets = rejections?.emptyBudgets(at: now.monotonic, limit: Self.shownBudgets) ?? []
+        if !budgets.isEmpty {
+            status.emptyBudgets = budgets.map { budget in
+                let fillsAt = now.wall + (budget.fillsAt - now.monotonic)
+                return TokenStatus.EmptyBudget(client: budget.client, fillsAt: fillsAt.rfc3339)
+            }
+        }
         status.canLogIn = context.grant.login != nil
         status.perSubjectCredential = perSubjectCredential
         status.parent = context.parent?.name
@@ -58,6 +65,9 @@ extension TokenKeeper {
         }
         return status
     }
+
+    /// More clients than these are not named.
+    private static let shownBudgets = 8
 
     private func failing(_ unresolved: UnresolvedFailure, at now: Moment) -> TokenStatus.Failing {
         let commands = TokenStatus.Failing.Commands(

@@ -44,7 +44,8 @@ extension TokenRenewer {
             await withdraw(isOperators: false)
             isUncertain = wasUncertain
         }
-        if case .loginRequired = failure.class { await noteLogin(failure, call) }
+        // Of those that are tried again, the first alone is news: see ``TokenLifecycle/Failed/isEscalated``.
+        if case .loginRequired = failure.class, !failure.isRetried { await noteLogin(failure, call) }
         return .failed(failure)
     }
 

@@ -32,7 +32,7 @@ struct FailedResponseTests {
 
     @Test(arguments: [
         ResponseNote.rejected, .rejectedNotHeld, .challengedNotHeld, .notRenewed, .rejectedAgain,
-        .notReplaced(.loginRequired),
+        .overBudget(fillsAfter: .seconds(9)), .notReplaced(.loginRequired),
     ])
     func aRejectedCredentialIsOne(_ note: ResponseNote) {
         #expect(Self.reason(401, note) == "credential_rejected")

@@ -70,6 +70,8 @@ struct RetryPolicyTests {
         // The request was sent again: `retried=0` would not be true.
         (.tokenWithoutRenewal, true, true, .pass(.rejectedAgain)),
         (.tokenWithoutRenewal, false, true, .pass(.rejectedAgain)),
+        (.tokenOverBudget(fillsAfter: .seconds(9)), true, false, .pass(.overBudget(fillsAfter: .seconds(9)))),
+        (.tokenOverBudget(fillsAfter: .seconds(9)), true, true, .pass(.rejectedAgain)),
         (.challenge(isAnswered: true), true, false, .sendAgain),
         (.challenge(isAnswered: true), false, false, .pass(.challengedNotHeld)),
         (.challenge(isAnswered: true), true, true, .pass(.none)),
@@ -100,6 +102,10 @@ struct RetryPolicyTests {
         (.rejectedNotHeld, true, "generation=7; retried=0; reason=\"request body not held\""),
         (.challengedNotHeld, false, "retried=0; reason=\"request body not held\""),
         (.notRenewed, false, "generation=7; retried=0; reason=\"rejection does not count\""),
+        (
+            .overBudget(fillsAfter: .milliseconds(239_001)), false,
+            "generation=7; retried=0; reason=\"renewal budget is empty for 240 s\""
+        ),
         (.rejectedAgain, false, "generation=7; fresh; retried=1"),
         (.notReplaced(.loginRequired), false, "rejected; not retried: login-required"),
     ]

@@ -93,10 +93,13 @@ struct TokenLifecycleFailingTests {
         #expect(own.remedy == "Wait; the next request tries again." && own.command == "refresh")
     }
 
-    @Test func aPauseThatEndsAfterTheTokenIsNoTry() throws {
+    @Test(arguments: [3600, 7200])
+    func aPauseThatEndsAfterTheTokenIsOverWithIt(_ pause: Int) throws {
         var script = Self.renewing()
-        _ = script.fail(.transient(retryAfter: .seconds(3600)))
-        try Self.expectNoTry(script)
+        script.pass(.seconds(600))
+        _ = script.fail(.transient(retryAfter: .seconds(pause)))
+        let failing = try Self.required(script)
+        #expect(failing.nextTryAt == (script.now.wall + .seconds(3000)).rfc3339)
     }
 
     @Test func aSuspectAnswerIsTriedAtItsTimeAlthoughNobodyAsks() throws {

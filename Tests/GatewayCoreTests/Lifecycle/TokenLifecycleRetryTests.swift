@@ -97,6 +97,90 @@ struct TokenLifecycleRetryTests {
         #expect(isCalled && obtained == "use 2 for []")
     }
 
+    // MARK: The end of the token
+
+    /// Some authorities refuse to renew a token that is still good for a while.
+    @Test(arguments: [TokenFailure.Class.suspect, .terminal, .transient(retryAfter: .seconds(3600))])
+    func aPauseEndsWithTheTokenThatWasServed(_ class: TokenFailure.Class) {
+        var script = LifecycleScript.ready(lifetime: .seconds(600))
+        script.pass(.seconds(540))
+        _ = (script.next(), script.fail(`class`))
+        let (used, sleep) = (script.answer(), script.next())
+        #expect(used == "use 1" && sleep == Self.sleep(60))
+        script.pass(.seconds(60))
+        let (answer, expired, call) = (script.answer(), script.next(), script.next())
+        #expect(answer == "wait" && expired == "expired 1" && call == "call retry")
+        let (need, obtained) = (script.need(1), script.obtain(2))
+        #expect(need == "wait" && obtained == "use 2 for [1]")
+    }
+
+    @Test func theCallAtTheEndSetsAPauseLikeAnyOther() {
+        var script = LifecycleScript.ready(lifetime: .seconds(600))
+        script.pass(.seconds(540))
+        _ = (script.next(), script.fail(.suspect))
+        script.pass(.seconds(60))
+        _ = (script.next(), script.next(), script.fail(.suspect))
+        let (answer, sleep, need) = (script.answer(), script.next(), script.need(1))
+        #expect(answer == "refuse token-temporarily-unavailable" && need == answer)
+        #expect(sleep == Self.sleep(360))
+    }
+
+    @Test func theHourlyTriesAreCutShortByTheEnd() {
+        var script = Self.renewing()
+        for pause in [120, 360] {
+            _ = script.fail(.suspect)
+            script.pass(.seconds(pause))
+            _ = script.next()
+        }
+        _ = script.fail(.suspect)
+        script.pass(.seconds(3120))
+        let (answer, need) = (script.answer(), script.need(1))
+        #expect(answer == "wait" && need == "wait and call")
+    }
+
+    @Test(arguments: [TokenFailure.Class.suspect, .terminal, .transient(retryAfter: .seconds(300))])
+    func aRejectionCutsAPauseShortThatWasSetAheadOfTheEnd(_ class: TokenFailure.Class) {
+        var script = Self.renewing()
+        _ = script.fail(`class`)
+        let (verdict, need, call) = (script.reject(1), script.need(1), script.next())
+        #expect(verdict == "dead, call" && need == "wait" && call == "call rejected")
+        // The call that the rejection has caused sets a pause that holds.
+        let (refused, again, sleeps) = (script.fail(`class`), script.need(2), script.next().hasPrefix("sleep"))
+        #expect(refused.hasPrefix("refuse [1]") && again.hasPrefix("refuse") && sleeps)
+    }
+
+    @Test func whatNoAttemptCanMendIsNotAskedAgain() {
+        var script = Self.renewing()
+        _ = script.fail(.loginRequired)
+        let (verdict, need, sleep) = (script.reject(1), script.need(1), script.next())
+        #expect(verdict == "dead" && need == "refuse login-required" && sleep == Self.sleep(3600))
+    }
+
+    /// Those who wait are given the answer of the next call, which is made at once.
+    @Test(arguments: [true, false])
+    func aTokenThatGoesDuringTheCallIsAskedForAnewAtOnce(_ isRejected: Bool) {
+        var script = LifecycleScript.ready(lifetime: .seconds(600))
+        script.pass(.seconds(590))
+        _ = script.next()
+        if isRejected { _ = script.reject(1) } else { script.pass(.seconds(10)) }
+        let need = script.need(1)
+        if !isRejected { _ = script.next() }
+        let failed = script.fail(.suspect)
+        let call = script.next()
+        #expect(need == "wait" && failed.hasPrefix("refuse [] ") && call == "call demand")
+        let refused = script.fail(.suspect)
+        #expect(refused.hasPrefix("refuse [1] "))
+    }
+
+    @Test func theCallsAtTheEndAreBounded() {
+        var script = LifecycleScript.ready(lifetime: .seconds(36_000), callsPerHour: 1)
+        script.pass(.seconds(32_400))
+        _ = (script.next(), script.fail(.suspect))
+        _ = script.reject(1)
+        let storm = script.next()
+        #expect(storm == "storm [] token-temporarily-unavailable")
+    }
+
     // MARK: Failures of the configuration
 
     @Test func theConfigurationIsTriedAfter5And15MinutesThenHourly() {
@@ -154,6 +238,21 @@ struct TokenLifecycleRetryTests {
         _ = (script.next(), script.fail(.loginRequired))
         isDue = script.machine.reloaded(sendsSecrets: false)
         #expect(!isDue)
+    }
+
+    /// A login is asked for once; meanwhile the gateway tries, because the configuration may be the cause.
+    @Test func aLoginThatMayNotBeNeededIsAskedForAndTriedWithout() {
+        var script = LifecycleScript.started()
+        _ = (script.need(1), script.next())
+        for pause in [300, 900, 3600] {
+            _ = script.fail(.loginRequired, isRetried: true)
+            let (sleep, answer, state) = (script.next(), script.answer(), script.state())
+            #expect(sleep == Self.sleep(pause) && answer == "refuse login-required" && state == .loginRequired)
+            script.pass(.seconds(pause))
+            _ = script.next()
+        }
+        let obtained = script.obtain(1)
+        #expect(obtained == "use 1 for []")
     }
 
     // MARK: Locks

@@ -28,7 +28,7 @@ struct RejectionLedgerTests {
         for (number, line) in transcript.lines.enumerated() {
             let (key, now) = (ledgerKey(line.path), second(line.second))
             guard !line.isAcceptedAgain else {
-                ledger.accepted(key, generation: line.generation)
+                ledger.accepted(key, generation: line.generation, at: now)
                 continue
             }
             guard let expected = line.decision else {

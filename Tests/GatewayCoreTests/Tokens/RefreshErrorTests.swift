@@ -45,6 +45,58 @@ struct RefreshErrorTests {
         #expect(row.means?.endsRefreshToken == true)
     }
 
+    /// What authorities have answered to a refresh token that had ended.
+    @Test(arguments: [
+        Row(403, #"{"error":"unauthorized_client","error_description":"refresh_token is invalid"}"#, .refused),
+        Row(400, #"{"error":"invalid_request","error_description":"The refresh_token is invalid."}"#, .refused),
+        Row(400, #"{"error":"invalid_request","error_description":"Invalid \"refresh_token\" in request."}"#, .refused),
+        Row(400, #"{"status":"BAD_REFRESH_TOKEN","message":"missing or unknown refresh token"}"#, .refused),
+        Row(400, #"{"status":"error","message":"missing or invalid refresh token"}"#, .refused),
+        Row(400, #"{"errors":[{"errorType":"invalid_grant","message":"No."}],"success":false}"#, .refused),
+        Row(401, #"{"errors":[{"errorType":"other","message":"Refresh token invalid: r. Visit"}]}"#, .refused),
+        Row(
+            400,
+            #"{"message":"Bad Request","errors":[{"resource":"RefreshToken","field":"refresh_token","code":"invalid"}]}"#,
+            .refused
+        ),
+        Row(400, #"{"error":"invalid_request","error_description":"Refresh token not found: AB11"}"#, .refused),
+        Row(400, #"{"error":"x","error_description":"AADSTS700082: The refresh token has expired due to"}"#, .refused),
+        Row(401, #"{"error":"invalid_client","error_description":"Refresh token exceeded inactivity"}"#, .refused),
+    ])
+    func theWordsNameTheRefreshToken(_ row: Row) { Self.check(row) }
+
+    @Test(arguments: [
+        Row(400, #"{"error":"invalid_scope","error_description":"Missing parameters: refresh_token"}"#, .configuration),
+        Row(400, #"{"error":"unauthorized_client","message":"refresh_token grant is not allowed"}"#, .configuration),
+        Row(400, #"{"error":"invalid_client","error_description":"invalid refresh tokens endpoint"}"#, .configuration),
+        Row(503, #"{"error":"invalid_request","error_description":"refresh_token is invalid"}"#, .transient),
+        Row(400, #"{"error":"slow_down","error_description":"refresh_token is invalid"}"#, .transient),
+        Row(400, #"{"error":"mfa_required","error_description":"refresh_token is invalid"}"#, .personNeeded),
+        Row(302, #"{"error_description":"refresh_token is invalid"}"#, .configuration),
+        Row(403, "refresh_token is invalid", .suspect),
+    ])
+    func otherWordsDoNot(_ row: Row) { Self.check(row) }
+
+    @Test func wordsAreReadUpToABound() {
+        let far = String(repeating: "a ", count: 600) + "refresh_token is invalid"
+        Self.check(Row(400, #"{"error":"invalid_request","error_description":"\#(far)"}"#, .configuration))
+    }
+
+    /// The same request has worked before, and the answer is not about the client.
+    @Test(arguments: [
+        (400, "invalid_request", true, true), (400, "invalid_scope", true, true), (200, "invalid_target", true, true),
+        (400, "invalid_request", false, false), (401, "invalid_client", true, false),
+        (400, "unauthorized_client", true, false), (302, "invalid_request", true, false),
+        (503, "invalid_request", true, false), (400, "invalid_grant", true, false),
+    ])
+    func aRefusalMayBeTheEndOfTheLogin(_ status: Int, _ code: String, _ hasWorked: Bool, _ may: Bool) {
+        let moment = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 0))
+        let held = TokenSet(access: Secret(hasWorked ? "a" : ""), refreshToken: Secret("r"), obtainedAt: moment.wall)
+        let attempt = GrantAttempt(holding: held, at: moment, nonce: "00")
+        let reply = TokenReply(status: status, fields: [], body: Array(#"{"error":"\#(code)"}"#.utf8))
+        #expect(RefreshError.mayEndLogin(reply, in: attempt) == may)
+    }
+
     @Test(arguments: ["mfa_required", "interaction_required", "consent_required"])
     func aPersonIsNeeded(_ code: String) {
         Self.check(Row(400, #"{"error":"\#(code)"}"#, .personNeeded))

@@ -8,6 +8,13 @@ extension GrantAttempt {
 }
 
 extension RefreshError {
+    /// Whether an error that looks like one of the configuration may as well be the end of the refresh token: the same request has
+    /// worked before. Xee answers `invalid_request` to a refresh token that has ended
+    /// (github.com/xee-lab/xee-api-docs/issues/82).
+    package static func mayEndLogin(_ reply: TokenReply, in attempt: GrantAttempt) -> Bool {
+        attempt.hasWorked && concernsRequest(reply)
+    }
+
     /// Whether the grant asks for a token anew within the same attempt, with what the configuration holds.
     ///
     /// A refused refresh token asks for it at once. Where the answer says nothing about the refresh token, it is asked for

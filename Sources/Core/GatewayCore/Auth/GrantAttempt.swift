@@ -37,6 +37,9 @@ package struct GrantAttempt: Sendable {
         self.nonce = nonce
     }
 
+    /// Whether the authority has given a token for what is presented now: a refresh token that was only brought has proven nothing.
+    package var hasWorked: Bool { held.map { !$0.access.isEmpty } ?? false }
+
     /// What no answer may repeat to anybody.
     package var secrets: [Secret] {
         let tokens = [held?.access, held?.refreshToken, parentToken].compactMap(\.self)

@@ -70,8 +70,10 @@ enum AuthorityRefusal: CaseIterable {
             ErrorAdvice(
                 "The authority does not accept scopes, redirect URI or another parameter of the credential.",
                 .operator,
-                "Compare the credential with the authority's console. Then try again.",
+                "Log in again if earlier renewals worked: the refresh token may have ended. Otherwise compare the credential with"
+                    + " the authority's console, then try again.",
                 "authgateway status NAME",
+                "authgateway login NAME",
                 "authgateway token refresh NAME"
             )
         case .person:

@@ -7,7 +7,7 @@ package struct EngineUse: Hashable, Sendable {
         case renewed
         /// It was given the credential that it reported as rejected: the path rejects every token, or nothing newer can be had.
         case unchanged
-        /// The same, because the engine has caused as many renewals as it may.
+        /// The same, because the engine or the client has caused as many renewals as it may.
         case overBudget = "over_budget"
         /// The request may not have the credential.
         case refused

@@ -91,6 +91,8 @@ package struct ResponseFacts: Hashable, Sendable {
         case token(isRenewable: Bool)
         /// The same, but this rejection causes no renewal (``RejectionLedger``).
         case tokenWithoutRenewal
+        /// The same, because the client has caused as many renewals as it may. It may cause the next one after this time.
+        case tokenOverBudget(fillsAfter: Duration)
         /// The upstream asks for a credential that the request went without.
         case challenge(isAnswered: Bool)
     }

@@ -57,8 +57,10 @@ package enum ResponseNote: Hashable, Sendable {
     case rejectedNotHeld
     /// The upstream asked for a credential; the content was too long to be held for a second try.
     case challengedNotHeld
-    /// The token was rejected where newer ones are, too, or by a client that has caused enough renewals.
+    /// The token was rejected on a path that has not accepted it, and that may reject every token.
     case notRenewed
+    /// The token was rejected, and the client has caused as many renewals as it may. It may cause the next one after this time.
+    case overBudget(fillsAfter: Duration)
     /// A token that had just been obtained was rejected, too.
     case rejectedAgain
     /// The token was rejected; no other one could be obtained.
@@ -68,9 +70,12 @@ package enum ResponseNote: Hashable, Sendable {
     package var tellsSource: Bool {
         switch self {
         case .rejected, .rejectedNotHeld: true
-        case .none, .challengedNotHeld, .rejectedAgain, .notRenewed, .notReplaced: false
+        case .none, .challengedNotHeld, .rejectedAgain, .notRenewed, .overBudget, .notReplaced: false
         }
     }
+
+    /// Not rounded down: a client that waits so long may cause the next one.
+    static func seconds(_ wait: Duration) -> Int64 { max((wait + .milliseconds(999)).components.seconds, 1) }
 
     /// The value of the field; nil where it is not sent.
     package func fieldValue(generation: Int) -> String? {
@@ -79,6 +84,8 @@ package enum ResponseNote: Hashable, Sendable {
         case .rejectedNotHeld: "generation=\(generation); retried=0; reason=\"request body not held\""
         case .challengedNotHeld: "retried=0; reason=\"request body not held\""
         case .notRenewed: "generation=\(generation); retried=0; reason=\"rejection does not count\""
+        case .overBudget(let wait):
+            "generation=\(generation); retried=0; reason=\"renewal budget is empty for \(Self.seconds(wait)) s\""
         case .rejectedAgain: "generation=\(generation); fresh; retried=1"
         case .notReplaced(let kind): "rejected; not retried: \(kind.rawValue)"
         }

@@ -37,7 +37,11 @@ extension ResponseNote {
             "The upstream rejected the credential. The request was not sent again, because its content was not held "
                 + "(limits.replay_body_bytes)."
         case .notRenewed:
-            "The upstream rejected the credential where it rejects newer ones, too, so no other one was obtained."
+            "The upstream rejected the credential on a path that has not accepted it. No other one was obtained, because the path"
+                + " may reject every token."
+        case .overBudget(let wait):
+            "The upstream rejected the credential. No other one was obtained, because this client has used up its budget of"
+                + " renewals; it may cause the next one in \(ResponseNote.seconds(wait)) s. Clients without a name share one budget."
         case .rejectedAgain:
             "The upstream rejected a new token, too: does the credential have the rights that this path needs?"
         case .notReplaced(let kind):

@@ -59,8 +59,11 @@ package enum RetryPolicy {
             } else {
                 attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)
             }
-        case .token where attempt.wasReplayed, .tokenWithoutRenewal where attempt.wasReplayed: .pass(.rejectedAgain)
+        case .token where attempt.wasReplayed, .tokenWithoutRenewal where attempt.wasReplayed,
+            .tokenOverBudget where attempt.wasReplayed:
+            .pass(.rejectedAgain)
         case .tokenWithoutRenewal: .pass(.notRenewed)
+        case .tokenOverBudget(let wait): .pass(.overBudget(fillsAfter: wait))
         case .token(isRenewable: false): .pass(.rejected)
         case .token where attempt.isLast: .pass(.rejected)
         case .token(isRenewable: true): attempt.canBeSentAgain ? .sendAgain : .pass(.rejectedNotHeld)

@@ -53,6 +53,7 @@ extension TokenLifecycle where Waiter: Sendable {
         }
         var call = call
         call.hasBegun = true
+        call.isAheadOfNeed = held?.isLive(at: now) ?? false
         phase = .calling(held, call)
         return .call(call)
     }
@@ -156,7 +157,7 @@ extension TokenLifecycle where Waiter: Sendable {
         /// To be refused with the problem.
         package let waiters: [Waiter]
         package let problem: GatewayProblem
-        /// From now on a person is asked to log in, because the tries after suspect answers are used up.
+        /// From now on a person is asked to log in, although the gateway goes on to try.
         package var isEscalated = false
     }
 
@@ -171,24 +172,48 @@ extension TokenLifecycle where Waiter: Sendable {
         guard isAwaited(call) else { return nil }
         failures += 1
         remember(failure, at: now)
-        let kept = failure.clearsToken ? nil : held
+        let outlook = outlook(keeping: failure.clearsToken ? nil : held, after: call, at: now)
         switch failure.class {
         case .transient:
-            let pause = pause(after: failure, at: now, jitter: jitter)
-            phase = .backingOff(kept, pause)
-            return Failed(waiters: takeWaiters(), problem: pause.problem(at: now))
+            let pause = pause(after: failure, outlook, at: now, jitter: jitter)
+            phase = .backingOff(outlook.kept, pause)
+            return Failed(waiters: waitersToRefuse(at: now), problem: pause.problem(at: now))
         case .suspect:
             suspectAnswers += 1
-            return doubt(failure, keeping: kept, at: now, jitter: jitter)
-        case .terminal:
+            return doubt(failure, outlook, at: now, jitter: jitter)
+        case .terminal, .loginRequired:
             if failure.isRetried { configurationFailures += 1 }
             let pause = RetrySchedule.afterConfigurationFailures(configurationFailures)
-            stop(with: failure, keeping: kept, until: failure.isRetried ? now + pause : nil)
-            return Failed(waiters: takeWaiters(), problem: failure.problem)
-        case .loginRequired:
-            stop(with: failure, keeping: kept, until: nil)
-            return Failed(waiters: takeWaiters(), problem: failure.problem)
+            stop(with: failure, outlook, until: failure.isRetried ? now + pause : nil)
+            let isNews = failure.class == .loginRequired && failure.isRetried && configurationFailures == 1
+            return Failed(waiters: waitersToRefuse(at: now), problem: failure.problem, isEscalated: isNews)
         }
+    }
+
+    /// What a failed call leaves: a token, and the time until which nobody needs the next one.
+    struct Outlook {
+        let kept: HeldToken?
+        /// See ``TokenPhase/Pause/isAhead``.
+        var isAhead = false
+        /// The end of a live token: no pause outlasts it, because some authorities refuse to renew a token long before its end.
+        var latest: MonotonicTime?
+
+        func shortened(_ until: MonotonicTime) -> MonotonicTime { latest.map { min($0, until) } ?? until }
+    }
+
+    func outlook(keeping kept: HeldToken?, after call: TokenCall, at now: MonotonicTime) -> Outlook {
+        guard rules.isRenewable, let kept else { return Outlook(kept: kept) }
+        let isLive = kept.isLive(at: now)
+        guard isLive || call.isAheadOfNeed else { return Outlook(kept: kept) }
+        // A token that ended or was rejected during the call is needed now.
+        return Outlook(kept: kept, isAhead: call.demand == nil, latest: isLive ? kept.credential.expiresAt : now)
+    }
+
+    /// All who wait; none when the next call is due at once.
+    private mutating func waitersToRefuse(at now: MonotonicTime) -> [Waiter] {
+        guard !waiters.isEmpty, !isStopped, let next = phase.retryAt, next <= now else { return takeWaiters() }
+        _ = wantCall(.demand, for: firstDemand)
+        return []
     }
 
     /// The authority has refused the refresh token to another gateway, or to an earlier run. A call that nobody has commanded is
@@ -205,35 +230,50 @@ extension TokenLifecycle where Waiter: Sendable {
         }
         failures += 1
         remember(failure, at: now)
-        stop(with: failure, keeping: held, until: nil)
+        stop(with: failure, Outlook(kept: held), until: nil)
         return Failed(waiters: takeWaiters(), problem: failure.problem)
     }
 
     /// The refresh token is tried twice more, and then hourly while a person is asked to log in.
     private mutating func doubt(
         _ failure: TokenFailure,
-        keeping kept: HeldToken?,
+        _ outlook: Outlook,
         at now: MonotonicTime,
         jitter: Double
     ) -> Failed {
-        let pause = pause(after: failure, at: now, jitter: jitter)
+        let pause = pause(after: failure, outlook, at: now, jitter: jitter)
         guard suspectAnswers >= RetrySchedule.suspectAnswersForDoubt else {
-            phase = .backingOff(kept, pause)
-            return Failed(waiters: takeWaiters(), problem: pause.problem(at: now))
+            phase = .backingOff(outlook.kept, pause)
+            return Failed(waiters: waitersToRefuse(at: now), problem: pause.problem(at: now))
         }
         let escalated = failure.escalated(command: rules.loginCommand)
-        stop(with: escalated, keeping: kept, until: pause.until)
+        stop(with: escalated, outlook, until: pause.until)
         remember(escalated, at: now)
         let isNews = suspectAnswers == RetrySchedule.suspectAnswersForDoubt
-        return Failed(waiters: takeWaiters(), problem: escalated.problem, isEscalated: isNews)
+        return Failed(waiters: waitersToRefuse(at: now), problem: escalated.problem, isEscalated: isNews)
     }
 
-    private mutating func stop(with failure: TokenFailure, keeping kept: HeldToken?, until retryAt: MonotonicTime?) {
-        phase = .stopped(kept, TokenPhase.Stop(failure: failure, retryAt: retryAt))
+    private mutating func stop(with failure: TokenFailure, _ outlook: Outlook, until retryAt: MonotonicTime?) {
+        let retryAt = retryAt.map(outlook.shortened)
+        let stop = TokenPhase.Stop(failure: failure, retryAt: retryAt, isAhead: outlook.isAhead)
+        phase = .stopped(outlook.kept, stop)
     }
 
-    /// How long to wait after the failures so far.
-    func pause(after failure: TokenFailure, at now: MonotonicTime, jitter: Double) -> TokenPhase.Pause {
+    /// How long to wait after the failures so far: to the end of a token that is served at most.
+    func pause(
+        after failure: TokenFailure,
+        _ outlook: Outlook,
+        at now: MonotonicTime,
+        jitter: Double
+    ) -> TokenPhase.Pause {
+        var pause = pause(after: failure, at: now, jitter: jitter)
+        pause.until = outlook.shortened(pause.until)
+        pause.isRetryFixed = pause.isRetryFixed || pause.until == outlook.latest
+        pause.isAhead = outlook.isAhead
+        return pause
+    }
+
+    private func pause(after failure: TokenFailure, at now: MonotonicTime, jitter: Double) -> TokenPhase.Pause {
         switch failure.class {
         case .suspect:
             let delay = RetrySchedule.afterSuspectAnswers(suspectAnswers, canAcquireAnew: rules.canAcquireAnew)

@@ -202,7 +202,8 @@ extension TokenLifecycle where Waiter: Sendable {
             failures += 1
             remember(failure, at: now.monotonic)
             if case .suspect = failure.class { suspectAnswers += 1 }
-            phase = .backingOff(held, pause(after: failure, at: now.monotonic, jitter: jitter))
+            let outlook = outlook(keeping: held, after: call, at: now.monotonic)
+            phase = .backingOff(held, pause(after: failure, outlook, at: now.monotonic, jitter: jitter))
             return .postponed(endWaits(at: now.monotonic))
         }
         if let earlier { keep(earlier, at: now, jitter: jitter) } else { clear() }

@@ -14,13 +14,18 @@ enum TokenPhase: ~Copyable {
         let failure: TokenFailure
         /// When the next call is made all the same; nil: never.
         let retryAt: MonotonicTime?
+        /// See ``Pause/isAhead``.
+        var isAhead = false
     }
 
     struct Pause {
-        let until: MonotonicTime
+        var until: MonotonicTime
         let failure: TokenFailure
         /// The next call is made when the pause is over, although no request waits and no token is live.
         var isRetryFixed = false
+        /// A call that no request had asked for has set it, while a live token was served. A request that needs a token
+        /// cuts it short.
+        var isAhead = false
 
         func problem(at now: MonotonicTime) -> GatewayProblem {
             var problem = failure.problem
@@ -55,6 +60,24 @@ enum TokenPhase: ~Copyable {
         case .ready(let held): held
         case .backingOff(let held, _): held
         case .stopped(let held, _): held
+        }
+    }
+
+    /// When the next call is made although no request waits; nil: it may be made before a request asks, or never.
+    var retryAt: MonotonicTime? {
+        switch kind {
+        case .stopped(let stop): stop.retryAt
+        case .backingOff(let pause): pause.isRetryFixed ? pause.until : nil
+        case .empty, .calling, .ready: nil
+        }
+    }
+
+    /// Whether a request that needs a token may have the next call made at once, although the last one has failed.
+    var isCutShortByNeed: Bool {
+        switch kind {
+        case .stopped(let stop): stop.isAhead && stop.retryAt != nil
+        case .backingOff(let pause): pause.isAhead
+        case .empty, .calling, .ready: false
         }
     }
 
@@ -109,12 +132,7 @@ enum TokenPhase: ~Copyable {
 
     /// A retry has its time that is made whether or not a request waits.
     mutating func retryWhenDue(with call: TokenCall, isRenewable: Bool, at now: MonotonicTime) {
-        let retryAt: MonotonicTime? =
-            switch kind {
-            case .stopped(let stop): stop.retryAt
-            case .backingOff(let pause): pause.isRetryFixed && isRenewable ? pause.until : nil
-            case .empty, .calling, .ready: nil
-            }
+        if case .backingOff = kind, !isRenewable { return }
         guard let retryAt, retryAt <= now else { return }
         _ = want(call)
     }
@@ -153,6 +171,8 @@ package struct TokenCall: Hashable, Sendable {
     /// The request that caused it, when one did.
     package let demand: CredentialRequest?
     package internal(set) var hasBegun = false
+    /// It began while a live token was served.
+    var isAheadOfNeed = false
     /// Another gateway renews; when to ask again whether it has. It is still the same call.
     var isPostponedUntil: MonotonicTime?
     /// See ``GrantAttempt/mayAcquireAnew``.

@@ -34,7 +34,9 @@ extension TokenLifecycle where Waiter: Sendable {
         // The next try, which the pause names, will not be made any more.
         case .backingOff where isStopped: return .unavailable(Self.drainingProblem)
         case .backingOff(let pause): return now < pause.until ? .unavailable(pause.problem(at: now)) : .wait
-        case .stopped(let stop): return .unavailable(stop.failure.problem)
+        case .stopped(let stop):
+            let isDue = !isStopped && stop.retryAt.map { $0 <= now } ?? false
+            return isDue ? .wait : .unavailable(stop.failure.problem)
         }
     }
 
@@ -69,6 +71,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case .unavailable(let problem): return .refuse(problem)
         case .ready, .wait: break
         }
+        if phase.isCutShortByNeed, !isUseful(at: now) { return keep(waiter, ticket, for: demand) }
         switch phase.kind {
         case .backingOff(let pause) where now < pause.until: return .refuse(pause.problem(at: now))
         case .stopped(let stop): return .refuse(stop.failure.problem)
@@ -103,8 +106,12 @@ extension TokenLifecycle where Waiter: Sendable {
         guard let held, held.generation == generation else { return .late }
         guard !held.isRejected else { return .known }
         phase.changeHeld { $0.isRejected = true }
-        guard case .ready = phase.kind else { return .dead(calls: false) }
-        return .dead(calls: wantCall(.rejected, for: demand))
+        switch phase.kind {
+        case .ready: return .dead(calls: wantCall(.rejected, for: demand))
+        case .backingOff, .stopped:
+            return .dead(calls: phase.isCutShortByNeed && wantCall(.rejected, for: demand))
+        case .empty, .calling: return .dead(calls: false)
+        }
     }
 
     /// No call will be made any more; a live token is still handed out.
@@ -136,6 +143,11 @@ extension TokenLifecycle where Waiter: Sendable {
     package var lockedProblem: GatewayProblem { .locked(rules.name) }
 
     package var held: HeldToken? { phase.held }
+
+    /// Whether enough is left of the token for somebody who is handed it.
+    private func isUseful(at now: MonotonicTime) -> Bool {
+        held.map { held in held.remainder(at: now).map { $0 >= held.usefulLife } ?? true } ?? false
+    }
 
     /// - Returns: Whether a call became due by this; false when one already was.
     mutating func wantCall(_ trigger: TokenEvent.Trigger, for demand: CredentialRequest? = nil) -> Bool {

@@ -44,7 +44,8 @@ extension UnresolvedFailure {
         case .transient:
             return ("\(check ?? "Wait"); \(sequel).", commands.refresh)
         case .loginRequired:
-            if let command = problem.command ?? commands.login { return ("Log in again.", command) }
+            let more = failure.isRetried ? " If that does not help, correct the configuration." : ""
+            if let command = problem.command ?? commands.login { return ("Log in again.\(more)", command) }
             return ("Give the credential a new token.", commands.importing)
         case .terminal where problem.kind == .credentialMisconfigured:
             let more = nextTryAt == nil ? "; the gateway does not try again by itself" : ""

@@ -25,6 +25,18 @@ struct ClientBudgets: Sendable {
         return true
     }
 
+    /// When this client may spend again; not later than `now` while something is left.
+    func fillsAt(of client: String?) -> MonotonicTime? {
+        fullAt[client].map { $0 + interval * (1 - burst) }
+    }
+
+    /// Those that may not spend now, and when they may again; at most so many, the last ones to fill.
+    func empty(at now: MonotonicTime, limit: Int) -> [(client: String?, fillsAt: MonotonicTime)] {
+        let empty = fullAt.keys.compactMap { client in fillsAt(of: client).map { (client: client, fillsAt: $0) } }
+            .filter { $0.fillsAt > now }
+        return Array(empty.sorted { ($1.fillsAt, $0.client ?? "") < ($0.fillsAt, $1.client ?? "") }.prefix(limit))
+    }
+
     mutating func giveBack(to client: String?) {
         guard let full = fullAt[client] else { return }
         fullAt[client] = full - interval

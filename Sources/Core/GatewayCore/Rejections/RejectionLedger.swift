@@ -16,6 +16,9 @@
 /// - All that counts is paid for by the client whose request it was. That bounds what a client can cause with ever new paths,
 ///   or with a path that answers 2xx and 401 in turn. A client that has spent its budget takes nothing from others: a probe
 ///   that it could not pay for is left to them.
+/// - A token that lived for a minute and was accepted there is renewed at no client's expense, once per half of its life for the whole
+///   credential: it was revoked, and a single client may meet all revocations. The next one waits longer until the same request was
+///   accepted with the newer token. If that is rejected as well, the client pays after all, and on this path no further one is free.
 /// - Who paid gets it back when the authority was not asked for it: another gateway had renewed the token, an operator had brought
 ///   one, or a renewal was under way. Authorities that end the older token with each renewal would use up a budget otherwise.
 /// - A rejection of a generation that is known to be replaced or rejected causes nothing, so it counts and costs nothing: the
@@ -50,8 +53,8 @@ package struct RejectionLedger: Sendable {
         case counts
         /// Pass the response: this path has rejected newer tokens, too.
         case suppressed
-        /// Pass the response: the client has caused as many renewals as it may.
-        case overBudget
+        /// Pass the response: the client has caused as many renewals as it may. It may cause the next one then.
+        case overBudget(until: MonotonicTime)
     }
 
     package struct Rules: Hashable, Sendable {
@@ -65,6 +68,10 @@ package struct RejectionLedger: Sendable {
         /// A client may cause one more after this time. With 12 at once, a client causes at most 24 in the first hour
         /// and 12 in each later hour. A credential may make 60 calls an hour.
         package var renewalInterval: Duration = .seconds(300)
+        /// How long a token has to live for its renewal to be free.
+        package var freeLife: Duration = .seconds(60)
+        /// How long none is free after one of which is not known that it was a revocation.
+        package var freePause: Duration = .seconds(600)
         /// Clients whose budget is remembered.
         package var maximumClients = 1024
 
@@ -83,6 +90,17 @@ package struct RejectionLedger: Sendable {
     private struct Payment {
         let generation: Int
         let client: String?
+        /// When the next one is free again if this one is given back; nil where the client has paid.
+        var freeAgainAt: MonotonicTime?
+    }
+
+    /// A renewal that nobody has paid for.
+    private struct Gift {
+        let key: Key
+        let generation: Int
+        let client: String?
+        /// When the next one is free if the newer token is accepted.
+        let nextAt: MonotonicTime
     }
 
     private let rules: Rules
@@ -94,6 +112,12 @@ package struct RejectionLedger: Sendable {
     private var rejected = Int.min
     /// For ``rejected``, while it is not known whether the authority is asked because of it.
     private var payment: Payment?
+    /// The first time that ``newest`` was seen.
+    private var newestSince: MonotonicTime?
+    /// When a renewal may be free again.
+    private var freeAt: MonotonicTime?
+    /// The last renewal that was free, until the same request has been answered with the newer token.
+    private var gift: Gift?
 
     package init(_ rules: Rules = Rules()) {
         self.rules = rules
@@ -118,20 +142,56 @@ package struct RejectionLedger: Sendable {
         at now: MonotonicTime
     ) -> RejectionDecision {
         defer { checkInvariants() }
-        newest = max(newest, generation)
+        learn(of: generation, at: now)
         guard generation == newest, generation > rejected else { return .counts }
+        let earlier = remembered(key, at: now)
         var pause = rules.firstPause
         // A path that has accepted the token starts again with the first pause.
-        if !isConfirmed, let entry = remembered(key, at: now) {
-            guard now >= entry.probeAt else { return .suppressed }
-            pause = min(entry.pause * 2, rules.maximumPause)
+        if !isConfirmed, let earlier {
+            guard now >= earlier.probeAt else { return .suppressed }
+            pause = min(earlier.pause * 2, rules.maximumPause)
         }
-        guard budgets.spend(client, at: now) else { return .overBudget }
+        let isRevoked = isConfirmed && earlier?.awaitsOutcome != false
+        guard pay(for: generation, key, client, isRevoked: isRevoked, at: now) else {
+            let fills = budgets.fillsAt(of: client) ?? now
+            return .overBudget(until: isRevoked ? min(fills, nextFree(at: now)) : fills)
+        }
         rejected = generation
-        payment = Payment(generation: generation, client: client)
         let entry = Entry(generation: generation, pause: pause, probeAt: now + pause, awaitsOutcome: true)
         remember(key, entry)
         return .counts
+    }
+
+    /// - Parameter isRevoked: The path has accepted this token, and has not rejected a newer one.
+    /// - Returns: Whether the renewal is free or the client has paid for it.
+    private mutating func pay(
+        for generation: Int,
+        _ key: Key,
+        _ client: String?,
+        isRevoked: Bool,
+        at now: MonotonicTime
+    ) -> Bool {
+        if isRevoked, let newestSince, nextFree(at: now) <= now {
+            payment = Payment(generation: generation, client: client, freeAgainAt: freeAt ?? now)
+            let half = (now - newestSince) / 2
+            gift = Gift(key: key, generation: generation, client: client, nextAt: now + half)
+            // A client that leaves before the second response keeps it from telling.
+            freeAt = now + max(half, rules.freePause)
+            return true
+        }
+        guard budgets.spend(client, at: now) else { return false }
+        payment = Payment(generation: generation, client: client)
+        return true
+    }
+
+    /// When the renewal of the newest token is free, if the token works until then.
+    private func nextFree(at now: MonotonicTime) -> MonotonicTime {
+        max(freeAt ?? now, (newestSince ?? now) + rules.freeLife)
+    }
+
+    private mutating func learn(of generation: Int, at now: MonotonicTime) {
+        guard generation > newest else { return }
+        (newest, newestSince) = (generation, now)
     }
 
     /// The request whose rejection counted was sent again with a newer token, of this generation, and got the same response.
@@ -140,7 +200,8 @@ package struct RejectionLedger: Sendable {
     /// the next probe without end.
     package mutating func rejectedAgain(_ key: Key, generation: Int, at now: MonotonicTime) {
         defer { checkInvariants(of: key) }
-        newest = max(newest, generation)
+        learn(of: generation, at: now)
+        takeBackGift(key, generation, at: now)
         guard var entry = remembered(key, at: now) else {
             let pause = rules.firstPause
             let entry = Entry(generation: generation, pause: pause, probeAt: now + pause, awaitsOutcome: false)
@@ -156,15 +217,28 @@ package struct RejectionLedger: Sendable {
     /// The request whose rejection counted was sent again with a newer token, of this generation, and was accepted.
     ///
     /// So the older token was invalid, and the path does not reject every token: its next rejection counts at once.
-    package mutating func accepted(_ key: Key, generation: Int) {
+    package mutating func accepted(_ key: Key, generation: Int, at now: MonotonicTime) {
         defer { checkInvariants() }
-        newest = max(newest, generation)
+        learn(of: generation, at: now)
+        if let gift, gift.key == key, generation > gift.generation {
+            freeAt = gift.nextAt
+            self.gift = nil
+        }
         guard let entry = entries[key], entry.awaitsOutcome, generation > entry.generation else { return }
         entries[key] = nil
     }
 
+    /// It was no revocation: the path rejects the newer token as well.
+    private mutating func takeBackGift(_ key: Key, _ generation: Int, at now: MonotonicTime) {
+        guard let gift, gift.key == key, generation > gift.generation else { return }
+        self.gift = nil
+        freeAt = max(freeAt ?? now, now + rules.freePause)
+        // One that has nothing left owes nothing: it caused this renewal alone, and the next one is not free.
+        _ = budgets.spend(gift.client, at: now)
+    }
+
     /// There is a token of this generation now.
-    package mutating func replaced(by generation: Int) { newest = max(newest, generation) }
+    package mutating func replaced(by generation: Int, at now: MonotonicTime) { learn(of: generation, at: now) }
 
     /// The authority was asked, or may have been: what was paid is spent.
     package mutating func wasAsked() { payment = nil }
@@ -173,7 +247,11 @@ package struct RejectionLedger: Sendable {
     package mutating func giveBack(upTo generation: Int) {
         guard let paid = payment, paid.generation <= generation else { return }
         payment = nil
-        budgets.giveBack(to: paid.client)
+        if let freeAgainAt = paid.freeAgainAt {
+            (freeAt, gift) = (freeAgainAt, nil)
+        } else {
+            budgets.giveBack(to: paid.client)
+        }
         checkInvariants()
     }
 
@@ -210,6 +288,11 @@ package struct RejectionLedger: Sendable {
     private func isConsistent(_ entry: Entry) -> Bool {
         (rules.firstPause...max(rules.firstPause, rules.maximumPause)).contains(entry.pause)
             && entry.generation <= newest
+    }
+
+    /// The clients that may cause no renewal now, and when they may again: at most so many.
+    package func emptyBudgets(at now: MonotonicTime, limit: Int) -> [(client: String?, fillsAt: MonotonicTime)] {
+        budgets.empty(at: now, limit: limit)
     }
 
     package var templateCount: Int { entries.count }

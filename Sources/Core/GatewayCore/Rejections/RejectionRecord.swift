@@ -4,6 +4,8 @@ import Synchronization
 package final class RejectionRecord: Sendable {
     private let ledger: Mutex<RejectionLedger>
     private let confirmed = ConfirmedTemplates()
+    /// What engines were handed.
+    private let handedOut = HandedOutTemplates()
     /// So that no client can compute two paths with one template.
     private let seed = UInt64.random(in: 0...UInt64.max)
 
@@ -48,9 +50,9 @@ package final class RejectionRecord: Sendable {
     /// There is a token of this generation now.
     ///
     /// - Parameter isOwn: The authority was asked for it here. Otherwise, no rejection here has caused it.
-    package func replaced(by generation: Int, isOwn: Bool) {
+    package func replaced(by generation: Int, isOwn: Bool, at now: MonotonicTime) {
         ledger.withLock {
-            $0.replaced(by: generation)
+            $0.replaced(by: generation, at: now)
             if isOwn { $0.wasAsked() } else { $0.giveBack(upTo: generation - 1) }
         }
     }
@@ -67,7 +69,31 @@ package final class RejectionRecord: Sendable {
         ledger.withLock { $0.rejectedAgain(key, generation: generation, at: now) }
     }
 
-    package func accepted(_ key: RejectionLedger.Key, generation: Int) {
-        ledger.withLock { $0.accepted(key, generation: generation) }
+    package func accepted(_ key: RejectionLedger.Key, generation: Int, at now: MonotonicTime) {
+        ledger.withLock { $0.accepted(key, generation: generation, at: now) }
     }
+
+    /// The clients that may cause no renewal now, and when they may again: at most so many.
+    package func emptyBudgets(at now: MonotonicTime, limit: Int) -> [(client: String?, fillsAt: MonotonicTime)] {
+        ledger.withLock { $0.emptyBudgets(at: now, limit: limit) }
+    }
+
+    // MARK: Engines
+
+    /// An engine was handed the token of this generation for such a request, and has not said before that it was rejected.
+    package func handedOut(_ key: RejectionLedger.Key, generation: Int, at now: MonotonicTime) {
+        handedOut.note(key.template, generation: generation, at: now)
+    }
+
+    /// An engine reports a rejection. Engines do not report acceptances: one that has had the token for this path for a while without
+    /// a report is taken to have had it accepted.
+    package func reported(_ key: RejectionLedger.Key, generation: Int, at now: MonotonicTime) {
+        guard let age = handedOut.take(key.template, generation: generation, at: now),
+            age >= Self.silenceOfAcceptance
+        else { return }
+        confirm(key, generation: generation)
+    }
+
+    /// Longer than an upstream takes to answer 401.
+    private static let silenceOfAcceptance: Duration = .seconds(10)
 }

@@ -23,6 +23,7 @@ package enum RefreshError: Hashable, Sendable {
             }
         }
         self.init(status: reply.status, code: Self.code(in: reply))
+        if mayBeAboutRefreshToken, Self.namesRefreshToken(reply) { self = .refused }
     }
 
     /// - Parameters:
@@ -41,6 +42,9 @@ package enum RefreshError: Hashable, Sendable {
             self = status == 404 ? .configuration : .suspect
         }
     }
+
+    /// Whether the words of the answer can say more than its code: no status or code has said whose fault it is.
+    private var mayBeAboutRefreshToken: Bool { self == .configuration || self == .suspect }
 
     /// Whether the answer says that the refresh token is worth nothing.
     package var endsRefreshToken: Bool { self == .refused || self == .personNeeded }
@@ -70,13 +74,14 @@ extension RefreshError {
         guard let answer = JSONValue(reply.body) else { return [challenge].compactMap(\.self) }
         let nested = [answer["error"], answer["errors"]?.first].compactMap(\.self)
         let members = ["error", "code", "error_code", "suberror"].map { answer[$0] } + nested.flatMap(named)
-        let messages = ([answer] + nested).map { $0["message"] }
+        // Often no code but a sentence, or the word "error". HubSpot has a code in `status`.
+        let messages = ([answer] + nested).map { $0["message"] } + [answer["status"]]
         let codes = (members.map { $0?.string } + [challenge]).compactMap(\.self).filter(isCode)
         return codes + messages.compactMap { $0?.string }.filter { meaning(of: $0.lowercased()) != nil }
     }
 
     private static func named(in error: JSONValue) -> [JSONValue?] {
-        ["code", "error", "type", "status"].map { error[$0] }
+        ["code", "error", "errorType", "type", "status"].map { error[$0] }
     }
 
     /// A sentence is no code.
@@ -94,7 +99,7 @@ extension RefreshError {
     private static func meaning(of code: String) -> RefreshError? {
         if needingPersonCodes.contains(code) { return .personNeeded }
         if transientCodes.contains(code) { return .transient }
-        if configurationCodes.contains(code) { return .configuration }
+        if clientCodes.contains(code) || requestCodes.contains(code) { return .configuration }
         return refusedCodes.contains(code) || code.hasSuffix("_required") ? .refused : nil
     }
 
@@ -115,11 +120,70 @@ extension RefreshError {
         "timeout",
     ]
 
-    private static let configurationCodes: Set<String> = [
-        "invalid_client", "unauthorized_client", "invalid_scope", "invalid_request", "unsupported_grant_type",
-        "invalid_target", "redirect_uri_mismatch", "incorrect_client_credentials", "invalid_client_id",
+    private static let clientCodes: Set<String> = [
+        "invalid_client", "unauthorized_client", "incorrect_client_credentials", "invalid_client_id",
         "bad_client_secret",
     ]
+
+    private static let requestCodes: Set<String> = [
+        "invalid_scope", "invalid_request", "unsupported_grant_type", "invalid_target", "redirect_uri_mismatch",
+    ]
+
+    /// Whether an error of the configuration is about the request, and not about the client or the address.
+    package static func concernsRequest(_ reply: TokenReply) -> Bool {
+        guard RefreshError(reply) == .configuration, !(300..<400).contains(reply.status) else { return false }
+        return code(in: reply).map(requestCodes.contains) ?? false
+    }
+}
+
+// MARK: The words of an error
+
+extension RefreshError {
+    /// What authorities write about a refresh token that has ended, beside a code or a status that says something else: lower case,
+    /// words with one space between them. Each has a source.
+    ///
+    /// "Missing parameters: refresh_token" (github.com/lukasolson/fitbit-node/issues/7) is about the request and must fit none.
+    private static let refusals: [(words: String, source: String)] = [
+        // unauthorized_client, status 403: "refresh_token is invalid".
+        ("refresh token is invalid", "Atlassian: github.com/raycast/extensions/issues/11836"),
+        // invalid_request: "The refresh_token is invalid."
+        ("refresh token is invalid", "DeviantArt: github.com/wix-incubator/DeviantArt-API/issues/58"),
+        // invalid_request: "Invalid \"refresh_token\" in request."
+        ("invalid refresh token", "Authlib: github.com/lepture/authlib/issues/112"),
+        // "missing or invalid refresh token".
+        ("invalid refresh token", "HubSpot: github.com/supaglue-labs/supaglue/pull/1935"),
+        // "Refresh token invalid: …".
+        ("refresh token invalid", "Fitbit: github.com/aarondcoleman/Fitbit.NET/issues/320"),
+        // `field` and `code` of an error: "refresh_token", "invalid".
+        ("refresh token invalid", "Strava: github.com/dreeveapp/dreeve/issues/1449"),
+        // "Refresh token not found: …".
+        ("refresh token not found", "Intuit: github.com/intuit/oauth-jsclient/issues/77"),
+        // "AADSTS700082: The refresh token has expired due to inactivity."
+        ("refresh token has expired", "Microsoft: github.com/blobfile/blobfile/issues/93"),
+        // "Refresh token exceeded inactivity timeout".
+        ("refresh token exceeded", "Bluesky: github.com/ChimeHQ/OAuthenticator/issues/23"),
+    ]
+
+    /// Looked for in what is shown to operators as well; nothing of it is repeated here.
+    private static func namesRefreshToken(_ reply: TokenReply) -> Bool {
+        guard let answer = JSONValue(reply.body) else { return false }
+        let errors = [answer, answer["error"], answer["errors"]?.first].compactMap(\.self)
+        let texts = errors.flatMap { error in
+            ["error_description", "message", "detail"].map { error[$0]?.string }
+                + [error["field"]?.string.map { "\($0) \(error["code"]?.string ?? "")" }]
+        }
+        return texts.compactMap(\.self).contains { text in
+            let words = " \(words(of: text)) "
+            return refusals.contains { words.contains(" \($0.words) ") }
+        }
+    }
+
+    /// More of a text is not read.
+    private static let readLimit = 1024
+
+    private static func words(of text: String) -> String {
+        text.prefix(readLimit).lowercased().split { !$0.isLetter && !$0.isNumber }.joined(separator: " ")
+    }
 }
 
 extension JSONValue {

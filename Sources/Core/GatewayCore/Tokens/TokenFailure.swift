@@ -20,18 +20,24 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package var authorityError: AuthorityError?
     /// Drop the stored token: the authority no longer knows it.
     package var clearsToken: Bool
-    /// A ``Class/terminal`` failure that the gateway tries again by itself, in growing intervals.
+    /// A failure that waits for a person, and that the gateway all the same tries again by itself, in growing intervals.
     ///
-    /// False for a refused password: directories lock accounts.
+    /// False for a refused password: directories lock accounts. True for ``Class/loginRequired`` where it is not certain that the
+    /// authority has refused the refresh token for good.
     package var isRetried: Bool
 
-    /// - Parameter isRetried: nil for the rule: what the configuration causes is tried again.
+    /// - Parameter isRetried: nil for the rule: what the configuration causes is tried again, and a login is waited for.
     package init(_ class: Class, problem: GatewayProblem, clearsToken: Bool = false, isRetried: Bool? = nil) {
         self.class = `class`
         self.problem = problem
         reason = problem.detail
         self.clearsToken = clearsToken
-        self.isRetried = `class` == .terminal && isRetried ?? (problem.kind == .credentialMisconfigured)
+        self.isRetried =
+            switch `class` {
+            case .terminal: isRetried ?? (problem.kind == .credentialMisconfigured)
+            case .loginRequired: isRetried ?? false
+            case .transient, .suspect: false
+            }
     }
 
     /// With another text and another command for the person who has to go on.
@@ -79,7 +85,7 @@ extension TokenFailure {
     package var endsRefreshToken: Bool {
         switch `class` {
         case .transient, .suspect: false
-        case .loginRequired: true
+        case .loginRequired: !isRetried
         case .terminal: clearsToken || problem.cause?.code == "invalid_grant"
         }
     }

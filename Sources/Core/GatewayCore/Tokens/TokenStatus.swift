@@ -59,6 +59,25 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var lastRejectedAt: String?
     /// Where the secret of a static credential comes from, in words.
     package var secretOrigin: String?
+    /// The clients whose rejections cause no renewal now, because they have caused as many as they may; nil where there are none.
+    package var emptyBudgets: [EmptyBudget]?
+
+    /// A client that has caused as many renewals as it may.
+    package struct EmptyBudget: Hashable, Sendable, Codable {
+        /// nil: clients without a name, which share one budget.
+        package var client: String?
+        /// When it may cause the next one, RFC 3339.
+        package var fillsAt: String
+
+        package init(client: String?, fillsAt: String) { (self.client, self.fillsAt) = (client, fillsAt) }
+    }
+
+    /// ``emptyBudgets`` for a person.
+    package var emptyBudgetText: String? {
+        emptyBudgets.map { budgets in
+            budgets.map { "\($0.client ?? "clients without a name"): none until \($0.fillsAt)" }.joined(separator: "; ")
+        }
+    }
 
     package init(
         credential: String,

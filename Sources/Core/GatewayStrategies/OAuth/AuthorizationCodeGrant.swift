@@ -19,6 +19,8 @@ struct AuthorizationCodeGrant: TokenGrant {
     let flow: AuthorizationCodeLogin
     /// Where logins on another device begin.
     var deviceURL: AuthorityURL?
+    /// See ``OAuthClient/refreshParameters``.
+    var refreshParameters: [TokenRequest.Parameter] = []
     let revocation: RevocationEndpoint?
     let seeds: Seeds
 
@@ -75,7 +77,7 @@ struct AuthorizationCodeGrant: TokenGrant {
             TokenRequest.Parameter("grant_type", "refresh_token"),
             TokenRequest.Parameter("refresh_token", refreshToken),
         ]
-        return flow.client.step(form + flow.parameters, at: flow.tokenURL, in: attempt)
+        return flow.client.step(form + refreshParameters, at: flow.tokenURL, in: attempt)
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {

@@ -13,7 +13,8 @@ struct AuthorizationCodeStrategy: AuthStrategy {
         let deviceURL = fields.authorityURL("device_authorization_url")
         let login = OAuthClient(
             in: fields,
-            own: ["code", "redirect_uri", "code_verifier", "refresh_token", "device_code"]
+            own: ["code", "redirect_uri", "code_verifier", "refresh_token", "device_code"],
+            refreshes: true
         ) {
             ClientAuthentication(in: fields, tokenURL: $0, allowsPublic: true)
         }
@@ -43,6 +44,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
                 answers: TokenAnswers(errors: .standard.about(client), refreshLifetime: refreshLifetime)
             ),
             deviceURL: deviceURL,
+            refreshParameters: login.refreshParameters,
             revocation: login.revocation,
             seeds: seeds
         )

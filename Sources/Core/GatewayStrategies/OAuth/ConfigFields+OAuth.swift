@@ -17,19 +17,38 @@ extension ConfigFields {
 
     /// `parameters`: whatever else the authority wants in the form.
     ///
-    /// - Parameter own: What the strategy writes itself, besides what every one of them writes.
-    func extraParameters(own: Set<String> = []) -> [TokenRequest.Parameter] {
-        let parameters = valueMap("parameters") ?? []
+    /// - Parameters:
+    ///   - own: What the strategy writes itself, besides what every one of them writes.
+    ///   - refreshes: Whether there is `refresh_parameters` as well.
+    func extraParameters(own: Set<String> = [], refreshes: Bool = false) -> [TokenRequest.Parameter] {
+        let scopeKey = refreshes ? "scopes, or refresh_parameters for the scope of a refresh" : "scopes"
+        return parameters("parameters", own: own.union(["scope"])) { name in
+            name == "scope" ? "use \(scopeKey)" : "it has a key of its own"
+        }
+    }
+
+    /// `refresh_parameters`: whatever else the authority wants in the form of a refresh. Some want a scope, which no refresh has
+    /// otherwise (RFC 6749 section 6).
+    func refreshParameters() -> [TokenRequest.Parameter] {
+        parameters("refresh_parameters", own: ["refresh_token"]) { _ in "it has a key of its own" }
+    }
+
+    private func parameters(
+        _ key: String,
+        own: Set<String>,
+        advice: (String) -> String
+    ) -> [TokenRequest.Parameter] {
+        let parameters = valueMap(key) ?? []
         // Some authorities want a second secret there, and nothing but its name would tell.
-        if let node = node("parameters") { context.hide(node) }
+        if let node = node(key) { context.hide(node) }
         for (name, _) in parameters where own.union(Self.ownParameters).contains(name) {
-            error("parameters", "\"\(name)\" is written by the strategy; it has a key of its own")
+            error(key, "\"\(name)\" is written by the strategy; \(advice(name))")
         }
         return parameters.map { TokenRequest.Parameter($0.name, $0.value) }
     }
 
     private static let ownParameters: Set<String> = [
-        "grant_type", "client_id", "client_secret", "client_assertion", "client_assertion_type", "scope",
+        "grant_type", "client_id", "client_secret", "client_assertion", "client_assertion_type",
     ]
 }
 

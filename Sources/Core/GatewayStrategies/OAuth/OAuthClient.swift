@@ -7,23 +7,32 @@ struct OAuthClient: Sendable {
     let authentication: ClientAuthentication?
     let scopes: [String]
     let parameters: [TokenRequest.Parameter]
+    /// Of a refresh: `parameters`, with those of `refresh_parameters` in the place of the same names.
+    ///
+    /// They are no part of the identity: the token stays the same one when an operator adds what a refresh lacks.
+    let refreshParameters: [TokenRequest.Parameter]
     let revocation: RevocationEndpoint?
 
     /// Reads `token_url`, `scopes`, `parameters` and `revoke_url`.
     ///
     /// - Parameters:
     ///   - own: The parameters that the strategy writes itself, besides what every one of them writes.
+    ///   - refreshes: Reads `refresh_parameters` as well.
     ///   - authentication: Reads who asks; records a problem where that is missing and must not be.
     init?(
         in fields: ConfigFields,
         own: Set<String> = [],
+        refreshes: Bool = false,
         authentication: (AuthorityURL?) -> ClientAuthentication?
     ) {
         let errors = fields.context.errorCount
         let tokenURL = fields.requiredAuthorityURL("token_url")
         self.authentication = authentication(tokenURL)
         scopes = fields.scopes()
-        parameters = fields.extraParameters(own: own)
+        let parameters = fields.extraParameters(own: own, refreshes: refreshes)
+        let changed = refreshes ? fields.refreshParameters() : []
+        refreshParameters = parameters.filter { common in !changed.contains { $0.name == common.name } } + changed
+        self.parameters = parameters
         revocation = fields.revocationEndpoint()
         guard let tokenURL, fields.context.errorCount == errors else { return nil }
         self.tokenURL = tokenURL
@@ -39,9 +48,11 @@ struct OAuthClient: Sendable {
     /// A request for a token; `form` is what the grant adds.
     func request(
         _ form: [TokenRequest.Parameter],
+        isRefresh: Bool = false,
         in attempt: GrantAttempt
     ) throws(TokenFailure) -> TokenRequest {
-        let request = TokenRequest(url: tokenURL, body: .form(form + parameters))
+        let body = form + (isRefresh ? refreshParameters : parameters)
+        let request = TokenRequest(url: tokenURL, body: .form(body))
         return try authentication?.authenticate(request, in: attempt) ?? request
     }
 }

@@ -33,7 +33,18 @@ struct OAuthErrors: Sendable {
         return errors
     }
 
-    static let standard = OAuthErrors(authority: "The authority", advice: [])
+    static let standard = OAuthErrors(
+        authority: "The authority",
+        advice: [
+            // Entra takes a refresh without a scope for a request for the client's own token
+            // (github.com/AzureAD/microsoft-authentication-library-for-js/issues/5198).
+            Advice(
+                code: "invalid_request",
+                marker: "aadsts90009",
+                text: "Entra wants the scope in a refresh as well; set refresh_parameters: {scope: …} to the scopes."
+            )
+        ]
+    )
 
     /// The access token alone; a refresh token beside it is left out.
     func answer(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
@@ -101,11 +112,7 @@ struct OAuthErrors: Sendable {
             let wait = reply.retryAfter(at: now)
             return .transient(authority: authority, status: reply.status, code: code, wait: wait)
         }
-        let detail = detail(
-            status: reply.status,
-            code: code,
-            description: JSONValue(reply.body)?["error_description"]?.string?.lowercased() ?? ""
-        )
+        let detail = detail(reply, code: code)
         return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
     }
 
@@ -130,13 +137,38 @@ struct OAuthErrors: Sendable {
         return TokenFailure(.loginRequired, problem: GatewayProblem(.reauthorizationRequired, detail, cause: cause))
     }
 
+    /// A refusal of the request, where the refresh token may have ended as well: the login comes first, because the request has
+    /// worked before. Unchanged where the authority's words say what is wrong with the request.
+    func orLogin(_ failure: TokenFailure, _ reply: TokenReply) -> TokenFailure {
+        let code = failure.problem.cause?.code ?? "other"
+        guard advice(code, reply)?.marker == nil else { return failure }
+        let text = Self.refreshAdvice[code] ?? Self.commonAdvice[code] ?? "check the credential."
+        let detail =
+            "\(authority) refused to renew the token (\(code), status \(reply.status)). The refresh token may have ended: log in"
+            + " again. If that does not help, \(text)"
+        let problem = GatewayProblem(.reauthorizationRequired, detail, cause: failure.problem.cause)
+        return TokenFailure(.loginRequired, problem: problem, isRetried: true)
+    }
+
+    private static let refreshAdvice = [
+        "invalid_request": "a parameter is missing or wrong; some authorities want the scope in a refresh as well, see"
+            + " refresh_parameters.",
+        "invalid_scope": "check scopes, and the scope in refresh_parameters.",
+    ]
+
     /// With these Box's own clients log out.
     private static let needsAnother: Set<String> = [
         "unauthorized_device", "exceeded_device_limits", "missing_device_id", "unsupported_device_pinning_runtime",
         "account_deactivated",
     ]
 
-    private func detail(status: Int, code: String?, description: String) -> String {
+    private func advice(_ code: String, _ reply: TokenReply) -> Advice? {
+        let description = JSONValue(reply.body)?["error_description"]?.string?.lowercased() ?? ""
+        return advice.first { $0.code == code && ($0.marker.map(description.contains) ?? true) }
+    }
+
+    private func detail(_ reply: TokenReply, code: String?) -> String {
+        let status = reply.status
         if (300..<400).contains(status) {
             return
                 "\(authority) answered the token request with a redirect (status \(status)), which is never followed: "
@@ -148,9 +180,8 @@ struct OAuthErrors: Sendable {
             }
             return "\(authority) refused the token request (status \(status)) without saying why: check token_url."
         }
-        let found = advice.first { $0.code == code && ($0.marker.map(description.contains) ?? true) }
         let ofClient = Self.clientCodes.contains(code) ? clientAdvice : nil
-        let text = found?.text ?? ofClient ?? Self.commonAdvice[code] ?? "check the credential."
+        let text = advice(code, reply)?.text ?? ofClient ?? Self.commonAdvice[code] ?? "check the credential."
         let name = code == "other" ? "an error of its own" : code
         return "\(authority) refused the token request (\(name), status \(status)): \(text)"
     }

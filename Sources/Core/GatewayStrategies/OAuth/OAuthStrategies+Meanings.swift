@@ -10,12 +10,20 @@ extension PasswordStrategy {
         "username": KeyMeaning("The user's name.", example: "svc@example.com"),
         "password": KeyMeaning("The user's password.", example: "{env: USER_PASSWORD}"),
     ]) { own, _ in own }
+    .merging(SharedMeanings.of("refresh_parameters")) { own, _ in own }
 }
 
 extension AuthorizationCodeStrategy {
     static let meanings = ClientCredentialsStrategy.meanings
         .merging(
-            SharedMeanings.of("authorize_url", "redirect_uri", "pkce", "access_token", "refresh_token")
+            SharedMeanings.of(
+                "authorize_url",
+                "redirect_uri",
+                "pkce",
+                "access_token",
+                "refresh_token",
+                "refresh_parameters"
+            )
         ) { own, _ in own }
         .merging([
             "authorize_parameters": KeyMeaning(

@@ -12,7 +12,7 @@ struct PasswordStrategy: AuthStrategy {
         let errors = fields.context.errorCount
         let username = fields.requiredString("username")
         let password = fields.requiredSecret("password")
-        let client = OAuthClient(in: fields, own: ["username", "password", "refresh_token"]) {
+        let client = OAuthClient(in: fields, own: ["username", "password", "refresh_token"], refreshes: true) {
             ClientAuthentication(in: fields, tokenURL: $0, allowsPublic: true)
         }
         fields.warning(
@@ -73,7 +73,7 @@ private struct PasswordGrant: OAuthGrant {
             TokenRequest.Parameter("grant_type", "refresh_token"),
             TokenRequest.Parameter("refresh_token", refreshToken),
         ]
-        return try client.request(form, in: attempt)
+        return try client.request(form, isRefresh: true, in: attempt)
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {

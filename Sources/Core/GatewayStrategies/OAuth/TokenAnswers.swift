@@ -33,7 +33,9 @@ struct TokenAnswers: Sendable {
     ) -> Result<TokenSet, TokenFailure> {
         attempt.nextRefreshToken = nextRefreshToken(reply)
         let answer = errors.read(reply, in: &attempt, rotatesRefreshToken: true, isRefresh: true)
+        let mayEndLogin = RefreshError.mayEndLogin(reply, in: attempt)
         return read(answer, at: attempt.now, holding: token)
+            .mapError { mayEndLogin ? errors.orLogin($0, reply) : $0 }
     }
 
     /// What the refresh token was spent for, also when the access token beside it cannot be used.

@@ -152,7 +152,7 @@ struct RecipeGrant: TokenGrant {
     ) -> GrantAnswer {
         let error = step.refreshError(reply)
         guard canAcquireAnew, error.acquiresAnew(in: attempt) else {
-            return .failure(failure(error, reply, step, index, at: attempt.now, isFinal: isFinal))
+            return .failure(failure(error, reply, step, index, in: attempt, isFinal: isFinal))
         }
         attempt.beginAnew(after: error)
         return self.step(acquire, 0, attempt).map { .next($0) } ?? .failure(unwritable)
@@ -229,15 +229,20 @@ struct RecipeGrant: TokenGrant {
         _ reply: TokenReply,
         _ step: RecipeStep,
         _ index: Int,
-        at now: Moment,
+        in attempt: GrantAttempt,
         isFinal: Bool
     ) -> TokenFailure {
         switch error {
-        case .transient: transient(reply, step, at: now)
-        case .suspect: TokenFailure(suspect: reply, from: step.request.host)
-        case .configuration: misconfigured(reply, step, "refresh", index)
+        case .transient: return transient(reply, step, at: attempt.now)
+        case .suspect: return TokenFailure(suspect: reply, from: step.request.host)
+        case .configuration:
+            guard !canAcquireAnew, RefreshError.mayEndLogin(reply, in: attempt) else {
+                return misconfigured(reply, step, "refresh", index)
+            }
+            let (what, check) = (refusal(reply, step, "refresh", index), "check the recipe and its secrets.")
+            return loginRequired(what, cause: cause(of: reply), clears: false, orElse: check)
         case .refused, .personNeeded:
-            loginRequired(
+            return loginRequired(
                 refusal(reply, step, "refresh", index),
                 cause: cause(of: reply),
                 clears: isFinal && error == .refused
@@ -269,12 +274,23 @@ struct RecipeGrant: TokenGrant {
         GatewayProblem.Cause(code: OAuthErrorCode.allowListed(RefreshError.code(in: reply)), httpStatus: reply.status)
     }
 
-    private func loginRequired(_ what: String, cause: GatewayProblem.Cause?, clears: Bool) -> TokenFailure {
+    /// - Parameter check: What may be wrong instead; the gateway goes on to try then.
+    private func loginRequired(
+        _ what: String,
+        cause: GatewayProblem.Cause?,
+        clears: Bool,
+        orElse check: String? = nil
+    ) -> TokenFailure {
         let advice = loginHint ?? "put a new token into \"initial\" of \(place.isEmpty ? "the credential" : place)."
         return TokenFailure(
             .loginRequired,
-            problem: GatewayProblem(.loginRequired, "\(what): \(advice)", cause: cause),
-            clearsToken: clears
+            problem: GatewayProblem(
+                .loginRequired,
+                "\(what): \(advice)\(check.map { " If that does not help, \($0)" } ?? "")",
+                cause: cause
+            ),
+            clearsToken: clears,
+            isRetried: check != nil
         )
     }
 

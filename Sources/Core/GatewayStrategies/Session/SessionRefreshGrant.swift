@@ -103,22 +103,26 @@ struct SessionRefreshGrant: TokenGrant {
             do throws(BrokenAnswer) {
                 return .token(try pair(answer, holding: attempt.held, at: now))
             } catch {
-                if let refusal = RefreshError(reply) { return .failure(failure(refusal, reply, at: now)) }
+                if let refusal = RefreshError(reply) { return .failure(failure(refusal, reply, in: attempt)) }
                 return .failure(error.failure(of: "The authorizer", status: reply.status))
             }
         case .transient: return .failure(transient(reply, at: now))
         case .terminal:
             let what = "The authorizer no longer recognises the tokens (status \(reply.status))"
             return .failure(loginRequired(what, cause: reply.status, clears: true))
-        case .unlisted: return .failure(failure(RefreshError(reply) ?? .suspect, reply, at: now))
+        case .unlisted: return .failure(failure(RefreshError(reply) ?? .suspect, reply, in: attempt))
         }
     }
 
     /// What a status means that the configuration does not list.
-    private func failure(_ error: RefreshError, _ reply: TokenReply, at now: Moment) -> TokenFailure {
+    private func failure(_ error: RefreshError, _ reply: TokenReply, in attempt: GrantAttempt) -> TokenFailure {
         switch error {
-        case .transient: return transient(reply, at: now)
+        case .transient: return transient(reply, at: attempt.now)
         case .suspect: return TokenFailure(suspect: reply, from: "The authorizer")
+        case .configuration where RefreshError.mayEndLogin(reply, in: attempt):
+            let what = "The authorizer refused to renew the tokens (status \(reply.status))"
+            let check = "check its address and the request."
+            return loginRequired(what, cause: reply.status, clears: false, orElse: check)
         case .configuration:
             let detail =
                 "The authorizer refused to renew the tokens (status \(reply.status)): check its address and the request."
@@ -196,7 +200,13 @@ struct SessionRefreshGrant: TokenGrant {
 
     var login: (any LoginFlow)? { page }
 
-    private func loginRequired(_ what: String, cause status: Int?, clears: Bool) -> TokenFailure {
+    /// - Parameter check: What may be wrong instead; the gateway goes on to try then.
+    private func loginRequired(
+        _ what: String,
+        cause status: Int?,
+        clears: Bool,
+        orElse check: String? = nil
+    ) -> TokenFailure {
         let seeding = "access_token and session_token of \(configPath.isEmpty ? "the credential" : configPath)"
         let advice =
             page.map { "a person must log in at \($0.loginURL)." }
@@ -205,10 +215,11 @@ struct SessionRefreshGrant: TokenGrant {
             .loginRequired,
             problem: GatewayProblem(
                 .loginRequired,
-                "\(what): \(advice)",
+                "\(what): \(advice)\(check.map { " If that does not help, \($0)" } ?? "")",
                 cause: status.map { GatewayProblem.Cause(httpStatus: $0) }
             ),
-            clearsToken: clears
+            clearsToken: clears,
+            isRetried: check != nil
         )
     }
 }

@@ -68,6 +68,11 @@ enum SharedMeanings {
             default: "{}",
             example: "audience: https://api.example.com\nresource: https://api.example.com"
         ),
+        "refresh_parameters": KeyMeaning(
+            "What the authority wants in the form of a refresh besides parameters, or instead of the same name there.",
+            default: "{}",
+            example: "scope: api://calendar/read offline_access"
+        ),
         "redirect_uri": KeyMeaning(
             "Where the authority sends the browser after a login, as it is registered there.",
             default: "any free port of http://127.0.0.1/callback",

@@ -19,6 +19,10 @@ extension AuthorizationExchange {
             answer.isNoted = true
             source.note(.handedOut, generation: credential.generation, by: credentialRequest(of: admitted))
         }
+        if rejection == nil {
+            let bytes = original.bytes
+            route.handedOut(decoder.head, bytes.span, at: startedAt)
+        }
         var record = record(rejection ?? .handedOut)
         record.route = shared.routes[admitted.match.route].number
         record.client = admitted.client

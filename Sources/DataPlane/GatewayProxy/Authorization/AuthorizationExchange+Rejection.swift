@@ -36,7 +36,7 @@ extension AuthorizationExchange {
             engine.mark.names(credential, rejected, from: source)
         else { return .renewed }
         let generation = credential.generation
-        guard counts(generation, of: source, for: admitted) else { return .unchanged }
+        if let obstacle = obstacle(generation, of: source, for: admitted) { return obstacle }
         let (state, engine) = (shared.state, engine.plan.name)
         switch state.spendRenewal(of: engine, source.name, generation: generation, at: startedAt) {
         case .granted: break
@@ -54,17 +54,23 @@ extension AuthorizationExchange {
     }
 
     /// A path that rejects every token must not cause a renewal with each request.
-    private func counts(
+    ///
+    /// - Returns: What the engine is told where the rejection causes none.
+    private func obstacle(
         _ generation: Int,
         of source: any CredentialSource,
         for admitted: RequestAuthorizer.Admitted
-    ) -> Bool {
-        guard let rejections = source.rejections else { return source.isRenewable }
+    ) -> EngineUse.Outcome? {
+        guard let rejections = source.rejections else { return source.isRenewable ? nil : .unchanged }
         let bytes = original.bytes
         let key = rejections.key(shared.routes[admitted.match.route].number, decoder.head, bytes.span)
         // Of a token that only a person can replace, the next request is told that it has ended.
-        guard source.isRenewable else { return rejections.endsToken(key, generation: generation) }
-        let client = admitted.client
-        return rejections.decision(for: key, generation: generation, client: client, at: startedAt) == .counts
+        rejections.reported(key, generation: generation, at: startedAt)
+        guard source.isRenewable else { return rejections.endsToken(key, generation: generation) ? nil : .unchanged }
+        switch rejections.decision(for: key, generation: generation, client: admitted.client, at: startedAt) {
+        case .counts: return nil
+        case .suppressed: return .unchanged
+        case .overBudget: return .overBudget
+        }
     }
 }

@@ -68,22 +68,17 @@ extension ExchangeDriver {
     }
 
     func confirm() {
-        if let fixed = route.fixed, isAuthorized {
-            let (request, now) = (client.request.bytes, shared.clock.monotonic())
-            return route.accepted(
-                fixed,
-                client.request.decoder.head,
-                request.readableBytesUInt8Span,
-                by: record.client,
-                at: now
-            )
-        }
-        guard let rejections = route.rejections, isAuthorized else { return }
+        guard isAuthorized, route.fixed != nil || route.rejections != nil else { return }
         let request = client.request.bytes
-        route.accepted(client.request.decoder.head, request.readableBytesUInt8Span)
-        guard rules.wasReplayed, let credential else { return }
+        route.accepted(
+            client.request.decoder.head,
+            request.readableBytesUInt8Span,
+            by: record.client,
+            at: shared.clock.monotonic()
+        )
+        guard rules.wasReplayed, route.fixed == nil, let rejections = route.rejections, let credential else { return }
         let key = rejections.key(Int(route.number), client.request.decoder.head, request.readableBytesUInt8Span)
-        rejections.accepted(key, generation: credential.generation)
+        rejections.accepted(key, generation: credential.generation, at: shared.clock.monotonic())
     }
 
     /// Notes what the upstream says of a static credential. It is only reported, since nothing can be renewed.
@@ -112,8 +107,11 @@ extension ExchangeDriver {
             rejections.rejectedAgain(key, generation: generation, at: now)
             return rejection
         }
-        let decision = rejections.decision(for: key, generation: generation, client: record.client, at: now)
-        return decision == .counts ? rejection : .tokenWithoutRenewal
+        return switch rejections.decision(for: key, generation: generation, client: record.client, at: now) {
+        case .counts: rejection
+        case .suppressed: .tokenWithoutRenewal
+        case .overBudget(let until): .tokenOverBudget(fillsAfter: until - now)
+        }
     }
 
     /// Also of one that only a person can replace: it is dead, and the next request is told so.

@@ -45,11 +45,9 @@ final class CredentialedRoute {
     /// Is told what upstreams say of the credential, where that is always the same one; nil elsewhere, and before an upstream has
     /// asked for it.
     let fixed: FixedCredentialSource?
-    /// Where the credential was accepted lately.
-    private var recent = RecentPaths()
-    /// What ``fixed`` was told last.
-    private var lastAcceptance: (client: String?, at: MonotonicTime)?
-    private static let acceptancePause: Duration = .seconds(1)
+    private var acceptances = AcceptanceFilter()
+    /// What engines were handed it for.
+    private var handOuts = AcceptanceFilter()
 
     init(_ state: WorkerRoute, credential: Credential?, of source: (any CredentialSource)?) {
         let route = state.route
@@ -95,30 +93,30 @@ final class CredentialedRoute {
             hostLine.count + fieldLines.count + routeLines.count + basePath.count + (query?.pair.count ?? 0)
     }
 
-    /// The upstream has accepted the credential for this request.
-    func accepted(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) {
-        guard let rejections, let credential else { return }
-        guard recent.isNew(bytes, method: head.method, path: head.path) else { return }
-        rejections.confirm(rejections.key(Int(number), head, bytes), generation: credential.generation)
-    }
-
-    /// Like ``accepted(_:_:)``, for one that is always the same. Mostly it takes no lock: once a second and client, and for a new path
-    /// where that makes a difference.
+    /// The upstream has accepted the credential for this request. Mostly that takes neither a lock nor a clock.
     func accepted(
-        _ fixed: FixedCredentialSource,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         by client: String?,
-        at now: MonotonicTime
+        at now: @autoclosure () -> MonotonicTime
     ) {
-        let isNew = fixed.awaitsTemplates && recent.isNew(bytes, method: head.method, path: head.path)
-        if !isNew, !fixed.awaitsAcceptance, let last = lastAcceptance, last.client == client,
-            now - last.at < Self.acceptancePause
-        {
-            return
+        if let fixed {
+            let interest = AcceptanceFilter.Interest(templates: fixed.awaitsTemplates, all: fixed.awaitsAcceptance)
+            let now = now()
+            switch acceptances.news(head, bytes, by: client, for: interest, at: now) {
+            case .nothing: break
+            case .acceptance: fixed.accepted(by: client, nil, at: now)
+            case .template: fixed.accepted(by: client, fixed.template(Int(number), head, bytes), at: now)
+            }
+        } else if let rejections, let credential, acceptances.isNew(head, bytes) {
+            rejections.confirm(rejections.key(Int(number), head, bytes), generation: credential.generation)
         }
-        lastAcceptance = (client, now)
-        fixed.accepted(by: client, isNew ? fixed.template(Int(number), head, bytes) : nil, at: now)
+    }
+
+    /// An engine was handed the credential for this request.
+    func handedOut(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>, at now: MonotonicTime) {
+        guard let rejections, let credential, handOuts.isNew(head, bytes) else { return }
+        rejections.handedOut(rejections.key(Int(number), head, bytes), generation: credential.generation, at: now)
     }
 
     /// Whether requests may use it without asking a source. Not where requests choose their source.
