@@ -92,6 +92,36 @@ struct LoginTests {
         }
     }
 
+    // MARK: A login without a refresh token
+
+    @Test func aLoginWithoutARefreshTokenIsCountedDownAndNotRenewed() async throws {
+        try await bench().running { bench in
+            var token = Self.token("one")
+            token.refreshToken = nil
+            let status = try await bench.keeper.logIn(with: token).get()
+            #expect(status.lacksRefreshToken == true)
+            #expect(status.renewsAt == nil)
+            #expect(status.renewalRemainingSeconds == 3600)
+            let expiration = try #require(bench.keeper.expirations(at: bench.clock.now()).first)
+            #expect(expiration.kind == .login && expiration.remainingSeconds == 3600 && !expiration.isSoon)
+            #expect(expiration.action == "authgateway login box-service")
+            bench.clock.advance(by: .seconds(3000))
+            #expect(bench.keeper.expirations(at: bench.clock.now()).first?.isSoon == true)
+            #expect(bench.status.state == .valid)
+            bench.clock.advance(by: .seconds(601))
+            try await bench.clock.untilStatus(bench, .loginRequired)
+            #expect(bench.endpoint.requests.isEmpty)
+        }
+    }
+
+    @Test func aLoginWithARefreshTokenLacksNone() async throws {
+        try await bench().running { bench in
+            let status = try await bench.keeper.logIn(with: Self.token("one")).get()
+            #expect(status.lacksRefreshToken == nil && status.renewsAt != nil)
+            #expect(bench.keeper.expirations(at: bench.clock.now()).isEmpty)
+        }
+    }
+
     @Test func anUncertainRotationThatCannotBeRepeatedStaysVisibleUntilTheLogin() async throws {
         let dead = TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: Self.now, expiresAt: Self.now)
         let bench = bench([.error("invalid_grant")])
