@@ -60,7 +60,9 @@ private func checkOAuth(_ reply: TokenReply) {
 }
 
 private func check(_ token: TokenSet) {
-    check(token.access)
+    // A login may bring a refresh token alone.
+    if token.access.isEmpty { precondition(token.refreshToken != nil && token.expiresAt == now.wall) }
+    if !token.access.isEmpty { check(token.access) }
     if let refreshToken = token.refreshToken { check(refreshToken) }
     for time in [token.expiresAt, token.refreshTokenExpiresAt].compactMap(\.self) {
         precondition(time >= now.wall && time <= end)

@@ -50,7 +50,7 @@ private struct TicketGrant: TokenGrant {
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         guard (200..<300).contains(reply.status) else { return .failure(refusal(reply, at: attempt.now)) }
-        let answer = JSONValue(reply.body)
+        let answer = reply.document
         guard let text = answer?["ticket"]?.string, let ticket = IssuedToken.read(text),
             case .number(let seconds)? = answer?["valid_seconds"], (1...86_400).contains(seconds)
         else {

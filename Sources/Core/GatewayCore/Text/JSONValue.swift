@@ -15,7 +15,7 @@ package enum JSONValue: Hashable, Sendable, Codable {
             self = .null
         } else if let value = try? container.decode(Bool.self) {
             self = .bool(value)
-        } else if let value = Self.number(in: container, isForgiving: decoder.isForgiving) {
+        } else if let value = try? container.decode(Double.self) {
             self = .number(value)
         } else if let value = try? container.decode(String.self) {
             self = .string(value)
@@ -23,16 +23,6 @@ package enum JSONValue: Hashable, Sendable, Codable {
             self = .array(value)
         } else {
             self = .object(try container.decode([String: JSONValue].self))
-        }
-    }
-
-    private static func number(in container: any SingleValueDecodingContainer, isForgiving: Bool) -> Double? {
-        do {
-            return try container.decode(Double.self)
-        } catch DecodingError.typeMismatch {
-            return nil
-        } catch {
-            return isForgiving ? .nan : nil
         }
     }
 
@@ -59,62 +49,45 @@ package enum JSONValue: Hashable, Sendable, Codable {
         return Array(try encoder.encode(self))
     }
 
-    /// nil when `bytes` is not JSON, or when it is nested deeper than 64 or holds more than 10,000 values: reading a
-    /// hostile answer must exhaust neither the stack nor a core.
+    /// nil when `bytes` is not JSON, or when it is nested deeper than 64 or holds more than 10,000 values.
     ///
     /// - Parameters:
-    ///   - forgivingNumbers: Whether a number that cannot be read, such as 1e999, is a NaN. Otherwise the whole is no JSON.
+    ///   - forgiving: Whether what is damaged leaves the rest readable. A number that cannot be read, such as 1e999, is a NaN. A
+    ///     string keeps raw control characters, and has U+FFFD for what is no UTF-8 and for broken escapes: whoever uses it has to
+    ///     refuse both. A member that is given twice with different values is an array of them.
     ///   - uniqueNames: Whether the whole is no JSON if an object has two members of one name. Otherwise one of them counts, and
     ///     another reader may take the other (RFC 8259 section 4).
-    package init?(_ bytes: [UInt8], forgivingNumbers: Bool = false, uniqueNames: Bool = false) {
-        guard !bytes.isEmpty, let members = Self.membersIfModest(bytes) else { return nil }
-        let decoder = JSONDecoder()
-        if let key = CodingUserInfoKey.forgivesNumbers { decoder.userInfo[key] = forgivingNumbers }
-        guard let value = try? decoder.decode(JSONValue.self, from: Data(bytes)) else { return nil }
-        // The object keeps only one of several members with the same name.
-        if uniqueNames, value.memberCount != members { return nil }
+    package init?(_ bytes: [UInt8], forgiving: Bool = false, uniqueNames: Bool = false) {
+        var reader = JSONReader(bytes, isForgiving: forgiving)
+        guard let value = reader.document(), !uniqueNames || !reader.hasRepeatedNames else { return nil }
         self = value
     }
 
-    /// In all objects, however deep.
-    private var memberCount: Int {
-        switch self {
-        case .null, .bool, .number, .string: 0
-        case .array(let elements): elements.reduce(0) { $0 + $1.memberCount }
-        case .object(let members): members.values.reduce(members.count) { $0 + $1.memberCount }
+    /// A form as an object of strings, as forgiving as JSON can be read; nil when it has no member, or more than 10,000.
+    package init?(form bytes: [UInt8]) {
+        let pairs = bytes.split(separator: UInt8(ascii: "&"), maxSplits: 10_000)
+        guard (1...10_000).contains(pairs.count) else { return nil }
+        var members: [String: JSONValue] = [:]
+        for pair in pairs {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2 else { return nil }
+            let texts = parts.map { part in
+                let bytes = Array(part)
+                let decoded = PercentEncoding.decodeLeniently(bytes.span, bytes.indices, isForm: true)
+                return String(decoding: decoded, as: UTF8.self)
+            }
+            let value = JSONValue.string(texts[1])
+            members[texts[0]] = members[texts[0]]?.given(again: value) ?? value
         }
+        self = .object(members)
     }
 
-    /// Looks at brackets, commas and colons outside strings only.
-    ///
-    /// - Returns: How many members all objects have together; nil for what is too deep or too long.
-    private static func membersIfModest(_ bytes: [UInt8]) -> Int? {
-        var (depth, values, members, inString, escaped) = (0, 0, 0, false, false)
-        for byte in bytes {
-            if inString {
-                if escaped {
-                    escaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    escaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    inString = false
-                }
-                continue
-            }
-            switch byte {
-            case UInt8(ascii: "\""): inString = true
-            case UInt8(ascii: "{"), UInt8(ascii: "["):
-                depth += 1
-                guard depth <= 64 else { return nil }
-            case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
-            case UInt8(ascii: ","):
-                values += 1
-                guard values <= 10_000 else { return nil }
-            case UInt8(ascii: ":"): members += 1
-            default: break
-            }
-        }
-        return members
+    /// A member that is given once more: two that agree are one.
+    func given(again other: JSONValue) -> JSONValue {
+        guard self != other else { return self }
+        guard case .array(let elements) = self else { return .array([self, other]) }
+        // Not nested, and not many: who repeats a member 10,000 times must exhaust neither the stack nor a core.
+        return elements.count < 16 ? .array(elements + [other]) : self
     }
 
     package subscript(key: String) -> JSONValue? {
@@ -125,15 +98,5 @@ package enum JSONValue: Hashable, Sendable, Codable {
     package var string: String? {
         guard case .string(let value) = self else { return nil }
         return value
-    }
-}
-
-extension CodingUserInfoKey {
-    fileprivate static let forgivesNumbers = CodingUserInfoKey(rawValue: "forgivesNumbers")
-}
-
-extension Decoder {
-    fileprivate var isForgiving: Bool {
-        CodingUserInfoKey.forgivesNumbers.flatMap { userInfo[$0] as? Bool } ?? false
     }
 }

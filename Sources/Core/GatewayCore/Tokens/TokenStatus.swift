@@ -15,7 +15,7 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         /// The configuration does not work, or a person has to bring a token. ``TokenStatus/failing`` says when it is tried again.
         case failed
         case loginRequired = "login_required"
-        /// A refresh token was spent and the answer was lost.
+        /// A refresh token was spent, and the answer was lost or could not be used.
         case rotationUncertain = "rotation_uncertain"
         case locked
     }

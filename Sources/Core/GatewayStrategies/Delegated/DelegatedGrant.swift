@@ -75,7 +75,7 @@ struct DelegatedGrant: TokenGrant {
     }
 
     private func token(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> TokenSet {
-        let json = response.format == .json ? JSONValue(reply.body) : nil
+        let json = response.format == .json ? reply.document : nil
         if response.format == .json, json == nil { throw BrokenAnswer(reason: "the body is not JSON") }
         let place = response.format == .json ? Extraction(source: .json(response.token)) : Extraction(source: .body)
         guard let access = try place.value(in: reply, json: json)?.withValue({ IssuedToken.read($0) }),
@@ -149,7 +149,7 @@ struct DelegatedGrant: TokenGrant {
     }
 
     private func cause(of reply: TokenReply) -> GatewayProblem.Cause {
-        let code = JSONValue(reply.body)?["error"]?.string
+        let code = reply.document?["error"]?.string
         return GatewayProblem.Cause(code: OAuthErrorCode.allowListed(code), httpStatus: reply.status)
     }
 

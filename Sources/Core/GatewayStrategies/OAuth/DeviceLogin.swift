@@ -43,7 +43,7 @@ struct DeviceLogin: DeviceLoginFlow {
     static let longest: Duration = .seconds(86_400)
 
     func code(in reply: TokenReply, at now: Moment) -> Result<DeviceCode, GatewayProblem> {
-        let answer = JSONValue(reply.body, forgivingNumbers: true)
+        let answer = reply.document
         guard RefreshError(reply) == nil else {
             let code = OAuthErrorCode.allowListed(RefreshError.code(in: reply))
             let said = [code, "status \(reply.status)"].compactMap(\.self).joined(separator: ", ")

@@ -15,8 +15,9 @@ struct OAuthErrors: Sendable {
     let authority: String
     /// The first that fits is given, so those with a marker stand before those without.
     let advice: [Advice]
-    /// Values of `token_type`, in lower case, of tokens that can be sent behind `Bearer`.
-    var tokenTypes: Set<String> = ["bearer"]
+    /// Values of `token_type`, in lower case, of tokens that cannot be sent behind `Bearer`. Any other value is taken:
+    /// authorities write `BearerToken`, `bot` or nothing, and the token is spent by the time that this is read.
+    var unsendableTypes: Set<String> = ["mac", "dpop", "pop", "n_a"]
 
     static let standard = OAuthErrors(authority: "The authority", advice: [])
 
@@ -49,10 +50,8 @@ struct OAuthErrors: Sendable {
         if let error = RefreshError(reply) {
             return .failure(isRefresh ? refreshFailure(error, reply, at: now) : failure(error, reply, at: now))
         }
-        let answer = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
-        if let type = answer?["token_type"], type != .null, !accepts(type) {
-            return .failure(wrongType(type, status: reply.status))
-        }
+        let answer = reply.document
+        if let type = unsendableType(in: answer) { return .failure(wrongType(type, status: reply.status)) }
         do throws(BrokenAnswer) {
             return .success(try OAuthTokenResponse(answer, rotatesRefreshToken: rotatesRefreshToken))
         } catch {
@@ -60,19 +59,21 @@ struct OAuthErrors: Sendable {
         }
     }
 
-    private func accepts(_ type: JSONValue) -> Bool {
-        type.string.map { tokenTypes.contains($0.lowercased()) } ?? false
+    /// Of a member that the answer repeats with other values, any one counts.
+    private func unsendableType(in answer: JSONValue?) -> String? {
+        guard let type = answer?["token_type"] else { return nil }
+        let values: [JSONValue] = if case .array(let elements) = type { elements } else { [type] }
+        let names = values.compactMap { $0.string?.lowercased().filter { $0 != " " } }
+        return names.first(where: unsendableTypes.contains)
     }
 
     /// A MAC or DPoP token behind `Bearer` would be refused by every upstream, or do without its proof.
-    private func wrongType(_ type: JSONValue, status: Int) -> TokenFailure {
-        let name = type.string.map { $0.lowercased() } ?? ""
-        let shown = ["mac", "dpop", "pop", "n_a"].contains(name) ? " (\(name))" : ""
-        return TokenFailure(
+    private func wrongType(_ name: String, status: Int) -> TokenFailure {
+        TokenFailure(
             .terminal,
             problem: GatewayProblem(
                 .credentialMisconfigured,
-                "\(authority) gave a token whose token_type is not Bearer\(shown), so it cannot be sent as one: have the "
+                "\(authority) gave a token whose token_type is not Bearer (\(name)), so it cannot be sent as one: have the "
                     + "client set up for bearer tokens there.",
                 cause: GatewayProblem.Cause(httpStatus: status)
             )
@@ -89,7 +90,7 @@ struct OAuthErrors: Sendable {
         let detail = detail(
             status: reply.status,
             code: code,
-            description: JSONValue(reply.body)?["error_description"]?.string?.lowercased() ?? ""
+            description: reply.document?["error_description"]?.string?.lowercased() ?? ""
         )
         return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
     }

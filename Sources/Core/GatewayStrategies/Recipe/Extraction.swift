@@ -97,8 +97,8 @@ struct Extraction: Hashable, Sendable {
         }
         guard !bytes.isEmpty else { return nil }
         guard bytes.count <= Self.limitBytes, let text = String(validating: bytes, as: UTF8.self),
-            text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F })
-        else { throw BrokenAnswer(reason: "\(place) is too long or holds control characters") }
+            text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" && $0 != "\u{FFFD}" })
+        else { throw BrokenAnswer(reason: "\(place) is too long, is not UTF-8, or holds control characters") }
         return Secret(text)
     }
 

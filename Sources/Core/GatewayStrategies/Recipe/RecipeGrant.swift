@@ -125,15 +125,15 @@ struct RecipeGrant: TokenGrant {
         let index = attempt.answers - 1 - (attempt.restartedAfterStep ?? 0)
         guard steps.indices.contains(index) else { return .failure(unwritable) }
         let step = steps[index]
-        switch step.outcome(of: reply, rotatesRefreshToken: rotatesRefreshToken) {
+        switch step.outcome(of: reply) {
         case .success(let outputs):
             attempt.outputs.merge(outputs) { $1 }
             return index + 1 < steps.count
                 ? self.step(steps, index + 1, attempt).map { .next($0) } ?? .failure(unwritable)
                 : finish(reply, step, attempt)
         case .broken(let answer, let found):
-            attempt.nextRefreshToken = found["renewal"] ?? attempt.nextRefreshToken
             if flow == .refresh, RefreshError(reply) != nil { return refused(reply, step, index, in: &attempt) }
+            attempt.nextRefreshToken = found["renewal"] ?? attempt.nextRefreshToken
             return .failure(answer.failure(of: step.request.host, status: reply.status))
         case .transient: return .failure(transient(reply, step, at: attempt.now))
         case .refused(let isFinal):

@@ -88,15 +88,14 @@ struct RecipeStep: Sendable {
         return statuses.states(reply.status, .terminal) && error != .personNeeded ? .refused : error
     }
 
-    /// - Parameter rotatesRefreshToken: Whether the answer may hold what can be had only once.
-    func outcome(of reply: TokenReply, rotatesRefreshToken: Bool = false) -> StepOutcome {
+    func outcome(of reply: TokenReply) -> StepOutcome {
         switch statuses.outcome(of: reply.status) {
         case .transient: return .transient
         case .terminal: return .refused(isFinal: statuses.states(reply.status, .terminal))
         case .unlisted: return .refused(isFinal: false)
         case .success: break
         }
-        let json = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
+        let json = reply.document
         if let success {
             guard let found = json.flatMap(success.pointer.value(in:)) else {
                 return .broken(BrokenAnswer(reason: "there is no \(success.pointer.text) in it"), [:])

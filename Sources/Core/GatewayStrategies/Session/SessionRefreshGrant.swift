@@ -98,12 +98,12 @@ struct SessionRefreshGrant: TokenGrant {
         let now = attempt.now
         switch statuses.outcome(of: reply.status) {
         case .success:
-            let answer = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
-            attempt.nextRefreshToken = answer.flatMap { try? session($0) }
+            let answer = reply.document
             do throws(BrokenAnswer) {
-                return .token(try pair(answer, holding: attempt.held, at: now))
+                return .token(try pair(answer, in: &attempt))
             } catch {
                 if let refusal = RefreshError(reply) { return .failure(failure(refusal, reply, at: now)) }
+                attempt.nextRefreshToken = answer.flatMap(session)
                 return .failure(error.failure(of: "The authorizer", status: reply.status))
             }
         case .transient: return .failure(transient(reply, at: now))
@@ -134,16 +134,17 @@ struct SessionRefreshGrant: TokenGrant {
         .transient(authority: "The authorizer", status: reply.status, wait: reply.retryAfter(at: now))
     }
 
-    private func pair(
-        _ answer: JSONValue?,
-        holding token: TokenSet?,
-        at now: Moment
-    ) throws(BrokenAnswer) -> TokenSet {
+    private func pair(_ answer: JSONValue?, in attempt: inout GrantAttempt) throws(BrokenAnswer) -> TokenSet {
+        let (token, now) = (attempt.held, attempt.now)
         guard let answer else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let access = accessPointer.value(in: answer)?.string.flatMap({ IssuedToken.read($0) }) else {
             throw BrokenAnswer(reason: "there is no usable token at \(accessPointer.text)")
         }
-        let session = try session(answer)
+        let session = session(answer)
+        // The access token beside it is good, and asking again would spend the session token once more.
+        if rotatesRefreshToken, session == nil, ![nil, .null, .string("")].contains(sessionPointer.value(in: answer)) {
+            attempt.remarks.append("the value at \(sessionPointer.text) cannot be sent as a token; it is left out")
+        }
         var fresh = TokenSet(
             access: access,
             refreshToken: session ?? token?.refreshToken ?? seeds.session,
@@ -160,14 +161,9 @@ struct SessionRefreshGrant: TokenGrant {
     }
 
     /// nil when the answer brings none: then the one at hand goes on to be valid.
-    private func session(_ answer: JSONValue) throws(BrokenAnswer) -> Secret? {
-        guard rotatesRefreshToken, let text = sessionPointer.value(in: answer)?.string, !text.isEmpty else {
-            return nil
-        }
-        guard let session = IssuedToken.read(text) else {
-            throw BrokenAnswer(reason: "the token at \(sessionPointer.text) holds characters that no token may hold")
-        }
-        return session
+    private func session(_ answer: JSONValue) -> Secret? {
+        guard rotatesRefreshToken else { return nil }
+        return sessionPointer.value(in: answer)?.string.flatMap(IssuedToken.read)
     }
 
     private func end(of access: Secret, in answer: JSONValue, at now: Moment) -> UnixTime? {
