@@ -188,6 +188,27 @@ struct RecipeTests {
         #expect(token.expiresAt == nil)
     }
 
+    @Test(arguments: ["17841400008460057", "1.50", "-0.0", "12345678901234567890123", "1e5"])
+    func aNumberKeepsItsTextToTheNextRequest(_ number: String) throws {
+        let block: FixtureNode = [
+            "acquire": [
+                ["url": "https://app.example.com/me", "outputs": ["account": "/id"]],
+                [
+                    "url": "https://app.example.com/{{account}}/token", "body": ["json": ["id": "{{account}}"]],
+                    "outputs": ["token": "/t"],
+                ],
+            ]
+        ]
+        let (requests, end) = try Self.play(
+            grant("recipe", block),
+            TokenReply(200, #"{"id":\#(number)}"#),
+            TokenReply(200, #"{"t":\#(number)}"#)
+        )
+        #expect(requests[1].hasPrefix("POST https://app.example.com/\(number)/token\n"))
+        #expect(requests[1].hasSuffix(#"{"id":"\#(number)"}"#))
+        #expect(try end.get().access == Secret(number))
+    }
+
     @Test func aTokenThatSpentNothingIsLostForItsEnd() throws {
         let block: FixtureNode = [
             "acquire": [

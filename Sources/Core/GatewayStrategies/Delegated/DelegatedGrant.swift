@@ -99,7 +99,7 @@ struct DelegatedGrant: TokenGrant {
             return instant
         }
         switch response.expiresIn.value(in: json) {
-        case .number(let seconds)?: return try StatedTimes.end(after: String(seconds), from: now)
+        case .number(let seconds)?: return try StatedTimes.end(after: seconds.text, from: now)
         case .string(let text)?: return try StatedTimes.end(after: text, from: now)
         default: return nil
         }

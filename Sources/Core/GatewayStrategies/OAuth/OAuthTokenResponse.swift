@@ -53,7 +53,7 @@ struct OAuthTokenResponse {
     static func lifetime(_ value: JSONValue?) throws(BrokenAnswer) -> Duration? {
         let seconds: Double?
         switch value {
-        case .number(let number): seconds = number
+        case .number(let number): seconds = number.value
         case .string(let text): seconds = Double(text)
         default: seconds = nil
         }

@@ -107,7 +107,7 @@ struct Extraction: Hashable, Sendable {
         case .json(let pointer):
             switch json.flatMap(pointer.value(in:)) {
             case .string(let text): return Array(text.utf8)
-            case .number(let number): return Array(Self.text(of: number).utf8)
+            case .number(let number): return Array(number.text.utf8)
             default: return nil
             }
         case .header(let name): return reply.field(name).map { Array($0.utf8) }
@@ -117,11 +117,6 @@ struct Extraction: Hashable, Sendable {
             let isBlank: (UInt8) -> Bool = { $0 == 0x20 || (0x09...0x0D).contains($0) }
             return Array(reply.body.drop(while: isBlank).reversed().drop(while: isBlank).reversed())
         }
-    }
-
-    /// Whole numbers without a decimal point, as they were most likely sent.
-    private static func text(of number: Double) -> String {
-        number.rounded() == number && abs(number) < 1e15 ? String(Int64(number)) : String(number)
     }
 
     /// The last one set (RFC 6265 §5.3 lets a later cookie replace an earlier one).

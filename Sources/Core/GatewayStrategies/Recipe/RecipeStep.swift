@@ -126,7 +126,7 @@ extension JSONValue {
         switch self {
         case .null: "null"
         case .bool(let value): String(value)
-        case .number(let number): number.rounded() == number && abs(number) < 1e15 ? String(Int64(number)) : "\(number)"
+        case .number(let number): number.whole.map { String($0) } ?? number.text
         case .string(let text): text
         case .array, .object: nil
         }

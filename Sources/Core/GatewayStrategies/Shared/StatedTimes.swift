@@ -12,7 +12,7 @@ enum StatedTimes {
     static func instant(_ value: JSONValue) -> UnixTime? {
         switch value {
         case .string(let text): instant(text)
-        case .number(let number): instant(String(number))
+        case .number(let number): instant(number.text)
         default: nil
         }
     }

@@ -19,8 +19,8 @@ struct UnverifiedJWT {
     }
 
     private static func time(_ value: JSONValue?) -> UnixTime? {
-        guard case .number(let seconds)? = value, seconds > 0, seconds < 1e11 else { return nil }
-        return UnixTime(milliseconds: Int64(seconds * 1000))
+        guard case .number(let number)? = value, number.value > 0, number.value < 1e11 else { return nil }
+        return UnixTime(milliseconds: Int64(number.value * 1000))
     }
 
     /// The end of a token that has just been issued.
