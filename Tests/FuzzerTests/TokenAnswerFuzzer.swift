@@ -100,7 +100,9 @@ private let sources: [Extraction.Source] =
 private func checkExtractions(_ reply: TokenReply) {
     let json = JSONValue(reply.body)
     for source in sources {
-        guard let found = try? Extraction(source: source).value(in: reply, json: json) else { continue }
+        guard let found = try? Extraction(source: source).value(in: reply, json: json, from: nil, at: now.wall) else {
+            continue
+        }
         found.withValue { text in
             precondition(!text.isEmpty && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F })
         }

@@ -78,7 +78,8 @@ struct DelegatedGrant: TokenGrant {
         let json = response.format == .json ? JSONValue(reply.body) : nil
         if response.format == .json, json == nil { throw BrokenAnswer(reason: "the body is not JSON") }
         let place = response.format == .json ? Extraction(source: .json(response.token)) : Extraction(source: .body)
-        guard let access = try place.value(in: reply, json: json)?.withValue({ IssuedToken.read($0) }),
+        let found = try place.value(in: reply, json: json, from: nil, at: now.wall)
+        guard let access = found?.withValue({ IssuedToken.read($0) }),
             !access.withValue({ $0.contains(" ") || $0.contains("<") })
         else { throw BrokenAnswer(reason: "\(place.place) is missing, or is no token") }
         let token = TokenSet(

@@ -111,7 +111,7 @@ private struct ExecGrant: TokenGrant {
 
     private func stated(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> (String, UnixTime?) {
         if format == .text {
-            guard let value = try Extraction(source: .body).value(in: reply, json: nil) else {
+            guard let value = try Extraction(source: .body).value(in: reply, json: nil, from: nil, at: now.wall) else {
                 throw BrokenAnswer(reason: "it printed nothing")
             }
             return (value.withValue { $0 }, nil)

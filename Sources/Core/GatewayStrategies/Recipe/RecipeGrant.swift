@@ -125,7 +125,7 @@ struct RecipeGrant: TokenGrant {
         let index = attempt.answers - 1 - (attempt.restartedAfterStep ?? 0)
         guard steps.indices.contains(index) else { return .failure(unwritable) }
         let step = steps[index]
-        switch step.outcome(of: reply, rotatesRefreshToken: rotatesRefreshToken) {
+        switch step.outcome(of: reply, at: attempt.now.wall, rotatesRefreshToken: rotatesRefreshToken) {
         case .success(let outputs):
             attempt.outputs.merge(outputs) { $1 }
             return index + 1 < steps.count
