@@ -87,8 +87,11 @@ private func checkTimes(_ text: String) {
         precondition(abs(instant.milliseconds) < 300_000_000_000_000 || Double(text) != nil)
         _ = instant.rfc3339
     }
-    if let time = try? StatedTimes.end(after: text, from: now.wall), Double(text) != nil {
-        precondition(time >= now.wall && time <= end)
+    _ = UnixTime(cookieDate: text)
+    for value in [JSONValue.string(text), .number(.init(Double(text) ?? .nan))] {
+        if let lifetime = try? OAuthTokenResponse.lifetime(value, at: now.wall), Double(text) != nil {
+            precondition(lifetime > .zero && lifetime <= OAuthTokenResponse.longestLifetime)
+        }
     }
     _ = UnverifiedJWT(Secret(text))?.expiry(issuedAt: now.wall)
 }

@@ -188,6 +188,48 @@ struct RecipeTests {
         #expect(token.expiresAt == nil)
     }
 
+    private static func session(_ outputs: FixtureNode, _ more: [(String, FixtureNode)] = []) -> FixtureNode {
+        .mapping([("acquire", [["url": "https://app.example.com/in/session", "outputs": outputs]])] + more)
+    }
+
+    private static let ends: [(String, Duration?)] = [
+        (#""2026-03-01T09:40:00.000+0000""#, .seconds(600)), (#""2026-03-01 09:40:00Z""#, .seconds(600)),
+        ("1772358000", .seconds(600)), ("1772358000000", .seconds(600)),
+        // Local time, perhaps; the empty time of Go; words.
+        (#""2026-03-01T09:40:00""#, nil), (#""0001-01-01T00:00:00Z""#, nil), (#""whenever""#, nil), ("0", nil),
+    ]
+
+    @Test(arguments: ends)
+    func anOddEndLosesNoToken(_ written: String, _ expected: Duration?) throws {
+        let reply = TokenReply(200, #"{"t":"t2","end":\#(written)}"#)
+        let outputs: FixtureNode = ["token": "/t", "expires_at": "/end"]
+        let bare = try grant("recipe", Self.session(outputs))
+        #expect(try Self.play(bare, reply).end.get().lifetime == expected)
+        let usual = try grant("recipe", Self.session(outputs, [("lifetime", "30m")]))
+        #expect(try Self.play(usual, reply).end.get().lifetime == expected ?? .seconds(1800))
+        var attempt = GrantAttempt(holding: nil, at: now, nonce: "")
+        attempt.answers = 1
+        _ = bare.interpret(reply, in: &attempt)
+        #expect(attempt.remarks.count == (expected == nil ? 1 : 0))
+    }
+
+    @Test(arguments: [("1772358000", Duration.seconds(600)), ("1772358000000", .seconds(600)), ("600", .seconds(600))])
+    func aLifetimeMayBeTheTimeOfTheEnd(_ written: String, _ expected: Duration) throws {
+        let grant = try grant("recipe", Self.session(["token": "/t", "expires_in": "/ttl"]))
+        #expect(try Self.play(grant, TokenReply(200, #"{"t":"a","ttl":\#(written)}"#)).end.get().lifetime == expected)
+    }
+
+    @Test func aTokenThatStatesItsEndItselfNeedsNoOther() throws {
+        let token = jwt(#"{"exp":1772358000}"#)
+        let cases: [(String, Duration?)] = [("response", .seconds(600)), ("none", nil)]
+        for (expiry, expected) in cases {
+            let grant = try grant("recipe", Self.session(["token": "/t"], [("expiry", "\(expiry)")]))
+            #expect(try Self.play(grant, TokenReply(200, #"{"t":"\#(token)"}"#)).end.get().lifetime == expected)
+            let imported = grant.completing(TokenSet(access: Secret(token), obtainedAt: now.wall))
+            #expect(imported.lifetime == expected)
+        }
+    }
+
     @Test(arguments: ["17841400008460057", "1.50", "-0.0", "12345678901234567890123", "1e5"])
     func aNumberKeepsItsTextToTheNextRequest(_ number: String) throws {
         let block: FixtureNode = [
@@ -207,10 +249,6 @@ struct RecipeTests {
         #expect(requests[1].hasPrefix("POST https://app.example.com/\(number)/token\n"))
         #expect(requests[1].hasSuffix(#"{"id":"\#(number)"}"#))
         #expect(try end.get().access == Secret(number))
-    }
-
-    private static func session(_ outputs: FixtureNode, _ more: [(String, FixtureNode)] = []) -> FixtureNode {
-        .mapping([("acquire", [["url": "https://app.example.com/in/session", "outputs": outputs]])] + more)
     }
 
     // MARK: Cookies
@@ -263,14 +301,19 @@ struct RecipeTests {
         #expect(failure.problem.detail.contains("no cookie may hold"))
     }
 
-    @Test func aTokenThatSpentNothingIsLostForItsEnd() throws {
-        let block: FixtureNode = [
-            "acquire": [
-                ["url": "https://app.example.com/session", "outputs": ["token": "/t", "expires_at": "/end"]]
-            ]
-        ]
-        let end = try Self.play(grant("recipe", block), TokenReply(200, #"{"t":"t2","end":"whenever"}"#)).end
-        #expect(end.failure?.class == .transient(retryAfter: nil))
+    // MARK: Web pages
+
+    @Test(arguments: [
+        ("a&amp;b&#43;c&#x3D;&quot;", "text/html; charset=utf-8", "a&b+c=\""), ("a&#39;&lt;&gt;&apos;", "", "a'<>'"),
+        ("a&unknown;&amp", "text/html", "a&unknown;&amp"), ("&#0;&#xD800;", "text/html", "&#0;&#xD800;"),
+        ("&#99999999999;", "text/html", "&#99999999999;"),
+        ("a&amp;b", "text/plain", "a&amp;b"), ("&&amp;amp;", "application/xhtml+xml", "&&amp;"),
+    ])
+    func aFieldOfAPageIsReadAsABrowserReadsIt(_ written: String, _ type: String, _ expected: String) throws {
+        let grant = try grant("recipe", Self.session(["token": ["regex": "name=\"t\" value=\"([^\"]+)\""]]))
+        let page = "<html><input name=\"t\" value=\"\(written)\">"
+        let reply = TokenReply(200, page, type.isEmpty ? [:] : ["Content-Type": type])
+        #expect(try Self.play(grant, reply).end.get().access == Secret(expected))
     }
 
     @Test(arguments: [#"{"r":"r2"}"#, #"{"t":"a\nb","r":"r2"}"#, #"{"t":"tök","r":"r2","end":1e999}"#])

@@ -3,6 +3,27 @@ import Testing
 
 @Suite(.timeLimit(.minutes(5)))
 struct UnixTimeTests {
+    @Test(arguments: [
+        ("2026-11-27T10:00:00.000+0000", 1_795_773_600), ("2026-11-27 10:00:00Z", 1_795_773_600),
+        ("2026-11-27T12:00:00+02", 1_795_773_600), ("2026-11-27 10:00:00 UTC", 1_795_773_600),
+        ("2026-11-27 12:00:00 +0200", 1_795_773_600), ("2026-11-27T10:00:00Z", 1_795_773_600),
+    ])
+    func aTimeWithAZoneIsReadHoweverItIsWritten(_ text: String, _ seconds: Int64) {
+        #expect(UnixTime(rfc3339: text, isLenient: true) == UnixTime(seconds: seconds))
+    }
+
+    @Test(arguments: [
+        "2026-11-27T10:00:00", "2026-11-27 10:00:00", "2026-11-27", "2026-11-27T10:00:00+2", "2026-11-27T10:00:00 CET",
+    ])
+    func aTimeWithoutAZoneIsNone(_ text: String) {
+        #expect(UnixTime(rfc3339: text, isLenient: true) == nil)
+    }
+
+    @Test(arguments: ["2026-11-27T10:00:00+0000", "2026-11-27 10:00:00Z", "2026-11-27T10:00:00+00"])
+    func aConfigurationIsReadStrictly(_ text: String) {
+        #expect(UnixTime(rfc3339: text) == nil)
+    }
+
     /// RFC 6265 section 5.1.1, and dates that servers have been seen to write.
     @Test(arguments: [
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Thu, 01-Jan-1970 00:00:10 GMT", 10), ("Thu, 1-Jan-70 00:00:00", 0),

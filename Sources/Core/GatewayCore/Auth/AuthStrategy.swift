@@ -145,7 +145,12 @@ extension TokenGrant {
     }
 
     package var keepsTokenUntilRevoked: Bool { true }
-    package func completing(_ token: TokenSet) -> TokenSet { token }
+
+    package func completing(_ token: TokenSet) -> TokenSet {
+        var token = token
+        token.expiresAt = token.expiresAt ?? UnverifiedJWT(token.access)?.expiresAt
+        return token
+    }
 }
 
 /// When a token is obtained and renewed, and what happens while it cannot be.

@@ -54,7 +54,7 @@ struct OAuthErrors: Sendable {
             return .failure(wrongType(type, status: reply.status))
         }
         do throws(BrokenAnswer) {
-            return .success(try OAuthTokenResponse(answer, rotatesRefreshToken: rotatesRefreshToken))
+            return .success(try OAuthTokenResponse(answer, at: now.wall, rotatesRefreshToken: rotatesRefreshToken))
         } catch {
             return .failure(error.failure(of: authority, status: reply.status))
         }

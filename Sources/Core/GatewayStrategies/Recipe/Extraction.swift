@@ -100,7 +100,7 @@ struct Extraction: Hashable, Sendable {
         let bytes: [UInt8]
         if let pattern {
             guard let match = pattern.firstMatch(in: found) else { return nil }
-            bytes = match
+            bytes = source == .body && reply.isHTML ? HTMLText.decoded(match) : match
         } else {
             bytes = found
         }

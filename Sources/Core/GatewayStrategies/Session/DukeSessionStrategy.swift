@@ -33,6 +33,7 @@ struct DukeSessionStrategy: AuthStrategy {
             accessPointer: accessPointer,
             sessionPointer: sessionPointer,
             expiry: .jwt,
+            usualLifetime: nil,
             sessionLifetime: sessionLifetime,
             rotatesRefreshToken: true,
             statuses: .standard,
@@ -71,6 +72,7 @@ struct DukeSessionStrategy: AuthStrategy {
                 loginURL: $0,
                 landings: landings.compactMap { paths.url(path: $0) },
                 expiry: .jwt,
+                usualLifetime: nil,
                 sessionLifetime: lifetime
             )
         }
