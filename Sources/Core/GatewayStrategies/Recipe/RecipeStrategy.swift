@@ -3,6 +3,7 @@ import GatewayCore
 /// Any login that can be said as requests and what to take from their answers.
 struct RecipeStrategy: AuthStrategy {
     static let kind = "recipe"
+    static let hasSessions = true
 
     /// More would not fit into one attempt that renews in vain and begins anew.
     static let maximumSteps = GrantAttempt.maximumSteps / 2

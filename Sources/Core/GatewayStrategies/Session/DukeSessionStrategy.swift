@@ -3,6 +3,7 @@ import GatewayCore
 /// Duke University's mobile authorizer, as its public clients of 2019 and 2022 speak to it.
 struct DukeSessionStrategy: AuthStrategy {
     static let kind = "duke_session"
+    static let hasSessions = true
 
     private let grant: SessionRefreshGrant
 

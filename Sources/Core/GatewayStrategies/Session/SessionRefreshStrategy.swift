@@ -3,6 +3,7 @@ import GatewayCore
 /// Any authorizer with two tokens: an access token for upstreams, and a session token that renews it.
 struct SessionRefreshStrategy: AuthStrategy {
     static let kind = "session_refresh"
+    static let hasSessions = true
 
     private let grant: SessionRefreshGrant
 
