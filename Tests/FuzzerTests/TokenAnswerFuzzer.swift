@@ -90,7 +90,7 @@ private func checkTimes(_ text: String) {
     _ = UnixTime(cookieDate: text)
     for value in [JSONValue.string(text), .number(.init(Double(text) ?? .nan))] {
         if let lifetime = try? OAuthTokenResponse.lifetime(value, at: now.wall), Double(text) != nil {
-            precondition(lifetime > .zero && lifetime <= OAuthTokenResponse.longestLifetime)
+            precondition(lifetime >= .zero && lifetime <= OAuthTokenResponse.longestLifetime)
         }
     }
     _ = UnverifiedJWT(Secret(text))?.expiry(issuedAt: now.wall)

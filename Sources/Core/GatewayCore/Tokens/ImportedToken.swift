@@ -87,7 +87,7 @@ package struct ImportedToken: Hashable, Sendable {
         case .number(let seconds)? where seconds.value > 0 && seconds.value < 1e11:
             return UnixTime(milliseconds: Int64(seconds.value * 1000))
         case .string(let text)?:
-            if let time = UnixTime(rfc3339: text) { return time }
+            if let time = UnixTime(rfc3339: text, isLenient: true) { return time }
         default: break
         }
         throw ImportedTokenError("expires_at is neither a time such as 2026-03-01T09:30:00Z nor seconds since 1970")
