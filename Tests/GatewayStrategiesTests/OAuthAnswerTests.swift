@@ -33,6 +33,14 @@ struct OAuthAnswerTests {
         (#"true"#, nil),
         (#"1e308"#, OAuthTokenResponse.longestLifetime),
         (#""Infinity""#, OAuthTokenResponse.longestLifetime),
+        // The time of the end, in seconds and in milliseconds.
+        (#"1772361000"#, .seconds(3600)),
+        (#""1772361000""#, .seconds(3600)),
+        (#"1772361000000"#, .seconds(3600)),
+        (#""2026-03-01T10:30:00+0000""#, .seconds(3600)),
+        // A time that is long over is a lifetime that has no end.
+        (#"1000000001"#, OAuthTokenResponse.longestLifetime),
+        (#"999999999"#, OAuthTokenResponse.longestLifetime),
     ])
     func theLifetimeIsReadLeniently(_ value: String, _ lifetime: Duration?) throws {
         let issued = try #require(token(#"{"access_token":"t","expires_in":\#(value)}"#))
@@ -122,7 +130,15 @@ struct OAuthAnswerTests {
         #expect(token(#"{"access_token":"t"}"#)?.expiresAt == nil)
     }
 
-    @Test(arguments: ["0", "-1", "\"-5\"", "-1e308", "0.0"])
+    @Test(arguments: ["", #","expires_in":null"#, #","expires_in":"soon""#])
+    func aWebTokenStatesItsEndItself(_ more: String) throws {
+        let issued = try #require(token(#"{"access_token":"\#(jwt(#"{"exp":1772361000}"#))"\#(more)}"#))
+        #expect(issued.lifetime == .seconds(3600))
+        let shorter = token(#"{"access_token":"\#(jwt(#"{"exp":1772361000}"#))","expires_in":60}"#)
+        #expect(shorter?.lifetime == .seconds(60), "what the authority says counts")
+    }
+
+    @Test(arguments: ["0", "-1", "\"-5\"", "-1e308", "0.0", "1772357399"])
     func aTokenThatIsDeadOnArrivalIsNotUsed(_ value: String) throws {
         let reply = TokenReply(200, #"{"access_token":"t","expires_in":\#(value)}"#)
         #expect(try failure(reply).class == .transient(retryAfter: nil))

@@ -31,7 +31,7 @@ struct FailedResponseTests {
     }
 
     @Test(arguments: [
-        ResponseNote.rejected, .rejectedNotHeld, .challengedNotHeld, .notRenewed, .rejectedAgain,
+        ResponseNote.rejected, .rejectedNotHeld, .rejectedNotSafe, .challengedNotHeld, .notRenewed, .rejectedAgain,
         .notReplaced(.loginRequired),
     ])
     func aRejectedCredentialIsOne(_ note: ResponseNote) {

@@ -85,6 +85,8 @@ package struct ResponseFacts: Hashable, Sendable {
         case none
         /// The token is not valid.
         case token(isRenewable: Bool)
+        /// The same of a redirect or a page, after a request that may have been acted upon: it is renewed, and not sent again.
+        case tokenNotSentAgain
         /// The same, but this rejection causes no renewal (``RejectionLedger``).
         case tokenWithoutRenewal
         /// The upstream asks for a credential that the request went without.

@@ -60,6 +60,7 @@ package enum RetryPolicy {
                 attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)
             }
         case .token where attempt.wasReplayed, .tokenWithoutRenewal where attempt.wasReplayed: .pass(.rejectedAgain)
+        case .tokenNotSentAgain: .pass(attempt.wasReplayed ? .rejectedAgain : .rejectedNotSafe)
         case .tokenWithoutRenewal: .pass(.notRenewed)
         case .token(isRenewable: false): .pass(.rejected)
         case .token where attempt.isLast: .pass(.rejected)

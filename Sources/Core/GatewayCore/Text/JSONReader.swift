@@ -108,35 +108,11 @@ struct JSONReader {
         }
     }
 
-    private mutating func number() -> Double? {
+    private mutating func number() -> JSONValue.Number? {
         let start = position
-        while let next, (0x30...0x39).contains(next) || Array("+-.eE".utf8).contains(next) { position += 1 }
-        let number = Self.value(ofNumber: String(decoding: bytes[start..<position], as: UTF8.self))
-        return number.isNaN && !isForgiving ? nil : number
-    }
-
-    /// NaN for what JSON does not write so (RFC 8259 section 6), and for what a Double cannot hold.
-    private static func value(ofNumber text: String) -> Double {
-        var rest = Substring(text)
-        func skipDigits() -> Bool {
-            let digits = rest.prefix { ("0"..."9").contains($0) }
-            rest = rest.dropFirst(digits.count)
-            return !digits.isEmpty
-        }
-        if rest.first == "-" { rest = rest.dropFirst() }
-        if rest.first == "0" { rest = rest.dropFirst() } else if !skipDigits() { return .nan }
-        if rest.first == "." {
-            rest = rest.dropFirst()
-            guard skipDigits() else { return .nan }
-        }
-        if rest.first == "e" || rest.first == "E" {
-            rest = rest.dropFirst()
-            if rest.first == "+" || rest.first == "-" { rest = rest.dropFirst() }
-            guard skipDigits() else { return .nan }
-        }
-        guard rest.isEmpty, let value = Double(text), value.isFinite else { return .nan }
-        let isTooSmall = value == 0 && text.prefix { $0 != "e" && $0 != "E" }.contains { ("1"..."9").contains($0) }
-        return isTooSmall ? .nan : value
+        while let next, next.isDigit || Array("+-.eE".utf8).contains(next) { position += 1 }
+        let number = JSONValue.Number(written: String(decoding: bytes[start..<position], as: UTF8.self))
+        return number.value.isNaN && !isForgiving ? nil : number
     }
 
     private mutating func string() -> String? {

@@ -1,52 +1,90 @@
-import FoundationEssentials
-
 /// Any JSON, for answers whose shape is not ours to decide.
-package enum JSONValue: Hashable, Sendable, Codable {
+package enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)
-    case number(Double)
+    case number(Number)
     case string(String)
     case array([JSONValue])
     case object([String: JSONValue])
 
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        if container.decodeNil() {
-            self = .null
-        } else if let value = try? container.decode(Bool.self) {
-            self = .bool(value)
-        } else if let value = try? container.decode(Double.self) {
-            self = .number(value)
-        } else if let value = try? container.decode(String.self) {
-            self = .string(value)
-        } else if let value = try? container.decode([JSONValue].self) {
-            self = .array(value)
-        } else {
-            self = .object(try container.decode([String: JSONValue].self))
+    /// A number with the text that it was written in: a Double would change one of more than 15 digits, such as an
+    /// account's ID.
+    package struct Number: Hashable, Sendable, ExpressibleByIntegerLiteral {
+        package let text: String
+        /// NaN for a number that cannot be read, where those are forgiven.
+        package let value: Double
+
+        init(written text: String) {
+            self.text = text
+            let value = Self.isNumber(text) ? Double(text) ?? .nan : .nan
+            let digits = text.prefix { $0 != "e" && $0 != "E" }
+            let isTooSmall = value == 0 && digits.contains { ("1"..."9").contains($0) }
+            self.value = value.isFinite && !isTooSmall ? value : .nan
+        }
+
+        package init(_ value: Double) {
+            // Whole numbers without a fraction or exponent: that is how times are written.
+            text = Int64(exactly: value).map { String($0) } ?? String(value)
+            self.value = value
+        }
+
+        package init(integerLiteral value: Int64) {
+            text = String(value)
+            self.value = Double(value)
+        }
+
+        /// Exact, however many digits it has; nil for a fraction, and for what is larger.
+        package var whole: Int64? { Int64(text) ?? Int64(exactly: value) }
+
+        /// Whether JSON may write a number like this (RFC 8259 section 6): one with a leading zero is text, such as a
+        /// postal code.
+        package static func isNumber(_ text: String) -> Bool {
+            var rest = Substring(text)
+            func skipDigits() -> Bool {
+                let digits = rest.prefix { ("0"..."9").contains($0) }
+                rest = rest.dropFirst(digits.count)
+                return !digits.isEmpty
+            }
+            if rest.first == "-" { rest = rest.dropFirst() }
+            if rest.first == "0" { rest = rest.dropFirst() } else if !skipDigits() { return false }
+            if rest.first == "." {
+                rest = rest.dropFirst()
+                guard skipDigits() else { return false }
+            }
+            if rest.first == "e" || rest.first == "E" {
+                rest = rest.dropFirst()
+                if rest.first == "+" || rest.first == "-" { rest = rest.dropFirst() }
+                guard skipDigits() else { return false }
+            }
+            return rest.isEmpty
         }
     }
 
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        switch self {
-        case .null: try container.encodeNil()
-        case .bool(let value): try container.encode(value)
-        case .number(let value):
-            // Whole numbers without a fraction or exponent: that is how times are written.
-            if let whole = Int64(exactly: value) { try container.encode(whole) } else { try container.encode(value) }
-        case .string(let value): try container.encode(value)
-        case .array(let elements): try container.encode(elements)
-        case .object(let members): try container.encode(members)
-        }
-    }
+    /// A number that JSON cannot write.
+    package struct UnwritableNumber: Error {}
 
     /// The members of objects in the order of their names, so that equal values have equal bytes.
-    ///
-    /// - Throws: When there is a number in it that JSON cannot write.
-    package func bytes() throws -> [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return Array(try encoder.encode(self))
+    package func bytes() throws(UnwritableNumber) -> [UInt8] { Array(try text().utf8) }
+
+    private func text() throws(UnwritableNumber) -> String {
+        switch self {
+        case .null: return "null"
+        case .bool(let value): return String(value)
+        case .number(let number):
+            guard number.value.isFinite else { throw UnwritableNumber() }
+            return number.text
+        case .string(let value): return JSONString.quoted(value)
+        case .array(let elements):
+            var parts: [String] = []
+            for element in elements { parts.append(try element.text()) }
+            return "[\(parts.joined(separator: ","))]"
+        case .object(let members):
+            var parts: [String] = []
+            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+                parts.append("\(JSONString.quoted(name)):\(try value.text())")
+            }
+            return "{\(parts.joined(separator: ","))}"
+        }
     }
 
     /// nil when `bytes` is not JSON, or when it is nested deeper than 64 or holds more than 10,000 values.

@@ -18,7 +18,8 @@ package enum RefreshError: Hashable, Sendable {
         if (200..<300).contains(reply.status) {
             switch reply.document?["error"] {
             // Some authorities send the member with every answer.
-            case nil, .null?, .bool(false)?, .number(0)?, .string("")?: return nil
+            case nil, .null?, .bool(false)?, .string("")?: return nil
+            case .number(let number)? where number.value == 0: return nil
             default: break
             }
         }

@@ -103,7 +103,7 @@ struct GitHubAppGrant: TokenGrant {
     }
 
     private func installationID(in reply: TokenReply) throws(BrokenAnswer) -> Int64 {
-        guard case .number(let number)? = reply.document?["id"], let id = Int64(exactly: number), id > 0 else {
+        guard case .number(let number)? = reply.document?["id"], let id = number.whole, id > 0 else {
             throw BrokenAnswer(reason: "there is no id of an installation in it")
         }
         return id

@@ -61,8 +61,10 @@ struct DeviceLogin: DeviceLoginFlow {
                 refused("The authority's answer holds no code, or no https address to type it at.", nil, reply)
             )
         }
-        let interval = (try? OAuthTokenResponse.lifetime(answer?["interval"])).flatMap(\.self) ?? .seconds(5)
-        let lifetime = (try? OAuthTokenResponse.lifetime(answer?["expires_in"])).flatMap(\.self) ?? .seconds(600)
+        let stated = { (name: String) in
+            (try? OAuthTokenResponse.lifetime(answer?[name], at: now.wall)).flatMap(\.self)
+        }
+        let (interval, lifetime) = (stated("interval") ?? .seconds(5), stated("expires_in") ?? .seconds(600))
         return .success(
             DeviceCode(
                 deviceCode: secret,

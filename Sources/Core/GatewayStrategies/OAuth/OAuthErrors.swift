@@ -53,7 +53,7 @@ struct OAuthErrors: Sendable {
         let answer = reply.document
         if let type = unsendableType(in: answer) { return .failure(wrongType(type, status: reply.status)) }
         do throws(BrokenAnswer) {
-            return .success(try OAuthTokenResponse(answer, rotatesRefreshToken: rotatesRefreshToken))
+            return .success(try OAuthTokenResponse(answer, at: now.wall, rotatesRefreshToken: rotatesRefreshToken))
         } catch {
             return .failure(error.failure(of: authority, status: reply.status))
         }

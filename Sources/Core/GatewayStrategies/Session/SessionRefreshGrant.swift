@@ -29,6 +29,8 @@ struct SessionRefreshGrant: TokenGrant {
     let accessPointer: JSONPointer
     let sessionPointer: JSONPointer
     let expiry: Expiry
+    /// How long an access token lives whose end is not known otherwise.
+    let usualLifetime: Duration?
     /// How long a session token lives unless it is used; nil when it is unknown.
     let sessionLifetime: Duration?
     let rotatesRefreshToken: Bool
@@ -46,6 +48,7 @@ struct SessionRefreshGrant: TokenGrant {
         identity.add("response.access_token", accessPointer.text)
         identity.add("response.session_token", sessionPointer.text)
         identity.add("expiry", expiry.text)
+        if case .fixed = expiry {} else { identity.add("lifetime", usualLifetime.map { "\($0.wholeMilliseconds)" }) }
         identity.add("rotate", rotatesRefreshToken ? "both" : "access_only")
         identity.add("access_token", secret: seeds.access)
         identity.add("session_token", secret: seeds.session)
@@ -77,9 +80,11 @@ struct SessionRefreshGrant: TokenGrant {
         }
         guard token.expiresAt == nil else { return token }
         switch expiry {
-        case .jwt: token.expiresAt = UnverifiedJWT(token.access)?.expiresAt
+        case .jwt, .response:
+            let own = UnverifiedJWT(token.access)?.expiresAt
+            token.expiresAt = own ?? usualLifetime.map { token.obtainedAt + $0 }
         case .fixed(let lifetime): token.expiresAt = token.obtainedAt + lifetime
-        case .response, .none: break
+        case .none: break
         }
         return token
     }
@@ -100,7 +105,7 @@ struct SessionRefreshGrant: TokenGrant {
         case .success:
             let answer = reply.document
             do throws(BrokenAnswer) {
-                return .token(try pair(answer, in: &attempt))
+                return .token(try pair(answer, holding: attempt.held, at: now, remarks: &attempt.remarks))
             } catch {
                 if let refusal = RefreshError(reply) { return .failure(failure(refusal, reply, at: now)) }
                 attempt.nextRefreshToken = answer.flatMap(session)
@@ -134,8 +139,12 @@ struct SessionRefreshGrant: TokenGrant {
         .transient(authority: "The authorizer", status: reply.status, wait: reply.retryAfter(at: now))
     }
 
-    private func pair(_ answer: JSONValue?, in attempt: inout GrantAttempt) throws(BrokenAnswer) -> TokenSet {
-        let (token, now) = (attempt.held, attempt.now)
+    private func pair(
+        _ answer: JSONValue?,
+        holding token: TokenSet?,
+        at now: Moment,
+        remarks: inout [String]
+    ) throws(BrokenAnswer) -> TokenSet {
         guard let answer else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let access = accessPointer.value(in: answer)?.string.flatMap({ IssuedToken.read($0) }) else {
             throw BrokenAnswer(reason: "there is no usable token at \(accessPointer.text)")
@@ -143,13 +152,13 @@ struct SessionRefreshGrant: TokenGrant {
         let session = session(answer)
         // The access token beside it is good, and asking again would spend the session token once more.
         if rotatesRefreshToken, session == nil, ![nil, .null, .string("")].contains(sessionPointer.value(in: answer)) {
-            attempt.remarks.append("the value at \(sessionPointer.text) cannot be sent as a token; it is left out")
+            remarks.append("the value at \(sessionPointer.text) cannot be sent as a token; it is left out")
         }
         var fresh = TokenSet(
             access: access,
             refreshToken: session ?? token?.refreshToken ?? seeds.session,
             obtainedAt: now.wall,
-            expiresAt: end(of: access, in: answer, at: now)
+            expiresAt: try end(of: access, in: answer, at: now, remarks: &remarks)
         )
         if session != nil {
             fresh.refreshTokenExpiresAt = sessionLifetime.map { now.wall + $0 }
@@ -166,15 +175,28 @@ struct SessionRefreshGrant: TokenGrant {
         return sessionPointer.value(in: answer)?.string.flatMap(IssuedToken.read)
     }
 
-    private func end(of access: Secret, in answer: JSONValue, at now: Moment) -> UnixTime? {
+    private func end(
+        of access: Secret,
+        in answer: JSONValue,
+        at now: Moment,
+        remarks: inout [String]
+    ) throws(BrokenAnswer) -> UnixTime? {
+        var stated: JSONValue?
         switch expiry {
-        case .response(let pointer):
-            let lifetime = try? OAuthTokenResponse.lifetime(pointer.value(in: answer))
-            return lifetime.map { now.wall + $0 }
-        case .jwt: return UnverifiedJWT(access)?.expiry(issuedAt: now.wall)
+        case .jwt: break
+        case .response(let pointer): stated = pointer.value(in: answer)
         case .fixed(let lifetime): return now.wall + lifetime
         case .none: return nil
         }
+        return try StatedTimes.end(
+            of: access,
+            at: nil,
+            after: stated,
+            usually: usualLifetime,
+            from: now.wall,
+            isForgiving: true,
+            remarks: &remarks
+        )
     }
 
     func revocation(in attempt: GrantAttempt) -> RevocationStep {
