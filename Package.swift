@@ -44,6 +44,7 @@ let certificates: [Target.Dependency] = [
     .product(name: "SwiftASN1", package: "swift-asn1"),
 ]
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioCompression: Target.Dependency = .product(name: "NIOHTTPCompression", package: "swift-nio-extras")
 let nioHTTP2: [Target.Dependency] = [
     .product(name: "NIOHTTP2", package: "swift-nio-http2"),
     .product(name: "NIOHPACK", package: "swift-nio-http2"),
@@ -72,6 +73,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics", exact: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-extras", exact: "1.35.2"),
         .package(url: "https://github.com/apple/swift-nio-http2", exact: "1.46.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
@@ -98,7 +100,7 @@ let package = Package(
         .target(name: "CPostgreSQL", path: "Sources/Adapters/CPostgreSQL"),
         target("GatewayPostgreSQL", in: "Adapters", ["GatewayCore", "CPostgreSQL"]),
         target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
-        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1] + nio),
+        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1, nioCompression] + nio),
         target("GatewayTokenStores", in: "Adapters", ["GatewayCore", "GatewayPostgreSQL", crypto] + storage),
         target("GatewayAudit", in: "Adapters", ["GatewayCore", "GatewayPostgreSQL", crypto, logging] + storage),
         target("GatewayLocalAuthority", in: "Adapters", ["GatewayCore", "GatewayFiles", crypto] + certificates),

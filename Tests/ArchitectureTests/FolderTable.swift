@@ -32,7 +32,7 @@ enum FolderTable {
             "HTTP1": ["Addresses", "HTTP", "Text"],
             "HTTP2": ["HTTP", "Text", "Time"],
             "Presets": ["Addresses", "Config", "Secrets", "Text", "Time"],
-            "Rejections": ["HTTP", "Text", "Time"],
+            "Rejections": ["Addresses", "HTTP", "Text", "Time"],
             "Tracing": ["HTTP", "Text", "Time"],
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
@@ -41,7 +41,12 @@ enum FolderTable {
             "Tokens": ["Addresses", "Credentials", "Errors", "Fleet", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
-        ["Auth": ["Addresses", "Config", "Credentials", "Errors", "Login", "Secrets", "Text", "Time", "Tokens"]],
+        [
+            "Auth": [
+                "Addresses", "Config", "Credentials", "Errors", "Login", "Rejections", "Secrets", "Text", "Time",
+                "Tokens",
+            ]
+        ],
         [
             "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Time", "Tokens"],
             "Plan": [
@@ -52,7 +57,7 @@ enum FolderTable {
         [
             "Decoding": [
                 "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Plan", "Presets",
-                "Secrets", "Text",
+                "Rejections", "Secrets", "Text",
                 "Time",
                 "Tokens",
             ],
@@ -61,7 +66,8 @@ enum FolderTable {
         ["Links": ["Addresses", "HTTP", "Plan", "Routing", "Text"]],
         [
             "Exchange": [
-                "Audit", "Credentials", "Errors", "HTTP", "Links", "Plan", "Rejections", "Text", "Time", "Tracing",
+                "Addresses", "Audit", "Credentials", "Errors", "HTTP", "Links", "Plan", "Rejections", "Text", "Time",
+                "Tracing",
                 "Traffic",
             ]
         ],

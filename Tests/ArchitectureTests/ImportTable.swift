@@ -14,7 +14,7 @@ enum ImportTable {
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
         "GatewayYAML": ["GatewayCore", "CLibYAML", "Synchronization"],
-        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1"] + nio,
+        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1", "NIOHTTPCompression"] + nio,
         "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GatewayPostgreSQL", "GRDB", "Crypto"],
         "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GatewayPostgreSQL", "GRDB", "Crypto"],
         "GatewayLocalAuthority": ["GatewayCore", "GatewayFiles", "Crypto", "X509", "SwiftASN1", "Synchronization"]

@@ -90,7 +90,7 @@ struct Bench: Sendable {
 
     func tokenCalls() async throws -> Int {
         guard case .number(let count) = try await state()["token_calls_total"] else { return -1 }
-        return Int(count)
+        return Int(count.value)
     }
 
     func sandboxSwitch(_ json: String, at origin: String) async throws {

@@ -48,7 +48,7 @@ struct LifecycleTests {
             #expect(names.last == "gateway_stopped")
             let verdict = try await commands.verify(AuditCommands.Proof())
             let report = try #require(JSONValue(Array(verdict.utf8)), "\(verdict)")
-            #expect(report["rows"] == .number(Double(rows.all.count)))
+            #expect(report["rows"] == .number(.init(Double(rows.all.count))))
             #expect(report["breach"] == nil)
         }
     }
@@ -80,7 +80,7 @@ extension Bench {
     /// Returns when the sandbox's upstream has seen so many requests.
     func untilRequestsArrive(_ count: Double) async throws {
         for _ in 0..<400 {
-            if case .number(let seen) = try await state()["requests"]?["upstream"], seen >= count { return }
+            if case .number(let seen) = try await state()["requests"]?["upstream"], seen.value >= count { return }
             try await Task.sleep(for: .milliseconds(10))
         }
         Issue.record("no request arrived at the upstream")

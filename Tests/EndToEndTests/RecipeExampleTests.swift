@@ -35,7 +35,9 @@ struct RecipeExampleTests {
     private static let everything = [
         "BOX_CLIENT_ID": "app", "BOX_CLIENT_SECRET": "canary-secret", "BOX_ENTERPRISE_ID": "1",
         "DUKE_ACCESS_TOKEN": "a", "DUKE_SESSION_TOKEN": "s", "WRAPPED_API_KEY": "canary-key", "WEBAPP_USER": "u",
-        "WEBAPP_PASSWORD": "canary-password",
+        "WEBAPP_PASSWORD": "canary-password", "DJANGO_USER": "u", "DJANGO_PASSWORD": "canary-password",
+        "JENKINS_USER": "u", "JENKINS_PASSWORD": "canary-password", "SLACK_CLIENT_ID": "app",
+        "SLACK_CLIENT_SECRET": "canary-secret", "SLACK_ACCESS_TOKEN": "a", "SLACK_REFRESH_TOKEN": "r",
     ]
 
     @Test func everyExampleLoads() throws {

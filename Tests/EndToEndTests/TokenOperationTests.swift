@@ -46,7 +46,7 @@ struct TokenOperationTests {
                     Issue.record("a developer token has its hour: \(answer.text)")
                     return
                 }
-                #expect(remaining > 3500)
+                #expect(remaining.value > 3500)
             }
         }
     }

@@ -60,7 +60,9 @@ private func checkOAuth(_ reply: TokenReply) {
 }
 
 private func check(_ token: TokenSet) {
-    check(token.access)
+    // A login may bring a refresh token alone.
+    if token.access.isEmpty { precondition(token.refreshToken != nil && token.expiresAt == now.wall) }
+    if !token.access.isEmpty { check(token.access) }
     if let refreshToken = token.refreshToken { check(refreshToken) }
     for time in [token.expiresAt, token.refreshTokenExpiresAt].compactMap(\.self) {
         precondition(time >= now.wall && time <= end)
@@ -87,8 +89,11 @@ private func checkTimes(_ text: String) {
         precondition(abs(instant.milliseconds) < 300_000_000_000_000 || Double(text) != nil)
         _ = instant.rfc3339
     }
-    if let time = try? StatedTimes.end(after: text, from: now.wall), Double(text) != nil {
-        precondition(time >= now.wall && time <= end)
+    _ = UnixTime(cookieDate: text)
+    for value in [JSONValue.string(text), .number(.init(Double(text) ?? .nan))] {
+        if let lifetime = try? OAuthTokenResponse.lifetime(value, at: now.wall), Double(text) != nil {
+            precondition(lifetime >= .zero && lifetime <= OAuthTokenResponse.longestLifetime)
+        }
     }
     _ = UnverifiedJWT(Secret(text))?.expiry(issuedAt: now.wall)
 }
@@ -100,7 +105,9 @@ private let sources: [Extraction.Source] =
 private func checkExtractions(_ reply: TokenReply) {
     let json = JSONValue(reply.body)
     for source in sources {
-        guard let found = try? Extraction(source: source).value(in: reply, json: json) else { continue }
+        guard let found = try? Extraction(source: source).value(in: reply, json: json, from: nil, at: now.wall) else {
+            continue
+        }
         found.withValue { text in
             precondition(!text.isEmpty && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F })
         }

@@ -71,7 +71,7 @@ struct DukeAuthorizerTests {
                 Issue.record("no iat or exp in \(parts[1])")
                 return
             }
-            #expect(expiry - issued == 3600)
+            #expect(expiry.value - issued.value == 3600)
         }
     }
 

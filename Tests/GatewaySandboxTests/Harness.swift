@@ -96,7 +96,7 @@ struct Harness: Sendable {
         var value = try await send(.get, sandbox.addresses.upstream + "/_sandbox/state").json
         for name in path.split(separator: ".") { value = value?[String(name)] }
         guard case .number(let number)? = value else { return nil }
-        return Int(number)
+        return Int(number.value)
     }
 
     // MARK: Grants

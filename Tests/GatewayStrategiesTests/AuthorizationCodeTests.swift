@@ -206,6 +206,27 @@ struct AuthorizationCodeTests {
         #expect(refreshToken(400) == nil)
     }
 
+    @Test(arguments: [
+        #"{"refresh_token":"r2","refresh_token":"r3"}"#, #"{"refresh_token":["is invalid"]}"#, #"{"refresh_token":""}"#,
+        #"{"error":"invalid_grant","refresh_token":"is invalid"}"#, #"{"error":{"code":7},"refresh_token":"r2"}"#,
+    ])
+    func whatIsNoNextRefreshTokenIsNotPutAside(_ body: String) throws {
+        let grant = try grant("oauth2_authorization_code", Self.plain)
+        var attempt = GrantAttempt.sample(holding: held, at: now)
+        attempt.answers = 1
+        guard case .failure = grant.interpret(TokenReply(200, body), in: &attempt) else { throw WrongKind() }
+        #expect(attempt.nextRefreshToken == nil)
+        #expect(try flow(Self.plain).interpret(TokenReply(200, body), at: now).failure != nil)
+    }
+
+    @Test func aLoginWithoutAUsableAccessTokenIsItsRefreshToken() throws {
+        for body in [#"{"refresh_token":"r2"}"#, #"{"access_token":"t","token_type":"mac","refresh_token":"r2"}"#] {
+            let token = try flow(Self.plain).interpret(TokenReply(200, body), at: now).get()
+            #expect(token.access == Secret("") && token.refreshToken == Secret("r2") && token.expiresAt == now.wall)
+        }
+        #expect(try flow(Self.plain).interpret(TokenReply(400, #"{"refresh_token":"r2"}"#), at: now).failure != nil)
+    }
+
     @Test func aLoginThatIsNotProlongedIsKnownByItsEnd() throws {
         var held = held
         held.refreshTokenExpiresAt = now.wall + .seconds(600)

@@ -66,6 +66,22 @@ struct DelegatedTests {
         #expect(try token(TokenReply(200, #"{"data":{"token":"a"}}"#), block).get().lifetime == .seconds(600))
     }
 
+    @Test(arguments: [
+        (#""2026-03-01T09:40:00.000+0000""#, Duration.seconds(600)), (#""2026-03-01 09:40:00Z""#, .seconds(600)),
+        (#""2026-03-01T09:40:00""#, .seconds(2700)), (#""whenever""#, .seconds(2700)),
+    ])
+    func anOddEndLosesNoToken(_ end: String, _ lifetime: Duration) throws {
+        #expect(try token(TokenReply(200, #"{"access_token":"a","expires_at":\#(end)}"#)).get().lifetime == lifetime)
+        #expect(try token(TokenReply(200, #"{"access_token":"a","expires_in":\#(end)}"#)).get().lifetime == lifetime)
+    }
+
+    @Test func aWebTokenStatesItsEnd() throws {
+        let reply = TokenReply(200, #"{"access_token":"\#(jwt(#"{"exp":1772358000}"#))"}"#)
+        #expect(try token(reply).get().lifetime == .seconds(600))
+        let absolute = TokenReply(200, #"{"access_token":"a","expires_in":1772358000}"#)
+        #expect(try token(absolute).get().lifetime == .seconds(600))
+    }
+
     @Test func anInitialTokenIsUsedFirst() throws {
         let end = now.wall + .seconds(600)
         let access = jwt(#"{"exp":\#(end.milliseconds / 1000)}"#)

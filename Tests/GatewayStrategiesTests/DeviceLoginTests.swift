@@ -105,6 +105,14 @@ struct DeviceLoginTests {
         #expect(problem.detail.contains(words), "\(problem.detail)")
     }
 
+    @Test func aRefreshTokenWithoutAUsableAccessTokenIsTheLogin() throws {
+        guard case .token(let token) = try Self.step(200, #"{"access_token":"a\u0000","refresh_token":"r2"}"#) else {
+            Issue.record("no token")
+            return
+        }
+        #expect(token.access.isEmpty && token.refreshToken == Secret("r2"))
+    }
+
     // MARK: Bounds
 
     private static func readCode(_ members: String...) throws -> DeviceCode? {

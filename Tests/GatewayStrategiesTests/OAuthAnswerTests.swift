@@ -33,6 +33,14 @@ struct OAuthAnswerTests {
         (#"true"#, nil),
         (#"1e308"#, OAuthTokenResponse.longestLifetime),
         (#""Infinity""#, OAuthTokenResponse.longestLifetime),
+        // The time of the end, in seconds and in milliseconds.
+        (#"1772361000"#, .seconds(3600)),
+        (#""1772361000""#, .seconds(3600)),
+        (#"1772361000000"#, .seconds(3600)),
+        (#""2026-03-01T10:30:00+0000""#, .seconds(3600)),
+        // A time that is long over is a lifetime that has no end.
+        (#"1000000001"#, OAuthTokenResponse.longestLifetime),
+        (#"999999999"#, OAuthTokenResponse.longestLifetime),
     ])
     func theLifetimeIsReadLeniently(_ value: String, _ lifetime: Duration?) throws {
         let issued = try #require(token(#"{"access_token":"t","expires_in":\#(value)}"#))
@@ -53,26 +61,84 @@ struct OAuthAnswerTests {
         #expect(attempt.remarks.count == count)
     }
 
-    @Test(arguments: [#""Bearer""#, #""bearer""#, #""BEARER""#, "null"])
-    func aBearerTokenIsOneHoweverItIsWritten(_ type: String) {
+    @Test(arguments: [
+        #""Bearer""#, #""bearer""#, #""BEARER""#, "null", #""BearerToken""#, #""""#, #""Bearer ""#, #""bot""#,
+        #""Application Access Token""#, "7", "true", "[]",
+    ])
+    func aTokenIsABearerTokenUnlessItsTypeRulesThatOut(_ type: String) {
         #expect(token(#"{"access_token":"t","token_type":\#(type)}"#)?.access == Secret("t"))
     }
 
-    @Test(arguments: [#""mac""#, #""DPoP""#, #""N_A""#, #""canary""#, #""""#, "7", "true", "[]"])
-    func aTokenOfAnotherTypeIsNotSentAsBearer(_ type: String) throws {
+    @Test(arguments: [
+        #""mac""#, #""MAC ""#, #""DPoP""#, #""pop""#, #""N_A""#, #""bearer","token_type":"mac""#,
+    ])
+    func aTokenThatNeedsAProofIsNotSentAsBearer(_ type: String) throws {
         let failure = try failure(TokenReply(200, #"{"access_token":"t","token_type":\#(type)}"#))
         #expect(failure.class == .terminal)
         #expect(failure.problem.kind == .credentialMisconfigured)
         #expect(failure.problem.detail.contains("token_type is not Bearer"))
-        #expect(!failure.problem.detail.contains("canary"))
-        #expect(failure.problem.detail.contains("(mac)") == (type == #""mac""#))
+        #expect(failure.problem.detail.contains("(mac)") == type.lowercased().contains("mac"))
+    }
+
+    @Test func aRefreshTokenBesideItThatCannotBeSentIsLeftOut() {
+        for refresh in [#""a\r\nb""#, "[]", "7", #""tök""#, #""a","refresh_token":"b""#] {
+            var attempt = GrantAttempt.sample(holding: nil, at: now)
+            let reply = TokenReply(200, #"{"access_token":"t","refresh_token":\#(refresh)}"#)
+            let answer = try? errors.read(reply, in: &attempt, rotatesRefreshToken: true).get()
+            #expect(answer?.accessToken == Secret("t") && answer?.refreshToken == nil)
+            #expect(attempt.remarks.count == 1)
+        }
+    }
+
+    @Test func aFormIsReadWhereItsTypeSaysThatItIsOne() {
+        let form = "access_token=t%2B1&token_type=Bearer&expires_in=60\r\n"
+        func token(_ type: String) -> TokenSet? {
+            try? result(TokenReply(200, form, ["content-type": type])).get()
+        }
+        let read = token("application/x-www-form-urlencoded; charset=utf-8")
+        #expect(read?.access == Secret("t+1") && read?.lifetime == .seconds(60))
+        #expect(token("Application/X-WWW-Form-URLencoded")?.access == Secret("t+1"))
+        #expect(token("text/plain") == nil)
+    }
+
+    @Test func anErrorInAFormIsOne() throws {
+        let type = ["content-type": "application/x-www-form-urlencoded"]
+        let failure = try failure(TokenReply(200, "error=invalid_client&error_description=x", type))
+        #expect(failure.problem.cause?.code == "invalid_client")
+    }
+
+    @Test func textThatIsNotUsedMayBeBroken() {
+        let members = [
+            #""scope":"a\#u{9}b""#, "\"scope\":\"a\nb\"", #""scope":"\ud83d""#, #""scope":"\x""#,
+            #""scope":"a","scope":"b""#, #""n":1e999"#, #""x":{"y":"1","y":"2"}"#,
+        ]
+        for member in members { #expect(token(#"{"access_token":"t",\#(member)}"#)?.access == Secret("t")) }
+        let latin1 = Array(#"{"scope":"caf"#.utf8) + [0xE9] + Array(#"","access_token":"t"}"#.utf8)
+        #expect((try? result(TokenReply(status: 200, body: latin1)).get())?.access == Secret("t"))
+    }
+
+    @Test func textThatIsUsedIsNotRepaired() {
+        for body in ["{\"access_token\":\"a\tb\"}", #"{"access_token":"a","access_token":"b"}"#] {
+            #expect(token(body) == nil)
+        }
+        let bytes = Array(#"{"access_token":"caf"#.utf8) + [0xE9] + Array(#""}"#.utf8)
+        #expect((try? result(TokenReply(status: 200, body: bytes)).get()) == nil)
+        #expect(token(#"{"access_token":"a","access_token":"a"}"#)?.access == Secret("a"), "they agree")
     }
 
     @Test func aMissingLifetimeIsNotAnExpiry() {
         #expect(token(#"{"access_token":"t"}"#)?.expiresAt == nil)
     }
 
-    @Test(arguments: ["0", "-1", "\"-5\"", "-1e308", "0.0"])
+    @Test(arguments: ["", #","expires_in":null"#, #","expires_in":"soon""#])
+    func aWebTokenStatesItsEndItself(_ more: String) throws {
+        let issued = try #require(token(#"{"access_token":"\#(jwt(#"{"exp":1772361000}"#))"\#(more)}"#))
+        #expect(issued.lifetime == .seconds(3600))
+        let shorter = token(#"{"access_token":"\#(jwt(#"{"exp":1772361000}"#))","expires_in":60}"#)
+        #expect(shorter?.lifetime == .seconds(60), "what the authority says counts")
+    }
+
+    @Test(arguments: ["0", "-1", "\"-5\"", "-1e308", "0.0", "1772357399"])
     func aTokenThatIsDeadOnArrivalIsNotUsed(_ value: String) throws {
         let reply = TokenReply(200, #"{"access_token":"t","expires_in":\#(value)}"#)
         #expect(try failure(reply).class == .transient(retryAfter: nil))
@@ -94,7 +160,7 @@ struct OAuthAnswerTests {
         #"{"access_token":7}"#, #"{"access_token":{"value":"t"}}"#, #"{"access_token":"a\r\nX-Evil: 1"}"#,
         #"{"access_token":"a\u0000"}"#, #"{"access_token":"tök"}"#, #"{"access_token":" t"}"#,
         #"{"access_token":"\#(String(repeating: "a", count: 16 << 10 | 1))"}"#,
-        #"{"access_token":"t","expires_in":1e999}"#, String(repeating: "[", count: 100_000),
+        String(repeating: "[", count: 100_000),
     ])
     func aBrokenAnswerIsTriedAgain(_ body: String) throws {
         let failure = try failure(TokenReply(200, body))

@@ -65,10 +65,10 @@ struct RecipeTests {
             ]
         )
         let token = try end.get()
-        #expect(token.access == Secret("s3ss"))
+        #expect(token.access == Secret("\"s3ss\""))
         #expect(token.extras == ["device": Secret("77")])
         #expect(token.lifetime == .seconds(1800))
-        #expect(grant.injection(of: token).wire == ["X-Device: d-77", "Cookie: sid=s3ss"])
+        #expect(grant.injection(of: token).wire == ["X-Device: d-77", "Cookie: sid=\"s3ss\""])
         #expect(grant.revocation(of: token) == nil)
         #expect(!grant.rotatesRefreshToken)
     }
@@ -78,7 +78,7 @@ struct RecipeTests {
         for (reply, place) in [
             (TokenReply(302, "", ["X-Device": "id=1"]), "the cookie sid is missing"),
             (TokenReply(302, "", ["Set-Cookie": "sid=s"]), "the header field X-Device is missing"),
-            (TokenReply(302, "", ["Set-Cookie": "sid=a,b", "X-Device": "id=1"]), "no cookie may hold"),
+            (TokenReply(302, "", ["Set-Cookie": "sid=a; Max-Age=0", "X-Device": "id=1"]), "the cookie sid is missing"),
         ] {
             let failure = try #require(Self.play(grant("recipe", Self.login), page, reply).end.failure)
             #expect(failure.class == .transient(retryAfter: nil))
@@ -188,14 +188,132 @@ struct RecipeTests {
         #expect(token.expiresAt == nil)
     }
 
-    @Test func aTokenThatSpentNothingIsLostForItsEnd() throws {
+    private static func session(_ outputs: FixtureNode, _ more: [(String, FixtureNode)] = []) -> FixtureNode {
+        .mapping([("acquire", [["url": "https://app.example.com/in/session", "outputs": outputs]])] + more)
+    }
+
+    private static let ends: [(String, Duration?)] = [
+        (#""2026-03-01T09:40:00.000+0000""#, .seconds(600)), (#""2026-03-01 09:40:00Z""#, .seconds(600)),
+        ("1772358000", .seconds(600)), ("1772358000000", .seconds(600)),
+        // Local time, perhaps; the empty time of Go; words.
+        (#""2026-03-01T09:40:00""#, nil), (#""0001-01-01T00:00:00Z""#, nil), (#""whenever""#, nil), ("0", nil),
+    ]
+
+    @Test(arguments: ends)
+    func anOddEndLosesNoToken(_ written: String, _ expected: Duration?) throws {
+        let reply = TokenReply(200, #"{"t":"t2","end":\#(written)}"#)
+        let outputs: FixtureNode = ["token": "/t", "expires_at": "/end"]
+        let bare = try grant("recipe", Self.session(outputs))
+        #expect(try Self.play(bare, reply).end.get().lifetime == expected)
+        let usual = try grant("recipe", Self.session(outputs, [("lifetime", "30m")]))
+        #expect(try Self.play(usual, reply).end.get().lifetime == expected ?? .seconds(1800))
+        var attempt = GrantAttempt(holding: nil, at: now, nonce: "")
+        attempt.answers = 1
+        _ = bare.interpret(reply, in: &attempt)
+        #expect(attempt.remarks.count == (expected == nil ? 1 : 0))
+    }
+
+    @Test(arguments: [("1772358000", Duration.seconds(600)), ("1772358000000", .seconds(600)), ("600", .seconds(600))])
+    func aLifetimeMayBeTheTimeOfTheEnd(_ written: String, _ expected: Duration) throws {
+        let grant = try grant("recipe", Self.session(["token": "/t", "expires_in": "/ttl"]))
+        #expect(try Self.play(grant, TokenReply(200, #"{"t":"a","ttl":\#(written)}"#)).end.get().lifetime == expected)
+    }
+
+    @Test func aTokenThatStatesItsEndItselfNeedsNoOther() throws {
+        let token = jwt(#"{"exp":1772358000}"#)
+        let cases: [(String, Duration?)] = [("response", .seconds(600)), ("none", nil)]
+        for (expiry, expected) in cases {
+            let grant = try grant("recipe", Self.session(["token": "/t"], [("expiry", "\(expiry)")]))
+            #expect(try Self.play(grant, TokenReply(200, #"{"t":"\#(token)"}"#)).end.get().lifetime == expected)
+            let imported = grant.completing(TokenSet(access: Secret(token), obtainedAt: now.wall))
+            #expect(imported.lifetime == expected)
+        }
+    }
+
+    @Test(arguments: ["17841400008460057", "1.50", "-0.0", "12345678901234567890123", "1e5"])
+    func aNumberKeepsItsTextToTheNextRequest(_ number: String) throws {
         let block: FixtureNode = [
             "acquire": [
-                ["url": "https://app.example.com/session", "outputs": ["token": "/t", "expires_at": "/end"]]
+                ["url": "https://app.example.com/me", "outputs": ["account": "/id"]],
+                [
+                    "url": "https://app.example.com/{{account}}/token", "body": ["json": ["id": "{{account}}"]],
+                    "outputs": ["token": "/t"],
+                ],
             ]
         ]
-        let end = try Self.play(grant("recipe", block), TokenReply(200, #"{"t":"t2","end":"whenever"}"#)).end
-        #expect(end.failure?.class == .transient(retryAfter: nil))
+        let (requests, end) = try Self.play(
+            grant("recipe", block),
+            TokenReply(200, #"{"id":\#(number)}"#),
+            TokenReply(200, #"{"t":\#(number)}"#)
+        )
+        #expect(requests[1].hasPrefix("POST https://app.example.com/\(number)/token\n"))
+        #expect(requests[1].hasSuffix(#"{"id":"\#(number)"}"#))
+        #expect(try end.get().access == Secret(number))
+    }
+
+    // MARK: Cookies
+
+    private static let cookies: [([String], String?)] = [
+        (["sid=a"], "a"), (["sid=a", "sid=b; Secure"], "b"), (["sid = \t a b \t ; Path=/"], "a b"),
+        (["sid=\"a,b\\\"; HttpOnly"], "\"a,b\\\""), (["sid=a=b==; Path=/"], "a=b=="), (["sid"], nil), (["=a"], nil),
+        (["sid="], nil), (["SID=a"], nil),
+        // What ends a session.
+        (["sid=deleted; Max-Age=0"], nil), (["sid=a", "sid=deleted; max-age=-1"], nil),
+        (["sid=a; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], nil), (["sid=a; expires=Thu, 01-Jan-70 00:00:01 GMT"], nil),
+        (["sid=a; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=60"], "a"),
+        (["sid=a; Max-Age=99999999999999999999"], "a"),
+        (["sid=a; Expires=Fri, 27 Nov 2026 10:00:00 GMT; Max-Age=0"], nil),
+        (["sid=a; Max-Age=soon; Expires=never"], "a"),
+        (["sid=a; Max-Age=0; Max-Age=60"], "a"),
+        // One of another path or domain is another cookie.
+        (["sid=a; Path=/", "sid=deleted; Max-Age=0; Path=/in"], "a"), (["sid=a; Path=/in/", "sid=b; Path=/"], "b"),
+        (["sid=b; Path=/", "sid=a; Path=/in/"], "b"), (["sid=a; Path=/in", "sid=gone; Max-Age=0"], nil),
+        (["sid=a", "sid=b; Domain=example.com", "sid=gone; Max-Age=0; Domain=.Example.com"], "a"),
+        (["sid=a; Domain=app.example.com", "sid=gone; Max-Age=0"], nil),
+        (["sid=a; Domain=other.example"], nil), (["sid=a; Domain=ample.com"], nil), (["sid=a; Domain="], "a"),
+    ]
+
+    @Test(arguments: cookies)
+    func cookiesAreThoseThatAUserAgentWouldHold(_ fields: [String], _ expected: String?) throws {
+        let grant = try grant("recipe", Self.session(["token": ["cookie": "sid"]], [("apply", ["cookie": "sid"])]))
+        let reply = TokenReply(status: 200, fields: fields.map { TokenReply.Field(name: "Set-Cookie", value: $0) })
+        let end = try Self.play(grant, reply).end
+        #expect((try? end.get())?.access == expected.map { Secret($0) }, "\(fields)")
+        guard let expected, let token = try? end.get() else { return }
+        #expect(grant.injection(of: token).wire == ["Cookie: sid=\(expected)"])
+    }
+
+    @Test func aPatternFindsItsFieldAmongSeveral() throws {
+        let output: FixtureNode = ["header": "Set-Cookie", "regex": "JSESSIONID[^=]*=[^;]+"]
+        let fields = ["remember-me=; Max-Age=0", "JSESSIONID.1a2b=node0; Path=/; HttpOnly"]
+        let reply = TokenReply(status: 302, fields: fields.map { TokenReply.Field(name: "Set-Cookie", value: $0) })
+        let block: FixtureNode = [
+            "acquire": [
+                ["url": "https://app.example.com/in", "status": ["success": [302]], "outputs": ["token": output]]
+            ]
+        ]
+        #expect(try Self.play(grant("recipe", block), reply).end.get().access == Secret("JSESSIONID.1a2b=node0"))
+    }
+
+    @Test func aTokenThatWouldEndACookieIsNotSentAsOne() throws {
+        let grant = try grant("recipe", Self.session(["token": "/t"], [("apply", ["cookie": "sid"])]))
+        let failure = try #require(Self.play(grant, TokenReply(200, #"{"t":"a; admin=1"}"#)).end.failure)
+        #expect(failure.problem.detail.contains("no cookie may hold"))
+    }
+
+    // MARK: Web pages
+
+    @Test(arguments: [
+        ("a&amp;b&#43;c&#x3D;&quot;", "text/html; charset=utf-8", "a&b+c=\""), ("a&#39;&lt;&gt;&apos;", "", "a'<>'"),
+        ("a&unknown;&amp", "text/html", "a&unknown;&amp"), ("&#0;&#xD800;", "text/html", "&#0;&#xD800;"),
+        ("&#99999999999;", "text/html", "&#99999999999;"),
+        ("a&amp;b", "text/plain", "a&amp;b"), ("&&amp;amp;", "application/xhtml+xml", "&&amp;"),
+    ])
+    func aFieldOfAPageIsReadAsABrowserReadsIt(_ written: String, _ type: String, _ expected: String) throws {
+        let grant = try grant("recipe", Self.session(["token": ["regex": "name=\"t\" value=\"([^\"]+)\""]]))
+        let page = "<html><input name=\"t\" value=\"\(written)\">"
+        let reply = TokenReply(200, page, type.isEmpty ? [:] : ["Content-Type": type])
+        #expect(try Self.play(grant, reply).end.get().access == Secret(expected))
     }
 
     @Test(arguments: [#"{"r":"r2"}"#, #"{"t":"a\nb","r":"r2"}"#, #"{"t":"tök","r":"r2","end":1e999}"#])

@@ -145,6 +145,8 @@ struct SessionRefreshTests {
         ([("expiry", "none")], nil),
         ([("expiry", "jwt_exp")], nil),
         ([("response", ["expires_in": "/missing"])], nil),
+        ([("response", ["expires_in": "/missing"]), ("lifetime", "10m")], .seconds(600)),
+        ([("lifetime", "10m")], .seconds(60)), ([("expiry", "jwt_exp"), ("lifetime", "10m")], .seconds(600)),
     ]
 
     @Test(arguments: expiries)
@@ -168,6 +170,31 @@ struct SessionRefreshTests {
         #expect(fresh.expiresAt == nil)
     }
 
+    private static let odd: [(String, Duration?, Int)] = [
+        (#""2026-03-01 09:40:00Z""#, .seconds(600), 0), ("1772358000", .seconds(600), 0),
+        ("1772358000000", .seconds(600), 0),
+        (#""2026-03-01T09:40:00""#, nil, 1), ("true", nil, 1), ("null", nil, 0),
+    ]
+
+    @Test(arguments: odd)
+    func anOddEndIsReadOrRemarkedUpon(_ end: String, _ lifetime: Duration?, _ remarks: Int) throws {
+        var attempt = GrantAttempt(holding: token, at: now, nonce: "")
+        let reply = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":\#(end)}"#)
+        guard case .token(let fresh) = try grant("session_refresh", Self.minimal()).interpret(reply, in: &attempt)
+        else {
+            Issue.record("no token")
+            return
+        }
+        #expect(fresh.lifetime == lifetime && attempt.remarks.count == remarks)
+    }
+
+    @Test func aWebTokenStatesItsEndWhereTheAnswerDoesNot() throws {
+        let token = jwt(#"{"exp":1772358000}"#)
+        let reply = TokenReply(200, #"{"access_token":"\#(token)","session_token":"S2"}"#)
+        let grant = try grant("session_refresh", Self.minimal())
+        #expect(try grant.interpret(reply, holding: self.token, at: now).get().lifetime == .seconds(600))
+    }
+
     @Test func theGrantConforms() throws {
         let success = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":60}"#)
         try TokenGrantConformance(
@@ -180,7 +207,7 @@ struct SessionRefreshTests {
     @Test func everyInputMakesAnotherToken() throws {
         let blocks = [
             Self.minimal(), Self.minimal(("access_token", "A")), Self.minimal(("rotate", "access_only")),
-            Self.minimal(("expiry", "none")), Self.minimal(("client_name", "x")),
+            Self.minimal(("expiry", "none")), Self.minimal(("lifetime", "10m")), Self.minimal(("client_name", "x")),
             Self.minimal(("response", ["access_token": "/a"])), Self.minimal(("response", ["session_token": "/a"])),
             Self.full,
         ]
@@ -236,7 +263,10 @@ struct SessionRefreshTests {
                 "missing key \"lifetime\", which \"expiry: fixed\" needs",
             ]
         ),
-        (minimal(("lifetime", "10m")), ["lifetime: is for \"expiry: fixed\" only"]),
+        (
+            minimal(("expiry", "none"), ("lifetime", "10m")),
+            ["lifetime: has no effect with \"expiry: none\", with which a token is used until it is rejected"]
+        ),
     ]
 
     @Test(arguments: mistakes)

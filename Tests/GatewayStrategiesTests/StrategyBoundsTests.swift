@@ -9,7 +9,9 @@ struct StrategyBoundsTests {
     @Test func theLengthOfAnExtractedValueIsLimited() throws {
         func length(_ count: Int) throws -> Int? {
             let reply = TokenReply(200, String(repeating: "a", count: count))
-            return try Extraction(source: .body).value(in: reply, json: nil)?.withValue { $0.utf8.count }
+            return try Extraction(source: .body).value(in: reply, json: nil, from: nil, at: now.wall)?.withValue {
+                $0.utf8.count
+            }
         }
         #expect(try length(Extraction.limitBytes) == Extraction.limitBytes)
         #expect(throws: BrokenAnswer.self) { try length(Extraction.limitBytes + 1) }

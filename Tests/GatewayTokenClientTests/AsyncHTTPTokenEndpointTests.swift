@@ -56,10 +56,13 @@ struct AsyncHTTPTokenEndpointTests {
         #expect(lines.removeFirst() == "POST /oauth2/token?x=1 HTTP/1.1")
         let names = lines.map { $0.prefix { $0 != ":" }.lowercased() }.sorted()
         #expect(
-            names.filter { $0 != "connection" } == ["accept", "content-length", "content-type", "host", "user-agent"]
+            names.filter { $0 != "connection" } == [
+                "accept", "accept-encoding", "content-length", "content-type", "host", "user-agent",
+            ]
         )
         #expect(lines.contains("User-Agent: authgateway/1.2.3"))
         #expect(lines.contains("Accept: application/json"))
+        #expect(lines.contains("Accept-Encoding: identity"))
         #expect(lines.contains("Content-Type: application/x-www-form-urlencoded"))
     }
 
@@ -140,11 +143,46 @@ struct AsyncHTTPTokenEndpointTests {
         #expect(try await failure(script) == TokenTransportFailure(.answerTooLarge, mayHaveBeenProcessed: true))
     }
 
-    @Test func compressionIsRefused() async throws {
-        let answer = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"
-        #expect(
-            try await failure(.send(answer)) == TokenTransportFailure(.invalidAnswer, mayHaveBeenProcessed: true)
-        )
+    // MARK: Compression that was not asked for
+
+    /// `{"access_token":"t"}` as gzip.
+    private static let compressed: [UInt8] = [
+        31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 171, 86, 74, 76, 78, 78, 45, 46, 142, 47, 201, 207, 78, 205, 83, 178, 82, 42,
+        81,
+        170, 5, 0, 183, 200, 207, 180, 20, 0, 0, 0,
+    ]
+
+    private func head(_ coding: String, _ count: Int) -> String {
+        "HTTP/1.1 200 OK\r\nContent-Encoding: \(coding)\r\nContent-Length: \(count)\r\n\r\n"
+    }
+
+    @Test(arguments: ["gzip", "GZip"])
+    func gzipIsUndone(_ coding: String) async throws {
+        let head = head(coding, Self.compressed.count)
+        let reply = try await send(.sendBytes(Array(head.utf8) + Self.compressed)).result.get()
+        #expect(reply.body == Array(#"{"access_token":"t"}"#.utf8))
+    }
+
+    @Test func whatIsNotGzipIsRefused() async throws {
+        let expected = TokenTransportFailure(.invalidAnswer, mayHaveBeenProcessed: true)
+        #expect(try await failure(.send(head("gzip", 2) + "{}")) == expected)
+        let half = Self.compressed.dropLast(12)
+        #expect(try await failure(.sendBytes(Array(head("gzip", half.count).utf8) + half)) == expected)
+    }
+
+    @Test(arguments: ["br", "gzip, gzip", "identity, gzip", "x"])
+    func anotherCompressionIsRefused(_ coding: String) async throws {
+        let expected = TokenTransportFailure(.invalidAnswer, mayHaveBeenProcessed: true)
+        #expect(try await failure(.send(head(coding, 2) + "{}")) == expected)
+    }
+
+    /// 2 MiB of spaces in 2 kB.
+    @Test func whatIsUndoneHasTheLimitOfAnAnswer() async throws {
+        let start: [UInt8] = [120, 218, 237, 193, 49, 1, 0, 0, 0, 194, 160, 42, 235, 159, 210, 24, 62, 64, 1]
+        let spaces = start + [UInt8](repeating: 0, count: 2031) + [124, 13, 99, 40, 60, 1]
+        let answer = Array(head("deflate", spaces.count).utf8) + spaces
+        let expected = TokenTransportFailure(.answerTooLarge, mayHaveBeenProcessed: true)
+        #expect(try await failure(.sendBytes(answer)) == expected)
     }
 
     @Test(arguments: ["SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "\0\0\0\0\r\n\r\n"])

@@ -8,6 +8,7 @@ final class HostileServer: Sendable {
     enum Script: Sendable {
         /// Sends these bytes and leaves the connection open.
         case send(String)
+        case sendBytes([UInt8])
         /// Sends these bytes and closes.
         case sendAndClose(String)
         /// Sends one byte of the text every 20 milliseconds.
@@ -97,6 +98,8 @@ private final class ScriptHandler: ChannelInboundHandler {
         switch script {
         case .send(let text):
             write(text, context)
+        case .sendBytes(let bytes):
+            context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes)), promise: nil)
         case .sendAndClose(let text):
             write(text, context)
             context.close(promise: nil)

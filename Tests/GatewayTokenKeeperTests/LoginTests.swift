@@ -92,6 +92,82 @@ struct LoginTests {
         }
     }
 
+    // MARK: A login whose answer brought nothing of use but a refresh token
+
+    private static let incomplete = TokenSet(
+        access: Secret(""),
+        refreshToken: Secret("renewal-new"),
+        obtainedAt: now,
+        expiresAt: now
+    )
+
+    @Test func aRefreshTokenAloneIsRefreshedAtOnce() async throws {
+        try await bench([.held]).running { bench in
+            async let login = bench.keeper.logIn(with: Self.incomplete)
+            try await bench.endpoint.untilHeld()
+            let stored = try #require(bench.store[key])
+            #expect(stored.token.refreshToken == Secret("renewal-new") && stored.attempt != nil && stored.isRejected)
+            bench.endpoint.release(.token("access-new", expiresIn: 3600, refresh: "renewal-next"))
+            #expect(try await login.get().state == .valid)
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-next"))
+        }
+    }
+
+    @Test func itIsStoredBesideTheEarlierOneAndSentFirst() async throws {
+        try await bench([.held, .token("access-three", expiresIn: 3600)]).running { bench in
+            _ = try await bench.keeper.logIn(with: Self.token("one")).get()
+            async let login = bench.keeper.logIn(with: Self.incomplete)
+            try await bench.endpoint.untilHeld()
+            let stored = try #require(bench.store[key])
+            #expect(stored.token.refreshToken == Secret("renewal-new"))
+            #expect(stored.previousRefreshToken == Secret("renewal-one"))
+            #expect(stored.token.access == Secret("access-one"), "used until the next one comes")
+            bench.endpoint.release(.json(#"{"error":"invalid_grant"}"#, status: 400))
+            try await bench.endpoint.untilAsked(2)
+            #expect(await login.problem?.kind == .loginFailed)
+            #expect(bench.status.state == .valid)
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-one"))
+        }
+    }
+
+    @Test func aRefusalOfTheOnlyOneIsTold() async throws {
+        try await bench([.error("invalid_grant")]).running { bench in
+            let problem = await bench.keeper.logIn(with: Self.incomplete).problem
+            #expect(problem?.kind == .reauthorizationRequired)
+            #expect(bench.status.needsPerson)
+        }
+    }
+
+    // MARK: A login without a refresh token
+
+    @Test func aLoginWithoutARefreshTokenIsCountedDownAndNotRenewed() async throws {
+        try await bench().running { bench in
+            var token = Self.token("one")
+            token.refreshToken = nil
+            let status = try await bench.keeper.logIn(with: token).get()
+            #expect(status.lacksRefreshToken == true)
+            #expect(status.renewsAt == nil)
+            #expect(status.renewalRemainingSeconds == 3600)
+            let expiration = try #require(bench.keeper.expirations(at: bench.clock.now()).first)
+            #expect(expiration.kind == .login && expiration.remainingSeconds == 3600 && !expiration.isSoon)
+            #expect(expiration.action == "authgateway login box-service")
+            bench.clock.advance(by: .seconds(3000))
+            #expect(bench.keeper.expirations(at: bench.clock.now()).first?.isSoon == true)
+            #expect(bench.status.state == .valid)
+            bench.clock.advance(by: .seconds(601))
+            try await bench.clock.untilStatus(bench, .loginRequired)
+            #expect(bench.endpoint.requests.isEmpty)
+        }
+    }
+
+    @Test func aLoginWithARefreshTokenLacksNone() async throws {
+        try await bench().running { bench in
+            let status = try await bench.keeper.logIn(with: Self.token("one")).get()
+            #expect(status.lacksRefreshToken == nil && status.renewsAt != nil)
+            #expect(bench.keeper.expirations(at: bench.clock.now()).isEmpty)
+        }
+    }
+
     @Test func anUncertainRotationThatCannotBeRepeatedStaysVisibleUntilTheLogin() async throws {
         let dead = TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: Self.now, expiresAt: Self.now)
         let bench = bench([.error("invalid_grant")])

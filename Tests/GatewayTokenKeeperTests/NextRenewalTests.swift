@@ -60,10 +60,58 @@ struct NextRenewalTests {
         try await bench([two, .token("access-three", expiresIn: 3600)], steps: 1).running { bench in
             #expect(await bench.credential().problem?.kind == .tokenTemporarilyUnavailable)
             #expect(bench.store[key]?.token.refreshToken == Secret("renewal-two"))
-            #expect(bench.store[key]?.attempt == nil)
+            #expect(bench.store[key]?.previousRefreshToken == Secret("renewal-one"))
+            #expect(bench.store[key]?.attempt != nil, "a later start knows that it may be none")
+            try await bench.clock.untilStatus(bench, .rotationUncertain)
             bench.clock.advance(by: .seconds(60))
             #expect(await bench.credential().generation == 2)
             #expect(spent(bench) == ["renewal-one", "renewal-two"])
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-two"))
+            #expect(bench.store[key]?.previousRefreshToken == nil, "it has worked")
+            #expect(bench.store[key]?.attempt == nil)
+            try await bench.clock.untilStatus(bench, .valid)
+        }
+    }
+
+    @Test func theOneBeforeIsSentWhenItIsRefused() async throws {
+        let answers = [two, .error("invalid_grant"), .token("access-three", expiresIn: 3600)]
+        try await bench(answers, steps: 1).running { bench in
+            _ = await bench.credential()
+            bench.clock.advance(by: .seconds(60))
+            #expect(await bench.credential().generation == 2)
+            #expect(spent(bench) == ["renewal-one", "renewal-two", "renewal-one"])
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-one"))
+            #expect(bench.store[key]?.previousRefreshToken == nil)
+        }
+    }
+
+    /// Also what an earlier version of the program does with the record: the journal is its own.
+    @Test func aLaterStartSendsItFirstAndTheOneBeforeSecond() async throws {
+        let first = bench([two], steps: 1)
+        try await first.running { bench in
+            _ = await bench.credential()
+            try await bench.clock.untilStatus(bench, .rotationUncertain)
+        }
+        let second = KeeperBench(
+            ScriptedTokenEndpoint([.error("invalid_grant"), .token("access-three", expiresIn: 3600)]),
+            grant: StepwiseRenewal(steps: 1, spendingIn: [0]),
+            store: first.store
+        )
+        try await second.running { bench in
+            #expect(await bench.credential().generation == 2)
+            #expect(spent(bench) == ["renewal-two", "renewal-one"])
+        }
+    }
+
+    @Test func thePersonIsToldWhenBothAreRefused() async throws {
+        let answers = [two, .error("invalid_grant"), .error("invalid_grant")]
+        try await bench(answers, steps: 1).running { bench in
+            _ = await bench.credential()
+            bench.clock.advance(by: .seconds(60))
+            let problem = await bench.credential().problem
+            #expect(problem?.kind == .reauthorizationRequired)
+            #expect(problem?.detail.contains("could not be used") == true)
+            #expect(spent(bench) == ["renewal-one", "renewal-two", "renewal-one"])
         }
     }
 

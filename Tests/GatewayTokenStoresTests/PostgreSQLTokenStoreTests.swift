@@ -103,6 +103,28 @@ struct PostgreSQLTokenStoreTests {
         for store in [store, other, both] { await store.close() }
     }
 
+    @Test func aGatewayThatNamesRowsInAnotherWayIsAClearError() async throws {
+        let server = try Self.server.get()
+        let database = try server.makeDatabase()
+        let open = { (names: InstallationKey) throws in
+            PostgreSQLTokenStore(
+                PostgreSQLOptions(try PostgreSQLURL(server.url(database))),
+                keys: [try key().derived(for: .tokenStore)],
+                names: names.derived(for: .credentialKey)
+            )
+        }
+        // Tables of an earlier program have no mark, so nothing is known of their names.
+        let earlier = try self.open(database)
+        try await earlier.prepare()
+        let (store, other) = (try open(key()), try open(key(1)))
+        try await other.prepare()
+        _ = try await store.migrate()
+        try await store.replace(token(), for: name)
+        let late = try open(key(1))
+        await requireDamage("named with another key") { try await late.prepare() }
+        for store in [earlier, store, other, late] { await store.close() }
+    }
+
     @Test func aKeyIsReplacedWhileGatewaysWithBothGoOn() async throws {
         let database = try Self.server.get().makeDatabase()
         let old = try open(database)

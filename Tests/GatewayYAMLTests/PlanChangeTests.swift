@@ -169,6 +169,7 @@ struct PlanChangeTests {
         "aheadPercent": { $0.aheadPercent += 1 },
         "atLeast": { $0.atLeast += .milliseconds(1) },
         "retryOn": { $0.retryOn.append(403) },
+        "rejectedWhen": { $0.rejectedWhen = RejectionRule(statuses: [302]) },
         "onAuthorityFailure": { $0.onAuthorityFailure = .fail },
         "acquireOn": { $0.acquireOn = .startup },
     ]

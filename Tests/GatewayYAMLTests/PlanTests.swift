@@ -284,6 +284,62 @@ struct PlanTests {
         #expect(plan.credentials[0].policy.onAuthorityFailure == .fail)
     }
 
+    private func session(_ more: String) -> ConfigOutcome {
+        outcome(
+            """
+            version: 1
+            credentials:
+              app:
+                strategy: session_refresh
+                base_url: https://id.example.com
+                refresh: {path: /refresh, session_token: {header: X-Session}}
+                session_token: {env: TOKEN}
+                \(more)
+            routes: {app: {upstream: https://app.example.com, auth: app}}
+            """
+        )
+    }
+
+    @Test func theEndOfASessionIsDescribed() throws {
+        let rule =
+            "rejected_when: {status: [302, 303], location: https://ID.example.com/login/, body: '\"error\":\\s*\"x\"'}"
+        let outcome = session(rule)
+        #expect(outcome.report(consequence: "refused") == "")
+        let plan = try #require(outcome.plan)
+        let found = try #require(plan.credentials.first?.policy.rejectedWhen)
+        #expect(found.statuses == [302, 303] && found.location?.text == "https://id.example.com/login")
+        #expect(found.body?.firstMatch(in: #"{"error": "x"}"#.utf8) != nil)
+        let shown = PlanSummary(plan).text()
+        #expect(
+            shown.contains(
+                #"{status: [302, 303], location: https://id.example.com/login, body: "\"error\":\\s*\"x\""}"#
+            )
+        )
+        #expect(try #require(session("rejected_when: {location: /}").plan).credentials[0].policy.rejectedWhen != nil)
+    }
+
+    @Test(arguments: [
+        ("rejected_when: {}", "rejected_when: needs at least one of status, location and body"),
+        ("rejected_when: {status: [200, 302]}", "rejected_when.status: would reject every such response"),
+        ("rejected_when: {status: [500]}", "expected a status between 200 and 499"),
+        ("rejected_when: {location: login}", "rejected_when.location: expected the beginning of a URL"),
+        ("rejected_when: {location: \"/login?next=\"}", "rejected_when.location: expected the beginning of a URL"),
+        ("rejected_when: {body: \"(\"}", "rejected_when.body: "),
+        ("rejected_when: {page: x}", "unknown key \"page\""),
+        ("retry_on: [302]", "expected a status between 400 and 499; for a redirect or a page, see rejected_when"),
+    ])
+    func aMistakeInTheEndOfASessionIsNamed(_ text: String, _ words: String) {
+        let report = session(text).report(consequence: "refused")
+        #expect(report.contains(words), "\(report)")
+    }
+
+    @Test func onlySessionsEndByAPage() {
+        let text =
+            "version: 1\nroutes: {a: {upstream: https://a.example.com, auth: {strategy: oauth2_client_credentials, "
+            + "token_url: https://a.example.com/t, client_id: x, client_secret: {env: TOKEN}, rejected_when: {status: [302]}}}}\n"
+        #expect(outcome(text).report(consequence: "refused").contains("unknown key \"rejected_when\""))
+    }
+
     @Test func routesThatShareAnUpstreamAreFoundByItsHostWhereSomethingTellsThemApart() throws {
         let plan = try plan(
             """

@@ -67,6 +67,10 @@ struct TokenDatabaseTests {
         ),
         ("store: postgres, url: \"postgresql://db.example/x\", path: x", "tokens.path: is for \"store: sqlite\""),
         ("store: postgres, url: \"postgresql://u:p@db.example/x\", password: {env: PASSWORD}", "keep one of them"),
+        (
+            "store: postgres, url: \"postgresql://db.example/x\", encryption_key: {env: PASSWORD}",
+            "tokens.encryption_key: needs \"key\" beside it"
+        ),
         ("store: sqlite, url: \"postgresql://db.example/x\"", "tokens.url: is for \"store: postgres\""),
         ("url: \"postgresql://db.example/x\"", "tokens.url: is for \"store: postgres\""),
     ])
@@ -76,6 +80,12 @@ struct TokenDatabaseTests {
         #expect(outcome.plan == nil)
         #expect(report.contains(words), "\(report)")
         #expect(!report.contains("canary"))
+    }
+
+    @Test func anEncryptionKeyBesideTheKeyThatNamesTokensIsAccepted() throws {
+        let keys = "key: {file: token.key}, encryption_key: {file: store.key}"
+        let plan = try plan("store: postgres, url: \"postgresql://db.example/x\", \(keys)")
+        #expect(plan.tokens.encryptionKey == .file(path: "/work/store.key"))
     }
 
     @Test func aWeakerModeMayBeAccepted() throws {

@@ -182,6 +182,23 @@ def test_a_gateway_with_another_key_does_not_start(make_gateway, origin, shared_
     third.start()
 
 
+def test_a_gateway_that_names_tokens_in_another_way_does_not_start(authority, make_gateway, shared_server, database):
+    """It would find none of them, and spend the refresh tokens of the others."""
+    keys = {f"KEY_{number}": secrets.token_hex(32) for number in (1, 2, 3)}
+
+    def gateway(key):
+        tokens = stored(shared_server.url(database), key={"env": key}, encryption_key={"env": "KEY_3"})
+        return make_gateway({**config(authority), **tokens}, environment=keys)
+
+    first, second, third = gateway("KEY_1"), gateway("KEY_2"), gateway("KEY_1")
+    first.start()
+    log_in(first)
+    with pytest.raises(AssertionError, match="named with another key"):
+        second.start()
+    third.start()
+    assert works(third) and works(first)
+
+
 def test_a_newer_schema_is_refused(make_gateway, origin, shared_server, database):
     gateway = make_gateway({"routes": {"api": {"upstream": origin.url, "auth": "none"}}, **stored(shared_server.url(database))})
     gateway.start()
@@ -281,6 +298,10 @@ def test_the_certificate_of_the_database_is_verified(make_gateway, origin, serve
         ({"url": f"postgresql://gateway:{CANARY}/x@db.example/tokens"}, "give the password as the key"),
         ({"url": "postgresql://db.example/tokens?sslmode=require"}, "could pose as db.example"),
         ({}, 'missing key "url"'),
+        (
+            {"url": "postgresql://db.example/tokens", "encryption_key": {"env": "PATH"}},
+            'tokens.encryption_key: needs "key" beside it',
+        ),
     ],
 )
 def test_check_says_what_is_wrong_with_a_url(make_gateway, origin, tokens, words):

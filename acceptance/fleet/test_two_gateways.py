@@ -6,6 +6,7 @@ import time
 
 import pytest
 import requests
+from harness import odd_answers
 from harness.configs import BEARER
 from harness.login import config, log_in, log_in_both, status_of, works
 from harness.postgresql import VERSIONS, PgBouncer, PostgreSQL
@@ -166,3 +167,22 @@ def test_tokens_that_any_gateway_may_fetch_are_fetched_without_the_database(auth
     server.start()
     wait_until(lambda: all("the token store" not in trouble(gateway) for gateway in pair), 30, "both use the database again")
     assert at_once(pair) == {200}
+
+
+# MARK: An answer that cannot be used
+
+
+def test_a_refresh_token_that_one_has_kept_is_sent_first_by_the_other(server, make_origin, start_pair):
+    """One gets an answer without an access token and dies. The other sends the refresh token in it, and the one before if that is
+    refused."""
+    name, origin = "no-access-token", make_origin()
+    authority = odd_answers.OddAuthority(make_origin)
+    authority.refused = {f"refresh-1-{name}"}
+    one, other = start_pair(odd_answers.config(authority, odd_answers.recipe, [name], origin), server.database("tokens"))
+    odd_answers.refresh(one, name)
+    assert authority.sent[name] == [f"refresh-0-{name}"]
+    one.kill()
+    odd_answers.until_sent(authority, other, name, 3)
+    assert authority.sent[name][:3] == [f"refresh-{number}-{name}" for number in (0, 1, 0)]
+    answer = requests.get(f"{other.url}/{name}/x", timeout=20)
+    assert answer.status_code == 200 and origin.last().value("authorization") == f"Bearer access-3-{name}"

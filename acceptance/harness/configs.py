@@ -1,5 +1,7 @@
 """Parts of configurations that many tests use."""
 
+from .gateway import ROOT
+
 #: Planted where a secret belongs; none of it may ever be found in an output.
 CANARY = "CANARY-5f2c9a"
 
@@ -15,6 +17,17 @@ def plain_config(origin):
 def with_route(credential, upstream):
     """One credential, `me`, and one route that uses it."""
     return {"credentials": {"me": credential}, "routes": {"api": {"upstream": upstream, "auth": "me"}}}
+
+
+#: The example of a program that keeps tokens in files.
+TOKEN_SCRIPT = ROOT / "examples/token-stores/files.sh"
+
+
+def command_store(folder, program=TOKEN_SCRIPT):
+    """`tokens` of a gateway that keeps them with that program, and the folder where they are."""
+    files = folder / "tokens"
+    files.mkdir()
+    return {"store": "command", "command": [str(program)], "environment": {"TOKEN_FOLDER": str(files)}}, files
 
 
 # Credentials of the sandbox, with its own values in the file.

@@ -122,6 +122,48 @@ def test_a_form_that_redirects_has_refused_the_password(make_origin, start_gatew
     assert shown.get("failing", {}).get("next_try_at") is None, shown
 
 
+def test_what_an_odd_application_answers_arrives_as_it_was_sent(make_origin, start_gateway):
+    """An ID of 17 digits, an escaped field of a form, a cookie that is deleted beside the one that is set, a time without a zone."""
+    page = b'<form><input name="csrf" value="a&amp;b&#43;c"></form>'
+    seen = []
+
+    def answer(request):
+        seen.append(request)
+        if request.method == "GET" and request.target == "/login":
+            return response(200, page).replace(b"text/plain", b"text/html")
+        if request.target == "/login":
+            return response(
+                200,
+                b'{"account": 17841400008460057, "end": "2020-01-01T00:00:00"}',
+                "Set-Cookie: sid=deleted; Path=/login; Max-Age=0",
+                'Set-Cookie: sid="v 1"; Path=/',
+                "Set-Cookie: sid=gone; Path=/old; Expires=Thu, 01-Jan-1970 00:00:00 GMT",
+            )
+        return response(200, b"{}")
+
+    app = make_origin(answer)
+    csrf = {"regex": 'name="csrf" value="([^"]+)"'}
+    credential = {
+        "strategy": "recipe",
+        "acquire": [
+            {"url": app.url + "/login", "outputs": {"csrf": csrf}},
+            {
+                "url": app.url + "/login",
+                "body": {"form": {"csrf": "{{csrf}}"}},
+                "outputs": {"token": {"cookie": "sid"}, "account": "/account", "expires_at": "/end"},
+            },
+        ],
+        "keep": ["account"],
+        "apply": [{"cookie": "sid"}, {"header": "X-Account", "value": "{{account}}"}],
+    }
+    gateway = start_gateway({"credentials": {"app": credential}, "routes": {"api": {"upstream": app.url, "auth": "app"}}})
+    assert me(gateway, "/api/x").status_code == 200
+    posted, forwarded = seen[1], seen[2]
+    assert posted.body == b"csrf=a%26b%2Bc"
+    assert forwarded.value("Cookie") == 'sid="v 1"' and forwarded.value("X-Account") == "17841400008460057"
+    assert "neither a time with a zone" in gateway.text()
+
+
 def test_an_application_that_is_busy_is_asked_again(running, sandbox):
     gateway, credential, path = running
     sandbox.set("upstream", token_status=503, token_retry_after="1", token_next=1)

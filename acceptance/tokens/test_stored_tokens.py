@@ -8,13 +8,11 @@ import stat
 
 import pytest
 import requests
-from harness.gateway import ROOT
+from harness.configs import TOKEN_SCRIPT, command_store
 from harness.login import Login, config, status_of, works
 from harness.person import Person
 from harness.processes import wait_until
 from harness.token_server import who
-
-SCRIPT = ROOT / "examples/token-stores/files.sh"
 
 
 def rows(gateway):
@@ -66,19 +64,13 @@ def get(gateway, **headers):
     return requests.get(gateway.url + "/api/x", headers=headers, timeout=30)
 
 
-def command_store(folder, program=SCRIPT):
-    files = folder / "tokens"
-    files.mkdir()
-    return {"store": "command", "command": [str(program)], "environment": {"TOKEN_FOLDER": str(files)}}, files
-
-
 def test_a_token_is_not_used_before_the_store_has_it(token_server, make_origin, start_gateway, tmp_path):
     """The program of the store waits for the test in the middle of its first write."""
     api = make_origin(who)
     began, gate = tmp_path / "began", tmp_path / "gate"
     os.mkfifo(gate)
     program = tmp_path / "store.sh"
-    program.write_text(f'#!/bin/sh\nif [ "$1" = store ]; then : >"{began}"; read -r _ <"{gate}"; fi\nexec "{SCRIPT}" "$@"\n')
+    program.write_text(f'#!/bin/sh\nif [ "$1" = store ]; then : >"{began}"; read -r _ <"{gate}"; fi\nexec "{TOKEN_SCRIPT}" "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     tokens, files = command_store(tmp_path, program)
     gateway = start_gateway(delegated(token_server, api, tokens=tokens))

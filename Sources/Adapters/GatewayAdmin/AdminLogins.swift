@@ -54,8 +54,8 @@ struct AdminLogins: Sendable {
             guard let way = LoginOrder.Way(rawValue: text) else { return AdminResponse.problem(Self.unknownWay) }
             order.way = way
         }
-        if case .number(let seconds)? = wanted["timeout_seconds"], seconds > 0, seconds < 1e6 {
-            order.timeout = .milliseconds(Int64(seconds * 1000))
+        if case .number(let seconds)? = wanted["timeout_seconds"], seconds.value > 0, seconds.value < 1e6 {
+            order.timeout = .milliseconds(Int64(seconds.value * 1000))
         }
         switch await control.begin(order) {
         case .success(let invitation): return AdminResponse.json(invitation)

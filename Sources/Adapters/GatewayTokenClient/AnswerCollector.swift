@@ -10,10 +10,13 @@ final class AnswerCollector: HTTPClientResponseDelegate {
 
     enum Refusal: Error {
         case tooLarge
-        /// An encoding that was not asked for.
+        /// In an encoding that is not undone here.
         case encoded
         case noHead
     }
+
+    /// Those that async-http-client has undone when the body comes here, and the one that changes nothing.
+    private static let encodings: Set<String> = ["gzip", "deflate", "identity"]
 
     private struct State {
         var requestWasSent = false
@@ -35,8 +38,9 @@ final class AnswerCollector: HTTPClientResponseDelegate {
     }
 
     func didReceiveHead(task: HTTPClient.Task<TokenReply>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
-        let isEncoded = head.headers[canonicalForm: "Content-Encoding"].contains { $0.lowercased() != "identity" }
-        guard !isEncoded else { return task.eventLoop.makeFailedFuture(Refusal.encoded) }
+        let encodings = head.headers[canonicalForm: "Content-Encoding"].map { $0.lowercased() }
+        let isReadable = encodings.isEmpty || encodings.count == 1 && Self.encodings.contains(encodings[0])
+        guard isReadable else { return task.eventLoop.makeFailedFuture(Refusal.encoded) }
         if let length = head.headers.first(name: "Content-Length").flatMap({ Int($0) }), length > limitBytes {
             return task.eventLoop.makeFailedFuture(Refusal.tooLarge)
         }

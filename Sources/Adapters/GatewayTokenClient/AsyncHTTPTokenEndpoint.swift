@@ -2,12 +2,13 @@ import AsyncHTTPClient
 package import GatewayCore
 import NIOCore
 import NIOHTTP1
+import NIOHTTPCompression
 import NIOSSL
 
 /// Sends token requests with async-http-client.
 ///
-/// TLS 1.2 or later, verified; no redirects; no proxy, whatever the environment says; no compression. Every request
-/// has a connection of its own: a request that is lost on an old one could have been processed, or not.
+/// TLS 1.2 or later, verified; no redirects; no proxy, whatever the environment says. No compression is asked for, and one
+/// that comes all the same is undone: what the answer holds may be had only once. Every request has a connection of its own: a request that is lost on an old one could have been processed, or not.
 package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
     package static let answerLimitBytes = 1 << 20
 
@@ -40,6 +41,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         }
         self.tls = tls
         var configuration = Self.configuration(tls, connectTimeout: connectTimeout)
+        configuration.decompression = .enabled(limit: .size(Self.answerLimitBytes))
         configuration.http1_1ConnectionDebugInitializer = { channel in
             channel.eventLoop.submit {
                 let limit = InboundLimit(bytes: Self.connectionLimitBytes)
@@ -119,6 +121,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         var headers = HTTPHeaders()
         headers.add(name: "User-Agent", value: userAgent)
         headers.add(name: "Accept", value: "application/json")
+        headers.add(name: "Accept-Encoding", value: "identity")
         for field in request.fields {
             guard FieldSyntax.isToken(field.name), field.value.withValue(FieldSyntax.isValue) else { return nil }
             field.value.withValue { headers.replaceOrAdd(name: field.name, value: $0) }

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import GatewayCore
 import NIOCore
 import NIOHTTP1
+import NIOHTTPCompression
 import NIOPosix
 import NIOSSL
 
@@ -33,6 +34,8 @@ enum TransportErrors {
     private static func reasonAfterSending(_ error: any Error) -> TokenTransportFailure.Reason {
         switch error {
         case AnswerCollector.Refusal.tooLarge, HTTPParserError.headerOverflow: .answerTooLarge
+        case NIOHTTPDecompression.DecompressionError.limit: .answerTooLarge
+        case is NIOHTTPDecompression.DecompressionError, is NIOHTTPDecompression.ExtraDecompressionError: .invalidAnswer
         case HTTPParserError.invalidEOFState: .connectionLost
         case is AnswerCollector.Refusal, is HTTPParserError: .invalidAnswer
         case let error as HTTPClientError where timeouts.contains(error): .responseTimeout

@@ -16,9 +16,7 @@ extension PostgreSQLTokenStore {
     package func migrate() async throws(TokenStoreError) -> Int64? {
         let version = try await version()
         if let version { try requireKnown(version) }
-        // A block takes no parameters; a check is hexadecimal digits.
-        let statement = Self.makeTables(keyCheck: sealers[0].keyCheck)
-        _ = try await ask(PostgreSQLStatement(statement, isRepeatable: true))
+        _ = try await ask(PostgreSQLStatement(makeTables, isRepeatable: true))
         return version
     }
 
@@ -36,11 +34,19 @@ extension PostgreSQLTokenStore {
 
     private func ensureKey(_ number: Int) async throws(TokenStoreError) {
         let statement = PostgreSQLStatement(
-            "SELECT value FROM authgateway.store WHERE name = 'key_check'",
+            "SELECT name, value FROM authgateway.store WHERE name IN ('key_check', 'name_check')",
             isRepeatable: true
         )
-        guard let check = try await ask(statement).first?.text(0) else { throw missingKey }
+        let checks = try await ask(statement)
+        guard let check = checks.first(where: { $0.text(0) == "key_check" })?.text(1) else { throw missingKey }
         try use(check)
+        // Tables of an earlier program have no such mark until `store migrate`.
+        if let nameCheck, let found = checks.first(where: { $0.text(0) == "name_check" })?.text(1), found != nameCheck {
+            throw .damaged(
+                "the tokens in \(name) are named with another key; all gateways of a fleet need the same tokens.key: copy its "
+                    + "file from a gateway that works"
+            )
+        }
         state.withLock { $0.lookedAt = max(number, 1) }
     }
 
@@ -88,31 +94,42 @@ extension PostgreSQLTokenStore {
     ///
     /// `changed` is the transaction that changed the row: a query for what came later misses none
     /// (PostgreSQL documentation, section 9.27, pg_snapshot_xmin).
-    private static func makeTables(keyCheck: String) -> String {
-        """
-        DO $$ BEGIN
-        PERFORM pg_advisory_xact_lock(hashtextextended('authgateway schema', 0));
-        IF to_regnamespace('authgateway') IS NULL THEN CREATE SCHEMA authgateway; END IF;
-        CREATE TABLE IF NOT EXISTS authgateway.store (name text PRIMARY KEY, value text NOT NULL);
-        CREATE TABLE IF NOT EXISTS authgateway.token (
-            key text PRIMARY KEY,
-            revision bigint NOT NULL,
-            lease_until timestamptz,
-            change text NOT NULL,
-            changed bigint NOT NULL,
-            generation bigint NOT NULL,
-            updated_at text NOT NULL,
-            version int NOT NULL,
-            nonce bytea NOT NULL,
-            ciphertext bytea NOT NULL
-        );
-        CREATE TABLE IF NOT EXISTS authgateway.lock (name text PRIMARY KEY);
-        CREATE INDEX IF NOT EXISTS token_changed ON authgateway.token (changed);
-        \(FleetTables.statements)
-        INSERT INTO authgateway.store (name, value) VALUES ('schema', '\(schemaVersion)')
-            ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-        INSERT INTO authgateway.store (name, value) VALUES ('key_check', '\(keyCheck)') ON CONFLICT (name) DO NOTHING;
-        END $$
-        """
+    private var makeTables: String {
+        // A block takes no parameters; a check is hexadecimal digits.
+        let checks = sealers.map { "'\($0.keyCheck)'" }.joined(separator: ", ")
+        let mark = nameCheck.map { check in
+            """
+            INSERT INTO authgateway.store (name, value) SELECT 'name_check', '\(check)'
+                WHERE EXISTS (SELECT 1 FROM authgateway.store WHERE name = 'key_check' AND value IN (\(checks)))
+                ON CONFLICT (name) DO NOTHING;
+            """
+        }
+        return """
+            DO $$ BEGIN
+            PERFORM pg_advisory_xact_lock(hashtextextended('authgateway schema', 0));
+            IF to_regnamespace('authgateway') IS NULL THEN CREATE SCHEMA authgateway; END IF;
+            CREATE TABLE IF NOT EXISTS authgateway.store (name text PRIMARY KEY, value text NOT NULL);
+            CREATE TABLE IF NOT EXISTS authgateway.token (
+                key text PRIMARY KEY,
+                revision bigint NOT NULL,
+                lease_until timestamptz,
+                change text NOT NULL,
+                changed bigint NOT NULL,
+                generation bigint NOT NULL,
+                updated_at text NOT NULL,
+                version int NOT NULL,
+                nonce bytea NOT NULL,
+                ciphertext bytea NOT NULL
+            );
+            CREATE TABLE IF NOT EXISTS authgateway.lock (name text PRIMARY KEY);
+            CREATE INDEX IF NOT EXISTS token_changed ON authgateway.token (changed);
+            \(FleetTables.statements)
+            INSERT INTO authgateway.store (name, value) VALUES ('schema', '\(Self.schemaVersion)')
+                ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+            INSERT INTO authgateway.store (name, value) VALUES ('key_check', '\(sealers[0].keyCheck)')
+                ON CONFLICT (name) DO NOTHING;
+            \(mark ?? "")
+            END $$
+            """
     }
 }

@@ -28,6 +28,8 @@ package final class PostgreSQLTokenStore: TokenStore {
     let feed = TokenChangeFeed()
     let loads = TokenLoads()
     let sealers: [TokenSealer]
+    /// Recognises the key that the rows are named with; nil where that is not looked at.
+    let nameCheck: String?
     let limit: Duration
     /// Whether an empty database gets its tables.
     let makesTables: Bool
@@ -38,11 +40,13 @@ package final class PostgreSQLTokenStore: TokenStore {
     /// - Parameters:
     ///   - listening: How to reach the server for LISTEN, where a pooler is between it and `options`.
     ///   - keys: See ``SQLiteTokenStore``. All gateways need the key of the database.
+    ///   - names: What the rows are named with: a gateway with another key would find none of them.
     ///   - limit: How long a caller waits.
     package init(
         _ options: PostgreSQLOptions,
         listening: PostgreSQLOptions? = nil,
         keys: [SymmetricKey],
+        names: SymmetricKey? = nil,
         makesTables: Bool = true,
         limit: Duration = .seconds(5)
     ) {
@@ -50,6 +54,7 @@ package final class PostgreSQLTokenStore: TokenStore {
         self.limit = limit
         self.makesTables = makesTables
         sealers = keys.map { TokenSealer(key: $0) }
+        nameCheck = names.map { TokenSealer(key: $0).keyCheck }
         connection = PostgreSQLConnection(options)
         var listening = listening ?? options
         listening.channel = TokenNotification.channel

@@ -106,6 +106,12 @@ final class KeeperContext: Sendable {
         return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: refreshCommand))
     }
 
+    /// See ``FreshToken/isFinal``.
+    func isFinal(_ token: TokenSet) -> Bool {
+        isRenewable && grant.login != nil && grant.rotatesRefreshToken && !grant.canAcquireAnew
+            && token.refreshToken == nil
+    }
+
     /// Whether the refresh token of a record may be spent already.
     func isUncertain(_ record: StoredToken?) -> Bool {
         record?.isRefreshTokenUncertain(rotates: grant.rotatesRefreshToken) ?? false

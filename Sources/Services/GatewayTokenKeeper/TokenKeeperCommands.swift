@@ -209,11 +209,29 @@ extension TokenKeeper {
     }
 
     private func logIn(with token: TokenSet, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
+        let isIncomplete = token.access.isEmpty
+        // The earlier refresh token is kept beside the new one.
+        if isIncomplete {
+            try? await renewer.loadRecord(highestGeneration: look { $0.generation })
+            await readNews(&renewer)
+        }
         switch await renewer.take(token, as: .loginCompleted, after: look { $0.generation }) {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let fresh): install(fresh)
         }
         dropDescendantsForOperator()
+        guard isIncomplete, let call = decide({ $0.refresh() }) else { return .success("\(name) is logged in.") }
+        await make(call, &renewer)
+        if let failure = look({ $0.lastFailure }) {
+            return failure.mayPass ? .success("\(name) is logged in.") : .failure(failure.operatorProblem)
+        }
+        let known = [renewer.record?.token.refreshToken, renewer.record?.previousRefreshToken]
+        guard known.contains(token.refreshToken) || look({ $0.isPostponed }) else {
+            let detail =
+                "The answer to the login had no usable access token, and the authority refused the refresh token in it."
+                + " The earlier login of \(name) is used on."
+            return .failure(GatewayProblem(.loginFailed, detail))
+        }
         return .success("\(name) is logged in.")
     }
 

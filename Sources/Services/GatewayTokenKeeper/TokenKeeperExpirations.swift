@@ -3,14 +3,15 @@ package import GatewayCore
 extension TokenKeeper {
     /// What of this credential's token only a person can replace, and when that ends.
     package func expirations(at now: Moment) -> [Expiration] {
-        guard let token = look({ $0.held?.token }) else { return [] }
+        guard let held = look({ $0.held }) else { return [] }
+        let token = held.token
         var expirations: [Expiration] = []
         if !isRenewable, let end = token.expiresAt {
             let action = context.manualRenewal?.problem.command ?? context.importCommand
             let start = token.obtainedAt
             expirations.append(Expiration(.token, of: name, from: start, to: end, at: now.wall, action: action))
         }
-        if let command = context.loginCommand, let end = token.refreshTokenExpiresAt {
+        if let command = context.loginCommand, let end = held.isFinal ? token.expiresAt : token.refreshTokenExpiresAt {
             let start = token.refreshTokenObtainedAt ?? token.obtainedAt
             expirations.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
         }

@@ -91,12 +91,14 @@ struct TokenRenewer {
     }
 
     func fresh(_ record: StoredToken) -> FreshToken {
-        FreshToken(
+        var fresh = FreshToken(
             generation: record.generation,
             token: record.token,
             injection: context.grant.injection(of: record.token),
             isRejected: record.isRejected
         )
+        fresh.isFinal = context.isFinal(record.token)
+        return fresh
     }
 
     mutating func storeRejection(of generation: Int) async {

@@ -43,7 +43,10 @@ extension TokenRenewer {
     ) async -> Result<FreshToken, TokenFailure> {
         let generation = nextGeneration(after: highest)
         let isIncomplete = token.access.isEmpty
-        let record = StoredToken(generation: generation, token: token, isRejected: isIncomplete)
+        let record =
+            isIncomplete && name == .loginCompleted
+            ? recordOfLogin(with: token, as: generation)
+            : StoredToken(generation: generation, token: token, isRejected: isIncomplete)
         var event = context.event(name, generation: generation, trigger: .operator)
         event.expiresAt = token.expiresAt
         event.token = isIncomplete ? nil : token.access
@@ -53,6 +56,24 @@ extension TokenRenewer {
         await save(asOperators: true)
         await noteOvertaken(dropped?.event)
         return .success(fresh(record))
+    }
+
+    /// A login whose answer brought nothing that can be used but a refresh token, stored as after such an answer to a refresh:
+    /// beside the earlier refresh token, which is sent if the new one is refused. An earlier token is used until then.
+    private func recordOfLogin(with token: TokenSet, as generation: Int) -> StoredToken {
+        let earlier = record.flatMap { $0.isRevoked ? nil : $0 }
+        var kept = earlier ?? StoredToken(generation: generation, token: token, isRejected: true)
+        kept.generation = generation
+        kept.token.refreshToken = token.refreshToken
+        kept.token.refreshTokenExpiresAt = token.refreshTokenExpiresAt
+        kept.token.refreshTokenObtainedAt = token.obtainedAt
+        // One that was refused, or that may have been spent since a backup, is not sent by itself.
+        let isSent = earlier.map { $0.knownRefusal == nil && !$0.isRestored } ?? false
+        kept.previousRefreshToken = isSent ? earlier?.token.refreshToken : nil
+        kept.attempt = newAttempt(of: generation)
+        kept.isRestored = false
+        kept.refusal = nil
+        return kept
     }
 
     /// The record before a token is taken that may turn out to be no good.

@@ -45,11 +45,7 @@ extension TokenRenewer {
     /// never sent. Takes the lease in the same step, if it has none yet.
     mutating func journal(for call: TokenCall, after generation: Int) async -> Clearance {
         guard var journalled = record else { return .granted }
-        journalled.attempt = RotationAttempt(
-            id: String(UInt64.random(in: .min ... .max), radix: 16),
-            generation: journalled.generation,
-            startedAt: context.clock.now().wall
-        )
+        journalled.attempt = newAttempt(of: journalled.generation)
         do throws(TokenStoreError) {
             return try await takeLease(writing: journalled, for: call, after: generation)
         } catch {
@@ -57,6 +53,14 @@ extension TokenRenewer {
             // Nothing is lost with a refresh token where another way leads to the next one.
             return context.grant.rotatesRefreshToken ? .ended(.failed(unreadable(error))) : .granted
         }
+    }
+
+    func newAttempt(of generation: Int) -> RotationAttempt {
+        RotationAttempt(
+            id: String(UInt64.random(in: .min ... .max), radix: 16),
+            generation: generation,
+            startedAt: context.clock.now().wall
+        )
     }
 
     private mutating func takeLease(

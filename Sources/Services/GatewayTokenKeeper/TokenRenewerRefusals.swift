@@ -12,8 +12,8 @@ extension TokenRenewer {
             )
         } else if isUncertain {
             let detail =
-                "The answer to the last renewal of \(context.name) was lost, and the authority no longer accepts"
-                + " the refresh token. A new login is needed."
+                "The answer to the last renewal of \(context.name) was lost or could not be used, and the authority no longer"
+                + " accepts the refresh token. A new login is needed."
             failure = failure.replacing(detail: detail, command: failure.problem.command)
         }
         // Said until somebody has logged in: that a login is needed follows from it.

@@ -12,13 +12,14 @@ import Logging
 ///   (then this is the call that counts), or its successor never reached us, and only an authority that forgives a
 ///   repetition can still help.
 /// - *The next refresh token comes without an access token that can be used*: with an earlier step of a longer attempt, or
-///   beside something odd. It is stored by itself, and sent the next time.
+///   beside something odd. It is stored beside the one that was sent, and sent the next time. One that came beside something
+///   odd may be none: until it has worked, the state is `rotation_uncertain`, and the one before is sent if it is refused.
 /// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
 /// - *The answer is lost, or the gateway dies, and the grant can acquire anew* (`oauth2_password`, a recipe with `acquire`).
 ///   The next call does so at once, because the refresh token may be spent.
 /// - *The refresh token is refused.* In this order, each once: what the store holds by now, then the previous refresh token
-///   (only after an uncertain rotation: the authority may not have seen the last one confirmed). Then a person must log
-///   in. The record says so, and other gateways and later starts do not send it by themselves.
+///   (only after an uncertain rotation: the authority may not have seen the last one confirmed, or never issued it). Then a
+///   person must log in. The record says so, and other gateways and later starts do not send it by themselves.
 extension TokenRenewer {
     mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
         if let failure = manualRenewal(insteadOf: call) { return await refused(failure, call) }
@@ -125,17 +126,21 @@ extension TokenRenewer {
     }
 
     /// Stores the next refresh token of an attempt that failed all the same: the one that was sent is spent.
+    ///
+    /// While the next one is unproven, the journal stays. With it, this gateway, a later start, other gateways and earlier
+    /// versions of the program send the next one first, and the previous one if that is refused.
     private mutating func keep(_ fate: RefreshTokenFate, spending spent: Secret?) async {
         guard var kept = record, let spent, let next = fate.next, next != spent else { return }
+        let mayBeNone = fate.isLost || fate.isUnproven && !context.grant.canAcquireAnew
         kept.previousRefreshToken = spent
         kept.token.refreshToken = next
         kept.token.refreshTokenExpiresAt = nil
         kept.token.refreshTokenObtainedAt = nil
         kept.isRestored = false
         kept.refusal = nil
-        if !fate.isLost { kept.attempt = nil }
+        if !mayBeNone { kept.attempt = nil }
         amendRecord { $0 = kept }
-        isUncertain = fate.isLost
+        isUncertain = mayBeNone
         await save()
     }
 
@@ -154,7 +159,8 @@ extension TokenRenewer {
         let accepted = StoredToken(
             generation: generation,
             token: token,
-            previousRefreshToken: isRotated ? spent : record?.previousRefreshToken
+            // One that has just worked needs no previous one.
+            previousRefreshToken: isRotated ? spent : nil
         )
         // The successor of what an operator brought takes its place in the store, too.
         let isOperators = pendingWrite.isOperators

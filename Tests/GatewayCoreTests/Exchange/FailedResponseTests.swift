@@ -31,7 +31,7 @@ struct FailedResponseTests {
     }
 
     @Test(arguments: [
-        ResponseNote.rejected, .rejectedNotHeld, .challengedNotHeld, .notRenewed, .rejectedAgain,
+        ResponseNote.rejected, .rejectedNotHeld, .rejectedNotSafe, .challengedNotHeld, .notRenewed, .rejectedAgain,
         .overBudget(fillsAfter: .seconds(9)), .notReplaced(.loginRequired),
     ])
     func aRejectedCredentialIsOne(_ note: ResponseNote) {

@@ -65,6 +65,9 @@ struct RetryPolicyTests {
         (.token(isRenewable: false), false, false, .pass(.rejected)),
         (.token(isRenewable: false), true, true, .pass(.rejectedAgain)),
         (.token(isRenewable: false), false, true, .pass(.rejectedAgain)),
+        (.tokenNotSentAgain, true, false, .pass(.rejectedNotSafe)),
+        (.tokenNotSentAgain, false, false, .pass(.rejectedNotSafe)),
+        (.tokenNotSentAgain, true, true, .pass(.rejectedAgain)),
         (.tokenWithoutRenewal, true, false, .pass(.notRenewed)),
         (.tokenWithoutRenewal, false, false, .pass(.notRenewed)),
         // The request was sent again: `retried=0` would not be true.
@@ -100,6 +103,7 @@ struct RetryPolicyTests {
         (.none, false, nil),
         (.rejected, true, nil),
         (.rejectedNotHeld, true, "generation=7; retried=0; reason=\"request body not held\""),
+        (.rejectedNotSafe, true, "generation=7; retried=0; reason=\"only GET and HEAD are sent again\""),
         (.challengedNotHeld, false, "retried=0; reason=\"request body not held\""),
         (.notRenewed, false, "generation=7; retried=0; reason=\"rejection does not count\""),
         (

@@ -52,6 +52,113 @@ struct TokenRejectionTests {
         )
     }
 
+    // MARK: Sessions
+
+    private static func sign(
+        _ rule: RejectionRule,
+        _ status: Int,
+        _ fields: [String] = [],
+        content: String? = nil
+    ) throws -> RejectionRule.Sign? {
+        let upstream = try #require(Origin(scheme: .https, authority: "app.example.com"))
+        return HeadText.response(status, fields) { head, bytes in
+            rule.sign(in: head, bytes, from: (upstream, Array("/v1/".utf8)), content: content.map { Array($0.utf8) })
+        } ?? nil
+    }
+
+    private static let places: [(String, String, Bool)] = [
+        ("/login", "/login", true), ("/login", "/login/?next=/", true), ("/login", "/login?next=/", true),
+        ("/login/", "/login", true), ("/login", "/login/sso#top", true), ("/login", "/logins", false),
+        ("/login", "/v1/login", false), ("/login", "https://app.example.com/login", true),
+        ("/login", "HTTPS://APP.example.com:443/login", true), ("/login", "http://app.example.com/login", false),
+        ("/login", "https://app.example.com:8443/login", false), ("/login", "https://id.example.com/login", false),
+        ("/login", "//app.example.com/login", true), ("/login", "//id.example.com/login", false),
+        ("/login", "../login", true), ("/login", "login", false), ("/v1/login", "login?next=", true),
+        ("/login", "/a/../login", true), ("/login", "/login/../home", false), ("/login", "?login", false),
+        ("/login", "", false), ("/login", "/lo gin", false), ("/", "/anything", true),
+        ("/", "https://id.example.com/", false),
+        ("https://id.example.com/login", "https://id.example.com/login?x", true),
+        ("https://id.example.com/login", "/login", false),
+        ("https://id.example.com", "https://id.example.com", true),
+        ("https://id.example.com", "https://id.example.com.evil.example/", false),
+    ]
+
+    @Test(arguments: places)
+    func aRedirectIsComparedByOriginAndPath(_ location: String, _ field: String, _ isSign: Bool) throws {
+        let rule = RejectionRule(location: try #require(RejectionRule.Location(location)))
+        let fields = ["Location: \(field)"]
+        #expect(try Self.sign(rule, 302, fields) == (isSign ? .content : nil))
+        // Only a redirect leads anywhere.
+        #expect(try Self.sign(rule, 201, fields) == nil)
+    }
+
+    @Test(arguments: ["", "login", "//id.example.com/", "/login?next", "/login#x", "ftp://a/", "https:///x", "/a b"])
+    func anythingElseIsNoPlace(_ text: String) {
+        #expect(RejectionRule.Location(text) == nil)
+    }
+
+    @Test func statusesSayWhereToLookOrAreTheSignThemselves() throws {
+        let page = try TextPattern("name=\"password\"")
+        let (form, other) = ("<input name=\"password\">", "<p>")
+        let location = try #require(RejectionRule.Location("/login"))
+        #expect(try Self.sign(RejectionRule(statuses: [302, 403]), 302) == .status)
+        #expect(try Self.sign(RejectionRule(statuses: [302, 403]), 303) == nil)
+        let any = RejectionRule(body: page)
+        #expect(try Self.sign(any, 200, content: form) == .content && Self.sign(any, 200, content: other) == nil)
+        #expect(try Self.sign(any, 200, content: nil) == nil)
+        let some = RejectionRule(statuses: [403], body: page)
+        #expect(try Self.sign(some, 200, content: form) == nil && Self.sign(some, 403, content: form) == .content)
+        // Either is enough.
+        let both = RejectionRule(location: location, body: page)
+        #expect(try Self.sign(both, 302, ["Location: /login"]) == .content)
+        #expect(try Self.sign(both, 200, content: form) == .content)
+    }
+
+    @Test(arguments: [
+        (["Content-Type: text/html; charset=utf-8"], true), (["Content-Type: application/json"], true),
+        (["Content-Type: application/problem+json"], true), (["Content-Type: text/event-stream"], false),
+        (["Content-Type: application/octet-stream"], false), (["Content-Encoding: gzip"], false),
+        (["Content-Encoding: identity"], true), (["Content-Type: application/x-ndjson"], false), ([], true),
+    ])
+    func aBodyIsReadWhereItIsTextThatIsNotCompressed(_ fields: [String], _ isRead: Bool) throws {
+        let rule = RejectionRule(statuses: [200], body: try TextPattern("x"))
+        let reads = { (rule: RejectionRule, status: Int, length: Int) in
+            HeadText.response(status, fields + ["Content-Length: \(length)"]) { head, bytes in
+                rule.readsBody(of: head, bytes)
+            }
+        }
+        #expect(reads(rule, 200, 5) == isRead)
+        #expect(reads(rule, 403, 5) == false)
+        #expect(reads(RejectionRule(statuses: [200]), 200, 5) == false)
+    }
+
+    private static let signs: [(RejectionRule.Sign?, isSafe: Bool, isRenewable: Bool, ResponseFacts.Rejection)] = [
+        (.status, true, true, .token(isRenewable: true)), (.status, false, true, .token(isRenewable: true)),
+        (.content, true, true, .token(isRenewable: true)), (.content, false, true, .tokenNotSentAgain),
+        (.content, false, false, .token(isRenewable: false)), (nil, true, true, .none),
+    ]
+
+    @Test(arguments: signs)
+    func aSignIsARejection(
+        _ sign: RejectionRule.Sign?,
+        isSafe: Bool,
+        isRenewable: Bool,
+        _ expected: ResponseFacts.Rejection
+    ) {
+        let judged = HeadText.response(200, []) { head, bytes in
+            TokenRejection.judge(
+                head,
+                bytes,
+                retryOn: [401],
+                sign: sign,
+                isSafe: isSafe,
+                credential: Self.credential(),
+                of: Source(isRenewable: isRenewable)
+            )
+        }
+        #expect(judged == expected)
+    }
+
     // MARK: gRPC
 
     @Test(arguments: [

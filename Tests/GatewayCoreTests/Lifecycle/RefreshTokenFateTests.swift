@@ -72,6 +72,16 @@ struct RefreshTokenFateTests {
         #expect(fate.isLost)
     }
 
+    @Test func aNextTokenOfAnAnswerWithoutAUsableTokenIsUnproven() throws {
+        var fate = RefreshTokenFate()
+        fate.take(TokenReply(status: 200), Self.failure, in: Self.attempt(next: "r2"), wasSent: true)
+        #expect(fate.next == Secret("r2") && fate.isUnproven && !fate.isLost)
+        fate = RefreshTokenFate()
+        fate.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(next: "r2"), wasSent: true)
+        fate.take(TokenReply(status: 503), Self.failure, in: Self.attempt(next: "r2", answers: 2), wasSent: false)
+        #expect(fate.next == Secret("r2") && !fate.isUnproven, "an earlier step has brought it")
+    }
+
     @Test func aStepThatARefusalLeadsToSpendsNothing() throws {
         var fate = RefreshTokenFate()
         fate.take(TokenReply(status: 401), try Self.next(), in: Self.attempt(), wasSent: true)

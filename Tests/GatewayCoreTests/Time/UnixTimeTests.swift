@@ -4,6 +4,45 @@ import Testing
 @Suite(.timeLimit(.minutes(5)))
 struct UnixTimeTests {
     @Test(arguments: [
+        ("2026-11-27T10:00:00.000+0000", 1_795_773_600), ("2026-11-27 10:00:00Z", 1_795_773_600),
+        ("2026-11-27T12:00:00+02", 1_795_773_600), ("2026-11-27 10:00:00 UTC", 1_795_773_600),
+        ("2026-11-27 12:00:00 +0200", 1_795_773_600), ("2026-11-27T10:00:00Z", 1_795_773_600),
+    ])
+    func aTimeWithAZoneIsReadHoweverItIsWritten(_ text: String, _ seconds: Int64) {
+        #expect(UnixTime(rfc3339: text, isLenient: true) == UnixTime(seconds: seconds))
+    }
+
+    @Test(arguments: [
+        "2026-11-27T10:00:00", "2026-11-27 10:00:00", "2026-11-27", "2026-11-27T10:00:00+2", "2026-11-27T10:00:00 CET",
+    ])
+    func aTimeWithoutAZoneIsNone(_ text: String) {
+        #expect(UnixTime(rfc3339: text, isLenient: true) == nil)
+    }
+
+    @Test(arguments: ["2026-11-27T10:00:00+0000", "2026-11-27 10:00:00Z", "2026-11-27T10:00:00+00"])
+    func aConfigurationIsReadStrictly(_ text: String) {
+        #expect(UnixTime(rfc3339: text) == nil)
+    }
+
+    /// RFC 6265 section 5.1.1, and dates that servers have been seen to write.
+    @Test(arguments: [
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Thu, 01-Jan-1970 00:00:10 GMT", 10), ("Thu, 1-Jan-70 00:00:00", 0),
+        ("Fri Nov 27 10:00:00 2026", 1_795_773_600), ("Fri, 27-Nov-26 10:0:0 GMT", 1_795_773_600),
+        ("27 november 2026 10:00:00x", 1_795_773_600), ("01 Jan 1601 00:00:00", -11_644_473_600),
+    ])
+    func theDateOfACookieIsReadAsUserAgentsReadIt(_ text: String, _ seconds: Int64) {
+        #expect(UnixTime(cookieDate: text) == UnixTime(seconds: seconds))
+    }
+
+    @Test(arguments: [
+        "", "0", "tomorrow", "27 Nov 2026", "27 Nov 2026 25:00:00", "32 Nov 2026 10:00:00", "27 Nov 1600 10:00:00",
+        "27 Foo 2026 10:00:00", "27 Nov 10:00:00", "27 Nov 2026 10:00",
+    ])
+    func whatHasNotAllPartsIsNoDate(_ text: String) {
+        #expect(UnixTime(cookieDate: text) == nil)
+    }
+
+    @Test(arguments: [
         (Int64(0), "1970-01-01T00:00:00.000Z"), (1_772_357_400_250, "2026-03-01T09:30:00.250Z"),
         (951_782_400_000, "2000-02-29T00:00:00.000Z"), (4_102_444_799_999, "2099-12-31T23:59:59.999Z"),
         (-1, "1969-12-31T23:59:59.999Z"),

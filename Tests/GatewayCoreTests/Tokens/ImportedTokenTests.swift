@@ -18,7 +18,7 @@ struct ImportedTokenTests {
 
     @Test func aSessionTokenRenewsAndAnEndMayBeATime() throws {
         let end = UnixTime(seconds: 1_772_357_400)
-        for time in ["1772357400", #""2026-03-01T09:30:00Z""#] {
+        for time in ["1772357400", #""2026-03-01T09:30:00Z""#, #""2026-03-01 09:30:00+0000""#] {
             let text = #"{"access_token":"a","session_token":"s","expires_at":\#(time)}"#
             let expected = ImportedToken(access: Secret("a"), refreshToken: Secret("s"), expiresAt: end)
             #expect(try ImportedToken(reading: Array(text.utf8)) == expected)

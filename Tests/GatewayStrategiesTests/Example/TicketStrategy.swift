@@ -50,15 +50,15 @@ private struct TicketGrant: TokenGrant {
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         guard (200..<300).contains(reply.status) else { return .failure(refusal(reply, at: attempt.now)) }
-        let answer = JSONValue(reply.body)
+        let answer = reply.document
         guard let text = answer?["ticket"]?.string, let ticket = IssuedToken.read(text),
-            case .number(let seconds)? = answer?["valid_seconds"], (1...86_400).contains(seconds)
+            case .number(let seconds)? = answer?["valid_seconds"], (1...86_400).contains(seconds.value)
         else {
             let broken = BrokenAnswer(reason: "ticket or valid_seconds is missing")
             return .failure(broken.failure(of: "The ticket server", status: reply.status))
         }
         let now = attempt.now.wall
-        return .token(TokenSet(access: ticket, obtainedAt: now, expiresAt: now + .seconds(seconds)))
+        return .token(TokenSet(access: ticket, obtainedAt: now, expiresAt: now + .seconds(seconds.value)))
     }
 
     func injection(of token: TokenSet) -> Injection { .authorization(scheme: "Ticket", token.access) }

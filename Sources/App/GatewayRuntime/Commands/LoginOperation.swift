@@ -148,7 +148,18 @@ package struct LoginOperation: Sendable {
         }
         let end = token.remainingSeconds.map { "; the token ends in \(ConfigUnits.countdown($0))" } ?? ""
         let renewal = token.renewsAt == nil || !token.isServed ? "" : ", and is renewed before that"
-        return "Logged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
+        let state = "Logged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
+        return token.lacksRefreshToken == true ? state + lackOfRefreshToken(token) : state
+    }
+
+    private static func lackOfRefreshToken(_ token: TokenStatus) -> String {
+        let end = token.expiresAt.map { "at \($0)" } ?? "when its token is rejected"
+        return """
+            The authorization server gave no refresh token, so this login ends \(end). Then log in again:
+                \(GatewayCommand.line("login", token.credential))
+            Many servers give one only if it is asked for, with the scope offline_access or with authorize_parameters.
+
+            """
     }
 }
 

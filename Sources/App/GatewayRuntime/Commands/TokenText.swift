@@ -82,9 +82,12 @@ enum TokenText {
     /// One fact a line.
     static func list(of token: TokenStatus, routes: [String]) -> String {
         let remaining = token.remainingSeconds.map { $0 > 0 ? " (in \(ConfigUnits.countdown($0)))" : " (over)" } ?? ""
+        let isFinal = token.lacksRefreshToken == true
+        let condition = isFinal ? "" : ", unless it is renewed"
         let login = token.renewalRemainingSeconds.map {
-            $0 > 0 ? " (in \(ConfigUnits.countdown($0)), unless it is renewed)" : " (over)"
+            $0 > 0 ? " (in \(ConfigUnits.countdown($0))\(condition))" : " (over)"
         }
+        let renews = isFinal ? "never, because the login brought no refresh token" : token.renewsAt
         let facts: [(String, String?)] = [
             ("credential", token.credential),
             ("strategy", token.strategy),
@@ -95,7 +98,7 @@ enum TokenText {
             ("obtained", token.obtainedAt),
             ("expires", token.expiresAt.map { $0 + remaining }),
             ("login ends", token.renewalExpiresAt.map { $0 + (login ?? "") }),
-            ("renews", token.isStatic == true ? nil : token.isRenewable ? token.renewsAt : "never by itself"),
+            ("renews", token.isStatic == true ? nil : token.isRenewable ? renews : "never by itself"),
             ("secret from", token.secretOrigin),
             ("accepted", token.isStatic == true ? token.lastAcceptedAt ?? "not yet" : nil),
             ("rejected", token.lastRejectedAt),

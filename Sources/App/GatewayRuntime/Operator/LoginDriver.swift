@@ -18,7 +18,7 @@ struct GatewayLogins: LoginDriver {
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
         let wish: JSONValue = .object([
             "credential": .string(order.credential), "way": .string(order.way.rawValue),
-            "timeout_seconds": .number(Double(order.timeout.wholeMilliseconds) / 1000),
+            "timeout_seconds": .number(.init(Double(order.timeout.wholeMilliseconds) / 1000)),
         ])
         return try await client.login("POST", "", body: wish)
     }

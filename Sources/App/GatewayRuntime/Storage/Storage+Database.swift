@@ -49,6 +49,7 @@ extension Storage {
             options(plan.url, plan),
             listening: plan.listenURL.map { options($0, plan) },
             keys: keys.candidates.map(\.key),
+            names: keys.names,
             makesTables: makesTables,
             limit: limit
         )

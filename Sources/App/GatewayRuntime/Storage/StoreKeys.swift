@@ -12,11 +12,14 @@ struct StoreKeys: Sendable {
     }
 
     private(set) var candidates: [(role: Role, key: SymmetricKey)] = []
+    /// What the rows of a database are named with: see ``InstallationKey/credentialKey(for:)``.
+    let names: SymmetricKey
     /// nil when the gateway cannot write what the key comes from.
     let file: EncryptionKeyFile?
 
     /// - Parameter installation: Encrypts the store as long as that has no key of its own.
     init(_ plan: TokenPlan, installation: InstallationKey) throws(InstallationKeyError) {
+        names = installation.derived(for: .credentialKey)
         switch (plan.encryptionKey, plan.key) {
         case (.file(let path), _):
             file = EncryptionKeyFile(path: path)

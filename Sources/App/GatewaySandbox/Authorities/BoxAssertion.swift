@@ -67,10 +67,10 @@ struct BoxAssertion: Sendable {
         guard claims["aud"]?.string == Self.audience else { throw .wrongAudience }
         let seconds = Double(now) / 1000
         for name in ["iat", "nbf"] {
-            if case .number(let time)? = claims[name], time > seconds { throw .notYet }
+            if case .number(let time)? = claims[name], time.value > seconds { throw .notYet }
         }
-        guard case .number(let end)? = claims["exp"], end > seconds else { throw .expired }
-        guard end <= seconds + 60 else { throw .tooLong }
+        guard case .number(let end)? = claims["exp"], end.value > seconds else { throw .expired }
+        guard end.value <= seconds + 60 else { throw .tooLong }
         guard let id = claims["jti"]?.string, (16...128).contains(id.utf8.count), used.insert(id).inserted else {
             throw .replayed
         }

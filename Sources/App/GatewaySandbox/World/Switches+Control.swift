@@ -76,7 +76,8 @@ struct Setting {
 
     func optionalInteger(_ range: ClosedRange<Int>) throws(ControlError) -> Int? {
         if case .null = value { return nil }
-        guard case .number(let number) = value, let integer = Int(exactly: number), range.contains(integer) else {
+        guard case .number(let number) = value, let integer = number.whole.map({ Int($0) }), range.contains(integer)
+        else {
             throw wrong("a whole number from \(range.lowerBound) to \(range.upperBound)")
         }
         return integer

@@ -6,6 +6,9 @@ package protocol AuthStrategy: Sendable {
     /// The value of `strategy:`.
     static var kind: String { get }
 
+    /// Whether its tokens may be sessions, whose end an upstream may tell by a redirect or a page: `rejected_when`.
+    static var hasSessions: Bool { get }
+
     /// Decodes the block. Problems are recorded in `fields`; nil when there was one.
     init?(from fields: ConfigFields)
 
@@ -39,6 +42,7 @@ extension AuthStrategy {
     }
 
     package static var hasSubject: Bool { false }
+    package static var hasSessions: Bool { false }
     package var clientTLS: ClientTLS? { nil }
     package var injectedSecret: (key: String, secret: Secret)? { nil }
     package static var clientTLSKey: String { "tls" }
@@ -145,7 +149,12 @@ extension TokenGrant {
     }
 
     package var keepsTokenUntilRevoked: Bool { true }
-    package func completing(_ token: TokenSet) -> TokenSet { token }
+
+    package func completing(_ token: TokenSet) -> TokenSet {
+        var token = token
+        token.expiresAt = token.expiresAt ?? UnverifiedJWT(token.access)?.expiresAt
+        return token
+    }
 }
 
 /// When a token is obtained and renewed, and what happens while it cannot be.
@@ -169,6 +178,8 @@ package struct RenewalPolicy: Hashable, Sendable {
     package var atLeast: Duration
     /// Upstream statuses that may mean that the token was rejected.
     package var retryOn: [Int]
+    /// Responses that mean the same without such a status; nil for none.
+    package var rejectedWhen: RejectionRule?
     package var onAuthorityFailure: OnAuthorityFailure
     package var acquireOn: AcquireOn
 
@@ -177,6 +188,7 @@ package struct RenewalPolicy: Hashable, Sendable {
         aheadPercent: Int = 10,
         atLeast: Duration = .seconds(60),
         retryOn: [Int] = [401],
+        rejectedWhen: RejectionRule? = nil,
         onAuthorityFailure: OnAuthorityFailure = .serveUntilExpiry,
         acquireOn: AcquireOn = .demand
     ) {
@@ -184,6 +196,7 @@ package struct RenewalPolicy: Hashable, Sendable {
         self.aheadPercent = aheadPercent
         self.atLeast = atLeast
         self.retryOn = retryOn
+        self.rejectedWhen = rejectedWhen
         self.onAuthorityFailure = onAuthorityFailure
         self.acquireOn = acquireOn
     }

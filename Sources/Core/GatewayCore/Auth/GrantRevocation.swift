@@ -26,13 +26,13 @@ extension RevocationAnswer {
 extension TokenReply {
     /// Some refuse to end a token that they do not know, which is what was wanted.
     package var saysThatTheTokenIsUnknown: Bool {
-        let code = JSONValue(body)?["error"]?.string
+        let code = document?["error"]?.string
         return status == 400 && (code == "invalid_token" || code == "invalid_grant")
     }
 
     /// - Parameter authority: Who answered, as a sentence begins.
     package func refusalToRevoke(by authority: String) -> GatewayProblem {
-        let code = OAuthErrorCode.allowListed(JSONValue(body)?["error"]?.string)
+        let code = OAuthErrorCode.allowListed(document?["error"]?.string)
         let cause = GatewayProblem.Cause(code: code, httpStatus: status)
         let answer = (["status \(status)"] + [code].compactMap(\.self)).joined(separator: ", ")
         guard status != 429, status < 500 else {

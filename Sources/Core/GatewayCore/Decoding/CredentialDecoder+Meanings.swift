@@ -81,6 +81,30 @@ extension RenewalDecoder {
         ),
     ]
 
+    static let sessionMeanings: [String: KeyMeaning] = [
+        "rejected_when": KeyMeaning(
+            "Which other responses mean that the session is over, such as a redirect to the login or a page with its form.",
+            example: "location: /accounts/login"
+        )
+    ]
+
+    static let rejectedWhenMeanings: [String: KeyMeaning] = [
+        "status": KeyMeaning(
+            "The statuses of such responses. Without location and body, the status alone is enough.",
+            default: "any",
+            example: "[302, 303]"
+        ),
+        "location": KeyMeaning(
+            "Where a redirect leads then: the beginning of a URL, or of a path on the upstream, up to the end of a segment.",
+            example: "https://id.example.com/login"
+        ),
+        "body": KeyMeaning(
+            "A regular expression for the first 64 KiB of the body. The response is held back for it, and requests ask for a body that "
+                + "is not compressed.",
+            example: "'\"error\":\"invalid_auth\"'"
+        ),
+    ]
+
     static let renewMeanings: [String: KeyMeaning] = [
         "ahead": KeyMeaning("The share of its lifetime that a token has left then.", default: "10%", example: "20%"),
         "at_least": KeyMeaning(

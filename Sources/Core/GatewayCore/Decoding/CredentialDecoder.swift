@@ -178,7 +178,7 @@ struct CredentialDecoder {
             return nil
         }
         let strategy = type.read(from: fields)
-        let policy = RenewalDecoder.decode(fields, for: strategy, kind: type.kind)
+        let policy = RenewalDecoder.decode(fields, for: strategy, of: type)
         let expires = SecretExpirationDecoder.decode(fields, for: strategy)
         fields.isComplete = true
         guard let strategy else { return nil }

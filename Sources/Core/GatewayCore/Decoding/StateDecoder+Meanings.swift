@@ -58,12 +58,14 @@ extension StateDecoder {
             example: "./state/tokens.sqlite"
         ),
         "key": KeyMeaning(
-            "The key of the audit log, and of the tokens unless encryption_key is given. The first run makes the file.",
+            "The key of the audit log, and of the tokens unless encryption_key is given. The first run makes the file. With store: "
+                + "postgres it also names the tokens in the database: all gateways need the same key.",
             default: "{file: token.key} in state_directory",
             example: "{file: ./state/token.key}"
         ),
         "encryption_key": KeyMeaning(
-            "The key of the token store alone, for store: sqlite and store: postgres. authgateway key rotate makes one for sqlite.",
+            "The key of the token store alone, for store: sqlite and store: postgres. authgateway key rotate makes one for sqlite. "
+                + "With store: postgres, key is required beside it.",
             default: "key",
             example: "{env: TOKEN_STORE_KEY}"
         ),

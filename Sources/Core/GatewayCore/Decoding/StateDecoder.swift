@@ -108,6 +108,14 @@ enum StateDecoder {
         }
         plan.encryptionKey = key(names[0], fields)
         plan.previousEncryptionKey = key(names[1], fields)
+        // A key that each gateway makes for itself would give the same token another name on each.
+        if plan.store == .postgres, fields.has(names[0]), !fields.has("key"), case .file(let path) = plan.key {
+            fields.error(
+                names[0],
+                "needs \"key\" beside it, which names the tokens in the database and must be the same on all gateways: add "
+                    + "\"key: {file: \(path)}\", and copy that file from one gateway to the others"
+            )
+        }
         if fields.has(names[1]), !fields.has(names[0]) {
             fields.error(names[1], "says what the store was encrypted with before it got an encryption_key: add that")
         }

@@ -22,8 +22,8 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: [FailureReason.credentialRejected.description],
             title: "The upstream rejected the credential",
             advice: ErrorAdvice(
-                "The upstream answered 401 or 403, and no newer token helped or could be had: the client's budget of renewals may"
-                    + " be empty. The gateway passed the answer on.",
+                "The upstream answered 401 or 403, or as rejected_when describes, and no newer token helped or could be had: the client's"
+                    + " budget of renewals may be empty. The gateway passed the answer on.",
                 .operator,
                 "Check the scopes of the credential, and whom it speaks for.",
                 "authgateway explain ID",

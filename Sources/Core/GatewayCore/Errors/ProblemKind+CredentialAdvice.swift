@@ -19,7 +19,7 @@ extension ProblemKind {
             )
         case .tokenTemporarilyUnavailable:
             ErrorAdvice(
-                "The authority fails at the moment, and no token is left.",
+                "The authority fails at the moment or sends no usable token, and no token is left.",
                 .authority,
                 "The gateway tries again by itself, after 1 to 60 seconds. This tries at once.",
                 "authgateway token refresh NAME"

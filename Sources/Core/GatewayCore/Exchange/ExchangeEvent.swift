@@ -89,6 +89,8 @@ package struct ResponseFacts: Hashable, Sendable {
         case none
         /// The token is not valid.
         case token(isRenewable: Bool)
+        /// The same of a redirect or a page, after a request that may have been acted upon: it is renewed, and not sent again.
+        case tokenNotSentAgain
         /// The same, but this rejection causes no renewal (``RejectionLedger``).
         case tokenWithoutRenewal
         /// The same, because the client has caused as many renewals as it may. It may cause the next one after this time.

@@ -55,6 +55,8 @@ package enum ResponseNote: Hashable, Sendable {
     case rejected
     /// The token was rejected; the content was too long to be held for a second try.
     case rejectedNotHeld
+    /// A redirect or a page rejected the token; only GET and HEAD are sent again then.
+    case rejectedNotSafe
     /// The upstream asked for a credential; the content was too long to be held for a second try.
     case challengedNotHeld
     /// The token was rejected on a path that has not accepted it, and that may reject every token.
@@ -69,7 +71,7 @@ package enum ResponseNote: Hashable, Sendable {
     /// The source has to be told that its token was rejected.
     package var tellsSource: Bool {
         switch self {
-        case .rejected, .rejectedNotHeld: true
+        case .rejected, .rejectedNotHeld, .rejectedNotSafe: true
         case .none, .challengedNotHeld, .rejectedAgain, .notRenewed, .overBudget, .notReplaced: false
         }
     }
@@ -82,6 +84,7 @@ package enum ResponseNote: Hashable, Sendable {
         switch self {
         case .none, .rejected: nil
         case .rejectedNotHeld: "generation=\(generation); retried=0; reason=\"request body not held\""
+        case .rejectedNotSafe: "generation=\(generation); retried=0; reason=\"only GET and HEAD are sent again\""
         case .challengedNotHeld: "retried=0; reason=\"request body not held\""
         case .notRenewed: "generation=\(generation); retried=0; reason=\"rejection does not count\""
         case .overBudget(let wait):

@@ -36,6 +36,9 @@ extension ResponseNote {
         case .rejectedNotHeld, .challengedNotHeld:
             "The upstream rejected the credential. The request was not sent again, because its content was not held "
                 + "(limits.replay_body_bytes)."
+        case .rejectedNotSafe:
+            "The upstream rejected the credential by a redirect or a page (rejected_when). The request was not sent again, because its "
+                + "method is neither GET nor HEAD."
         case .notRenewed:
             "The upstream rejected the credential on a path that has not accepted it. No other one was obtained, because the path"
                 + " may reject every token."

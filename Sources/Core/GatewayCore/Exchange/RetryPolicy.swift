@@ -62,6 +62,7 @@ package enum RetryPolicy {
         case .token where attempt.wasReplayed, .tokenWithoutRenewal where attempt.wasReplayed,
             .tokenOverBudget where attempt.wasReplayed:
             .pass(.rejectedAgain)
+        case .tokenNotSentAgain: .pass(attempt.wasReplayed ? .rejectedAgain : .rejectedNotSafe)
         case .tokenWithoutRenewal: .pass(.notRenewed)
         case .tokenOverBudget(let wait): .pass(.overBudget(fillsAfter: wait))
         case .token(isRenewable: false): .pass(.rejected)

@@ -4,6 +4,9 @@ package struct RefreshTokenFate: Hashable, Sendable {
     package private(set) var next: Secret?
     /// Whether the next one, or the one at hand while there is none, may be spent.
     package private(set) var isLost = false
+    /// The next one came with an answer that brought no token that can be used. It may be none, so the one that was sent
+    /// must not be forgotten yet.
+    package private(set) var isUnproven = false
     /// The authority has refused the one at hand, and the attempt went on without it.
     package private(set) var isRefused = false
 
@@ -24,6 +27,7 @@ package struct RefreshTokenFate: Hashable, Sendable {
         if let refreshToken = attempt.nextRefreshToken, refreshToken != next {
             next = refreshToken
             isLost = false
+            if case .failure = meaning { isUnproven = true } else { isUnproven = false }
         } else if attempt.restartedAfterStep == attempt.answers {
             // The answer was a refusal, not a new pair.
             isLost = false

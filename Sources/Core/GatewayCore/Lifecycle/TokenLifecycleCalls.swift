@@ -74,7 +74,7 @@ extension TokenLifecycle where Waiter: Sendable {
         if now >= end {
             phase.changeHeld { $0.hasExpired = true }
             // The grant itself says what a person has to do now.
-            if !rules.isRenewable, case .ready = phase.kind { _ = wantCall(.aheadOfExpiry) }
+            if !rules.isRenewable || held.isFinal, case .ready = phase.kind { _ = wantCall(.aheadOfExpiry) }
             return .expired(held)
         }
         guard !rules.isRenewable, !held.hasWarned, !held.isRejected, now >= end - Self.foresight else { return nil }
@@ -106,6 +106,8 @@ package struct FreshToken: Sendable {
     package var isRenewalDue = false
     /// Another gateway had obtained it.
     package var isAdopted = false
+    /// The login brought no refresh token: it ends with this token, and a person gets the next one.
+    package var isFinal = false
 
     package init(generation: Int, token: TokenSet, injection: Injection, isRejected: Bool = false) {
         self.generation = generation
@@ -323,7 +325,7 @@ extension TokenLifecycle where Waiter: Sendable {
             // A wall clock that was set back since the token was stored must not prolong its life.
             let left = min(end - now.wall, lifetime)
             expiresAt = now.monotonic + left
-            if rules.isRenewable, rules.renewsAhead {
+            if rules.isRenewable, rules.renewsAhead, !fresh.isFinal {
                 let ahead = rules.policy.ahead(of: max(lifetime, .zero))
                 // Counted from now: an end centuries away is held where the clock ends, and says nothing about a time
                 // before it.
@@ -340,6 +342,7 @@ extension TokenLifecycle where Waiter: Sendable {
             credential: credential,
             token: fresh.token,
             renewAt: renewAt,
+            isFinal: fresh.isFinal,
             isRejected: fresh.isRejected
         )
     }

@@ -199,6 +199,8 @@ package struct HeldToken: Sendable {
     package let token: TokenSet
     /// When background renewal begins; nil when it does not.
     package let renewAt: MonotonicTime?
+    /// See ``FreshToken/isFinal``.
+    package let isFinal: Bool
     package internal(set) var isRejected = false
     var hasWarned = false
     var hasExpired = false

@@ -86,7 +86,7 @@ package struct ClientJWTPlan: Hashable, Sendable {
     private static func isSame(_ one: String, _ other: String) -> Bool { one.utf8.elementsEqual(other.utf8) }
 
     private static func time(_ value: JSONValue?) -> UnixTime? {
-        guard case .number(let seconds)? = value, seconds >= 0, seconds < 1e11 else { return nil }
-        return UnixTime(milliseconds: Int64(seconds * 1000))
+        guard case .number(let number)? = value, (0..<1e11).contains(number.value) else { return nil }
+        return UnixTime(milliseconds: Int64(number.value * 1000))
     }
 }

@@ -49,7 +49,7 @@ package enum WhoAmIAnswer: Equatable, Sendable {
     private static func name(_ value: JSONValue, hiding secrets: [Secret]) -> String? {
         switch value {
         case .string(let text): AuthorityText(hiding: secrets).shown(text, limit: longestName)
-        case .number(let number): Int(exactly: number).map { String($0) }
+        case .number(let number): number.whole.map { String($0) }
         default: nil
         }
     }

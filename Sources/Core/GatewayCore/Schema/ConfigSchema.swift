@@ -178,7 +178,7 @@ package enum ConfigSchema {
         }
         let shared = SchemaProbe.explore { [isStatic, hasSecret] document, recorder in
             guard let fields = fields(document, recorder) else { return }
-            if !isStatic { _ = RenewalDecoder.decode(fields, for: nil, kind: type.kind) }
+            if !isStatic { _ = RenewalDecoder.decode(fields, for: nil, of: type) }
             if hasSecret { _ = SecretExpirationDecoder.decode(fields, for: nil) }
         }
         for key in shared.keys {

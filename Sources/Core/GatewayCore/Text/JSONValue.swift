@@ -1,120 +1,131 @@
-import FoundationEssentials
-
 /// Any JSON, for answers whose shape is not ours to decide.
-package enum JSONValue: Hashable, Sendable, Codable {
+package enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)
-    case number(Double)
+    case number(Number)
     case string(String)
     case array([JSONValue])
     case object([String: JSONValue])
 
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        if container.decodeNil() {
-            self = .null
-        } else if let value = try? container.decode(Bool.self) {
-            self = .bool(value)
-        } else if let value = Self.number(in: container, isForgiving: decoder.isForgiving) {
-            self = .number(value)
-        } else if let value = try? container.decode(String.self) {
-            self = .string(value)
-        } else if let value = try? container.decode([JSONValue].self) {
-            self = .array(value)
-        } else {
-            self = .object(try container.decode([String: JSONValue].self))
-        }
-    }
+    /// A number with the text that it was written in: a Double would change one of more than 15 digits, such as an
+    /// account's ID.
+    package struct Number: Hashable, Sendable, ExpressibleByIntegerLiteral {
+        package let text: String
+        /// NaN for a number that cannot be read, where those are forgiven.
+        package let value: Double
 
-    private static func number(in container: any SingleValueDecodingContainer, isForgiving: Bool) -> Double? {
-        do {
-            return try container.decode(Double.self)
-        } catch DecodingError.typeMismatch {
-            return nil
-        } catch {
-            return isForgiving ? .nan : nil
+        init(written text: String) {
+            self.text = text
+            let value = Self.isNumber(text) ? Double(text) ?? .nan : .nan
+            let digits = text.prefix { $0 != "e" && $0 != "E" }
+            let isTooSmall = value == 0 && digits.contains { ("1"..."9").contains($0) }
+            self.value = value.isFinite && !isTooSmall ? value : .nan
         }
-    }
 
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        switch self {
-        case .null: try container.encodeNil()
-        case .bool(let value): try container.encode(value)
-        case .number(let value):
+        package init(_ value: Double) {
             // Whole numbers without a fraction or exponent: that is how times are written.
-            if let whole = Int64(exactly: value) { try container.encode(whole) } else { try container.encode(value) }
-        case .string(let value): try container.encode(value)
-        case .array(let elements): try container.encode(elements)
-        case .object(let members): try container.encode(members)
+            text = Int64(exactly: value).map { String($0) } ?? String(value)
+            self.value = value
+        }
+
+        package init(integerLiteral value: Int64) {
+            text = String(value)
+            self.value = Double(value)
+        }
+
+        /// Exact, however many digits it has; nil for a fraction, and for what is larger.
+        package var whole: Int64? { Int64(text) ?? Int64(exactly: value) }
+
+        /// Whether JSON may write a number like this (RFC 8259 section 6): one with a leading zero is text, such as a
+        /// postal code.
+        package static func isNumber(_ text: String) -> Bool {
+            var rest = Substring(text)
+            func skipDigits() -> Bool {
+                let digits = rest.prefix { ("0"..."9").contains($0) }
+                rest = rest.dropFirst(digits.count)
+                return !digits.isEmpty
+            }
+            if rest.first == "-" { rest = rest.dropFirst() }
+            if rest.first == "0" { rest = rest.dropFirst() } else if !skipDigits() { return false }
+            if rest.first == "." {
+                rest = rest.dropFirst()
+                guard skipDigits() else { return false }
+            }
+            if rest.first == "e" || rest.first == "E" {
+                rest = rest.dropFirst()
+                if rest.first == "+" || rest.first == "-" { rest = rest.dropFirst() }
+                guard skipDigits() else { return false }
+            }
+            return rest.isEmpty
         }
     }
+
+    /// A number that JSON cannot write.
+    package struct UnwritableNumber: Error {}
 
     /// The members of objects in the order of their names, so that equal values have equal bytes.
-    ///
-    /// - Throws: When there is a number in it that JSON cannot write.
-    package func bytes() throws -> [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return Array(try encoder.encode(self))
+    package func bytes() throws(UnwritableNumber) -> [UInt8] { Array(try text().utf8) }
+
+    private func text() throws(UnwritableNumber) -> String {
+        switch self {
+        case .null: return "null"
+        case .bool(let value): return String(value)
+        case .number(let number):
+            guard number.value.isFinite else { throw UnwritableNumber() }
+            return number.text
+        case .string(let value): return JSONString.quoted(value)
+        case .array(let elements):
+            var parts: [String] = []
+            for element in elements { parts.append(try element.text()) }
+            return "[\(parts.joined(separator: ","))]"
+        case .object(let members):
+            var parts: [String] = []
+            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+                parts.append("\(JSONString.quoted(name)):\(try value.text())")
+            }
+            return "{\(parts.joined(separator: ","))}"
+        }
     }
 
-    /// nil when `bytes` is not JSON, or when it is nested deeper than 64 or holds more than 10,000 values: reading a
-    /// hostile answer must exhaust neither the stack nor a core.
+    /// nil when `bytes` is not JSON, or when it is nested deeper than 64 or holds more than 10,000 values.
     ///
     /// - Parameters:
-    ///   - forgivingNumbers: Whether a number that cannot be read, such as 1e999, is a NaN. Otherwise the whole is no JSON.
+    ///   - forgiving: Whether what is damaged leaves the rest readable. A number that cannot be read, such as 1e999, is a NaN. A
+    ///     string keeps raw control characters, and has U+FFFD for what is no UTF-8 and for broken escapes: whoever uses it has to
+    ///     refuse both. A member that is given twice with different values is an array of them.
     ///   - uniqueNames: Whether the whole is no JSON if an object has two members of one name. Otherwise one of them counts, and
     ///     another reader may take the other (RFC 8259 section 4).
-    package init?(_ bytes: [UInt8], forgivingNumbers: Bool = false, uniqueNames: Bool = false) {
-        guard !bytes.isEmpty, let members = Self.membersIfModest(bytes) else { return nil }
-        let decoder = JSONDecoder()
-        if let key = CodingUserInfoKey.forgivesNumbers { decoder.userInfo[key] = forgivingNumbers }
-        guard let value = try? decoder.decode(JSONValue.self, from: Data(bytes)) else { return nil }
-        // The object keeps only one of several members with the same name.
-        if uniqueNames, value.memberCount != members { return nil }
+    package init?(_ bytes: [UInt8], forgiving: Bool = false, uniqueNames: Bool = false) {
+        var reader = JSONReader(bytes, isForgiving: forgiving)
+        guard let value = reader.document(), !uniqueNames || !reader.hasRepeatedNames else { return nil }
         self = value
     }
 
-    /// In all objects, however deep.
-    private var memberCount: Int {
-        switch self {
-        case .null, .bool, .number, .string: 0
-        case .array(let elements): elements.reduce(0) { $0 + $1.memberCount }
-        case .object(let members): members.values.reduce(members.count) { $0 + $1.memberCount }
+    /// A form as an object of strings, as forgiving as JSON can be read; nil when it has no member, or more than 10,000.
+    package init?(form bytes: [UInt8]) {
+        let pairs = bytes.split(separator: UInt8(ascii: "&"), maxSplits: 10_000)
+        guard (1...10_000).contains(pairs.count) else { return nil }
+        var members: [String: JSONValue] = [:]
+        for pair in pairs {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2 else { return nil }
+            let texts = parts.map { part in
+                let bytes = Array(part)
+                let decoded = PercentEncoding.decodeLeniently(bytes.span, bytes.indices, isForm: true)
+                return String(decoding: decoded, as: UTF8.self)
+            }
+            let value = JSONValue.string(texts[1])
+            members[texts[0]] = members[texts[0]]?.given(again: value) ?? value
         }
+        self = .object(members)
     }
 
-    /// Looks at brackets, commas and colons outside strings only.
-    ///
-    /// - Returns: How many members all objects have together; nil for what is too deep or too long.
-    private static func membersIfModest(_ bytes: [UInt8]) -> Int? {
-        var (depth, values, members, inString, escaped) = (0, 0, 0, false, false)
-        for byte in bytes {
-            if inString {
-                if escaped {
-                    escaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    escaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    inString = false
-                }
-                continue
-            }
-            switch byte {
-            case UInt8(ascii: "\""): inString = true
-            case UInt8(ascii: "{"), UInt8(ascii: "["):
-                depth += 1
-                guard depth <= 64 else { return nil }
-            case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
-            case UInt8(ascii: ","):
-                values += 1
-                guard values <= 10_000 else { return nil }
-            case UInt8(ascii: ":"): members += 1
-            default: break
-            }
-        }
-        return members
+    /// A member that is given once more: two that agree are one.
+    func given(again other: JSONValue) -> JSONValue {
+        guard self != other else { return self }
+        guard case .array(let elements) = self else { return .array([self, other]) }
+        // Not nested, and not many: who repeats a member 10,000 times must exhaust neither the stack nor a core.
+        return elements.count < 16 ? .array(elements + [other]) : self
     }
 
     package subscript(key: String) -> JSONValue? {
@@ -125,15 +136,5 @@ package enum JSONValue: Hashable, Sendable, Codable {
     package var string: String? {
         guard case .string(let value) = self else { return nil }
         return value
-    }
-}
-
-extension CodingUserInfoKey {
-    fileprivate static let forgivesNumbers = CodingUserInfoKey(rawValue: "forgivesNumbers")
-}
-
-extension Decoder {
-    fileprivate var isForgiving: Bool {
-        CodingUserInfoKey.forgivesNumbers.flatMap { userInfo[$0] as? Bool } ?? false
     }
 }

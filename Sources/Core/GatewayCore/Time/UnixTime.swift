@@ -29,7 +29,10 @@ package struct UnixTime: Hashable, Comparable, Sendable {
     }
 
     /// Reads RFC 3339 (`2026-03-01T09:30:00Z`, with a fraction or an offset); nil when it is anything else.
-    package init?(rfc3339 text: String) {
+    ///
+    /// - Parameter isLenient: Whether a space may stand in place of the `T`, and a zone may be written `+0000`, `+00`, `UTC` or
+    ///   `GMT`, behind a space too. A time without a zone is never read: it may be local time.
+    package init?(rfc3339 text: String, isLenient: Bool = false) {
         var rest = Substring(text)
         func number(_ width: Int, then separator: Character? = nil) -> Int64? {
             let part = rest.prefix(width)
@@ -41,7 +44,8 @@ package struct UnixTime: Hashable, Comparable, Sendable {
             }
             return Int64(part)
         }
-        guard let year = number(4, then: "-"), let month = number(2, then: "-"), let day = number(2, then: "T"),
+        guard let year = number(4, then: "-"), let month = number(2, then: "-"), let day = number(2),
+            let mark = rest.popFirst(), mark == "T" || mark == "t" || isLenient && mark == " ",
             let hour = number(2, then: ":"), let minute = number(2, then: ":"), let second = number(2),
             (1...12).contains(month), (1...31).contains(day), hour < 24, minute < 60, second <= 60
         else { return nil }
@@ -52,6 +56,10 @@ package struct UnixTime: Hashable, Comparable, Sendable {
             fraction = value
             rest = rest.dropFirst(1 + digits.count)
         }
+        if isLenient {
+            if rest.first == " " { rest = rest.dropFirst() }
+            if rest == "UTC" || rest == "GMT" { rest = "Z" }
+        }
         var offset: Int64 = 0
         switch rest.first {
         case "Z", "z":
@@ -59,9 +67,10 @@ package struct UnixTime: Hashable, Comparable, Sendable {
         case "+", "-":
             let sign: Int64 = rest.first == "-" ? -1 : 1
             rest = rest.dropFirst()
-            guard let hours = number(2, then: ":"), let minutes = number(2), hours < 24, minutes < 60 else {
-                return nil
-            }
+            guard let hours = number(2) else { return nil }
+            if rest.first == ":" { rest = rest.dropFirst() } else if !isLenient { return nil }
+            let minutes = isLenient && rest.isEmpty ? 0 : number(2)
+            guard let minutes, hours < 24, minutes < 60 else { return nil }
             offset = sign * (hours * 60 + minutes)
         default:
             return nil

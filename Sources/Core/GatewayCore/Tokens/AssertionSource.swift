@@ -29,7 +29,7 @@ package enum AssertionSource: Hashable, Sendable {
             let advice = [401, 403].contains(reply.status) ? "; the job may have ended" : ""
             throw missing("it answers with status \(reply.status)\(advice)")
         }
-        guard let text = JSONValue(reply.body)?["value"]?.string, let token = Self.token(Array(text.utf8)) else {
+        guard let text = reply.document?["value"]?.string, let token = Self.token(Array(text.utf8)) else {
             throw missing("its answer has no token in \"value\"")
         }
         return token

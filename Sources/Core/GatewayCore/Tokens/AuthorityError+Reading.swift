@@ -7,7 +7,7 @@ extension AuthorityError {
         guard let status = reply.httpStatus else { return nil }
         let text = AuthorityText(hiding: secrets)
         self.init(status: status)
-        if let json = JSONValue(reply.body) {
+        if let json = reply.document {
             code = RefreshError.code(in: reply).flatMap { text.shown($0, limit: 64) }
             read(json, text)
         } else {

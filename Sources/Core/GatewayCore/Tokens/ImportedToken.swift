@@ -71,7 +71,7 @@ package struct ImportedToken: Hashable, Sendable {
         let seconds: Double?
         switch value {
         case nil, .null?: return nil
-        case .number(let number)?: seconds = number
+        case .number(let number)?: seconds = number.value
         case .string(let text)?: seconds = Double(text)
         default: seconds = nil
         }
@@ -84,10 +84,10 @@ package struct ImportedToken: Hashable, Sendable {
     private static func end(_ value: JSONValue?) throws(ImportedTokenError) -> UnixTime? {
         switch value {
         case nil, .null?: return nil
-        case .number(let seconds)? where seconds > 0 && seconds < 1e11:
-            return UnixTime(milliseconds: Int64(seconds * 1000))
+        case .number(let seconds)? where seconds.value > 0 && seconds.value < 1e11:
+            return UnixTime(milliseconds: Int64(seconds.value * 1000))
         case .string(let text)?:
-            if let time = UnixTime(rfc3339: text) { return time }
+            if let time = UnixTime(rfc3339: text, isLenient: true) { return time }
         default: break
         }
         throw ImportedTokenError("expires_at is neither a time such as 2026-03-01T09:30:00Z nor seconds since 1970")

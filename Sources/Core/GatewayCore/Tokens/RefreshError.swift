@@ -16,9 +16,10 @@ package enum RefreshError: Hashable, Sendable {
     /// nil for a 2xx without an `error`.
     package init?(_ reply: TokenReply) {
         if (200..<300).contains(reply.status) {
-            switch JSONValue(reply.body)?["error"] {
+            switch reply.document?["error"] {
             // Some authorities send the member with every answer.
-            case nil, .null?, .bool(false)?, .number(0)?, .string("")?: return nil
+            case nil, .null?, .bool(false)?, .string("")?: return nil
+            case .number(let number)? where number.value == 0: return nil
             default: break
             }
         }
@@ -71,7 +72,7 @@ extension RefreshError {
 
     private static func candidates(in reply: TokenReply) -> [String] {
         let challenge = reply.field("WWW-Authenticate").flatMap { AuthChallenge.errorCode(in: Array($0.utf8)) }
-        guard let answer = JSONValue(reply.body) else { return [challenge].compactMap(\.self) }
+        guard let answer = reply.document else { return [challenge].compactMap(\.self) }
         let nested = [answer["error"], answer["errors"]?.first].compactMap(\.self)
         let members = ["error", "code", "error_code", "suberror"].map { answer[$0] } + nested.flatMap(named)
         // Often no code but a sentence, or the word "error". HubSpot has a code in `status`.

@@ -100,6 +100,24 @@ package struct TokenReply: Hashable, Sendable {
     /// nil for what a program printed.
     package var httpStatus: Int? { status == 0 ? nil : status }
 
+    /// The body as far as it can be read without doubt: JSON, or a form where the type says so; nil for anything else.
+    ///
+    /// A refresh token or a code is spent by the time that an answer comes, so an oddity in a member that nobody uses must not cost
+    /// the tokens in the others. See ``JSONValue/init(_:forgiving:uniqueNames:)`` for what a member that is used must not hold.
+    package var document: JSONValue? {
+        JSONValue(body, forgiving: true) ?? (isForm ? JSONValue(form: trimmedBody) : nil)
+    }
+
+    private var isForm: Bool {
+        let type = field("Content-Type")?.prefix { $0 != ";" }.filter { $0 != " " }.lowercased()
+        return type == "application/x-www-form-urlencoded"
+    }
+
+    private var trimmedBody: [UInt8] {
+        let isBlank: (UInt8) -> Bool = { $0 == 0x20 || (0x09...0x0D).contains($0) }
+        return Array(body.drop(while: isBlank).reversed().drop(while: isBlank).reversed())
+    }
+
     package func field(_ name: String) -> String? {
         let wanted = name.lowercased()
         return fields.first { $0.name.lowercased() == wanted }?.value

@@ -15,7 +15,7 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         /// The configuration does not work, or a person has to bring a token. ``TokenStatus/failing`` says when it is tried again.
         case failed
         case loginRequired = "login_required"
-        /// A refresh token was spent and the answer was lost.
+        /// A refresh token was spent, and the answer was lost or could not be used.
         case rotationUncertain = "rotation_uncertain"
         case locked
     }
@@ -29,10 +29,13 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var obtainedAt: String?
     package var expiresAt: String?
     package var remainingSeconds: Int?
-    /// When the refresh token ends unless it is used, RFC 3339; nil when the authority did not say.
+    /// When the refresh token ends unless it is used, or a token without a refresh token, RFC 3339; nil when the authority did
+    /// not say.
     /// Named as in the JSON of the admin API, `renewal_expires_at`.
     package var renewalExpiresAt: String?
     package var renewalRemainingSeconds: Int?
+    /// True where the login brought no refresh token: it ends with its token. nil elsewhere.
+    package var lacksRefreshToken: Bool?
     package var isRenewable: Bool
     /// When background renewal begins, RFC 3339.
     package var renewsAt: String?

@@ -38,7 +38,7 @@ struct BoxAppSettings {
     private static func text(_ value: JSONValue?) -> String? {
         switch value {
         case .string(let text) where !text.isEmpty: text
-        case .number(let number): Int64(exactly: number).map(String.init)
+        case .number(let number): number.whole.map(String.init)
         default: nil
         }
     }

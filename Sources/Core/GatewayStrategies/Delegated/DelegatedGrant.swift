@@ -59,7 +59,7 @@ struct DelegatedGrant: TokenGrant {
         switch StatusMap.anySuccess.outcome(of: reply.status) {
         case .success:
             do throws(BrokenAnswer) {
-                return .token(try token(in: reply, at: now))
+                return .token(try token(in: reply, at: now, remarks: &attempt.remarks))
             } catch {
                 return .failure(error.failure(of: "The token server at \(request.host)", status: reply.status))
             }
@@ -74,35 +74,33 @@ struct DelegatedGrant: TokenGrant {
         return AssertionRepair.statement.answer(to: reply, in: attempt, from: server, sign: firstStep)
     }
 
-    private func token(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> TokenSet {
-        let json = response.format == .json ? JSONValue(reply.body) : nil
+    private func token(
+        in reply: TokenReply,
+        at now: Moment,
+        remarks: inout [String]
+    ) throws(BrokenAnswer) -> TokenSet {
+        let json = response.format == .json ? reply.document : nil
         if response.format == .json, json == nil { throw BrokenAnswer(reason: "the body is not JSON") }
         let place = response.format == .json ? Extraction(source: .json(response.token)) : Extraction(source: .body)
-        guard let access = try place.value(in: reply, json: json)?.withValue({ IssuedToken.read($0) }),
+        let found = try place.value(in: reply, json: json, from: nil, at: now.wall)
+        guard let access = found?.withValue({ IssuedToken.read($0) }),
             !access.withValue({ $0.contains(" ") || $0.contains("<") })
         else { throw BrokenAnswer(reason: "\(place.place) is missing, or is no token") }
         let token = TokenSet(
             access: access,
             obtainedAt: now.wall,
-            expiresAt: try json.flatMap { json throws(BrokenAnswer) in try end(in: json, at: now.wall) }
-                ?? now.wall + defaultLifetime
+            expiresAt: try StatedTimes.end(
+                of: access,
+                at: json.flatMap { response.expiresAt.value(in: $0) },
+                after: json.flatMap { response.expiresIn.value(in: $0) },
+                usually: defaultLifetime,
+                from: now.wall,
+                isForgiving: false,
+                remarks: &remarks
+            )
         )
         if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
         return token
-    }
-
-    private func end(in json: JSONValue, at now: UnixTime) throws(BrokenAnswer) -> UnixTime? {
-        if let value = response.expiresAt.value(in: json), value != .null {
-            guard let instant = StatedTimes.instant(value) else {
-                throw BrokenAnswer(reason: "the value at \(response.expiresAt.text) is not a time")
-            }
-            return instant
-        }
-        switch response.expiresIn.value(in: json) {
-        case .number(let seconds)?: return try StatedTimes.end(after: String(seconds), from: now)
-        case .string(let text)?: return try StatedTimes.end(after: text, from: now)
-        default: return nil
-        }
     }
 
     private func transient(_ reply: TokenReply, at now: Moment) -> TokenFailure {
@@ -149,7 +147,7 @@ struct DelegatedGrant: TokenGrant {
     }
 
     private func cause(of reply: TokenReply) -> GatewayProblem.Cause {
-        let code = JSONValue(reply.body)?["error"]?.string
+        let code = reply.document?["error"]?.string
         return GatewayProblem.Cause(code: OAuthErrorCode.allowListed(code), httpStatus: reply.status)
     }
 

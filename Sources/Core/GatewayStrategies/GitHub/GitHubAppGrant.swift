@@ -103,14 +103,14 @@ struct GitHubAppGrant: TokenGrant {
     }
 
     private func installationID(in reply: TokenReply) throws(BrokenAnswer) -> Int64 {
-        guard case .number(let number)? = JSONValue(reply.body)?["id"], let id = Int64(exactly: number), id > 0 else {
+        guard case .number(let number)? = reply.document?["id"], let id = number.whole, id > 0 else {
             throw BrokenAnswer(reason: "there is no id of an installation in it")
         }
         return id
     }
 
     private func token(in reply: TokenReply, at now: UnixTime) throws(BrokenAnswer) -> TokenSet {
-        guard let answer = JSONValue(reply.body) else { throw BrokenAnswer(reason: "the body is not JSON") }
+        guard let answer = reply.document else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let text = answer["token"]?.string, let access = IssuedToken.read(text) else {
             throw BrokenAnswer(reason: "there is no token in it")
         }

@@ -89,7 +89,7 @@ struct GoogleServiceAccountGrant: BearerGrant {
     }
 
     private func identityToken(in reply: TokenReply, at now: UnixTime) -> Result<TokenSet, TokenFailure> {
-        guard let text = JSONValue(reply.body)?["id_token"]?.string, let token = IssuedToken.read(text),
+        guard let text = reply.document?["id_token"]?.string, let token = IssuedToken.read(text),
             let content = UnverifiedJWT(token)
         else {
             let broken = BrokenAnswer(reason: "there is no id_token in it that is a JSON web token")

@@ -61,7 +61,7 @@ struct AuthorizationCodeGrant: TokenGrant {
     /// A refresh token alone begins as a pair whose access token is over.
     func seed(at now: Moment) -> TokenSet? {
         if let access = seeds.access {
-            return TokenSet(access: access, refreshToken: seeds.refresh, obtainedAt: now.wall)
+            return completing(TokenSet(access: access, refreshToken: seeds.refresh, obtainedAt: now.wall))
         }
         return seeds.refresh.map {
             TokenSet(access: Secret(""), refreshToken: $0, obtainedAt: now.wall, expiresAt: now.wall)

@@ -43,7 +43,7 @@ struct DeviceLogin: DeviceLoginFlow {
     static let longest: Duration = .seconds(86_400)
 
     func code(in reply: TokenReply, at now: Moment) -> Result<DeviceCode, GatewayProblem> {
-        let answer = JSONValue(reply.body, forgivingNumbers: true)
+        let answer = reply.document
         guard RefreshError(reply) == nil else {
             let code = OAuthErrorCode.allowListed(RefreshError.code(in: reply))
             let said = [code, "status \(reply.status)"].compactMap(\.self).joined(separator: ", ")
@@ -61,8 +61,10 @@ struct DeviceLogin: DeviceLoginFlow {
                 refused("The authority's answer holds no code, or no https address to type it at.", nil, reply)
             )
         }
-        let interval = (try? OAuthTokenResponse.lifetime(answer?["interval"])).flatMap(\.self) ?? .seconds(5)
-        let lifetime = (try? OAuthTokenResponse.lifetime(answer?["expires_in"])).flatMap(\.self) ?? .seconds(600)
+        let stated = { (name: String) in
+            (try? OAuthTokenResponse.lifetime(answer?[name], at: now.wall)).flatMap(\.self)
+        }
+        let (interval, lifetime) = (stated("interval") ?? .seconds(5), stated("expires_in") ?? .seconds(600))
         return .success(
             DeviceCode(
                 deviceCode: secret,

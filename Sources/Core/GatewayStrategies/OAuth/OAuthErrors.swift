@@ -15,15 +15,16 @@ struct OAuthErrors: Sendable {
     let authority: String
     /// The first that fits is given, so those with a marker stand before those without.
     let advice: [Advice]
-    /// Values of `token_type`, in lower case, of tokens that can be sent behind `Bearer`.
-    let tokenTypes: Set<String>
+    /// Values of `token_type`, in lower case, of tokens that cannot be sent behind `Bearer`. Any other value is taken:
+    /// authorities write `BearerToken`, `bot` or nothing, and the token is spent by the time that this is read.
+    let unsendableTypes: Set<String>
     /// Where the client is refused; nil for what is said of any client.
     private var clientAdvice: String?
 
-    init(authority: String, advice: [Advice], tokenTypes: Set<String> = ["bearer"]) {
+    init(authority: String, advice: [Advice], unsendableTypes: Set<String> = ["mac", "dpop", "pop", "n_a"]) {
         self.authority = authority
         self.advice = advice
-        self.tokenTypes = tokenTypes
+        self.unsendableTypes = unsendableTypes
     }
 
     /// The same for the requests of this client.
@@ -75,30 +76,30 @@ struct OAuthErrors: Sendable {
         if let error = RefreshError(reply) {
             return .failure(isRefresh ? refreshFailure(error, reply, at: now) : failure(error, reply, at: now))
         }
-        let answer = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
-        if let type = answer?["token_type"], type != .null, !accepts(type) {
-            return .failure(wrongType(type, status: reply.status))
-        }
+        let answer = reply.document
+        if let type = unsendableType(in: answer) { return .failure(wrongType(type, status: reply.status)) }
         do throws(BrokenAnswer) {
-            return .success(try OAuthTokenResponse(answer, rotatesRefreshToken: rotatesRefreshToken))
+            return .success(try OAuthTokenResponse(answer, at: now.wall, rotatesRefreshToken: rotatesRefreshToken))
         } catch {
             return .failure(error.failure(of: authority, status: reply.status))
         }
     }
 
-    private func accepts(_ type: JSONValue) -> Bool {
-        type.string.map { tokenTypes.contains($0.lowercased()) } ?? false
+    /// Of a member that the answer repeats with other values, any one counts.
+    private func unsendableType(in answer: JSONValue?) -> String? {
+        guard let type = answer?["token_type"] else { return nil }
+        let values: [JSONValue] = if case .array(let elements) = type { elements } else { [type] }
+        let names = values.compactMap { $0.string?.lowercased().filter { $0 != " " } }
+        return names.first(where: unsendableTypes.contains)
     }
 
     /// A MAC or DPoP token behind `Bearer` would be refused by every upstream, or do without its proof.
-    private func wrongType(_ type: JSONValue, status: Int) -> TokenFailure {
-        let name = type.string.map { $0.lowercased() } ?? ""
-        let shown = ["mac", "dpop", "pop", "n_a"].contains(name) ? " (\(name))" : ""
-        return TokenFailure(
+    private func wrongType(_ name: String, status: Int) -> TokenFailure {
+        TokenFailure(
             .terminal,
             problem: GatewayProblem(
                 .credentialMisconfigured,
-                "\(authority) gave a token whose token_type is not Bearer\(shown), so it cannot be sent as one: have the "
+                "\(authority) gave a token whose token_type is not Bearer (\(name)), so it cannot be sent as one: have the "
                     + "client set up for bearer tokens there.",
                 cause: GatewayProblem.Cause(httpStatus: status)
             )

@@ -7,8 +7,22 @@ struct TokenAnswers: Sendable {
     var refreshLifetime: Duration?
 
     /// The answer to the code.
+    ///
+    /// The code is spent. If the answer brings a refresh token and no access token that can be used, the result is the refresh
+    /// token alone: it is the login.
     func exchange(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        read(errors.read(reply, at: now, rotatesRefreshToken: true), at: now, holding: nil).mapError { failure in
+        let result = read(errors.read(reply, at: now, rotatesRefreshToken: true), at: now, holding: nil)
+        if case .failure = result, let refreshToken = nextRefreshToken(reply) {
+            var token = TokenSet(
+                access: Secret(""),
+                refreshToken: refreshToken,
+                obtainedAt: now.wall,
+                expiresAt: now.wall
+            )
+            token.refreshTokenExpiresAt = refreshLifetime.map { now.wall + $0 }
+            return .success(token)
+        }
+        return result.mapError { failure in
             guard let code = failure.problem.cause?.code, Self.refusalsOfCodes.contains(code) else { return failure }
             return TokenFailure(
                 .loginRequired,
@@ -38,11 +52,11 @@ struct TokenAnswers: Sendable {
             .mapError { mayEndLogin ? errors.orLogin($0, reply) : $0 }
     }
 
-    /// What the refresh token was spent for, also when the access token beside it cannot be used.
+    /// What the refresh token was spent for, also when the access token beside it cannot be used. An error may name the
+    /// member too, for example `{"error":"invalid_grant","refresh_token":"is invalid"}`.
     private func nextRefreshToken(_ reply: TokenReply) -> Secret? {
-        guard (200..<300).contains(reply.status) else { return nil }
-        let answer = JSONValue(reply.body, forgivingNumbers: true)
-        return answer.flatMap { try? OAuthTokenResponse.refreshToken(in: $0) }
+        guard (200..<300).contains(reply.status), RefreshError(reply) == nil else { return nil }
+        return reply.document.flatMap(OAuthTokenResponse.refreshToken)
     }
 
     private func read(

@@ -100,7 +100,7 @@ struct TokenExchangeGrant: BearerGrant {
     /// Whether the authority says that the parent's token is no longer valid. A bare 401 does not: Box answers so when the
     /// parent lacks a scope, and renewing it would change nothing.
     private func refusesParent(_ reply: TokenReply) -> Bool {
-        let answer = JSONValue(reply.body)
+        let answer = reply.document
         switch answer?["error"]?.string {
         case "invalid_grant", "invalid_token": return true
         case "invalid_request":
@@ -113,7 +113,7 @@ struct TokenExchangeGrant: BearerGrant {
     }
 
     private func lacksScopes(_ reply: TokenReply) -> Bool {
-        guard JSONValue(reply.body)?["error"]?.string == nil else { return false }
+        guard reply.document?["error"]?.string == nil else { return false }
         return reply.status == 401 || reply.status == 403
     }
 
@@ -136,12 +136,12 @@ struct TokenExchangeGrant: BearerGrant {
     private static let errors = OAuthErrors(
         authority: "The authority",
         advice: scopeAdvice + parentAdvice,
-        tokenTypes: tokenTypes
+        unsendableTypes: unsendableTypes
     )
     private static let boxErrors = OAuthErrors(
         authority: "Box",
         advice: scopeAdvice + parentAdvice,
-        tokenTypes: tokenTypes
+        unsendableTypes: unsendableTypes
     )
 
     private static let subjectErrors = OAuthErrors(
@@ -153,11 +153,11 @@ struct TokenExchangeGrant: BearerGrant {
                     "it does not accept subject_token; has it expired, and does the authority trust its iss, sub and aud?"
             )
         },
-        tokenTypes: tokenTypes
+        unsendableTypes: unsendableTypes
     )
 
     /// `N_A` is for tokens that need not be access tokens (RFC 8693 §2.2.1).
-    private static let tokenTypes: Set<String> = ["bearer", "n_a"]
+    private static let unsendableTypes = OAuthErrors.standard.unsendableTypes.subtracting(["n_a"])
 
     private static let parentAdvice = [
         OAuthErrors.Advice(

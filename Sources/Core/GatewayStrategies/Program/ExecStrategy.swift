@@ -103,7 +103,7 @@ private struct ExecGrant: TokenGrant {
         let token = TokenSet(
             access: access,
             obtainedAt: now.wall,
-            expiresAt: end ?? defaultLifetime.map { now.wall + $0 }
+            expiresAt: end ?? UnverifiedJWT(access)?.expiry(issuedAt: now.wall) ?? defaultLifetime.map { now.wall + $0 }
         )
         if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
         return token
@@ -111,7 +111,7 @@ private struct ExecGrant: TokenGrant {
 
     private func stated(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> (String, UnixTime?) {
         if format == .text {
-            guard let value = try Extraction(source: .body).value(in: reply, json: nil) else {
+            guard let value = try Extraction(source: .body).value(in: reply, json: nil, from: nil, at: now.wall) else {
                 throw BrokenAnswer(reason: "it printed nothing")
             }
             return (value.withValue { $0 }, nil)
@@ -122,7 +122,7 @@ private struct ExecGrant: TokenGrant {
             throw BrokenAnswer(reason: "there is neither token nor access_token in it")
         }
         if let end = answer["expires_at"], end != .null { return (text, try instant(end, "expires_at")) }
-        return (text, try OAuthTokenResponse.lifetime(answer["expires_in"]).map { now.wall + $0 })
+        return (text, try OAuthTokenResponse.lifetime(answer["expires_in"], at: now.wall).map { now.wall + $0 })
     }
 
     private func execCredential(_ answer: JSONValue) throws(BrokenAnswer) -> (String, UnixTime?) {

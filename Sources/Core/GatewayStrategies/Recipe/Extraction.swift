@@ -86,58 +86,54 @@ struct Extraction: Hashable, Sendable {
     }
 
     /// nil when the answer does not hold it.
-    func value(in reply: TokenReply, json: JSONValue?) throws(BrokenAnswer) -> Secret? {
-        guard let found = found(in: reply, json: json) else { return nil }
+    ///
+    /// - Parameters:
+    ///   - url: What was asked.
+    ///   - now: When the answer came.
+    func value(
+        in reply: TokenReply,
+        json: JSONValue?,
+        from url: AuthorityURL?,
+        at now: UnixTime
+    ) throws(BrokenAnswer) -> Secret? {
+        guard let found = found(in: reply, json, from: url, at: now) else { return nil }
         let bytes: [UInt8]
         if let pattern {
             guard let match = pattern.firstMatch(in: found) else { return nil }
-            bytes = match
+            bytes = source == .body && reply.isHTML ? HTMLText.decoded(match) : match
         } else {
             bytes = found
         }
         guard !bytes.isEmpty else { return nil }
         guard bytes.count <= Self.limitBytes, let text = String(validating: bytes, as: UTF8.self),
-            text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F })
-        else { throw BrokenAnswer(reason: "\(place) is too long or holds control characters") }
+            text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" && $0 != "\u{FFFD}" })
+        else { throw BrokenAnswer(reason: "\(place) is too long, is not UTF-8, or holds control characters") }
         return Secret(text)
     }
 
-    private func found(in reply: TokenReply, json: JSONValue?) -> [UInt8]? {
+    private func found(
+        in reply: TokenReply,
+        _ json: JSONValue?,
+        from url: AuthorityURL?,
+        at now: UnixTime
+    ) -> [UInt8]? {
         switch source {
         case .json(let pointer):
             switch json.flatMap(pointer.value(in:)) {
             case .string(let text): return Array(text.utf8)
-            case .number(let number): return Array(Self.text(of: number).utf8)
+            case .number(let number): return Array(number.text.utf8)
             default: return nil
             }
-        case .header(let name): return reply.field(name).map { Array($0.utf8) }
-        case .cookie(let name): return Self.cookie(name, in: reply)
+        case .header(let name):
+            let values = reply.fields.filter { $0.name.lowercased() == name.lowercased() }.map { Array($0.value.utf8) }
+            // Of several fields, the first in which the pattern finds something.
+            return values.first { pattern?.firstMatch(in: $0) != nil } ?? values.first
+        case .cookie(let name): return ReceivedCookies(reply, from: url, at: now).value(of: name)
         case .body:
             if pattern != nil { return reply.body }
             let isBlank: (UInt8) -> Bool = { $0 == 0x20 || (0x09...0x0D).contains($0) }
             return Array(reply.body.drop(while: isBlank).reversed().drop(while: isBlank).reversed())
         }
-    }
-
-    /// Whole numbers without a decimal point, as they were most likely sent.
-    private static func text(of number: Double) -> String {
-        number.rounded() == number && abs(number) < 1e15 ? String(Int64(number)) : String(number)
-    }
-
-    /// The last one set (RFC 6265 §5.3 lets a later cookie replace an earlier one).
-    private static func cookie(_ name: String, in reply: TokenReply) -> [UInt8]? {
-        var value: [UInt8]?
-        for field in reply.fields where field.name.lowercased() == "set-cookie" {
-            let pair = field.value.prefix { $0 != ";" }
-                .split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard pair.count == 2, pair[0].filter({ $0 != " " }) == name else { continue }
-            var text = pair[1].filter { $0 != " " }
-            if text.count >= 2, text.hasPrefix("\""), text.hasSuffix("\"") {
-                text = String(text.dropFirst().dropLast())
-            }
-            value = Array(text.utf8)
-        }
-        return value
     }
 
     /// For messages.

@@ -55,18 +55,8 @@ indirect enum JSONTemplate: Hashable, Sendable {
         guard !scalar.isInterpolated else { return nil }
         switch scalar.text {
         case "true", "false": return scalar.text
-        default: return isNumber(scalar.text) ? scalar.text : nil
+        default: return JSONValue.Number.isNumber(scalar.text) ? scalar.text : nil
         }
-    }
-
-    /// RFC 8259 §6: a leading zero makes it text, such as a postal code.
-    private static func isNumber(_ text: String) -> Bool {
-        let digits = text.hasPrefix("-") ? text.dropFirst() : Substring(text)
-        guard let first = digits.utf8.first, (0x30...0x39).contains(first), Double(text) != nil else { return false }
-        if first == 0x30, let second = digits.utf8.dropFirst().first, (0x30...0x39).contains(second) { return false }
-        guard let last = digits.utf8.last, (0x30...0x39).contains(last), !digits.contains(".e"), !digits.contains(".E")
-        else { return false }
-        return digits.utf8.allSatisfy { (0x30...0x39).contains($0) || Array(".eE+-".utf8).contains($0) }
     }
 
     func text(with values: [String: Secret]) throws(Template.MissingValue) -> String {

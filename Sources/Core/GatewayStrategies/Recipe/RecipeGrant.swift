@@ -29,6 +29,8 @@ struct RecipeGrant: TokenGrant {
     let kept: Set<String>
     let initial: [String: Secret]?
     let expiry: Expiry
+    /// How long a token lives whose end is not known otherwise.
+    let usualLifetime: Duration?
     let placement: TokenPlacement
     let loginHint: String?
     /// Where the recipe stands in the configuration.
@@ -56,19 +58,27 @@ struct RecipeGrant: TokenGrant {
 
     func seed(at now: Moment) -> TokenSet? {
         guard let initial, let access = initial["token"] else { return nil }
-        let expiresAt: UnixTime? =
-            switch expiry {
-            case .jwt: UnverifiedJWT(access)?.expiresAt
-            case .fixed(let lifetime): now.wall + lifetime
-            case .response, .none: nil
-            }
-        return TokenSet(
-            access: access,
-            refreshToken: initial["renewal"],
-            extras: initial.filter { kept.contains($0.key) },
-            obtainedAt: now.wall,
-            expiresAt: expiresAt
+        return completing(
+            TokenSet(
+                access: access,
+                refreshToken: initial["renewal"],
+                extras: initial.filter { kept.contains($0.key) },
+                obtainedAt: now.wall
+            )
         )
+    }
+
+    func completing(_ token: TokenSet) -> TokenSet {
+        guard token.expiresAt == nil else { return token }
+        var token = token
+        switch expiry {
+        case .jwt, .response:
+            let own = UnverifiedJWT(token.access)?.expiresAt
+            token.expiresAt = own ?? usualLifetime.map { token.obtainedAt + $0 }
+        case .fixed(let lifetime): token.expiresAt = token.obtainedAt + lifetime
+        case .none: break
+        }
+        return token
     }
 
     // MARK: Steps
@@ -125,15 +135,15 @@ struct RecipeGrant: TokenGrant {
         let index = attempt.answers - 1 - (attempt.restartedAfterStep ?? 0)
         guard steps.indices.contains(index) else { return .failure(unwritable) }
         let step = steps[index]
-        switch step.outcome(of: reply, rotatesRefreshToken: rotatesRefreshToken) {
+        switch step.outcome(of: reply, at: attempt.now.wall) {
         case .success(let outputs):
             attempt.outputs.merge(outputs) { $1 }
             return index + 1 < steps.count
                 ? self.step(steps, index + 1, attempt).map { .next($0) } ?? .failure(unwritable)
-                : finish(reply, step, attempt)
+                : finish(reply, step, &attempt)
         case .broken(let answer, let found):
-            attempt.nextRefreshToken = found["renewal"] ?? attempt.nextRefreshToken
             if flow == .refresh, RefreshError(reply) != nil { return refused(reply, step, index, in: &attempt) }
+            attempt.nextRefreshToken = found["renewal"] ?? attempt.nextRefreshToken
             return .failure(answer.failure(of: step.request.host, status: reply.status))
         case .transient: return .failure(transient(reply, step, at: attempt.now))
         case .refused(let isFinal):
@@ -158,15 +168,15 @@ struct RecipeGrant: TokenGrant {
         return self.step(acquire, 0, attempt).map { .next($0) } ?? .failure(unwritable)
     }
 
-    private func finish(_ reply: TokenReply, _ step: RecipeStep, _ attempt: GrantAttempt) -> GrantAnswer {
+    private func finish(_ reply: TokenReply, _ step: RecipeStep, _ attempt: inout GrantAttempt) -> GrantAnswer {
         do throws(BrokenAnswer) {
-            return .token(try token(from: attempt))
+            return .token(try token(from: &attempt))
         } catch {
             return .failure(error.failure(of: step.request.host, status: reply.status))
         }
     }
 
-    private func token(from attempt: GrantAttempt) throws(BrokenAnswer) -> TokenSet {
+    private func token(from attempt: inout GrantAttempt) throws(BrokenAnswer) -> TokenSet {
         let (outputs, now) = (attempt.outputs, attempt.now)
         guard let access = outputs["token"]?.withValue({ IssuedToken.read($0) }) else {
             throw BrokenAnswer(reason: "the token is too long or holds characters that no token may hold")
@@ -181,9 +191,7 @@ struct RecipeGrant: TokenGrant {
             refreshToken: outputs["renewal"] ?? old?.refreshToken,
             extras: extras.filter { kept.contains($0.key) },
             obtainedAt: now.wall,
-            // A pair that rotates is not lost for an end that cannot be read.
-            expiresAt: rotatesRefreshToken
-                ? (try? end(of: access, outputs, at: now)) : (try end(of: access, outputs, at: now))
+            expiresAt: try end(of: access, outputs, at: now, remarks: &attempt.remarks)
         )
         if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
         return token
@@ -192,21 +200,23 @@ struct RecipeGrant: TokenGrant {
     private func end(
         of access: Secret,
         _ outputs: [String: Secret],
-        at now: Moment
+        at now: Moment,
+        remarks: inout [String]
     ) throws(BrokenAnswer) -> UnixTime? {
+        let stated = { (name: String) in outputs[name].map { $0.withValue { JSONValue.string($0) } } }
         switch expiry {
-        case .jwt: return UnverifiedJWT(access)?.expiry(issuedAt: now.wall)
         case .fixed(let lifetime): return now.wall + lifetime
         case .none: return nil
-        case .response:
-            if let text = outputs["expires_at"]?.withValue({ $0 }) {
-                guard let instant = StatedTimes.instant(text) else {
-                    throw BrokenAnswer(reason: "expires_at is not a time")
-                }
-                return instant
-            }
-            guard let text = outputs["expires_in"]?.withValue({ $0 }) else { return nil }
-            return try StatedTimes.end(after: text, from: now.wall)
+        case .jwt, .response:
+            return try StatedTimes.end(
+                of: access,
+                at: stated("expires_at"),
+                after: stated("expires_in"),
+                usually: usualLifetime,
+                from: now.wall,
+                isForgiving: rotatesRefreshToken,
+                remarks: &remarks
+            )
         }
     }
 

@@ -12,7 +12,7 @@ extension RecipeGrant {
         let index = attempt.answers - 1
         guard revoke.indices.contains(index) else { return .failure(unwritable.problem) }
         let step = revoke[index]
-        switch step.outcome(of: reply) {
+        switch step.outcome(of: reply, at: attempt.now.wall) {
         case .success(let outputs):
             attempt.outputs.merge(outputs) { $1 }
             guard index + 1 < revoke.count else { return .revoked }

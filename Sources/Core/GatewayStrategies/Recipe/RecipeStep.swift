@@ -7,8 +7,13 @@ struct RecipeStep: Sendable {
         let extraction: Extraction
 
         /// nil when the answer does without it and may.
-        func value(in reply: TokenReply, json: JSONValue?) throws(BrokenAnswer) -> Secret? {
-            let value = try extraction.value(in: reply, json: json)
+        func value(
+            in reply: TokenReply,
+            json: JSONValue?,
+            from url: AuthorityURL?,
+            at now: UnixTime
+        ) throws(BrokenAnswer) -> Secret? {
+            let value = try extraction.value(in: reply, json: json, from: url, at: now)
             guard value != nil || extraction.isOptional else {
                 throw BrokenAnswer(reason: "\(extraction.place) is missing")
             }
@@ -88,30 +93,30 @@ struct RecipeStep: Sendable {
         return statuses.states(reply.status, .terminal) && error != .personNeeded ? .refused : error
     }
 
-    /// - Parameter rotatesRefreshToken: Whether the answer may hold what can be had only once.
-    func outcome(of reply: TokenReply, rotatesRefreshToken: Bool = false) -> StepOutcome {
+    func outcome(of reply: TokenReply, at now: UnixTime) -> StepOutcome {
         switch statuses.outcome(of: reply.status) {
         case .transient: return .transient
         case .terminal: return .refused(isFinal: statuses.states(reply.status, .terminal))
         case .unlisted: return .refused(isFinal: false)
         case .success: break
         }
-        let json = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
+        let json = reply.document
         if let success {
             guard let found = json.flatMap(success.pointer.value(in:)) else {
                 return .broken(BrokenAnswer(reason: "there is no \(success.pointer.text) in it"), [:])
             }
             guard found.plainText == success.expected else { return .refused(isFinal: false) }
         }
-        return values(in: reply, json)
+        return values(in: reply, json, at: now)
     }
 
-    private func values(in reply: TokenReply, _ json: JSONValue?) -> StepOutcome {
+    private func values(in reply: TokenReply, _ json: JSONValue?, at now: UnixTime) -> StepOutcome {
+        let url = request.destination
         var values: [String: Secret] = [:]
         var broken: BrokenAnswer?
         for output in outputs {
             do throws(BrokenAnswer) {
-                values[output.name] = try output.value(in: reply, json: json)
+                values[output.name] = try output.value(in: reply, json: json, from: url, at: now)
             } catch {
                 broken = broken ?? error
             }
@@ -126,7 +131,7 @@ extension JSONValue {
         switch self {
         case .null: "null"
         case .bool(let value): String(value)
-        case .number(let number): number.rounded() == number && abs(number) < 1e15 ? String(Int64(number)) : "\(number)"
+        case .number(let number): number.whole.map { String($0) } ?? number.text
         case .string(let text): text
         case .array, .object: nil
         }

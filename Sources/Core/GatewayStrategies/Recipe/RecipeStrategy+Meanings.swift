@@ -18,7 +18,10 @@ extension RecipeStrategy {
             default: "response",
             example: "jwt_exp"
         ),
-        "lifetime": KeyMeaning("How long a token lives, for expiry: fixed.", example: "30m"),
+        "lifetime": KeyMeaning(
+            "How long a token lives: each one with expiry: fixed, otherwise one whose end is not known or cannot be read.",
+            example: "30m"
+        ),
         "initial": KeyMeaning(
             "The first token, for a login that needs a person.",
             example: "token: {env: FIRST_TOKEN}\nrenewal: {env: FIRST_RENEWAL}"

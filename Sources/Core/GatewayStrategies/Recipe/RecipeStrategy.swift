@@ -3,6 +3,7 @@ import GatewayCore
 /// Any login that can be said as requests and what to take from their answers.
 struct RecipeStrategy: AuthStrategy {
     static let kind = "recipe"
+    static let hasSessions = true
 
     /// More would not fit into one attempt that renews in vain and begins anew.
     static let maximumSteps = GrantAttempt.maximumSteps / 2
@@ -20,7 +21,8 @@ struct RecipeStrategy: AuthStrategy {
         // What is to be revoked keeps its name to the last step.
         let revoke = Self.steps("revoke", in: fields, held, held.names.union(names.own))
         let initial = Self.initial(in: fields, kept)
-        let expiry = Self.expiry(in: fields)
+        let lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(366 * 86_400))
+        let expiry = Self.expiry(in: fields, lifetime)
         let placement = TokenPlacement(in: fields, extras: kept)
         let loginHint = fields.string("login_hint")
         if acquire == nil, refresh == nil, fields.context.errorCount == errors {
@@ -49,6 +51,7 @@ struct RecipeStrategy: AuthStrategy {
             kept: kept,
             initial: initial,
             expiry: expiry,
+            usualLifetime: lifetime,
             placement: placement,
             loginHint: loginHint,
             place: fields.path.description
@@ -105,12 +108,9 @@ struct RecipeStrategy: AuthStrategy {
         case none
     }
 
-    private static func expiry(in fields: ConfigFields) -> RecipeGrant.Expiry {
+    private static func expiry(in fields: ConfigFields, _ lifetime: Duration?) -> RecipeGrant.Expiry {
         let source = fields.choice("expiry", of: ExpirySource.self) ?? .response
-        let lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(366 * 86_400))
-        if fields.has("lifetime"), source != .fixed {
-            fields.error("lifetime", "is for \"expiry: fixed\" only")
-        }
+        if fields.has("lifetime"), source == .none { fields.error("lifetime", SharedMeanings.noLifetime) }
         switch source {
         case .response: return .response
         case .jwtExp: return .jwt

@@ -129,10 +129,8 @@ struct TokenPlacement: Hashable, Sendable {
         return nil
     }
 
-    /// RFC 6265 §4.1.1.
-    private static func isCookieValue(_ text: String) -> Bool {
-        text.utf8.allSatisfy { (0x21...0x7E).contains($0) && !Array("\",;\\".utf8).contains($0) }
-    }
+    /// What a user agent would send back (RFC 6265 section 5.4), which is more than a server should have set.
+    private static func isCookieValue(_ text: String) -> Bool { !text.utf8.contains(UInt8(ascii: ";")) }
 
     private func values(of token: TokenSet) -> [String: Secret] {
         token.extras.merging([Self.token: token.access]) { $1 }

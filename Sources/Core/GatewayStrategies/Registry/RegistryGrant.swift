@@ -34,7 +34,8 @@ struct RegistryGrant: BearerGrant {
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         if let error = RefreshError(reply) { return .failure(failure(error, reply, at: attempt.now)) }
         do throws(BrokenAnswer) {
-            var token = try OAuthTokenResponse(Self.tokenResponse(JSONValue(reply.body))).tokenSet(at: attempt.now)
+            let answer = Self.tokenResponse(reply.document)
+            var token = try OAuthTokenResponse(answer, at: attempt.now.wall).tokenSet(at: attempt.now)
             token.expiresAt = token.expiresAt ?? attempt.now.wall + Self.usualLifetime
             return .token(token)
         } catch {

@@ -3,6 +3,7 @@ import GatewayCore
 /// Duke University's mobile authorizer, as its public clients of 2019 and 2022 speak to it.
 struct DukeSessionStrategy: AuthStrategy {
     static let kind = "duke_session"
+    static let hasSessions = true
 
     private let grant: SessionRefreshGrant
 
@@ -33,6 +34,7 @@ struct DukeSessionStrategy: AuthStrategy {
             accessPointer: accessPointer,
             sessionPointer: sessionPointer,
             expiry: .jwt,
+            usualLifetime: nil,
             sessionLifetime: sessionLifetime,
             rotatesRefreshToken: true,
             statuses: .standard,
@@ -71,6 +73,7 @@ struct DukeSessionStrategy: AuthStrategy {
                 loginURL: $0,
                 landings: landings.compactMap { paths.url(path: $0) },
                 expiry: .jwt,
+                usualLifetime: nil,
                 sessionLifetime: lifetime
             )
         }

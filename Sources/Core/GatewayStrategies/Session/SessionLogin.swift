@@ -7,6 +7,7 @@ struct SessionLogin: LoginFlow {
     /// Where the login ends, without its query; the first is the one to tell people.
     let landings: [AuthorityURL]
     let expiry: SessionRefreshGrant.Expiry
+    let usualLifetime: Duration?
     let sessionLifetime: Duration?
 
     var redirect: LoginRedirect { .elsewhere(landings.first?.text ?? loginURL.text) }
@@ -43,9 +44,9 @@ struct SessionLogin: LoginFlow {
 
     private func end(of access: Secret, at now: Moment) -> UnixTime? {
         switch expiry {
-        case .jwt: UnverifiedJWT(access)?.expiry(issuedAt: now.wall)
+        case .jwt, .response: UnverifiedJWT(access)?.expiry(issuedAt: now.wall) ?? usualLifetime.map { now.wall + $0 }
         case .fixed(let lifetime): now.wall + lifetime
-        case .response, .none: nil
+        case .none: nil
         }
     }
 

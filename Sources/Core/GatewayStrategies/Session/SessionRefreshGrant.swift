@@ -29,6 +29,8 @@ struct SessionRefreshGrant: TokenGrant {
     let accessPointer: JSONPointer
     let sessionPointer: JSONPointer
     let expiry: Expiry
+    /// How long an access token lives whose end is not known otherwise.
+    let usualLifetime: Duration?
     /// How long a session token lives unless it is used; nil when it is unknown.
     let sessionLifetime: Duration?
     let rotatesRefreshToken: Bool
@@ -46,6 +48,7 @@ struct SessionRefreshGrant: TokenGrant {
         identity.add("response.access_token", accessPointer.text)
         identity.add("response.session_token", sessionPointer.text)
         identity.add("expiry", expiry.text)
+        if case .fixed = expiry {} else { identity.add("lifetime", usualLifetime.map { "\($0.wholeMilliseconds)" }) }
         identity.add("rotate", rotatesRefreshToken ? "both" : "access_only")
         identity.add("access_token", secret: seeds.access)
         identity.add("session_token", secret: seeds.session)
@@ -77,9 +80,11 @@ struct SessionRefreshGrant: TokenGrant {
         }
         guard token.expiresAt == nil else { return token }
         switch expiry {
-        case .jwt: token.expiresAt = UnverifiedJWT(token.access)?.expiresAt
+        case .jwt, .response:
+            let own = UnverifiedJWT(token.access)?.expiresAt
+            token.expiresAt = own ?? usualLifetime.map { token.obtainedAt + $0 }
         case .fixed(let lifetime): token.expiresAt = token.obtainedAt + lifetime
-        case .response, .none: break
+        case .none: break
         }
         return token
     }
@@ -98,12 +103,12 @@ struct SessionRefreshGrant: TokenGrant {
         let now = attempt.now
         switch statuses.outcome(of: reply.status) {
         case .success:
-            let answer = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
-            attempt.nextRefreshToken = answer.flatMap { try? session($0) }
+            let answer = reply.document
             do throws(BrokenAnswer) {
-                return .token(try pair(answer, holding: attempt.held, at: now))
+                return .token(try pair(answer, holding: attempt.held, at: now, remarks: &attempt.remarks))
             } catch {
                 if let refusal = RefreshError(reply) { return .failure(failure(refusal, reply, in: attempt)) }
+                attempt.nextRefreshToken = answer.flatMap(session)
                 return .failure(error.failure(of: "The authorizer", status: reply.status))
             }
         case .transient: return .failure(transient(reply, at: now))
@@ -141,18 +146,23 @@ struct SessionRefreshGrant: TokenGrant {
     private func pair(
         _ answer: JSONValue?,
         holding token: TokenSet?,
-        at now: Moment
+        at now: Moment,
+        remarks: inout [String]
     ) throws(BrokenAnswer) -> TokenSet {
         guard let answer else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let access = accessPointer.value(in: answer)?.string.flatMap({ IssuedToken.read($0) }) else {
             throw BrokenAnswer(reason: "there is no usable token at \(accessPointer.text)")
         }
-        let session = try session(answer)
+        let session = session(answer)
+        // The access token beside it is good, and asking again would spend the session token once more.
+        if rotatesRefreshToken, session == nil, ![nil, .null, .string("")].contains(sessionPointer.value(in: answer)) {
+            remarks.append("the value at \(sessionPointer.text) cannot be sent as a token; it is left out")
+        }
         var fresh = TokenSet(
             access: access,
             refreshToken: session ?? token?.refreshToken ?? seeds.session,
             obtainedAt: now.wall,
-            expiresAt: end(of: access, in: answer, at: now)
+            expiresAt: try end(of: access, in: answer, at: now, remarks: &remarks)
         )
         if session != nil {
             fresh.refreshTokenExpiresAt = sessionLifetime.map { now.wall + $0 }
@@ -164,25 +174,33 @@ struct SessionRefreshGrant: TokenGrant {
     }
 
     /// nil when the answer brings none: then the one at hand goes on to be valid.
-    private func session(_ answer: JSONValue) throws(BrokenAnswer) -> Secret? {
-        guard rotatesRefreshToken, let text = sessionPointer.value(in: answer)?.string, !text.isEmpty else {
-            return nil
-        }
-        guard let session = IssuedToken.read(text) else {
-            throw BrokenAnswer(reason: "the token at \(sessionPointer.text) holds characters that no token may hold")
-        }
-        return session
+    private func session(_ answer: JSONValue) -> Secret? {
+        guard rotatesRefreshToken else { return nil }
+        return sessionPointer.value(in: answer)?.string.flatMap(IssuedToken.read)
     }
 
-    private func end(of access: Secret, in answer: JSONValue, at now: Moment) -> UnixTime? {
+    private func end(
+        of access: Secret,
+        in answer: JSONValue,
+        at now: Moment,
+        remarks: inout [String]
+    ) throws(BrokenAnswer) -> UnixTime? {
+        var stated: JSONValue?
         switch expiry {
-        case .response(let pointer):
-            let lifetime = try? OAuthTokenResponse.lifetime(pointer.value(in: answer))
-            return lifetime.map { now.wall + $0 }
-        case .jwt: return UnverifiedJWT(access)?.expiry(issuedAt: now.wall)
+        case .jwt: break
+        case .response(let pointer): stated = pointer.value(in: answer)
         case .fixed(let lifetime): return now.wall + lifetime
         case .none: return nil
         }
+        return try StatedTimes.end(
+            of: access,
+            at: nil,
+            after: stated,
+            usually: usualLifetime,
+            from: now.wall,
+            isForgiving: true,
+            remarks: &remarks
+        )
     }
 
     func revocation(in attempt: GrantAttempt) -> RevocationStep {

@@ -3,6 +3,7 @@ import GatewayCore
 /// Any authorizer with two tokens: an access token for upstreams, and a session token that renews it.
 struct SessionRefreshStrategy: AuthStrategy {
     static let kind = "session_refresh"
+    static let hasSessions = true
 
     private let grant: SessionRefreshGrant
 
@@ -17,7 +18,8 @@ struct SessionRefreshStrategy: AuthStrategy {
         let login = Self.login(in: fields, paths: paths)
         let rotate = fields.choice("rotate", of: Rotate.self) ?? .both
         let response = Self.response(in: fields)
-        let expiry = Self.expiry(in: fields, pointer: response?.expiresIn)
+        let lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(366 * 86_400))
+        let expiry = Self.expiry(in: fields, pointer: response?.expiresIn, lifetime)
         let sessionLifetime = fields.sessionLifetime()
         let statuses = StatusMap(in: fields)
         let seeds = SessionRefreshGrant.Seeds(in: fields)
@@ -33,12 +35,14 @@ struct SessionRefreshStrategy: AuthStrategy {
                     loginURL: $0.page,
                     landings: [$0.landing],
                     expiry: expiry,
+                    usualLifetime: lifetime,
                     sessionLifetime: sessionLifetime
                 )
             },
             accessPointer: response.access,
             sessionPointer: response.session,
             expiry: expiry,
+            usualLifetime: lifetime,
             sessionLifetime: sessionLifetime,
             rotatesRefreshToken: rotate == .both,
             statuses: statuses,
@@ -131,12 +135,13 @@ struct SessionRefreshStrategy: AuthStrategy {
         return (access, session, expiresIn)
     }
 
-    private static func expiry(in fields: ConfigFields, pointer: JSONPointer?) -> SessionRefreshGrant.Expiry? {
+    private static func expiry(
+        in fields: ConfigFields,
+        pointer: JSONPointer?,
+        _ lifetime: Duration?
+    ) -> SessionRefreshGrant.Expiry? {
         let source = fields.choice("expiry", of: ExpirySource.self) ?? .response
-        let lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(366 * 86_400))
-        if fields.has("lifetime"), source != .fixed {
-            fields.error("lifetime", "is for \"expiry: fixed\" only")
-        }
+        if fields.has("lifetime"), source == .none { fields.error("lifetime", SharedMeanings.noLifetime) }
         switch source {
         case .response: return pointer.map { .response($0) }
         case .jwtExp: return .jwt

@@ -30,7 +30,10 @@ extension SessionRefreshStrategy {
             default: "response",
             example: "jwt_exp"
         ),
-        "lifetime": KeyMeaning("How long an access token lives, for expiry: fixed.", example: "1h"),
+        "lifetime": KeyMeaning(
+            "How long an access token lives: each one with expiry: fixed, otherwise one whose end is not known or cannot be read.",
+            example: "1h"
+        ),
         "rotate": KeyMeaning("Whether the session token changes, too.", default: "both", example: "access_only"),
         "status": KeyMeaning(
             "What a status of the authorizer means.",

@@ -85,6 +85,8 @@ enum SharedMeanings {
         ),
     ]
 
+    static let noLifetime = "has no effect with \"expiry: none\", with which a token is used until it is rejected"
+
     static let tokens: [String: KeyMeaning] = [
         "access_token": KeyMeaning(
             "The access token of a login that was done elsewhere.",

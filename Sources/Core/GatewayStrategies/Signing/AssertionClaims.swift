@@ -57,7 +57,7 @@ struct AssertionClaims: Hashable, Sendable {
             switch scalar.text {
             case "true": return .bool(true)
             case "false": return .bool(false)
-            default: return Int32(scalar.text).map { .number(Double($0)) } ?? .string(scalar.text)
+            default: return Int32(scalar.text).map { .number(.init(Double($0))) } ?? .string(scalar.text)
             }
         case .strings(let texts)?:
             return .array(texts.map { .string($0) })

@@ -61,7 +61,7 @@ struct AssertionRepair {
 
     private func complaint(in reply: TokenReply, to attempt: GrantAttempt) -> Complaint? {
         guard statuses.contains(reply.status) else { return nil }
-        let answer = JSONValue(reply.body)
+        let answer = reply.document
         let error = answer?["error"]?.string
         guard code == nil || error == code else { return nil }
         let date = reply.field("Date").flatMap { UnixTime(httpDate: $0) }

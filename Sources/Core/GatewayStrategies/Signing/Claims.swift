@@ -2,7 +2,7 @@ import GatewayCore
 
 extension JSONValue {
     /// `NumericDate` (RFC 7519 §2), in whole seconds.
-    static func time(_ time: UnixTime) -> JSONValue { .number(Double(time.milliseconds / 1000)) }
+    static func time(_ time: UnixTime) -> JSONValue { .number(.init(Double(time.milliseconds / 1000))) }
 }
 
 extension GrantAttempt {

@@ -10,6 +10,9 @@ extension ExchangeDriver {
         case pass(ContentForm)
         /// What follows it is no HTTP: ``tunnelBegan()`` comes next.
         case tunnel
+        /// Keep the response back until so much of its body has come as ``RejectionRule`` looks at, or all of it.
+        /// ``receive(_:_:content:)`` comes next.
+        case inspect
         /// Keep the response back: the token was rejected and the request can be sent again. ``sendAgain()`` comes next.
         case hold
         /// The exchange is over, and so is the lease of the stream.
@@ -21,7 +24,25 @@ extension ExchangeDriver {
         defer { leave() }
         reached(.response)
         if head.status == 403 { AsUserAdvice.log(head, bytes, of: compiled, to: shared) }
-        let facts = responseFacts(head, bytes)
+        if let rule = rejectionRule, rule.readsBody(of: head, bytes.readableBytesUInt8Span) {
+            setDeadline(route.state.responsePause)
+            return .inspect
+        }
+        return follow(head, bytes, responseFacts(head, bytes))
+    }
+
+    /// - Parameter content: The beginning of the body, which was asked for with ``ResponseDecision/inspect``.
+    func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, content: [UInt8]) -> ResponseDecision {
+        enter()
+        defer { leave() }
+        return follow(head, bytes, responseFacts(head, bytes, content: content))
+    }
+
+    private func follow(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        _ facts: ResponseFacts
+    ) -> ResponseDecision {
         let step = rules.handle(.responseHead(facts))
         switch step {
         case .passResponse(let note):
@@ -41,8 +62,24 @@ extension ExchangeDriver {
         }
     }
 
-    func responseFacts(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFacts {
-        if (200..<300).contains(head.status), head.grpcStatus != GRPCStatus.unauthenticated.rawValue {
+    /// nil also where nothing is injected that could be over.
+    private var rejectionRule: RejectionRule? {
+        guard let rule = compiled.policy.rejectedWhen, credential != nil else { return nil }
+        return rule
+    }
+
+    func responseFacts(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        content: [UInt8]? = nil
+    ) -> ResponseFacts {
+        let sign = rejectionRule?.sign(
+            in: head,
+            bytes.readableBytesUInt8Span,
+            from: (compiled.plan.upstream, upstreamDirectory),
+            content: content
+        )
+        if sign == nil, (200..<300).contains(head.status), head.grpcStatus != GRPCStatus.unauthenticated.rawValue {
             confirm()
             return ResponseFacts(status: head.status)
         }
@@ -51,6 +88,8 @@ extension ExchangeDriver {
             head,
             bytes.readableBytesUInt8Span,
             retryOn: compiled.policy.retryOn,
+            sign: sign,
+            isSafe: record.method == "GET" || record.method == "HEAD",
             credential: credential,
             of: source
         )
@@ -65,6 +104,15 @@ extension ExchangeDriver {
             bytes.readableBytesUInt8Span
         )
         return ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: isOffered)
+    }
+
+    /// Of the path that the upstream was asked for, up to its last slash.
+    private var upstreamDirectory: [UInt8] {
+        let bytes = client.request.bytes
+        let rest = client.request.decoder.head.forwardedPath(admitted.match, without: route.prefix)
+        let path =
+            compiled.basePath + (bytes.getBytes(at: bytes.readerIndex + rest.lowerBound, length: rest.count) ?? [])
+        return path.lastIndex(of: UInt8(ascii: "/")).map { Array(path[...$0]) } ?? [UInt8(ascii: "/")]
     }
 
     func confirm() {
@@ -94,9 +142,13 @@ extension ExchangeDriver {
 
     /// A path that rejects every token must not cause a renewal with each request.
     func counted(_ rejection: ResponseFacts.Rejection) -> ResponseFacts.Rejection {
-        guard case .token(let isRenewable) = rejection, let rejections = route.rejections, let credential else {
-            return rejection
+        let isRenewable: Bool
+        switch rejection {
+        case .none, .challenge, .tokenWithoutRenewal: return rejection
+        case .token(let canBeRenewed): isRenewable = canBeRenewed
+        case .tokenNotSentAgain: isRenewable = true
         }
+        guard let rejections = route.rejections, let credential else { return rejection }
         let request = client.request.bytes
         let key = rejections.key(Int(route.number), client.request.decoder.head, request.readableBytesUInt8Span)
         let (now, generation) = (shared.clock.monotonic(), credential.generation)
@@ -122,7 +174,7 @@ extension ExchangeDriver {
 
     func pass(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
         record.status = head.status
-        if head.status >= 400 {
+        if head.status >= 400 || note != .none {
             record.failure = RequestFailure(
                 status: head.status,
                 note: note,

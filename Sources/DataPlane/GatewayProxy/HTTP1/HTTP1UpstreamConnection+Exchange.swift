@@ -145,6 +145,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             case .head: guard readHead() else { return }
             case .body: guard readContent() else { return }
             case .tunnel: pass(reader.bytes.readableBytes)
+            case .inspecting: guard inspect(isLast: false) else { return }
             case .held, .opening: return
             case .idle:
                 // Bytes without a request: the last response did not end where its framing said.
@@ -198,6 +199,12 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             phase = .tunnel
             hasUnflushedResponse = true
             exchange.tunnelBegan()
+            return true
+        case .inspect:
+            phase = .inspecting
+            heldHead = ByteBuffer(buffer: head)
+            flushResponse()
+            reader.beginInspection()
             return true
         case .hold:
             phase = .held
@@ -274,6 +281,27 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     }
 
     // MARK: Held responses
+
+    /// - Parameter isLast: No more of the body will come.
+    /// - Returns: Whether there is more to do with what has come.
+    private func inspect(isLast: Bool) -> Bool {
+        guard let exchange else { return false }
+        let content = reader.inspectedContent(upTo: RejectionRule.bodyLimit, isLast: isLast)
+        guard let content else { return false }
+        let head = heldHead
+        heldHead = buffers.empty
+        return follow(exchange.receive(reader.head, head, content: content), head, exchange)
+    }
+
+    /// The body that is looked at has ended with the connection.
+    func inspectLast() {
+        endWhileHeld = .ended
+        if inspect(isLast: true) {
+            process()
+            flushResponse()
+        }
+        if phase != .held { connectionEnded() }
+    }
 
     func passHeldResponse() {
         guard phase == .held, let exchange else { return }

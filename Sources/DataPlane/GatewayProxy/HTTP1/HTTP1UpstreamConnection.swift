@@ -17,6 +17,8 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         case idle
         case head
         case body
+        /// The response is held back until so much of its body has come as its exchange wants to see.
+        case inspecting
         /// The response is held back until it is known whether the request can be sent again.
         case held
         case tunnel
@@ -118,7 +120,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
             close()
         case .idle: closeIdle()
         case .tunnel: if exchange == nil { writer.reset() }
-        case .head, .body, .held, .closed: break
+        case .head, .body, .inspecting, .held, .closed: break
         }
     }
 
@@ -186,7 +188,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         switch phase {
         case .held: false
         case .head, .body, .tunnel: exchange?.clientIsWritable ?? true
-        case .opening, .idle, .closed: true
+        case .opening, .idle, .inspecting, .closed: true
         }
     }
 
@@ -226,6 +228,8 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         owner.take()?.connectionEnded(self)
         tunnelEnded.take()?()
         if let id { pool.connectionEnded(id) }
+        // The content may end with the connection: then all of it has come.
+        if phase == .inspecting, reader.endsWithConnection, inputHasEnded { return inspectLast() }
         if phase != .held {
             connectionEnded()
         } else if endWhileHeld == .none {
@@ -257,7 +261,9 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         if TLSFailure.isRenegotiation(error), phase == .head || phase == .body { fail(TLSFailure.renegotiation) }
         if !hasDirectSocket { alert = TLSAlert(in: "\(error)") }
         // A TLS close without close_notify may be a cut: what ends with the connection has no end to trust.
-        if phase == .tunnel && !inputHasEnded || phase == .body && reader.endsWithConnection {
+        if phase == .tunnel && !inputHasEnded
+            || (phase == .body || phase == .inspecting) && reader.endsWithConnection
+        {
             phase = .closed
             exchange.take()?.upstreamLost(hasAnswered: true, alert: alert)
         }

@@ -21,6 +21,16 @@ struct ResponseReader: ~Copyable {
     private var body = MessageBody(.none)
     private var trailers: TrailerSection
     private var answersHead = false
+    private var inspection = Inspection()
+
+    /// What was seen of content that has not been taken yet.
+    private struct Inspection {
+        var body = MessageBody(.none)
+        /// Bytes, framing included.
+        var seen = 0
+        var content: [UInt8] = []
+        var isOver = false
+    }
 
     init(limits: Limits, empty: ByteBuffer) {
         bytes = empty
@@ -97,6 +107,41 @@ struct ResponseReader: ~Copyable {
             body.trailersReceived()
             return .trailers(ByteBuffer(bytes: output))
         }
+    }
+
+    mutating func beginInspection() {
+        inspection = Inspection()
+        inspection.body = body
+    }
+
+    /// Looks at the content and takes nothing of it.
+    ///
+    /// - Parameter isLast: Nothing will follow what has arrived.
+    /// - Returns: Its beginning, once `limit` bytes have arrived, or all of it; nil before.
+    mutating func inspectedContent(upTo limit: Int, isLast: Bool) -> [UInt8]? {
+        while !inspection.isOver, inspection.seen < bytes.readableBytes {
+            let rest = bytes.getSlice(
+                at: bytes.readerIndex + inspection.seen,
+                length: bytes.readableBytes - inspection.seen
+            )
+            guard let rest else { break }
+            var runs: [Range<Int>] = []
+            let count: Int
+            switch inspection.body.receive(rest.readableBytesUInt8Span, onData: { runs.append($0) }) {
+            case .forward(let taken): count = taken
+            case .last(let taken), .trailers(let taken): (count, inspection.isOver) = (taken, true)
+            // Whoever takes it finds out.
+            case .broken: (count, inspection.isOver) = (0, true)
+            }
+            for run in runs {
+                inspection.content += rest.getBytes(at: rest.readerIndex + run.lowerBound, length: run.count) ?? []
+            }
+            inspection.seen += count
+            if count == 0 { break }
+        }
+        guard isLast || inspection.isOver || inspection.body.isComplete || inspection.seen >= limit else { return nil }
+        defer { inspection = Inspection() }
+        return Array(inspection.content.prefix(limit))
     }
 
     /// Drops the bytes that have arrived of a response that is not forwarded.

@@ -10,7 +10,10 @@ extension HTTP2UpstreamStream {
     func receive(_ arrival: Arrival) {
         guard phase != .over, !hasArrived else { return }
         hasArrived = arrival.isLast
-        guard arrivals.isEmpty, takes(arrival) else { return append(arrival) }
+        guard arrivals.isEmpty, takes(arrival) else {
+            append(arrival)
+            return inspect()
+        }
         handle(arrival)
     }
 
@@ -26,7 +29,7 @@ extension HTTP2UpstreamStream {
 
     private func takes(_ arrival: Arrival) -> Bool {
         switch (phase, arrival) {
-        case (.held, _): false
+        case (.held, _), (.inspecting, _): false
         case (_, .fields): true
         case (_, .content): exchange?.clientIsWritable ?? true
         }
@@ -107,6 +110,11 @@ extension HTTP2UpstreamStream {
             phase = .body
             connection.flushLater(self)
             if hasArrived, arrivals.isEmpty { complete(with: nil) }
+        case .inspect:
+            phase = .inspecting
+            heldHead = head
+            flushResponse()
+            inspect()
         case .hold:
             phase = .held
             heldHead = head
@@ -161,6 +169,23 @@ extension HTTP2UpstreamStream {
     func flushResponse() { exchange?.flushResponse() }
 
     // MARK: Held responses
+
+    /// Lets the exchange see the beginning of the body. Windows bound what waits, padding included.
+    private func inspect() {
+        guard phase == .inspecting, let exchange else { return }
+        var size = 0
+        for case .content(_, let counted, _) in arrivals { size += counted }
+        guard hasArrived || size >= RejectionRule.bodyLimit else { return }
+        var content: [UInt8] = []
+        for case .content(let bytes, _, _) in arrivals {
+            content += bytes.readableBytesView.prefix(RejectionRule.bodyLimit - content.count)
+        }
+        let head = heldHead
+        heldHead = ByteBuffer()
+        phase = .head
+        follow(exchange.receive(decoder.head, head, content: content), head, exchange)
+        process()
+    }
 
     func passHeldResponse() {
         guard phase == .held, let exchange else { return }

@@ -13,6 +13,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
         case body
         /// A WebSocket: what follows is neither content nor trailers.
         case tunnel
+        /// The response is held back until so much of its body has come as its exchange wants to see.
+        case inspecting
         /// The response is held back until it is known whether the request can be sent again.
         case held
         case over

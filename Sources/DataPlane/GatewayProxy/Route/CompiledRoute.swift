@@ -33,6 +33,8 @@ final class CompiledRoute: Sendable {
     let prefix: PathPrefix
     /// `As-User: 42` with its CRLF; empty when the route pins none.
     let asUserLine: [UInt8]
+    /// `Accept-Encoding: identity` with its CRLF, where bodies of responses are looked at; empty elsewhere.
+    let codingLine: [UInt8]
     /// Lower-case names, `_` read as `-`, that only the route may set; `authorization` is not among them.
     let ownedNames: [[UInt8]]
     /// Those among them that the credential goes into.
@@ -74,10 +76,15 @@ final class CompiledRoute: Sendable {
         basePath = Array(route.plan.upstreamPath.utf8)
         asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
         credentialFields = Self.credentialFields(of: route, now: now)
+        let headers = Self.names(of: route.plan.headers)
+        let ownsCoding = headers.contains(Self.acceptEncoding)
+        codingLine =
+            route.policy.rejectedWhen?.body == nil || ownsCoding ? [] : Array("Accept-Encoding: identity\r\n".utf8)
         ownedNames =
             credentialFields + (route.selection?.naming.field.map { [$0.utf8.map(\.asciiLowercased)] } ?? [])
             + (asUserLine.isEmpty ? [] : [Self.asUser])
-            + Self.names(of: route.plan.headers)
+            + (codingLine.isEmpty ? [] : [Self.acceptEncoding])
+            + headers
         keepsAuthorization = !route.plan.headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
         forwarded = route.plan.headers.forwarded
         querySlot = (route.source.flatMap { Self.injection(of: $0, now: now) }?.query?.name.utf8).map(Array.init)
@@ -116,6 +123,7 @@ final class CompiledRoute: Sendable {
             && !hasDroppedCookie.exchange(true, ordering: .relaxed)
     }
 
+    private static let acceptEncoding = Array("accept-encoding".utf8)
     private static let asUser = Array("as-user".utf8)
 
     /// Fixed credentials show what they inject; a token's name is known when it comes (``CredentialedRoute``).

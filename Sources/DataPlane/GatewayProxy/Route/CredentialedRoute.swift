@@ -15,7 +15,7 @@ final class CredentialedRoute {
     let responseWriter: ResponseWriter
     let responseFields: ResponseFieldRules
     let hostLine: [UInt8]
-    /// `As-User` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
+    /// `As-User`, `Accept-Encoding` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
     let routeLines: [UInt8]
     /// With the path that a credential adds.
     let basePath: [UInt8]
@@ -88,7 +88,7 @@ final class CredentialedRoute {
         query = credential?.injection.query.map(InjectedQuery.init)
         // A token can bring more fields than were known when the configuration was checked; they come first.
         let set = route.plan.headers.set.filter { !own.contains(Array(FieldSyntax.slot($0.name).utf8)) }
-        routeLines = route.asUserLine + set.flatMap { $0.line.withValue(\.self) }
+        routeLines = route.asUserLine + route.codingLine + set.flatMap { $0.line.withValue(\.self) }
         injectedBytes =
             hostLine.count + fieldLines.count + routeLines.count + basePath.count + (query?.pair.count ?? 0)
     }

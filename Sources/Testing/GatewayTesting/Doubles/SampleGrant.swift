@@ -64,8 +64,8 @@ package struct SampleGrant: TokenGrant {
             )
         }
         var expiresAt: UnixTime?
-        if case .number(let seconds) = json?["expires_in"], seconds > 0, seconds < 1e9 {
-            expiresAt = now.wall + .seconds(seconds)
+        if case .number(let seconds) = json?["expires_in"], seconds.value > 0, seconds.value < 1e9 {
+            expiresAt = now.wall + .seconds(seconds.value)
         }
         let refreshToken = json?["refresh_token"]?.string.map { Secret($0) } ?? attempt.held?.refreshToken
         return .token(

@@ -163,6 +163,13 @@ extension PlanSummary.Credential {
         renewable = true
         renewsByItself = plan.policy.isAutomatic
         retryOn = plan.policy.retryOn
+        rejectedWhen = plan.policy.rejectedWhen.map { rule in
+            PlanSummary.RejectedWhen(
+                status: rule.statuses.isEmpty ? nil : rule.statuses,
+                location: rule.location?.text,
+                body: rule.body?.text
+            )
+        }
         guard plan.policy.isAutomatic else { return }
         renewAhead = "\(plan.policy.aheadPercent)%"
         renewAtLeast = ConfigUnits.text(plan.policy.atLeast)

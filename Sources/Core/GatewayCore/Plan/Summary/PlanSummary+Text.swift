@@ -111,6 +111,16 @@ extension PlanSummary.ClientLimits {
     }
 }
 
+extension PlanSummary.RejectedWhen {
+    fileprivate var text: String {
+        let parts = [
+            status.map { "status: \(PlanSummary.list($0.map { String($0) }))" }, location.map { "location: \($0)" },
+            body.map { "body: \(JSONString.quoted($0))" },
+        ]
+        return "{\(parts.compactMap(\.self).joined(separator: ", "))}"
+    }
+}
+
 extension PlanSummary.Credential: PlanSummaryItem {
     var facts: [PlanSummary.Fact] {
         var facts = [PlanSummary.Fact(key: "strategy", value: strategy)]
@@ -123,6 +133,7 @@ extension PlanSummary.Credential: PlanSummaryItem {
         if renewsByItself == false { add("renew", "false") }
         if let renewAhead, let renewAtLeast { add("renew", "{ahead: \(renewAhead), at_least: \(renewAtLeast)}") }
         add("retry_on", retryOn.map { PlanSummary.list($0.map { String($0) }) })
+        add("rejected_when", rejectedWhen?.text)
         add("on_authority_failure", onAuthorityFailure)
         add("acquire_on", acquireOn)
         if let vend, let vendedToken { add("vend", "\(vendedToken) to \(PlanSummary.list(vend))") }

@@ -58,6 +58,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var renewAhead: String?
         package var renewAtLeast: String?
         package var retryOn: [Int]?
+        package var rejectedWhen: RejectedWhen?
         package var onAuthorityFailure: String?
         package var acquireOn: String?
         /// The clients that are handed a token.
@@ -65,6 +66,13 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         /// The credential of that token: this one, or a weaker one.
         package var vendedToken: String?
         package var routes: [String]
+    }
+
+    /// The responses that mean the end of a session.
+    package struct RejectedWhen: Hashable, Sendable, Codable {
+        package var status: [Int]?
+        package var location: String?
+        package var body: String?
     }
 
     package struct Allow: Hashable, Sendable, Codable {

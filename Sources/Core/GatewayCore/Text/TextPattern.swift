@@ -4,13 +4,13 @@
 /// cannot block the gateway. Literals, `.`, classes, `\d \w \s`, groups, `|`, `* + ? {m,n}` and their lazy forms, `^`
 /// and `$` for the ends of the text; no look-around and no back-references. Works on bytes: a character class holds
 /// ASCII only.
-struct TextPattern: Hashable, Sendable {
-    struct Mistake: Error, Hashable {
-        let message: String
+package struct TextPattern: Hashable, Sendable {
+    package struct Mistake: Error, Hashable {
+        package let message: String
     }
 
     /// In a longer text only the beginning is searched.
-    static let longestText = 256 << 10
+    package static let longestText = 256 << 10
     static let largestProgram = 512
 
     enum Instruction: Hashable, Sendable {
@@ -25,10 +25,10 @@ struct TextPattern: Hashable, Sendable {
         case match
     }
 
-    let text: String
+    package let text: String
     private let program: [Instruction]
 
-    init(_ text: String) throws(Mistake) {
+    package init(_ text: String) throws(Mistake) {
         self.text = text
         var parser = TextPatternParser(text)
         let node = try parser.parse()
@@ -100,7 +100,7 @@ struct TextPattern: Hashable, Sendable {
     }
 
     /// The text of the group in the first place where the pattern fits; of the whole place when it has no group.
-    func firstMatch(in text: some Collection<UInt8>) -> [UInt8]? {
+    package func firstMatch(in text: some Collection<UInt8>) -> [UInt8]? {
         let bytes = Array(text.prefix(Self.longestText))
         var current: [Walker] = []
         var following: [Walker] = []

@@ -1,13 +1,11 @@
-import GatewayCore
-
 /// The times that a JWT states about itself (RFC 7519 §4.1), read without verifying it. The upstream verifies the
 /// token; the gateway only needs to know when to renew it.
-struct UnverifiedJWT {
-    let issuedAt: UnixTime?
-    let expiresAt: UnixTime?
+package struct UnverifiedJWT {
+    package let issuedAt: UnixTime?
+    package let expiresAt: UnixTime?
 
     /// nil when `token` is not a JWT with a readable payload.
-    init?(_ token: Secret) {
+    package init?(_ token: Secret) {
         let payload = token.withValue { text -> JSONValue? in
             let parts = text.split(separator: ".", omittingEmptySubsequences: false)
             guard parts.count == 3 else { return nil }
@@ -19,15 +17,15 @@ struct UnverifiedJWT {
     }
 
     private static func time(_ value: JSONValue?) -> UnixTime? {
-        guard case .number(let seconds)? = value, seconds > 0, seconds < 1e11 else { return nil }
-        return UnixTime(milliseconds: Int64(seconds * 1000))
+        guard case .number(let number)? = value, number.value > 0, number.value < 1e11 else { return nil }
+        return UnixTime(milliseconds: Int64(number.value * 1000))
     }
 
     /// The end of a token that has just been issued.
     ///
     /// One that seems to be over already means that the clocks disagree: then the lifetime counts from now, if the
     /// token states both ends, and is unknown otherwise. Dropping the token would lose a rotated pair.
-    func expiry(issuedAt now: UnixTime) -> UnixTime? {
+    package func expiry(issuedAt now: UnixTime) -> UnixTime? {
         guard let expiresAt, expiresAt <= now else { return expiresAt }
         guard let issuedAt, issuedAt < expiresAt else { return nil }
         return now + (expiresAt - issuedAt)

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import GatewayStrategies
+@testable import GatewayCore
 
 @Suite("Regular expressions", .timeLimit(.minutes(5)))
 struct TextPatternTests {
