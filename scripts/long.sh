@@ -30,6 +30,7 @@ assertions() {
     in_scratch assertions build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=checked \
         -Xswiftc -assert-config -Xswiftc Debug --product authgateway
     require_same_tree
+    mkdir -p .build
     # A copy: the next build may make another one while the tests run.
     cp "$(scratch assertions)/release/authgateway" .build/authgateway-assertions
     release_tree
