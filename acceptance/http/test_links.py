@@ -129,7 +129,7 @@ def test_a_destination_that_leads_nowhere_stays(start_gateway, origin):
     "destination",
     [
         "{up}/outside", "/outside", "{up}/base/../outside", "{up}/base/..%2Foutside", "{up}/base/%2e%2e/outside", "{up}/baseline",
-        "{gw}/api/..%2F..%2Foutside", "{gw}/other/b", "https://elsewhere.example/base/b", "//elsewhere.example/base/b", "b", "",
+        "{gw}/api/..%2F..%2Foutside", "{gw}/other/b", "https://elsewhere.example/base/b", "//elsewhere.example/base/b", "b",
     ],
 )  # fmt: skip
 def test_a_destination_is_below_the_path_of_the_route(gateway, origin, destination):
@@ -152,7 +152,7 @@ def test_a_destination_needs_a_rule_for_the_method(start_gateway, origin):
     assert copied(f"{origin.url}/public/b") == f"{origin.url}/public/b"
     for place in ("/admin/b", f"{origin.url}/admin/b", f"{gateway.url}/dav/admin/b", f"{gateway.url}/all/admin/b"):
         assert copied(place) == 403, place
-    for path in ("public/..%2Fadmin", "public/%2e%2e/admin", "public//b", "public/b;c", "public"):
+    for path in ("public/..%2Fadmin", "public/%2e%2e/admin", "public//b", "public/b;c", "publicity"):
         assert copied(f"{gateway.url}/dav/{path}") == 403, path
     # The rule that allows a method is the one that counts.
     assert copied(f"{gateway.url}/dav/public/b", "MOVE") == f"{origin.url}/public/b"

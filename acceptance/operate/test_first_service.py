@@ -13,7 +13,7 @@ import time
 
 import pytest
 import requests
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness import processes
 from harness.gateway import BINARY, command
 from harness.origin import RecordingOrigin, response
@@ -92,7 +92,7 @@ def test_at_most_8_services_are_asked_at_a_time(tmp_path):
         return answer(request)
 
     origin = RecordingOrigin(answered)
-    route = {"upstream": origin.url, "whoami": {"path": "/user", "shows": "/login"}, "auth": {"strategy": "bearer", "token": CANARY}}
+    route = {"upstream": origin.url, "whoami": {"path": "/user", "shows": "/login"}, "auth": BEARER}
     config = {"version": 1, "routes": {f"r{number}": route for number in range(12)}}
     (tmp_path / "gateway.yaml").write_text(json.dumps(config))
     try:

@@ -15,6 +15,7 @@ from harness.gateway import BINARY, ROOT
 @contextlib.contextmanager
 def listening(kind=socket.SOCK_STREAM, listens=True):
     with socket.socket(socket.AF_INET, kind) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(("127.0.0.1", processes.free_port()))
         if listens:
             made.listen(128)

@@ -183,9 +183,8 @@ final class RouteGate: Sendable {
         for index in path where bytes[index] == UInt8(ascii: "%") { isEncoded = true }
         guard isEncoded, let readings = try? PathReadings(bytes, head.path) else { return false }
         let method = head.methodName(bytes)
-        let skipped = path.lowerBound - head.path.lowerBound
         for reading in readings.all where reading.decodings == 1 {
-            let read = min(skipped, reading.path.count)..<reading.path.count
+            let read = forwarded(of: reading, path, head)
             for rule in allow where rule.takes(method) && rule.takes(reading.path.span, read, decodings: 1) {
                 return true
             }

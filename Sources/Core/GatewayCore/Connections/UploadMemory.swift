@@ -47,22 +47,16 @@ package final class UploadMemory: Sendable {
 
 /// What one request holds of ``UploadMemory``, and how far its client is read while the upstream takes nothing.
 package struct UploadHold: Sendable {
-    private enum Pace {
-        /// The client is read as fast as the upstream takes it.
-        case even
-        /// The upstream takes nothing, for less than ``patience`` so far.
-        case waiting
-        /// The client is read further: that it has left is noticed only behind everything it has sent.
-        case ahead
-    }
-
     /// How long the upstream may take nothing before the client is read further.
     package static let patience = Duration.seconds(2)
     /// Behind a complete request these are most likely the next ones of the connection: one read of them at the most.
     static let uncounted = 16_384
 
     package private(set) var bytes = 0
-    private var pace = Pace.even
+    /// The client is read further than the upstream takes: that it has left is noticed only behind everything it has sent.
+    package private(set) var isAhead = false
+    /// The deadline that is set is that of ``patience``.
+    private var isPatient = false
 
     package init() {}
 
@@ -87,27 +81,25 @@ package struct UploadHold: Sendable {
 
     // MARK: Pace
 
-    /// The upstream takes no more for now.
+    /// The upstream takes no more for now. Also while the client is read further: memory that it lacked may be free by the next deadline.
     ///
     /// - Parameter limit: How long neither side may move.
-    /// - Returns: Whether to ask again after ``patience``, with ``deadlinePassed()``.
+    /// - Returns: Whether the next deadline is that of ``patience``.
     package mutating func upstreamIsFull(limit: Duration) -> Bool {
-        guard limit > Self.patience, pace != .ahead else { return false }
-        pace = .waiting
+        guard limit > Self.patience else { return false }
+        isPatient = true
         return true
     }
 
     /// Another deadline than that of ``patience`` was set.
-    package mutating func deadlineWasSet() { if pace == .waiting { pace = .even } }
+    package mutating func deadlineWasSet() { isPatient = false }
 
     /// - Returns: Whether it was that of ``patience``. From now on the client is read further.
     package mutating func deadlinePassed() -> Bool {
-        guard pace == .waiting else { return false }
-        pace = .ahead
+        guard isPatient else { return false }
+        (isPatient, isAhead) = (false, true)
         return true
     }
 
-    package mutating func upstreamTakesMore() { if pace == .ahead { pace = .even } }
-
-    package var isAhead: Bool { pace == .ahead }
+    package mutating func upstreamTakesMore() { isAhead = false }
 }
