@@ -144,7 +144,7 @@ extension ExchangeDriver {
     func counted(_ rejection: ResponseFacts.Rejection) -> ResponseFacts.Rejection {
         let isRenewable: Bool
         switch rejection {
-        case .none, .challenge, .tokenWithoutRenewal: return rejection
+        case .none, .challenge, .tokenWithoutRenewal, .tokenOverBudget: return rejection
         case .token(let canBeRenewed): isRenewable = canBeRenewed
         case .tokenNotSentAgain: isRenewable = true
         }
