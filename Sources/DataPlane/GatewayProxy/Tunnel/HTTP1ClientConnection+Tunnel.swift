@@ -5,7 +5,6 @@ import NIOCore
 extension HTTP1ClientConnection {
     /// - Parameter isEstablished: The client was told that its CONNECT was taken, and can be told nothing else.
     func openTunnel(to destination: TunnelDestination, isEstablished: Bool = false) {
-        guard let loop = context?.eventLoop else { return }
         let usage = shared.usage(of: destination.client)
         if let problem = usage?.refusal(at: shared.clock.monotonic()) {
             let refusal = shared.authorizer.refusal(problem, on: identity, client: destination.client)
@@ -15,7 +14,7 @@ extension HTTP1ClientConnection {
         // The answer of the dialler comes before.
         setDeadline(timeouts.connect + timeouts.linger)
         let tunnel = BlindTunnel(to: destination, of: self, countedBy: usage)
-        TunnelDialer(to: destination, on: loop, under: shared)
+        TunnelDialer(to: destination, of: configuration.worker, under: shared)
             .dial { [self] result in
                 switch result {
                 case .success(let connection): begin(tunnel, on: connection, isEstablished: isEstablished)
