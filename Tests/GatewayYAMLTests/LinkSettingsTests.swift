@@ -33,10 +33,12 @@ struct LinkSettingsTests {
     @Test(arguments: [
         (", via: false", ", public_url: \"https://app.example.com\""),
         (", via: false, match: {hosts: [app.example.com]}", ""),
+        (", via: false, match: {hosts: [\"*.example.com\"]}", ""),
     ])
     func itIsNotWithoutViaWhereTheUpstreamMayBeTheGateway(_ route: String, _ listener: String) {
         let report = Self.report(Self.outcome(route: route, listener: listener))
-        #expect(report.contains("routes.app.via: must not be false: upstream may be this gateway"), "\(report)")
+        let problem = "routes.app.via: cannot be false: this upstream may be the gateway itself"
+        #expect(report.contains(problem), "\(report)")
     }
 
     // MARK: Links

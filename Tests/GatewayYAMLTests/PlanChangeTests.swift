@@ -63,6 +63,12 @@ struct PlanChangeTests {
         #expect(try changes(("routes:", "# a remark\n\nroutes:")).isEmpty)
     }
 
+    /// It is dialled by another name then.
+    @Test func theDotOfTheRootIsAChange() throws {
+        let found = try changes(("https://a.example.com", "https://a.example.com."))
+        #expect(lines(found) == ["routes.a changed"])
+    }
+
     @Test func routesAreAddedChangedAndDropped() throws {
         let found = try changes(
             ("https://a.example.com", "https://c.example.com"),

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from harness import processes
+from harness import http2, processes
 from harness.configs import BEARER, CANARY
 from harness.names import add_address
 from harness.tls import nginx_over_tls
@@ -53,8 +53,8 @@ def listener(ports, allow=("127.0.0.1",), unrouted="tunnel", intercept=True):
 
 @pytest.fixture
 def tunnelling(start_gateway):
-    def start(*ports, config=None, **options):
-        place = listener(ports, **options)
+    def start(*ports, config=None, more=None, **options):
+        place = {**listener(ports, **options), **(more or {})}
         gateway = start_gateway({**ROUTE, **(config or {})}, listeners=[place])
         gateway.place = place
         return gateway
@@ -427,9 +427,9 @@ def test_explain_says_that_it_passes(tunnelling, origin):
 def plain(tunnelling, origin):
     """A gateway with a route to the origin, which accepts as a test says."""
 
-    def start(**options):
+    def start(config=None, **options):
         route = {"upstream": f"http://127.0.0.1:{origin.port}", "auth": BEARER}
-        return tunnelling(origin.port, config={"routes": {"plain": route}}, **options)
+        return tunnelling(origin.port, config={"routes": {"plain": route}, **(config or {})}, **options)
 
     return start
 
@@ -496,3 +496,59 @@ def test_other_bytes_are_refused_where_nothing_passes_blindly(plain, origin):
     wire.sendall(b"\x16\x03\x01\x02\x00")
     assert wire.recv(65536).startswith(b"HTTP/1.1 400 ")
     assert not origin.was_asked()
+
+
+def request_head(connection):
+    received = b""
+    while b"\r\n\r\n" not in received:
+        part = connection.recv(65536)
+        assert part, received
+        received += part
+    return received
+
+
+@pytest.mark.parametrize("start", [b"GE", b"\r\n", b"\r\nGET ht"])
+def test_a_request_that_begins_slowly_still_gets_the_credential(plain, origin, start):
+    """It went to the server as it was, when a second had passed."""
+    gateway = plain()
+    target = f"127.0.0.1:{origin.port}"
+    wire, _ = connect(gateway, target)
+    wire.sendall(start)
+    assert not origin.was_asked(1.5)
+    request = f"\r\nGET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n".encode()
+    wire.sendall(request[len(start) :] if start.startswith(b"\r") else request[2 + len(start) :])
+    origin.listener.settimeout(20)
+    received = request_head(origin.accept())
+    assert received.startswith(b"GET / HTTP/1.1\r\n") and f"Authorization: Bearer {CANARY}".encode() in received
+
+
+def test_a_part_of_a_request_does_not_become_a_tunnel(plain, origin):
+    gateway = plain(config={"limits": {"header_timeout": "2s"}})
+    wire, _ = connect(gateway, f"127.0.0.1:{origin.port}")
+    wire.sendall(b"GE")
+    assert ended(wire) and not origin.was_asked()
+
+
+@pytest.mark.parametrize("is_secure", [False, True])
+def test_http2_behind_such_a_connect_gets_the_credential(plain, origin, certificate_authority, is_secure):
+    """gRPC asks its proxy so for a server without TLS. The TLS may be that of the proxy."""
+    tls = {}
+    if is_secure:
+        certificate, key = certificate_authority.issue("proxy-h2c", "DNS:localhost,IP:127.0.0.1")
+        tls = {"tls": {"certificate": str(certificate), "private_key": {"file": str(key)}}}
+    gateway = plain(unrouted="refuse", more=tls)
+    target = f"127.0.0.1:{origin.port}"
+    wire = dial(gateway)
+    if is_secure:
+        context = ssl.create_default_context(cafile=certificate_authority.certificate)
+        wire = context.wrap_socket(wire, server_hostname="localhost")
+    wire.sendall(head(target))
+    assert wire.recv(4096).startswith(b"HTTP/1.1 200 ")
+    with contextlib.closing(http2.Client(wire)) as client:
+        stream = client.begin(path="/call", authority=target)
+        upstream = origin.accept()
+        received = request_head(upstream)
+        assert received.startswith(b"GET /call HTTP/1.1\r\n") and f"Authorization: Bearer {CANARY}".encode() in received
+        upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
+        answer = client.finish(stream)
+        assert (answer.status, bytes(answer.body)) == (200, b"done")

@@ -78,7 +78,16 @@ def test_via_stays_where_the_upstream_may_be_the_gateway(make_gateway, upstream)
     routes = {"own": {"upstream": upstream.format(port=gateway.port), "auth": "none", "via": False}}
     gateway.configure({"routes": routes})
     result = gateway.run("check")
-    assert result.returncode == 3 and "routes.own.via: must not be false: upstream may be this gateway" in result.stderr, result
+    assert result.returncode == 3 and "routes.own.via: cannot be false: this upstream may be the gateway itself" in result.stderr, result
+
+
+def test_via_stays_where_a_wildcard_covers_the_upstream(make_gateway):
+    routes = {
+        "own": {"upstream": "https://a.b.example.test", "auth": "none", "via": False},
+        "all": {"upstream": "https://up.test", "auth": "none", "match": {"hosts": ["*.example.test"]}},
+    }
+    result = make_gateway({"routes": routes}).run("check")
+    assert result.returncode == 3 and "routes.own.via: cannot be false" in result.stderr, result
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])

@@ -77,6 +77,19 @@ def test_trailers_and_informational_responses(served, make_script):
     assert answer.trailers == {"x-sum": "1"}
 
 
+def test_trailers_that_are_too_long_keep_the_status_of_a_call(served, make_script):
+    """They were dropped, and the call ended without a status."""
+
+    def steps(wire, number):
+        wire.head()
+        trailers = b"Grpc-Status: 7\r\nGrpc-Message: " + b"x" * 20_000 + b"\r\nX-Sum: 1\r\n\r\n"
+        wire.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailers)
+
+    with contextlib.closing(served(plain_config(make_script(steps))).client()) as client:
+        answer = client.ask(("te", "trailers"))
+    assert answer.status == 200 and answer.trailers == {"grpc-status": "7", "grpc-message": "x" * 2048}
+
+
 def test_expectation(served, make_script):
     def steps(wire, number):
         wire.head()

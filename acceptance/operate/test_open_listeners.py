@@ -58,6 +58,39 @@ def test_a_port_is_open_for_all_addresses_of_both_families(start_gateway, origin
         assert requests.get(f"http://{host}:{port}/api/x", headers=proof, timeout=20).status_code == 200
 
 
+def answers(port):
+    """By each family, with connections of their own."""
+    proof = {"Proxy-Authorization": f"Bearer {LONG}"}
+    return [requests.get(f"http://{host}:{port}/api/x", headers=proof, timeout=20).status_code for host in loopback_hosts()]
+
+
+def test_all_addresses_of_one_family_come_and_go_by_a_reload(start_gateway, origin):
+    port = processes.free_port()
+    version4, version6 = {"address": f"0.0.0.0:{port}"}, {"address": f"[::]:{port}"}
+    gateway = start_gateway(config(origin, LONG), listeners=[version6])
+    # With the first alone, [::] takes both families.
+    for listeners in [[version4, version6], [version6], [version6, version4], [version4, version6], [version6]]:
+        gateway.configure(config(origin, LONG), listeners)
+        done = gateway.run("reload")
+        assert done.returncode == 0, done
+        assert answers(port) == [200] * len(loopback_hosts()), listeners
+    gateway.configure(config(origin, LONG), [version4])
+    assert gateway.run("reload").returncode == 0
+    assert answers(port)[0] == 200
+
+
+def test_a_reload_that_fails_leaves_all_addresses_open(start_gateway, origin):
+    port = processes.free_port()
+    version4, version6 = {"address": f"0.0.0.0:{port}"}, {"address": f"[::]:{port}"}
+    gateway = start_gateway(config(origin, LONG), listeners=[version6])
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        other = {"address": f"127.0.0.1:{taken.getsockname()[1]}"}
+        gateway.configure(config(origin, LONG), [version6, version4, other])
+        done = gateway.run("reload")
+        assert done.returncode != 0 and "in use" in done.stdout + done.stderr, done
+    assert answers(port) == [200] * len(loopback_hosts())
+
+
 def test_localhost_is_open_at_its_address_of_each_family(start_gateway, origin):
     port = processes.free_port()
     start_gateway(plain_config(origin), listeners=[{"address": f"localhost:{port}"}])

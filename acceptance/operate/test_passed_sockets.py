@@ -93,6 +93,23 @@ def test_a_listener_accepts_from_the_socket_with_its_address(tmp_path, origin):
             waiting.close()
 
 
+def test_a_socket_for_all_of_ipv6_may_be_passed_beside_a_listener_for_all_of_ipv4(tmp_path, origin):
+    """The gateway tried to limit the bound socket to IPv6, which the system refuses."""
+    with socket.create_server(("::", processes.free_port()), family=socket.AF_INET6, dualstack_ipv6=False) as passed:
+        port = passed.getsockname()[1]
+        config = serving(origin)
+        config["listeners"]["proxy"] = [{"address": f"0.0.0.0:{port}"}, {"address": f"[::]:{port}"}]
+        config["access"] = {"clients": {"laptop": {"token": "token-of-the-laptop-1"}}}
+        gateway, admin = start(tmp_path, config, passed)
+        try:
+            wait_until_ready(admin)
+            proof = {"Proxy-Authorization": "Bearer token-of-the-laptop-1"}
+            for host in ("127.0.0.1", "[::1]"):
+                assert requests.get(f"http://{host}:{port}/api/x", headers=proof, timeout=10).status_code == 200
+        finally:
+            processes.end(gateway)
+
+
 def refusal(gateway):
     _, errors = gateway.communicate(timeout=20)
     assert gateway.returncode == 1, errors

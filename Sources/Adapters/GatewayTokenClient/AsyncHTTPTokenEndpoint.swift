@@ -140,7 +140,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         let method = HTTPMethod(rawValue: request.method.rawValue)
         do {
             return try HTTPClient.Request(
-                url: request.url.text,
+                url: request.url.unrootedText,
                 method: method,
                 headers: headers,
                 body: body,

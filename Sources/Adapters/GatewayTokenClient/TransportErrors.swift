@@ -10,7 +10,7 @@ import NIOSSL
 enum TransportErrors {
     static func failure(for error: any Error, requestWasSent: Bool) -> TokenTransportFailure {
         // A server may decide about the client certificate when the request is on its way already (TLS 1.3).
-        if let alert = TLSAlert(in: "\(error)") {
+        if let alert = TLSAlert(error) {
             return TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: requestWasSent, alert: alert)
         }
         return TokenTransportFailure(

@@ -78,7 +78,8 @@ package final class ProxyServer: Sendable {
     package func bind(_ listeners: [ListenerPlan]) async throws -> [ArrivalListener] {
         try passed.requireUse(by: listeners)
         let limits = serving.withLock { $0.limits }
-        let opened = try await open(listeners.map { try Listener.Settings($0, limits) })
+        let settings = try listeners.map { try Listener.Settings($0, limits) }
+        let opened = try await open(settings, beside: listeners.map(\.address))
         listening.withLock { $0 += opened }
         return opened.map(\.bound)
     }
@@ -106,18 +107,45 @@ package final class ProxyServer: Sendable {
             state: state,
             replacing: serving.withLock { $0 }
         )
+        let addresses = listeners.map(\.address)
         var present = listening.withLock { $0 }
         var kept: [(listener: Listener, settings: Listener.Settings)] = []
         var new: [Listener.Settings] = []
         for plan in listeners {
             let settings = try Listener.Settings(plan, shared.limits)
-            if let index = present.firstIndex(where: { $0.endpoint == Listener.Endpoint(plan) }) {
+            let endpoint = Listener.Endpoint(plan, beside: addresses)
+            if let index = present.firstIndex(where: { $0.endpoint == endpoint }) {
                 kept.append((present.remove(at: index), settings))
             } else {
                 new.append(settings)
             }
         }
-        return PreparedReload(shared: shared, kept: kept, opened: try await open(new))
+        let blocking = present.filter { listener in
+            new.contains { $0.plan.address.mayCollide(with: listener.plan.address) }
+        }
+        for listener in blocking { await listener.stop() }
+        do {
+            return PreparedReload(shared: shared, kept: kept, opened: try await open(new, beside: addresses))
+        } catch {
+            await openAgain(blocking)
+            throw error
+        }
+    }
+
+    /// What was closed to make room for listeners that could not be opened.
+    private func openAgain(_ closed: [Listener]) async {
+        guard !closed.isEmpty else { return }
+        let addresses = listening.withLock { $0 }.map(\.plan.address)
+        do {
+            let opened = try await open(closed.map(\.current), beside: addresses)
+            listening.withLock { listening in
+                listening.removeAll { listener in closed.contains { $0 === listener } }
+                listening += opened
+            }
+            for listener in opened { listener.start() }
+        } catch {
+            state.logger.error("\(error) It was closed to make room for listeners that could not be opened.")
+        }
     }
 
     /// Serves new requests as prepared; those under way finish on what they began with. Listeners that are no longer
@@ -192,10 +220,13 @@ package final class ProxyServer: Sendable {
         await workers.forEach { $0.closeAll() }
     }
 
-    private func open(_ all: [Listener.Settings]) async throws -> [Listener] {
+    /// - Parameter addresses: Of all listeners that are wanted, whether they are open already or not.
+    private func open(
+        _ all: [Listener.Settings],
+        beside addresses: [ListenerPlan.Address]
+    ) async throws -> [Listener] {
         var opened: [Listener] = []
-        let addresses = all.map(\.plan.address)
-        let sockets = addresses.reduce(0) { $0 + $1.socketCount }
+        let sockets = all.reduce(0) { $0 + $1.plan.address.socketCount }
         let listeners = sockets + listening.withLock { $0.reduce(0) { $0 + $1.bound.address.socketCount } }
         let batch = DescriptorShares.accepts(of: state.descriptorLimit, listeners: listeners)
         do {
@@ -203,7 +234,7 @@ package final class ProxyServer: Sendable {
                 opened.append(
                     try await Listener.bind(
                         settings,
-                        isBesideIPv4: addresses.contains { settings.plan.address.isForIPv6(beside: $0) },
+                        at: Listener.Endpoint(settings.plan, beside: addresses),
                         passed: passed,
                         group: group,
                         workers: workers,

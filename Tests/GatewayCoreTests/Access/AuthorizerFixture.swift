@@ -126,13 +126,13 @@ struct AuthorizerFixture {
     }
 
     /// Decides about a request on a connection whose client has shown a certificate; nil where the head cannot be read.
-    func decide(_ request: String, from peer: PeerIdentity) -> RequestAuthorizer.Decision? {
+    func decide(_ request: String, from peer: PeerIdentity, isTLS: Bool = false) -> RequestAuthorizer.Decision? {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span) else { return nil }
         var cache = ClientAuthenticationCache()
         var trace: AuthorizationTrace?
-        let listener = ListenerIdentity(reach: .network, port: 8080).identifying(peer)
+        let listener = ListenerIdentity(reach: .network, port: 8080, isTLS: isTLS).identifying(peer)
         return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }
 

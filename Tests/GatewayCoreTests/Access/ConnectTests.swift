@@ -57,20 +57,20 @@ struct ConnectTests {
         return route
     }()
 
-    private func look(_ unrouted: ConnectPlan.Unrouted, _ ports: [Int] = [8080]) -> (InterceptedOrigin, Bool)? {
+    private func peek(_ unrouted: ConnectPlan.Unrouted, _ ports: [Int] = [8080]) -> (InterceptedOrigin, Bool)? {
         let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)
         let plan = ConnectPlan(unrouted: unrouted, allow: [], ports: ports)
         let decision = AuthorizerFixture([Self.plain], connect: [address: plan])
             .connect(Self.connect("plain.example:8080"), at: address)
-        guard case .look(let origin, let tunnel)? = decision else { return nil }
+        guard case .peek(let origin, let tunnel)? = decision else { return nil }
         return (origin, tunnel != nil)
     }
 
     @Test func itsFirstBytesDecide() throws {
-        let (origin, mayPass) = try #require(look(.tunnel))
+        let (origin, mayPass) = try #require(peek(.tunnel))
         #expect((origin.scheme, origin.host, origin.port) == (.http, "plain.example", 8080) && mayPass)
-        #expect(try #require(look(.refuse)).1 == false)
-        #expect(try #require(look(.tunnel, [443])).1 == false)
+        #expect(try #require(peek(.refuse)).1 == false)
+        #expect(try #require(peek(.tunnel, [443])).1 == false)
     }
 
     @Test(arguments: [
@@ -79,7 +79,7 @@ struct ConnectTests {
         ("plain.example:8080", "https://plain.example:8080/a", "route plain"),
     ])
     func aRequestThereIsForThatServer(_ host: String, _ target: String, _ words: String?) throws {
-        let (origin, _) = try #require(look(.refuse))
+        let (origin, _) = try #require(peek(.refuse))
         let request = "GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\r\n"
         switch AuthorizerFixture([Self.plain]).decide(request, inPlaceOf: origin) {
         case .refused(let refusal)?:
@@ -95,7 +95,11 @@ struct ConnectTests {
         ("GET http://plain.example/", .request), ("M-SEARCH *", .request), ("PRI * HTTP/2.0", .request),
         ("get /", .other), (" GET /", .other), ("GET\t/", .other), ("EHLO client.example\r\n", .other),
         ("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", .other), ("\u{16}\u{3}\u{1}", .other), ("PING\r\n", .other),
-        ("SET key value", .other), (String(repeating: "A", count: 24), .unfinished),
+        ("SET key value", .other), ("NICK harry\r\n", .other), ("NICK http\r\n", .other),
+        ("NICK ht", .unfinished),
+        ("GET HTTPS://plain.example/", .request), ("GET httpx://", .other), ("\r\nGET /", .request),
+        ("\r\n", .unfinished), ("\n", .unfinished), ("\r\nSSH-2.0-x", .other), ("\r\n\r\n\r", .request),
+        (String(repeating: "A", count: 24), .unfinished),
         (String(repeating: "A", count: 25), .other),
     ])
     func theFirstBytesAreThoseOfARequest(_ text: String, _ expected: TunnelOpening) {
@@ -108,11 +112,36 @@ struct ConnectTests {
     @Test(arguments: [
         ("open.localhost.", "/a", true), ("open.localhost.:8080", "/a", true), ("localhost.:8080", "/open", true),
         ("open.localhost..", "/a", false), ("localhost..", "/open", false), (".", "/open", false),
-        ("[::1].:8080", "/open", false),
+        ("[::1].:8080", "/open", false), ("[::1.]:8080", "/open", false),
     ])
     func aTrailingDotFindsTheRoute(_ host: String, _ path: String, _ isFound: Bool) {
         let request = "GET \(path) HTTP/1.1\r\nHost: \(host)\r\n\r\n"
         #expect((fixture().admission(request, on: .loopback) != nil) == isFound)
+    }
+
+    /// A resolver tries no search domain then.
+    @Test(arguments: [("db.:443", "db."), ("db:443", "db"), ("8.8.8.8.:443", "8.8.8.8")])
+    func aTunnelLeadsToTheNameAsItIsWritten(_ target: String, _ expected: String) throws {
+        let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)
+        let plan = ConnectPlan(unrouted: .tunnel, allow: [], ports: [443])
+        let fixture = AuthorizerFixture([Self.plain], connect: [address: plan])
+        let decision = fixture.connect(Self.connect(target), at: address)
+        guard case .tunnel(let tunnel)? = decision else {
+            Issue.record("no tunnel")
+            return
+        }
+        #expect(tunnel.lookupName == expected)
+    }
+
+    /// It is the proof of the CONNECT that says who asks.
+    @Test func aKnownClientIsToldTheRouteOfTheConnect() {
+        let origin = InterceptedOrigin(host: "up.example", port: 443, proof: Array("Bearer laptop-token".utf8))
+        let fixture = AuthorizerFixture([AuthorizerFixture.route("open")], clients: ["laptop"], requireClient: .true)
+        guard case .refused(let refusal)? = fixture.decide(Self.get("other.example"), inPlaceOf: origin) else {
+            Issue.record("it was admitted")
+            return
+        }
+        #expect(refusal.client == "laptop" && refusal.problem.detail.contains("route open"))
     }
 
     // MARK: By the name in the TLS hello
@@ -209,6 +238,7 @@ struct ConnectTests {
         arguments: [
             ("Origin: https://evil.example", .originRefused), ("Origin: null", .originRefused),
             ("Sec-Fetch-Site: cross-site", .originRefused), ("Origin: https://up.example", nil),
+            ("Origin: https://up.example.", nil), ("Origin: https://up.example..", .originRefused),
             ("Origin: https://up.example:443", .originRefused), ("Origin: http://up.example", .originRefused),
             ("Sec-Fetch-Site: same-origin", nil),
         ] as [(String, ProblemKind?)]

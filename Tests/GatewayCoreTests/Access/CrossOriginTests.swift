@@ -85,8 +85,8 @@ struct CrossOriginTests {
         Own(origin: "https://gw.example:8443", host: "gw.example:8443", reach: .network, isTLS: true),
         Own(origin: "https://gw.example", host: "gw.example:443", reach: .network, isTLS: true),
         // Who has not proved itself may be a page, or be sent by one.
-        Own(proof: nil, isAdmitted: false, words: "Send the token of a client"),
-        Own(proof: "unknown", isAdmitted: false, words: "Send the token of a client"),
+        Own(proof: nil, isAdmitted: false, words: "Authenticate as a client"),
+        Own(proof: "unknown", isAdmitted: false, words: "Authenticate as a client"),
         // A browser says so.
         Own(fields: ["Sec-Fetch-Site: same-origin"], isAdmitted: false),
         Own(fields: ["Sec-Fetch-Mode: websocket"], isAdmitted: false),
@@ -111,6 +111,33 @@ struct CrossOriginTests {
         guard let problem else { return }
         #expect(problem.kind == .originRefused && problem.detail.contains(own.words))
         #expect(problem.detail.contains("access.allow_origins"))
+    }
+
+    /// A browser attaches its certificate to the handshake of any page, and may leave out the Sec-Fetch fields.
+    @Test(
+        arguments: [
+            ([], nil, true), (["Connection: Upgrade", "Upgrade: websocket"], nil, false),
+            (["Connection: Upgrade", "Upgrade: websocket"], "unknown", false),
+            (["Connection: Upgrade", "Upgrade: websocket"], "edge-token", true),
+        ] as [([String], String?, Bool)]
+    )
+    func aCertificateAloneDoesNotProveAWebSocket(_ fields: [String], _ token: String?, _ isAdmitted: Bool) throws {
+        let certificate = AccessPlan.Client(
+            name: "edge",
+            tokens: [.token(Secret("edge-token"))],
+            certificate: .exactly(.dns("edge.example"))
+        )
+        let fixture = AuthorizerFixture(Self.routes, certificates: [certificate])
+        let proof = token.map { ["Proxy-Authorization: Bearer \($0)"] } ?? []
+        let lines = ["GET /api HTTP/1.1", "Host: gw.example", "Origin: https://gw.example"] + fields + proof
+        let request = lines.map { "\($0)\r\n" }.joined() + "\r\n"
+        let peer = PeerIdentity([.dns("edge.example")])
+        let decision = fixture.decide(request, from: peer, isTLS: true)
+        switch consume decision {
+        case .admitted?: #expect(isAdmitted)
+        case .refused(let refusal)?: #expect(!isAdmitted && refusal.problem.kind == .originRefused)
+        default: Issue.record("neither admitted nor refused")
+        }
     }
 
     @Test func anAbsoluteTargetHasAnotherOrigin() {

@@ -1,5 +1,6 @@
-import GatewayCore
 import Testing
+
+@testable import GatewayCore
 
 @Suite("Origins", .timeLimit(.minutes(5)))
 struct OriginTests {
@@ -21,6 +22,33 @@ struct OriginTests {
         #expect(origin.description == "https://api.example:8443")
         #expect(Origin(scheme: .https, host: "api.example", port: 8443).lookupName == "api.example")
         #expect(Set([origin, Origin(scheme: .https, host: "api.example", port: 8443)]).count == 1)
+    }
+
+    /// A resolver takes them for names, which may lead elsewhere.
+    @Test(arguments: [
+        ("127.0.0.1.", true), ("localhost.", true), ("a.localhost.", true), ("10.0.0.1.:80", true),
+        ("127.0.0.1", false), ("api.example.", false), ("[::1]", false),
+    ])
+    func anAddressHasNoDotOfTheRoot(_ authority: String, _ isRefused: Bool) throws {
+        #expect(try #require(Origin(scheme: .http, authority: authority)).isRootedAddress == isRefused)
+        for scheme in ["http", "https"] where isRefused {
+            #expect(throws: AuthorityURL.Refusal.rootedAddress) { try AuthorityURL("\(scheme)://\(authority)/token") }
+            let refusal = #expect(throws: UpstreamURL.Refusal.self) { try UpstreamURL("\(scheme)://\(authority)") }
+            #expect(refusal?.message.contains("dot at the end") == true)
+        }
+    }
+
+    @Test func aDotWithinBracketsStays() {
+        #expect(Origin(scheme: .http, authority: "[::1.]")?.isLoopback != true)
+    }
+
+    @Test(arguments: [
+        ("https://idp.example./token?a=b.", "https://idp.example/token?a=b."),
+        ("https://idp.example.:8443", "https://idp.example:8443"), ("https://idp.example./", "https://idp.example/"),
+        ("https://idp.example/token.", "https://idp.example/token."),
+    ])
+    func aTokenRequestHasNoDotOfTheRoot(_ text: String, _ expected: String) throws {
+        #expect(try AuthorityURL(text).unrootedText == expected)
     }
 
     @Test(

@@ -14,6 +14,12 @@ struct PunycodeTests {
         #expect(Punycode.hostName(name) == expected)
     }
 
+    /// As some editors and file systems write letters with accents.
+    @Test func twoScalarsAreOneLetter() {
+        #expect(Punycode.hostName("bu\u{308}cher.example") == "xn--bcher-kva.example")
+        #expect(Punycode.hostName("E\u{301}tude") == Punycode.hostName("étude"))
+    }
+
     @Test(arguments: [
         "", "example.com", "a.b:80", String(repeating: "é", count: 70), String(repeating: "é.", count: 200),
     ])
@@ -22,5 +28,7 @@ struct PunycodeTests {
     @Test func anUpstreamIsToldHowToWriteIt() {
         let refusal = #expect(throws: UpstreamURL.Refusal.self) { try UpstreamURL("https://bücher.example:8443/x") }
         #expect(refusal?.message.hasSuffix("https://xn--bcher-kva.example:8443") == true)
+        let port = #expect(throws: UpstreamURL.Refusal.self) { try UpstreamURL("http://büro:8080") }
+        #expect(port?.message.hasSuffix("http://xn--bro-hoa:8080") == true)
     }
 }

@@ -60,7 +60,7 @@ struct ClientKeyService: Service {
     }
 
     private func answer(of url: AuthorityURL, _ client: HTTPClient) async -> Result<[UInt8], Failure> {
-        var request = HTTPClientRequest(url: url.text)
+        var request = HTTPClientRequest(url: url.unrootedText)
         request.headers.add(name: "Accept", value: "application/jwk-set+json, application/json")
         request.headers.add(name: "User-Agent", value: "authgateway/\(GatewayVersion.current)")
         let end = ContinuousClock.now + Self.limit

@@ -33,9 +33,12 @@ package struct AuthorityCommands: Sendable {
                 + " intercept: true (listeners.proxy)"
         }
         let reason = "the certificates of the local authority, \(path), cannot be read: \(failure.message)"
-        guard failure == .forbidden, case .tcp(let host, let port) = plan.admin.address else { return reason }
-        return "\(reason); run this as the gateway's user, or ask the running gateway:\n"
-            + "  curl http://\(Origin.urlHost(host)):\(port)/ca.pem"
+        guard failure == .forbidden else { return reason }
+        let advice = "\(reason); run this as the gateway's user"
+        // With TLS this is a socket in the state directory, which other users cannot reach either.
+        guard case .tcp(let host, let port) = plan.admin.address else { return advice }
+        let proof = plan.admin.requiresToken ? "-H \"Authorization: Bearer ADMIN_TOKEN\" " : ""
+        return "\(advice), or ask the running gateway:\n  curl \(proof)http://\(Origin.urlHost(host)):\(port)/ca.pem"
     }
 
     /// Makes the authority, or what it lacks, before the gateway starts.

@@ -84,7 +84,7 @@ struct LiveRequest: Sendable {
     }
 
     private static func words(for error: any Error) -> String {
-        if let alert = TLSAlert(in: "\(error)") { return "it refused the TLS connection with the alert \(alert.name)" }
+        if let alert = TLSAlert(error) { return "it refused the TLS connection with the alert \(alert.name)" }
         return switch error {
         case let error as IOError: LogText.clean("\(error)")
         case is NIOSSLError, is NIOSSLExtraError:

@@ -6,8 +6,8 @@ package final class InterceptedOrigin: Sendable {
     /// `http` for a connection without TLS inside, to a server that a plain route leads to.
     package let scheme: Origin.Scheme
     let hostBytes: [UInt8]
-    /// As a browser writes it.
-    private let origin: [UInt8]
+    /// As a browser writes it, for a page of the name as it is and for one of the name with the dot of the root.
+    private let spellings: [[UInt8]]
     /// The value of the field that proved who the client is; nil when none did. It counts for each request of the connection, as
     /// long as the configuration knows it.
     let proof: [UInt8]?
@@ -27,11 +27,14 @@ package final class InterceptedOrigin: Sendable {
         self.port = port
         self.proof = proof
         hostBytes = Array(self.host.utf8)
-        origin = Array(Origin(scheme: scheme, host: self.host, port: port).description.utf8)
+        let suffix = port == scheme.defaultPort ? "" : ":\(port)"
+        spellings = [self.host, self.host + "."]
+            .map { Array("\(scheme.rawValue)://\(Origin.urlHost($0))\(suffix)".utf8) }
     }
 
     func isOrigin(_ value: Range<Int>, of bytes: borrowing Span<UInt8>) -> Bool {
-        bytes.equalsLowercased(value, origin)
+        for spelling in spellings where bytes.equalsLowercased(value, spelling) { return true }
+        return false
     }
 
     /// Whether a request on the connection is for this server. `Host` leaves out the port of its scheme.

@@ -62,6 +62,9 @@ package final class ListenerIdentity: Sendable {
     /// The same listener for a connection whose client has shown a certificate.
     package func identifying(_ peer: PeerIdentity) -> ListenerIdentity { with(intercepted, peer) }
 
+    /// The same listener for a request that its client's certificate does not prove.
+    var withoutPeer: ListenerIdentity { peer == nil ? self : with(intercepted, nil) }
+
     private func with(_ intercepted: InterceptedOrigin?, _ peer: PeerIdentity?) -> ListenerIdentity {
         ListenerIdentity(
             reach: reach,

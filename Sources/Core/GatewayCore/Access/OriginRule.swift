@@ -76,8 +76,8 @@ struct OriginRule: Sendable {
     var unproven: GatewayProblem {
         GatewayProblem(
             .originRefused,
-            "Its Origin is this listener's own, as that of a page that came through it. Send the token of a client (access.clients)"
-                + " beside it, leave Origin out, or add it to \(key)."
+            "Origin is this listener's own, which pages served through the gateway also have. Authenticate as a client"
+                + " (access.clients), omit Origin, or add it to \(key)."
         )
     }
 

@@ -6,7 +6,7 @@ extension RequestAuthorizer {
         /// A plain route leads to the server, and ``TunnelOpening`` says what becomes of the connection.
         ///
         /// - Parameter tunnel: nil where bytes may not pass as they are.
-        case look(InterceptedOrigin, tunnel: TunnelDestination?)
+        case peek(InterceptedOrigin, tunnel: TunnelDestination?)
         /// Bytes pass as they are, if the server has an address that may be dialled.
         case tunnel(TunnelDestination)
         case refused(Refusal)
@@ -27,7 +27,7 @@ extension RequestAuthorizer {
             return .refused(refusal(problem, on: listener))
         }
         let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
-        return decideConnect(to: host, port: port, proof: proof, on: listener)
+        return decideConnect(to: host, port: port, isRooted: authority.isRooted, proof: proof, on: listener)
     }
 
     /// The server in whose place the gateway answers a client that has named it in its TLS hello; nil where no route leads there.
@@ -44,11 +44,17 @@ extension RequestAuthorizer {
 
     /// Whether the client would get the same tunnel now: a reload has come.
     package func stillAdmits(_ tunnel: TunnelDestination, on listener: ListenerIdentity) -> Bool {
-        let decision = decideConnect(to: tunnel.host, port: tunnel.port, proof: tunnel.proof, on: listener)
+        let decision = decideConnect(
+            to: tunnel.host,
+            port: tunnel.port,
+            isRooted: tunnel.isRooted,
+            proof: tunnel.proof,
+            on: listener
+        )
         let new: TunnelDestination? =
             switch decision {
             case .tunnel(let new): new
-            case .look(_, let new): new
+            case .peek(_, let new): new
             case .intercept, .refused: nil
             }
         guard let new, new.client == tunnel.client, let dialled = tunnel.dialled else { return false }
@@ -56,11 +62,13 @@ extension RequestAuthorizer {
     }
 
     /// - Parameters:
-    ///   - host: In lower case, without brackets.
+    ///   - host: In lower case, without brackets and the dot of the root.
+    ///   - isRooted: It was written with that dot.
     ///   - proof: The value of the field that says who the client is.
     private func decideConnect(
         to host: String,
         port: Int,
+        isRooted: Bool,
         proof: [UInt8]?,
         on listener: ListenerIdentity
     ) -> ConnectDecision {
@@ -80,10 +88,17 @@ extension RequestAuthorizer {
         }
         let plan = listener.address.flatMap { connect[$0] } ?? ConnectPlan()
         let problem = plan.refusal(host: host, port: port)
-        let tunnel = TunnelDestination(host: host, port: port, client: evidence.client, proof: proof, plan: plan)
+        let tunnel = TunnelDestination(
+            host: host,
+            port: port,
+            isRooted: isRooted,
+            client: evidence.client,
+            proof: proof,
+            plan: plan
+        )
         if table.hasUpstream(name.span, scheme: .http, host: name.indices, port: port) {
             let origin = InterceptedOrigin(scheme: .http, host: host, port: port, proof: proof)
-            return .look(origin, tunnel: problem == nil ? tunnel : nil)
+            return .peek(origin, tunnel: problem == nil ? tunnel : nil)
         }
         if let problem { return .refused(refusal(problem, on: listener, client: evidence.client)) }
         return .tunnel(tunnel)
@@ -103,10 +118,11 @@ extension RequestAuthorizer {
         else {
             trace?.add(.hostRefused)
             let way = origin.listenerPort == nil ? "CONNECT" : "the name in the TLS hello"
+            let client = client(of: head, bytes, on: listener, &cache, trace).client
             let route =
-                disclosesNames(to: nil, on: listener) ? name(ofRouteTo: origin).map { ", route \($0)" } ?? "" : ""
+                disclosesNames(to: client, on: listener) ? name(ofRouteTo: origin).map { ", route \($0)" } ?? "" : ""
             let detail = "This connection was opened for \(origin.host):\(origin.port) (\(way)\(route))."
-            return refuse(GatewayProblem(.misdirected, detail), on: listener)
+            return refuse(GatewayProblem(.misdirected, detail), on: listener, client: client)
         }
         var match: RouteTable.Match?
         switch findUpstream(head, bytes, authority, on: listener) {

@@ -21,7 +21,9 @@ extension RequestAuthorizer {
             var problem = problem
             if let authority = authority(of: head, bytes), OriginRule.isOfListener(head, bytes, authority, on: listener)
             {
-                guard client(of: head, bytes, match, on: listener, &cache, trace).client == nil else {
+                // Browsers may leave Sec-Fetch fields out of WebSocket handshakes, and attach the certificate that the user has.
+                let prover = head.section.fields.contains { $0.kind == .upgrade } ? listener.withoutPeer : listener
+                guard client(of: head, bytes, match, on: prover, &cache, trace).client == nil else {
                     trace?.add(.ownOrigin)
                     if !rule.policy.isEmpty { grant = .unlisted }
                     return nil

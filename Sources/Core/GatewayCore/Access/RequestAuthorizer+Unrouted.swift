@@ -49,7 +49,14 @@ extension RequestAuthorizer {
         if let problem = loopRule.refusal(head, bytes) ?? plan.refusal(host: host, port: port, scheme: .http) {
             return refuse(problem, on: listener, client: evidence.client)
         }
-        let server = TunnelDestination(host: host, port: port, client: evidence.client, proof: nil, plan: plan)
+        let server = TunnelDestination(
+            host: host,
+            port: port,
+            isRooted: authority.isRooted,
+            client: evidence.client,
+            proof: nil,
+            plan: plan
+        )
         return .unrouted(UnroutedRequest(to: server, admitted(evidence, on: listener)))
     }
 

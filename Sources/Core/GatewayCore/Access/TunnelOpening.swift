@@ -11,22 +11,40 @@ package enum TunnelOpening: Hashable, Sendable {
     package static let patience = Duration.seconds(1)
     /// Of a method, which a space follows.
     private static let longestMethod = 24
+    /// Of line ends before a request. Whether that many are valid is for the reader of the head to say.
+    private static let longestBlank = 4
+    private static let schemes = ["http://", "https://"].map { Array($0.utf8) }
 
     /// - Parameter bytes: All that has come.
     package static func judge(_ bytes: borrowing Span<UInt8>) -> TunnelOpening {
-        var index = 0
+        var start = 0
+        // Servers skip empty lines before a request (RFC 9112 section 2.2), so they must not hide one.
+        while start < bytes.count, bytes[start] == 0x0D || bytes[start] == 0x0A {
+            start += 1
+            guard start <= longestBlank else { return .request }
+        }
+        var index = start
         while index < bytes.count, isMethodByte(bytes[index]) {
             index += 1
-            guard index <= longestMethod else { return .other }
+            guard index - start <= longestMethod else { return .other }
         }
         guard index < bytes.count else { return .unfinished }
-        guard index > 0, bytes[index] == 0x20 else { return .other }
-        guard index + 1 < bytes.count else { return .unfinished }
-        // A path, `*`, or the scheme of an absolute target.
-        switch bytes[index + 1] {
-        case 0x2F, 0x2A, 0x68, 0x48: return .request
-        default: return .other
+        guard index > start, bytes[index] == 0x20 else { return .other }
+        return judgeTarget(bytes, from: index + 1)
+    }
+
+    private static func judgeTarget(_ bytes: borrowing Span<UInt8>, from start: Int) -> TunnelOpening {
+        guard start < bytes.count else { return .unfinished }
+        // A path, or `*`.
+        if bytes[start] == 0x2F || bytes[start] == 0x2A { return .request }
+        var isUnfinished = false
+        for scheme in schemes {
+            let count = min(bytes.count - start, scheme.count)
+            guard bytes.equalsLowercased(start..<start + count, Array(scheme.prefix(count))) else { continue }
+            guard count < scheme.count else { return .request }
+            isUnfinished = true
         }
+        return isUnfinished ? .unfinished : .other
     }
 
     private static func isMethodByte(_ byte: UInt8) -> Bool { (0x41...0x5A).contains(byte) || byte == 0x2D }

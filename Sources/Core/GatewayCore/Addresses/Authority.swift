@@ -2,6 +2,8 @@
 struct Authority {
     /// Without brackets, and without the dot of the root behind a name; empty when an HTTP/1.0 client sent no Host.
     let host: Range<Int>
+    /// There is such a dot.
+    let isRooted: Bool
     let port: Int?
 
     init?(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
@@ -15,7 +17,7 @@ struct Authority {
         } else {
             while hostEnd < range.upperBound, bytes[hostEnd] != 0x3A { hostEnd += 1 }
         }
-        let isRooted = hostEnd > hostStart + 1 && bytes[hostEnd - 1] == 0x2E
+        isRooted = hostStart == range.lowerBound && hostEnd > hostStart + 1 && bytes[hostEnd - 1] == 0x2E
         host = hostStart..<(isRooted ? hostEnd - 1 : hostEnd)
         var index = hostStart > range.lowerBound ? hostEnd + 1 : hostEnd
         guard index < range.upperBound else {

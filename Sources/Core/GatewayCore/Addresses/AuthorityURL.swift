@@ -9,6 +9,8 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
         case plaintext
         case hasUserInfo
         case hasFragment
+        /// ``Origin/isRootedAddress``
+        case rootedAddress
     }
 
     /// - Parameter shown: What is printed in its place, when `text` may hold a secret outside of the query.
@@ -24,10 +26,18 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
         guard let origin = Origin(scheme: scheme == "https" ? .https : .http, authority: String(authority)) else {
             throw .notAbsolute
         }
+        guard !origin.isRootedAddress else { throw .rootedAddress }
         guard scheme == "https" || origin.isLoopback else { throw .plaintext }
         self.text = text
         self.origin = origin
         self.shown = shown
+    }
+
+    /// ``text`` without the dot of the root behind the host: neither certificates nor TLS have it (RFC 6066 section 3).
+    package var unrootedText: String {
+        guard origin.lookupName != origin.host, let start = text.firstRange(of: "://")?.upperBound else { return text }
+        let end = text[start...].firstIndex { $0 == ":" || $0 == "/" || $0 == "?" } ?? text.endIndex
+        return String(text[..<end].dropLast()) + text[end...]
     }
 
     /// The query is left out: it may carry a secret.

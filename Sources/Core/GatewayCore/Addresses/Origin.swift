@@ -24,7 +24,7 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
 
     /// A name without the dot of the root.
     static func unrooted(_ name: String) -> String {
-        name.utf8.count > 1 && name.hasSuffix(".") ? String(name.dropLast()) : name
+        name.utf8.count > 1 && name.hasSuffix(".") && !name.contains(":") ? String(name.dropLast()) : name
     }
 
     package static func == (one: Origin, other: Origin) -> Bool {
@@ -84,6 +84,9 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
         // Some read a leading zero as octal.
         return parts.count == 4 && parts.allSatisfy { part in UInt8(part).map { String($0) == part } ?? false }
     }
+
+    /// An address, or a name of this machine, with the dot of the root. A resolver takes it for a name, which may lead elsewhere.
+    package var isRootedAddress: Bool { lookupName != host && (isAddress || isLoopback) }
 
     /// The host is an address literal, not a name.
     package var isAddress: Bool { isIPv4 || host.contains(":") }

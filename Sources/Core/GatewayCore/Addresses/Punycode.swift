@@ -7,10 +7,24 @@ enum Punycode {
     /// - Returns: nil where the name is ASCII, or has a label that is longer than DNS takes.
     static func hostName(_ name: String) -> String? {
         guard !name.utf8.allSatisfy({ $0 < 0x80 }), name.utf8.count <= 255 else { return nil }
-        let labels = name.lowercased().split(separator: ".", omittingEmptySubsequences: false)
+        let labels = composed(name.lowercased()).split(separator: ".", omittingEmptySubsequences: false)
             .map { label in label.utf8.allSatisfy { $0 < 0x80 } ? String(label) : "xn--" + encoded(label) }
         return labels.allSatisfy { $0.utf8.count <= 63 } ? labels.joined(separator: ".") : nil
     }
+
+    /// One scalar for a letter with its accent, as names in DNS have it (RFC 5891 section 4.1). Some editors and file systems write two.
+    private static func composed(_ name: String) -> String {
+        String(
+            name.map { character in
+                guard character.unicodeScalars.count > 1 else { return character }
+                let letters = precomposed.lazy.joined().compactMap { Unicode.Scalar($0).map { Character($0) } }
+                return letters.first { $0 == character } ?? character
+            }
+        )
+    }
+
+    /// Of Latin, Greek and Cyrillic.
+    private static let precomposed: [ClosedRange<UInt32>] = [0xC0...0x4FF, 0x1E00...0x1FFF]
 
     private static func encoded(_ label: Substring) -> String {
         let points = label.unicodeScalars.map { Int($0.value) }

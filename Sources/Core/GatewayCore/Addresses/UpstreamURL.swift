@@ -19,10 +19,15 @@ struct UpstreamURL {
             throw Refusal("must not contain a user name or password; use \"auth: {strategy: basic, …}\"")
         }
         guard let origin = Origin(scheme: scheme, authority: String(authority)) else {
-            if let name = Punycode.hostName(String(authority)) {
-                throw Refusal("must have its host in ASCII, as DNS has it: \(scheme.rawValue)://\(name)")
+            let host = authority.prefix { $0 != ":" }
+            if let name = Punycode.hostName(String(host)) {
+                let ascii = name + authority[host.endIndex...]
+                throw Refusal("must have its host in ASCII, as DNS has it: \(scheme.rawValue)://\(ascii)")
             }
             throw Refusal("has no valid host and port")
+        }
+        guard !origin.isRootedAddress else {
+            throw Refusal("must not have a dot at the end of an address or a loopback name")
         }
         let path = rest[authority.endIndex...]
         guard !path.contains("?"), !path.contains("#") else {

@@ -157,6 +157,7 @@ extension ConfigFields {
                 self.error(key, "must be https: a secret would be sent in clear (http is for loopback only)")
             case .hasUserInfo: self.error(key, "must not contain a user name or password")
             case .hasFragment: self.error(key, "must not contain a fragment")
+            case .rootedAddress: self.error(key, "must not have a dot at the end of an address or a loopback name")
             }
             return nil
         }

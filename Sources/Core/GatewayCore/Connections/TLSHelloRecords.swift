@@ -2,7 +2,9 @@
 ///
 /// A client may send its hello in several records, such as one with post-quantum keys through a program that splits it. The library
 /// reads the name that it asks for from the first record alone. What TLS itself computes of a message does not depend on its records.
-package enum TLSHelloRecords {
+///
+/// Remembers the records that it has read: a client that sends one byte at a time must not have them copied for each.
+package struct TLSHelloRecords {
     package enum Step: Equatable, Sendable {
         case unfinished
         /// These bytes stand for all that has come.
@@ -19,24 +21,29 @@ package enum TLSHelloRecords {
     private static let messageHead = 4
     private static let handshake: UInt8 = 22
 
+    /// Of the records before ``start``.
+    private var content: [UInt8] = []
+    private var start = 0
+
+    package init() {}
+
     /// - Parameter bytes: All that has come on the connection.
-    package static func join(_ bytes: borrowing Span<UInt8>) -> Step {
-        var content: [UInt8] = []
-        var start = 0
+    package mutating func join(_ bytes: borrowing Span<UInt8>) -> Step {
         while true {
-            guard start == 0 || bytes.count <= maximum else { return .asItIs }
-            guard bytes.count - start >= recordHead else {
-                return start < bytes.count && bytes[start] != handshake ? .asItIs : .unfinished
+            guard start == 0 || bytes.count <= Self.maximum else { return .asItIs }
+            guard bytes.count - start >= Self.recordHead else {
+                return start < bytes.count && bytes[start] != Self.handshake ? .asItIs : .unfinished
             }
             let length = Int(bytes[start + 3]) << 8 | Int(bytes[start + 4])
-            guard bytes[start] == handshake, bytes[start + 1] == 3, length > 0, content.count + length <= maximumContent
+            guard bytes[start] == Self.handshake, bytes[start + 1] == 3, length > 0,
+                content.count + length <= Self.maximumContent
             else { return .asItIs }
-            let end = start + recordHead + length
+            let end = start + Self.recordHead + length
             guard end <= bytes.count else { return .unfinished }
-            for index in start + recordHead..<end { content.append(bytes[index]) }
-            if let message = messageSize(content), content.count >= message {
+            for index in start + Self.recordHead..<end { content.append(bytes[index]) }
+            if let message = Self.messageSize(content), content.count >= message {
                 guard start > 0 else { return .asItIs }
-                return .joined(record(content, like: bytes) + bytes.array(end..<bytes.count))
+                return .joined(Self.record(content, like: bytes) + bytes.array(end..<bytes.count))
             }
             start = end
         }

@@ -212,12 +212,8 @@ extension ListenerPlan.Address {
         switch (self, other) {
         case (.unix(let path, _), .unix(let otherPath, _)): path == otherPath
         case (.tcp(let host, let port), .tcp(let otherHost, let otherPort)):
-            port == otherPort && !Self.hosts(host).isDisjoint(with: Self.hosts(otherHost))
+            port == otherPort && !Set(Self.addresses(of: host)).isDisjoint(with: Self.addresses(of: otherHost))
         default: false
         }
-    }
-
-    private static func hosts(_ host: String) -> Set<String> {
-        host == "localhost" ? ["127.0.0.1", "::1"] : [host]
     }
 }

@@ -67,7 +67,7 @@ extension RouteDecoder {
             example: "true"
         ),
         "via": KeyMeaning(
-            "Whether the upstream gets Via. Some, such as nginx, do not compress their responses then. false sends Gateway-Loop instead.",
+            "Whether to send Via. Set false for upstreams such as nginx that then do not compress; the gateway detects loops by Gateway-Loop instead.",
             default: "true",
             example: "false"
         ),

@@ -114,9 +114,14 @@ enum RouteDecoder {
                 return listener.address.isMeant(by: route.upstream, port: port)
                     || listener.publicURL?.origin == route.upstream
             }
-            guard leadsHere || ownHosts.contains(route.upstream.host) else { continue }
+            let host = route.upstream.host
+            // A wildcard covers names of any depth below it.
+            let isServedHere = ownHosts.contains { own in
+                own.hasPrefix("*.") ? host.hasSuffix(own.dropFirst()) : own == host
+            }
+            guard leadsHere || isServedHere else { continue }
             fields.context.error(
-                "must not be false: upstream may be this gateway, and loops are found by Via",
+                "cannot be false: this upstream may be the gateway itself, and other proxies detect loops by Via alone",
                 at: route.span,
                 path: fields.path.appending("routes").appending(route.name).appending("via")
             )

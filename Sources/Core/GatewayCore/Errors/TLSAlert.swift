@@ -15,6 +15,9 @@ package struct TLSAlert: Hashable, Sendable {
         name = alert.lowercased()
     }
 
+    /// - Parameter error: Of the TLS library.
+    package init?(_ error: any Error) { self.init(in: String(describing: error)) }
+
     /// - Parameters:
     ///   - server: Who sent it.
     ///   - owner: Whose `tls.certificate` the server is shown: "the route".

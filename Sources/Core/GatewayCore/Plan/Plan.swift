@@ -75,8 +75,14 @@ package struct ListenerPlan: Hashable, Sendable {
         /// Bytes that the system takes as the path of a socket.
         package static let maximumSocketPath = 103
 
-        /// How many sockets it takes at the most: `localhost` has an address of each family.
-        package var socketCount: Int { if case .tcp("localhost", _) = self { 2 } else { 1 } }
+        /// How many sockets it takes at the most.
+        package var socketCount: Int { if case .tcp(let host, _) = self { Self.addresses(of: host).count } else { 1 } }
+
+        /// The hosts to bind for `host`: `localhost` has an address of each family. A resolver would choose one of them, and clients may
+        /// choose the other.
+        package static func addresses(of host: String) -> [String] {
+            host == "localhost" ? ["127.0.0.1", "::1"] : [host]
+        }
 
         /// Hosts that stand for all addresses of the machine.
         package static let anyHosts: Set<String> = ["0.0.0.0", "::"]
@@ -95,7 +101,15 @@ package struct ListenerPlan: Hashable, Sendable {
         /// Whether it stands for all addresses, and the other one for all of IPv4 at the same port: it is left with those of IPv6.
         package func isForIPv6(beside other: Address) -> Bool {
             guard case (.tcp("::", let port), .tcp("0.0.0.0", let otherPort)) = (self, other) else { return false }
-            return port == otherPort
+            return port != 0 && port == otherPort
+        }
+
+        /// Whether both stand for all addresses of a family at one port, where the system may bind the one only after the other is closed.
+        package func mayCollide(with other: Address) -> Bool {
+            guard case (.tcp(let host, let port), .tcp(let otherHost, let otherPort)) = (self, other), port != 0 else {
+                return false
+            }
+            return port == otherPort && Self.anyHosts.isSuperset(of: [host, otherHost])
         }
     }
 

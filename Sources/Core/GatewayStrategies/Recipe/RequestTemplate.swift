@@ -64,6 +64,7 @@ struct RequestTemplate: Hashable, Sendable {
                 fields.error("url", "must be https: a secret would be sent in clear (http is for loopback only)")
             case .hasUserInfo: fields.error("url", "must not contain a user name or password; use \"basic\"")
             case .hasFragment: fields.error("url", "must not contain a fragment")
+            case .rootedAddress: fields.error("url", "must not have a dot at the end of an address or a loopback name")
             }
             return nil
         }

@@ -103,7 +103,7 @@ struct RequestJudge: Sendable {
             return .failure(RefusedConnect(problem: problem, disclosesNames: disclosesNames))
         }
         switch shared.authorizer.decideConnect(decoder.head, bytes.span, on: identity) {
-        case .intercept(let origin), .look(let origin, _): return .success(.intercept(origin))
+        case .intercept(let origin), .peek(let origin, _): return .success(.intercept(origin))
         case .tunnel(let destination): return .success(.tunnel(destination))
         case .refused(let refusal):
             return .failure(RefusedConnect(problem: refusal.problem, disclosesNames: refusal.disclosesNames))

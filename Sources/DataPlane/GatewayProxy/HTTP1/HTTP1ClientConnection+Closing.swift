@@ -40,7 +40,7 @@ extension HTTP1ClientConnection {
             phase = .closed
             writer.closeAtOnce()
         // What waits here may be more requests, the last of which says whether the client still reads.
-        case .head, .exchange, .tunnel, .opening, .dialling: process()
+        case .head, .exchange, .tunnel, .preparing, .peeking, .dialling: process()
         case .finishing, .cutting: break
         }
     }
@@ -57,7 +57,7 @@ extension HTTP1ClientConnection {
             if hasLeft { leaveClient() }
         case .tunnel: if reader.isEmpty { exchange?.clientClosedOutput() }
         case .head: if reader.isEmpty { closeAfterWrites(lingering: false) }
-        case .opening: closeNow()
+        case .preparing, .peeking: closeNow()
         // It may have sent all that the server is to get.
         case .dialling: break
         case .finishing, .lingering, .cutting, .closed: break

@@ -28,8 +28,8 @@ extension HTTP1ClientConnection {
         // A slow client has as long for the rest of its answer as for any other part of it.
         case .finishing: if !clientTakes(within: timeouts.response) { reset() }
         case .cutting: resetWhenTaken()
-        case .opening: openingIsLate()
-        case .lingering, .dialling, .closed: closeNow()
+        case .peeking: peekIsLate()
+        case .preparing, .lingering, .dialling, .closed: closeNow()
         }
     }
 

@@ -20,8 +20,10 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         /// The exchange says what is read.
         case exchange
         case tunnel
-        /// CONNECT was taken: what follows is for TLS, which is made ready, or decides (``tunnelLook``).
-        case opening
+        /// CONNECT was taken: what follows is for TLS, which is made ready.
+        case preparing
+        /// CONNECT was taken: the first bytes that follow decide (``tunnelPeek``).
+        case peeking
         /// CONNECT was admitted: the connection to its server is made.
         case dialling
         /// The last response is on its way to the client; what still comes is thrown away.
@@ -34,7 +36,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     private(set) var configuration: WorkerConfiguration
-    var identity: ListenerIdentity
+    private(set) var identity: ListenerIdentity
     /// Of a client that is asked for one. Read when the handshake is over.
     var peerCertificate: PeerCertificate?
     /// Tells which listener accepted the connection.
@@ -59,7 +61,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var engineContent: Int?
     var engineRequestIsComplete = true
     /// Of a CONNECT to a server that a plain route leads to, until the client's first bytes have come.
-    var tunnelLook: TunnelLook?
+    var tunnelPeek: TunnelPeek?
     /// For routes with `connection_auth: true`.
     var privateConnection: PrivateConnection?
     /// Of the last request for a server that no route leads to, under ``configuration``.
@@ -70,7 +72,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var keepsAlive = true
     /// The content of the response comes without framing, and the client gets it in chunks.
     var sendsChunks = false
-    /// No request has come before.
+    /// No request has come before, apart from the CONNECT to the server that is asked.
     var isFirst = true
     /// The request at hand, or the one whose head is coming, is the last.
     var isEnding = false
@@ -193,6 +195,14 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         identity = identity.identifying(peer)
     }
 
+    /// Requests for a server follow its CONNECT on this connection, in whatever version of HTTP.
+    func beginRequests(inPlaceOf origin: InterceptedOrigin) {
+        identity = identity.intercepting(origin)
+        clientCache = ClientAuthenticationCache()
+        isFirst = true
+        phase = .head
+    }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         clock.begin()
         reader.append(unwrapInboundIn(data))
@@ -225,8 +235,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         // A client that sends requests but reads no answers would fill the memory with them.
         case .head: isWritable
         case .finishing, .lingering, .cutting, .closed: true
-        case .opening: tunnelLook != nil
-        case .dialling: false
+        case .peeking: true
+        case .preparing, .dialling: false
         case .tunnel: reader.isEmpty && exchange?.intake == .content
         case .exchange:
             mayReadAhead || wantsInputOfExchange || engineContent != nil && reader.isEmpty
@@ -263,8 +273,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             case .head: goesOn = isWritable && readHead()
             case .exchange: goesOn = engineContent == nil ? readContent() : dropEngineContent()
             case .tunnel: goesOn = readTunnel()
-            case .opening: goesOn = lookAtOpening()
-            case .dialling: goesOn = false
+            case .peeking: goesOn = peekAtOpening()
+            case .preparing, .dialling: goesOn = false
             case .finishing, .cutting, .closed: reader.dropAll()
             case .lingering:
                 reader.dropAll()

@@ -258,8 +258,10 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
             let certificate = hasDirectSocket ? nil : try? context.pipeline.syncOperations.nioSSL_peerCertificate()
             settle(.failure(UpstreamFailure.problem(error, opening.origin, certificate: certificate)))
         }
-        if TLSFailure.isRenegotiation(error), phase == .head || phase == .body { fail(TLSFailure.renegotiation) }
-        if !hasDirectSocket { alert = TLSAlert(in: "\(error)") }
+        if TLSFailure.isRenegotiation(error), phase == .head || phase == .body || phase == .inspecting {
+            fail(TLSFailure.renegotiation)
+        }
+        if !hasDirectSocket { alert = TLSAlert(error) }
         // A TLS close without close_notify may be a cut: what ends with the connection has no end to trust.
         if phase == .tunnel && !inputHasEnded
             || (phase == .body || phase == .inspecting) && reader.endsWithConnection

@@ -17,6 +17,8 @@ struct ProblemResponse {
 }
 
 /// What HTTP/1 has behind a status (RFC 9110 section 15, and the registry of IANA). HTTP/2 has none.
+///
+/// The table of NIOHTTP1 has the older names of 413 and 422.
 enum ReasonPhrase {
     /// Empty for a status that is not registered.
     static func of(_ status: Int) -> StaticString {

@@ -7,9 +7,11 @@ extension HTTP1ClientConnection {
     /// The first line of what an HTTP/2 client begins with.
     private static let preface = "PRI * HTTP/2.0\r\n"
 
-    /// Whether the client's first bytes begin HTTP/2. With TLS it has to be agreed on by ALPN.
+    /// Whether the client's first bytes begin HTTP/2. With TLS it has to be agreed on by ALPN, except behind a CONNECT to an `http`
+    /// server: that TLS is the proxy's, and what passes inside is in clear.
     func beginsHTTP2() -> Bool {
-        hasDirectSocket && isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
+        guard hasDirectSocket || identity.intercepted?.scheme == .http else { return false }
+        return isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
     }
 
     /// The TLS handshake is over. Only now it is known in which version a client that is one too many can be told so.

@@ -66,8 +66,24 @@ enum HTTP2Messages {
     static func trailers(_ section: ByteBuffer, within limit: Int) -> HPACKHeaders? {
         guard section.readableBytes > 2 else { return nil }
         var fields = HPACKHeaders()
-        guard add(section.readableBytesUInt8Span, from: 0, to: &fields, within: limit) else { return nil }
+        guard add(section.readableBytesUInt8Span, from: 0, to: &fields, within: limit) else {
+            return statusOfCall(fields, within: limit)
+        }
         return fields.isEmpty ? nil : fields
+    }
+
+    /// Without its status a finished call of gRPC would be one that failed for no known reason.
+    ///
+    /// - Parameter trailers: Too long for a frame.
+    /// - Returns: nil where they are not of gRPC.
+    private static func statusOfCall(_ trailers: HPACKHeaders, within limit: Int) -> HPACKHeaders? {
+        guard let status = trailers.first(name: "grpc-status"), status.utf8.count <= 10 else { return nil }
+        var kept = HPACKHeaders([("grpc-status", status)])
+        if let message = trailers.first(name: "grpc-message") {
+            // Percent-encoded ASCII, so a cut may split an escape: clients show that as it is.
+            kept.add(name: "grpc-message", value: String(message.unicodeScalars.prefix(limit / 8)))
+        }
+        return kept
     }
 
     /// - Returns: Whether all of it fits in a frame.

@@ -171,7 +171,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             // Not reset by the upstream, which was dealt with before, nor by us: the library has found a fault.
             guard let stream = streams[event.streamID], !stream.hasArrived else { break }
             forget(stream, event.streamID)
-            stream.fail("It broke a rule of HTTP/2.")
+            stream.fail(Self.brokenRule)
         default: break
         }
         context.fireUserInboundEventTriggered(event)
@@ -217,11 +217,13 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         // Its stream is dealt with when it is closed.
         guard !(error is NIOHTTP2Errors.StreamError) else { return }
-        alert = TLSAlert(in: "\(error)")
+        alert = TLSAlert(error)
         if let alert {
             settle(.failure(TLSFailure.problem(alert, origin)))
         } else if !Self.isOfConnection(error) {
-            if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams() }
+            if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams(Self.brokenRule) }
+        } else if TLSFailure.isRenegotiation(error), phase != .opening {
+            failStreams(TLSFailure.renegotiation)
         } else {
             settle(.failure(lost))
         }
@@ -235,14 +237,16 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     /// The upstream has sent more than it has a use for.
     func broken() {
-        if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams() }
+        if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams(Self.brokenRule) }
         close()
     }
 
-    private func failStreams() {
+    private static let brokenRule = "It broke a rule of HTTP/2."
+
+    private func failStreams(_ detail: String) {
         for stream in Array(streams.values) where !stream.hasArrived {
             if let id = stream.id { forget(stream, id) }
-            stream.fail("It broke a rule of HTTP/2.")
+            stream.fail(detail)
         }
     }
 

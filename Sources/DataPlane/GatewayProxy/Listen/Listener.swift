@@ -17,12 +17,16 @@ import Synchronization
 final class Listener: Sendable {
     /// What is taken from the system: of two listeners with the same endpoint only one can be bound.
     enum Endpoint: Hashable {
-        case tcp(host: String, port: Int)
+        /// `isIPv6Only` holds where another listener has the port for all addresses of IPv4. It cannot change on a bound socket.
+        case tcp(host: String, port: Int, isIPv6Only: Bool)
         case unix(path: String)
 
-        init(_ plan: ListenerPlan) {
+        /// - Parameter others: The addresses of all listeners that are wanted.
+        init(_ plan: ListenerPlan, beside others: [ListenerPlan.Address]) {
             switch plan.address {
-            case .tcp(let host, let port): self = .tcp(host: host, port: port)
+            case .tcp(let host, let port):
+                let isIPv6Only = others.contains { plan.address.isForIPv6(beside: $0) }
+                self = .tcp(host: host, port: port, isIPv6Only: isIPv6Only)
             case .unix(let path, _): self = .unix(path: path)
             }
         }
@@ -82,10 +86,12 @@ final class Listener: Sendable {
         self.settings = Mutex(settings)
     }
 
-    var number: Int { settings.withLock { $0.number } }
+    var number: Int { current.number }
+    var plan: ListenerPlan { current.plan }
+    var current: Settings { settings.withLock { $0 } }
 
     var bound: ArrivalListener {
-        ArrivalListener(settings.withLock { $0.plan }, boundPort: port)
+        ArrivalListener(plan, boundPort: port)
     }
 
     private var port: Int? { channels.first?.localAddress?.port }
@@ -114,11 +120,10 @@ final class Listener: Sendable {
     }
 
     /// - Parameters:
-    ///   - isBesideIPv4: Another listener has the port for all addresses of IPv4, so this one takes those of IPv6 alone.
     ///   - batch: How many connections it accepts before those are read.
     static func bind(
         _ settings: Settings,
-        isBesideIPv4: Bool,
+        at endpoint: Endpoint,
         passed: PassedSockets,
         group: MultiThreadedEventLoopGroup,
         workers: WorkerRegistry,
@@ -137,27 +142,27 @@ final class Listener: Sendable {
         ) {
             box.withLockedValue { $0 }
         }
-        if isBesideIPv4 {
-            let option = ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only)
-            _ = bootstrap.serverChannelOption(option, value: 1)
-        }
         let channels: [any Channel]
-        switch settings.plan.address {
-        case .tcp(let host, let port):
+        switch endpoint {
+        case .tcp(let host, let port, let isIPv6Only):
             do {
                 if let descriptor = try passed.duplicate(host: host, port: port) {
                     channels = [try await bootstrap.withBoundSocket(descriptor).get()]
-                } else if host == "localhost" {
-                    channels = try await bindLocalhost(bootstrap, port: port)
                 } else {
-                    channels = [try await bootstrap.bind(host: host, port: port).get()]
+                    // A socket that was passed is bound already, and the system refuses this.
+                    if isIPv6Only {
+                        let option = ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only)
+                        _ = bootstrap.serverChannelOption(option, value: 1)
+                    }
+                    channels = try await bind(ListenerPlan.Address.addresses(of: host), port: port, bootstrap)
                 }
             } catch {
                 throw ListenerError(Self.message(error, "\(host):\(port)"))
             }
-        case .unix(let path, let users):
+        case .unix(let path):
             do {
-                let channel = try await UnixSocket.bind(path, isShared: !users.isEmpty, backlog: backlog) {
+                let isShared = !(settings.users ?? []).isEmpty
+                let channel = try await UnixSocket.bind(path, isShared: isShared, backlog: backlog) {
                     try await bootstrap.withBoundSocket($0).get()
                 }
                 channels = [channel]
@@ -165,24 +170,28 @@ final class Listener: Sendable {
                 throw (error as? ListenerError) ?? ListenerError(Self.message(error, "unix:\(path)"))
             }
         }
-        let listener = Listener(endpoint: Endpoint(settings.plan), channels: channels, settings: settings)
+        let listener = Listener(endpoint: endpoint, channels: channels, settings: settings)
         // Nothing is accepted before it is told to.
         box.withLockedValue { $0 = listener }
         return listener
     }
 
-    /// A resolver would choose one of the addresses, and clients may choose the other.
-    private static func bindLocalhost(_ bootstrap: ServerBootstrap, port: Int) async throws -> [any Channel] {
-        let first = try await bootstrap.bind(host: "127.0.0.1", port: port).get()
-        do {
-            return [first, try await bootstrap.bind(host: "::1", port: first.localAddress?.port ?? port).get()]
-        } catch let error as IOError where [EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.errnoCode) {
-            // The machine has no IPv6.
-            return [first]
-        } catch {
-            try? await first.close()
-            throw error
+    /// - Parameter hosts: All get the port of the first, where the system chooses that.
+    private static func bind(_ hosts: [String], port: Int, _ bootstrap: ServerBootstrap) async throws -> [any Channel] {
+        var bound: [any Channel] = []
+        for host in hosts {
+            do {
+                let port = bound.first?.localAddress?.port ?? port
+                bound.append(try await bootstrap.bind(host: host, port: port).get())
+            } catch {
+                // The machine has no IPv6.
+                let hasNone = [EADDRNOTAVAIL, EAFNOSUPPORT].contains((error as? IOError)?.errnoCode)
+                if hasNone, !bound.isEmpty { break }
+                for channel in bound { try? await channel.close() }
+                throw error
+            }
         }
+        return bound
     }
 
     /// Begins to accept.

@@ -40,7 +40,8 @@ final class UnroutedRoute {
     }
 
     func leads(to server: TunnelDestination) -> Bool {
-        self.server.host == server.host && self.server.port == server.port && self.server.client == server.client
+        self.server.lookupName == server.lookupName && self.server.port == server.port
+            && self.server.client == server.client
     }
 }
 

@@ -12,6 +12,8 @@ final class BlindTunnel: DeadlineKeeper {
     }
 
     private(set) var destination: TunnelDestination
+    /// The client was told that its CONNECT was taken, and can be told nothing else.
+    let isEstablished: Bool
     private let listener: ListenerIdentity
     let listenerNumber: Int
     private let configuration: WorkerConfiguration
@@ -30,8 +32,10 @@ final class BlindTunnel: DeadlineKeeper {
     init(
         to destination: TunnelDestination,
         of client: HTTP1ClientConnection,
-        countedBy usage: ClientUsage?
+        countedBy usage: ClientUsage?,
+        isEstablished: Bool
     ) {
+        self.isEstablished = isEstablished
         self.destination = destination
         self.usage = usage
         listener = client.identity

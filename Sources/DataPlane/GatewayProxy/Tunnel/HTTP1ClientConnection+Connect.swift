@@ -12,12 +12,12 @@ extension HTTP1ClientConnection {
         switch shared.authorizer.decideConnect(request.decoder.head, bytes.readableBytesUInt8Span, on: identity) {
         case .refused(let refusal): refuse(refusal.problem, id: nil, refusal)
         case .tunnel(let destination): openTunnel(to: destination)
-        case .look(let origin, let tunnel): look(for: origin, or: tunnel)
+        case .peek(let origin, let tunnel): peek(for: origin, or: tunnel)
         case .intercept(let origin):
             guard let interception = shared.state.interception, let loop = context?.eventLoop else {
                 return refuse(GatewayProblem(.overloaded, "The gateway has no local authority."))
             }
-            phase = .opening
+            phase = .preparing
             setDeadline(timeouts.header)
             let wait = NIOLoopBound(self, eventLoop: loop)
             interception.context(for: origin.host, on: loop)
@@ -26,7 +26,7 @@ extension HTTP1ClientConnection {
     }
 
     private func take(_ result: Result<NIOSSLContext, any Error>, inPlaceOf origin: InterceptedOrigin) {
-        guard phase == .opening else { return }
+        guard phase == .preparing else { return }
         switch result {
         case .failure(let error):
             refuse(GatewayProblem(.overloaded, "There is no certificate for \(origin.host): \(error)"))
@@ -39,7 +39,7 @@ extension HTTP1ClientConnection {
 
     /// What the client has sent behind its CONNECT belongs to TLS.
     private func begin(_ tls: NIOSSLContext, inPlaceOf origin: InterceptedOrigin) {
-        guard phase == .opening, let context else { return }
+        guard phase == .preparing, let context else { return }
         // A reload has replaced the settings that admitted this client.
         guard !isEnding else { return closeNow() }
         let rest = reader.takeAll()
@@ -59,48 +59,52 @@ extension HTTP1ClientConnection {
     // MARK: Without TLS
 
     /// The client's first bytes say whether they are a request for the route.
-    private func look(for origin: InterceptedOrigin, or tunnel: TunnelDestination?) {
-        phase = .opening
-        tunnelLook = TunnelLook(origin: origin, tunnel: tunnel)
+    private func peek(for origin: InterceptedOrigin, or tunnel: TunnelDestination?) {
+        phase = .peeking
+        tunnelPeek = TunnelPeek(origin: origin, tunnel: tunnel)
         writer.send(Self.established)
-        guard phase == .opening else { return }
+        guard phase == .peeking else { return }
         setDeadline(tunnel == nil ? timeouts.header : min(TimeAmount(TunnelOpening.patience), timeouts.header))
     }
 
     /// - Returns: Whether there is more to do with what has come.
-    func lookAtOpening() -> Bool {
-        guard let look = tunnelLook else { return false }
+    func peekAtOpening() -> Bool {
+        guard let peek = tunnelPeek else { return false }
         let bytes = reader.bytes
         switch TunnelOpening.judge(bytes.readableBytesUInt8Span) {
-        case .unfinished: return false
+        case .unfinished:
+            // It has begun to speak, so it does not wait for the server to do so.
+            if !peek.hasBegun {
+                tunnelPeek?.hasBegun = true
+                setDeadline(timeouts.header)
+            }
+            return false
         case .request:
-            tunnelLook = nil
+            tunnelPeek = nil
             // A reload has replaced the settings that admitted this client.
             guard !isEnding else {
                 closeNow()
                 return true
             }
-            identity = identity.intercepting(look.origin)
-            clientCache = ClientAuthenticationCache()
-            phase = .head
+            beginRequests(inPlaceOf: peek.origin)
             reader.nextRequest()
             setDeadline(timeouts.header)
             return true
         case .other:
-            passBlindly(look)
+            openBlindTunnel(peek)
             return true
         }
     }
 
-    /// Its deadline has passed.
-    func openingIsLate() {
-        guard let look = tunnelLook, look.tunnel != nil else { return closeNow() }
-        passBlindly(look)
+    /// Its deadline has passed. Bytes that could still become a request of the route must not pass without it.
+    func peekIsLate() {
+        guard reader.isEmpty, let peek = tunnelPeek, peek.tunnel != nil else { return closeNow() }
+        openBlindTunnel(peek)
     }
 
-    private func passBlindly(_ look: TunnelLook) {
-        tunnelLook = nil
-        guard let tunnel = look.tunnel else { return refuse(TunnelOpening.noRequest(to: look.origin)) }
+    private func openBlindTunnel(_ peek: TunnelPeek) {
+        tunnelPeek = nil
+        guard let tunnel = peek.tunnel else { return refuse(TunnelOpening.noRequest(to: peek.origin)) }
         openTunnel(to: tunnel, isEstablished: true)
     }
 
@@ -113,8 +117,10 @@ extension HTTP1ClientConnection {
 }
 
 /// What the client's first bytes decide between, behind a CONNECT.
-struct TunnelLook {
+struct TunnelPeek {
     let origin: InterceptedOrigin
     /// nil where bytes may not pass as they are.
     let tunnel: TunnelDestination?
+    /// Some bytes have come.
+    var hasBegun = false
 }

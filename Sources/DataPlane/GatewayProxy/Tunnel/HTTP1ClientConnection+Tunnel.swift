@@ -13,40 +13,40 @@ extension HTTP1ClientConnection {
         phase = .dialling
         // The answer of the dialler comes before.
         setDeadline(timeouts.connect + timeouts.linger)
-        let tunnel = BlindTunnel(to: destination, of: self, countedBy: usage)
+        let tunnel = BlindTunnel(to: destination, of: self, countedBy: usage, isEstablished: isEstablished)
         TunnelDialer(to: destination, of: configuration.worker, under: shared)
             .dial { [self] result in
                 switch result {
-                case .success(let connection): begin(tunnel, on: connection, isEstablished: isEstablished)
-                case .failure(let problem): fail(tunnel, with: problem, isEstablished: isEstablished)
+                case .success(let connection): begin(tunnel, on: connection)
+                case .failure(let problem): fail(tunnel, with: problem)
                 }
             }
     }
 
-    private func fail(_ tunnel: BlindTunnel, with problem: GatewayProblem, isEstablished: Bool) {
+    private func fail(_ tunnel: BlindTunnel, with problem: GatewayProblem) {
         guard phase == .dialling else { return tunnel.fail(with: nil) }
         let subject = ProblemSubject(
             requestID: tunnel.requestID,
             disclosesNames: shared.authorizer.disclosesNames(to: tunnel.destination.client, on: identity)
         )
         tunnel.fail(with: problem)
-        guard !isEstablished else { return closeNow() }
+        guard !tunnel.isEstablished else { return closeNow() }
         respond(with: problem, as: subject, requestIsComplete: true)
     }
 
-    private func begin(_ tunnel: BlindTunnel, on connection: TunnelDialer.Connection, isEstablished: Bool) {
+    private func begin(_ tunnel: BlindTunnel, on connection: TunnelDialer.Connection) {
         guard phase == .dialling, let context, !isEnding, connection.channel.isActive,
             tunnel.mayOpen(to: connection.dialled)
         else {
             connection.end.cut()
-            return fail(tunnel, with: Self.ending, isEstablished: isEstablished)
+            return fail(tunnel, with: Self.ending)
         }
         let client = TunnelEnd(hasDirectSocket: hasDirectSocket)
         guard let handOver = try? HandOver(from: context, to: [client]) else {
             connection.end.cut()
-            return fail(tunnel, with: Self.ending, isEstablished: isEstablished)
+            return fail(tunnel, with: Self.ending)
         }
-        if !isEstablished { writer.send(Self.established) }
+        if !tunnel.isEstablished { writer.send(Self.established) }
         // Sending finds out that a client has gone.
         guard phase == .dialling, context.channel.isActive else {
             connection.end.cut()

@@ -128,11 +128,12 @@ private final class HelloJoiner: ChannelInboundHandler, RemovableChannelHandler 
     typealias InboundOut = ByteBuffer
 
     private var received = ByteBuffer()
+    private var records = TLSHelloRecords()
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var bytes = unwrapInboundIn(data)
         received.writeBuffer(&bytes)
-        switch TLSHelloRecords.join(received.readableBytesUInt8Span) {
+        switch records.join(received.readableBytesUInt8Span) {
         case .unfinished: return
         case .joined(let bytes): received = ByteBuffer(bytes: bytes)
         case .asItIs: break

@@ -39,7 +39,7 @@ struct TunnelDialer: Sendable {
                             try channel.pipeline.syncOperations.addHandler(TunnelEnd(hasDirectSocket: true))
                         }
                     }
-                    .connect(host: destination.host, port: destination.port)
+                    .connect(host: destination.lookupName, port: destination.port)
                     .map { ($0, resolver) }
             }
             .assumeIsolated()

@@ -114,7 +114,7 @@ package enum UpstreamProbe {
     fileprivate typealias Connected = (certificate: NIOSSLCertificate?, took: Duration)
 
     private static func cause(of error: any Error) -> EndpointOutcome.Cause {
-        if let alert = TLSAlert(in: "\(error)") { return .alert(alert) }
+        if let alert = TLSAlert(error) { return .alert(alert) }
         return switch error {
         case is NameOverdue: .nameOverdue
         case let error as PinMismatch: .wrongKey("\(error.seen)")
@@ -216,7 +216,7 @@ private final class HandshakeWaiter: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if let connected, TLSAlert(in: "\(error)") == nil { done.succeed(connected) } else { done.fail(error) }
+        if let connected, TLSAlert(error) == nil { done.succeed(connected) } else { done.fail(error) }
         context.close(promise: nil)
     }
 

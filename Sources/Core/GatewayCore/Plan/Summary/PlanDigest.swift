@@ -146,7 +146,8 @@ extension RoutePlan {
 extension Origin {
     fileprivate func add(to bytes: inout CanonicalBytes) {
         bytes.add(scheme.rawValue)
-        bytes.add(host)
+        // Two spellings of one host may be dialled at different addresses.
+        bytes.add(lookupName)
         bytes.add(port)
     }
 }
