@@ -8,7 +8,7 @@ package enum TLSHelloRecords {
         /// These bytes stand for all that has come.
         case joined([UInt8])
         /// It is one record already, or no hello.
-        case asItIs
+        case unchanged
     }
 
     /// Of what is read before the hello is whole.
@@ -24,18 +24,18 @@ package enum TLSHelloRecords {
         var content: [UInt8] = []
         var start = 0
         while true {
-            guard start == 0 || bytes.count <= maximum else { return .asItIs }
+            guard start == 0 || bytes.count <= maximum else { return .unchanged }
             guard bytes.count - start >= recordHead else {
-                return start < bytes.count && bytes[start] != handshake ? .asItIs : .unfinished
+                return start < bytes.count && bytes[start] != handshake ? .unchanged : .unfinished
             }
             let length = Int(bytes[start + 3]) << 8 | Int(bytes[start + 4])
             guard bytes[start] == handshake, bytes[start + 1] == 3, length > 0, content.count + length <= maximumContent
-            else { return .asItIs }
+            else { return .unchanged }
             let end = start + recordHead + length
             guard end <= bytes.count else { return .unfinished }
             for index in start + recordHead..<end { content.append(bytes[index]) }
             if let message = messageSize(content), content.count >= message {
-                guard start > 0 else { return .asItIs }
+                guard start > 0 else { return .unchanged }
                 return .joined(record(content, like: bytes) + bytes.array(end..<bytes.count))
             }
             start = end
