@@ -4,15 +4,6 @@ import GatewayCore
 ///
 /// A refresh that is refused goes over into `acquire` within the same attempt, where there is one.
 struct RecipeGrant: TokenGrant {
-    enum Expiry: Hashable {
-        /// The output `expires_in` or `expires_at`.
-        case response
-        case jwt
-        case fixed(Duration)
-        /// Used until it is rejected.
-        case none
-    }
-
     private enum Flow {
         case acquire
         case refresh
@@ -28,9 +19,8 @@ struct RecipeGrant: TokenGrant {
     let revoke: [RecipeStep]
     let kept: Set<String>
     let initial: [String: Secret]?
-    let expiry: Expiry
-    /// How long a token lives whose end is not known otherwise.
-    let usualLifetime: Duration?
+    /// A response states the end in the output `expires_in` or `expires_at`.
+    let expiry: ExpiryRule
     let placement: TokenPlacement
     let loginHint: String?
     /// Where the recipe stands in the configuration.
@@ -58,7 +48,7 @@ struct RecipeGrant: TokenGrant {
 
     func seed(at now: Moment) -> TokenSet? {
         guard let initial, let access = initial["token"] else { return nil }
-        return completing(
+        return expiry.completing(
             TokenSet(
                 access: access,
                 refreshToken: initial["renewal"],
@@ -68,18 +58,7 @@ struct RecipeGrant: TokenGrant {
         )
     }
 
-    func completing(_ token: TokenSet) -> TokenSet {
-        guard token.expiresAt == nil else { return token }
-        var token = token
-        switch expiry {
-        case .jwt, .response:
-            let own = UnverifiedJWT(token.access)?.expiresAt
-            token.expiresAt = own ?? usualLifetime.map { token.obtainedAt + $0 }
-        case .fixed(let lifetime): token.expiresAt = token.obtainedAt + lifetime
-        case .none: break
-        }
-        return token
-    }
+    func completing(_ token: TokenSet) -> TokenSet { expiry.completing(token) }
 
     // MARK: Steps
 
@@ -186,38 +165,23 @@ struct RecipeGrant: TokenGrant {
         let old = isNew || refresh.isEmpty ? nil : attempt.held
         var extras = old?.extras ?? [:]
         for name in kept { if let value = outputs[name] { extras[name] = value } }
+        let stated = { (name: String) in outputs[name].map { $0.withValue { JSONValue.string($0) } } }
         let token = TokenSet(
             access: access,
             refreshToken: outputs["renewal"] ?? old?.refreshToken,
             extras: extras.filter { kept.contains($0.key) },
             obtainedAt: now.wall,
-            expiresAt: try end(of: access, outputs, at: now, remarks: &attempt.remarks)
-        )
-        if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
-        return token
-    }
-
-    private func end(
-        of access: Secret,
-        _ outputs: [String: Secret],
-        at now: Moment,
-        remarks: inout [String]
-    ) throws(BrokenAnswer) -> UnixTime? {
-        let stated = { (name: String) in outputs[name].map { $0.withValue { JSONValue.string($0) } } }
-        switch expiry {
-        case .fixed(let lifetime): return now.wall + lifetime
-        case .none: return nil
-        case .jwt, .response:
-            return try StatedTimes.end(
+            expiresAt: try expiry.end(
                 of: access,
                 at: stated("expires_at"),
                 after: stated("expires_in"),
-                usually: usualLifetime,
                 from: now.wall,
                 isForgiving: rotatesRefreshToken,
-                remarks: &remarks
+                remarks: &attempt.remarks
             )
-        }
+        )
+        if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
+        return token
     }
 
     func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }

@@ -4,16 +4,6 @@ import GatewayCore
 ///
 /// The first pair comes from a person's login, from the configuration or from a store.
 struct SessionRefreshGrant: TokenGrant {
-    enum Expiry: Hashable {
-        /// A number of seconds in the answer.
-        case response(JSONPointer)
-        /// What the access token says about itself.
-        case jwt
-        case fixed(Duration)
-        /// Used until it is rejected.
-        case none
-    }
-
     struct Seeds: Hashable {
         let access: Secret?
         let session: Secret?
@@ -28,9 +18,9 @@ struct SessionRefreshGrant: TokenGrant {
     let page: SessionLogin?
     let accessPointer: JSONPointer
     let sessionPointer: JSONPointer
-    let expiry: Expiry
-    /// How long an access token lives whose end is not known otherwise.
-    let usualLifetime: Duration?
+    let expiry: ExpiryRule
+    /// Where a response states the lifetime of the access token in seconds; nil where it never does.
+    let expiryPointer: JSONPointer?
     /// How long a session token lives unless it is used; nil when it is unknown.
     let sessionLifetime: Duration?
     let rotatesRefreshToken: Bool
@@ -47,8 +37,13 @@ struct SessionRefreshGrant: TokenGrant {
         identity.add("refresh.session_token", refresh.sessionField)
         identity.add("response.access_token", accessPointer.text)
         identity.add("response.session_token", sessionPointer.text)
-        identity.add("expiry", expiry.text)
-        if case .fixed = expiry {} else { identity.add("lifetime", usualLifetime.map { "\($0.wholeMilliseconds)" }) }
+        let lifetime = expiry.lifetime.map { "\($0.wholeMilliseconds)" }
+        switch expiry.source {
+        case .response: identity.add("expiry", "response \(expiryPointer?.text ?? "")")
+        case .fixed: identity.add("expiry", "fixed \(lifetime ?? "")")
+        case .jwtExp, .none: identity.add("expiry", expiry.source.rawValue)
+        }
+        if expiry.source != .fixed { identity.add("lifetime", lifetime) }
         identity.add("rotate", rotatesRefreshToken ? "both" : "access_only")
         identity.add("access_token", secret: seeds.access)
         identity.add("session_token", secret: seeds.session)
@@ -78,15 +73,7 @@ struct SessionRefreshGrant: TokenGrant {
         if token.refreshToken != nil, token.refreshTokenExpiresAt == nil {
             token.refreshTokenExpiresAt = sessionLifetime.map { token.obtainedAt + $0 }
         }
-        guard token.expiresAt == nil else { return token }
-        switch expiry {
-        case .jwt, .response:
-            let own = UnverifiedJWT(token.access)?.expiresAt
-            token.expiresAt = own ?? usualLifetime.map { token.obtainedAt + $0 }
-        case .fixed(let lifetime): token.expiresAt = token.obtainedAt + lifetime
-        case .none: break
-        }
-        return token
+        return expiry.completing(token)
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
@@ -162,7 +149,13 @@ struct SessionRefreshGrant: TokenGrant {
             access: access,
             refreshToken: session ?? token?.refreshToken ?? seeds.session,
             obtainedAt: now.wall,
-            expiresAt: try end(of: access, in: answer, at: now, remarks: &remarks)
+            expiresAt: try expiry.end(
+                of: access,
+                after: expiryPointer?.value(in: answer),
+                from: now.wall,
+                isForgiving: true,
+                remarks: &remarks
+            )
         )
         if session != nil {
             fresh.refreshTokenExpiresAt = sessionLifetime.map { now.wall + $0 }
@@ -177,30 +170,6 @@ struct SessionRefreshGrant: TokenGrant {
     private func session(_ answer: JSONValue) -> Secret? {
         guard rotatesRefreshToken else { return nil }
         return sessionPointer.value(in: answer)?.string.flatMap(IssuedToken.read)
-    }
-
-    private func end(
-        of access: Secret,
-        in answer: JSONValue,
-        at now: Moment,
-        remarks: inout [String]
-    ) throws(BrokenAnswer) -> UnixTime? {
-        var stated: JSONValue?
-        switch expiry {
-        case .jwt: break
-        case .response(let pointer): stated = pointer.value(in: answer)
-        case .fixed(let lifetime): return now.wall + lifetime
-        case .none: return nil
-        }
-        return try StatedTimes.end(
-            of: access,
-            at: nil,
-            after: stated,
-            usually: usualLifetime,
-            from: now.wall,
-            isForgiving: true,
-            remarks: &remarks
-        )
     }
 
     func revocation(in attempt: GrantAttempt) -> RevocationStep {
@@ -239,16 +208,5 @@ struct SessionRefreshGrant: TokenGrant {
             clearsToken: clears,
             isRetried: check != nil
         )
-    }
-}
-
-extension SessionRefreshGrant.Expiry {
-    fileprivate var text: String {
-        switch self {
-        case .response(let pointer): "response \(pointer.text)"
-        case .jwt: "jwt_exp"
-        case .fixed(let lifetime): "fixed \(lifetime.wholeMilliseconds)"
-        case .none: "none"
-        }
     }
 }
