@@ -102,7 +102,7 @@ enum TokenText {
             ("secret from", token.secretOrigin),
             ("accepted", token.isStatic == true ? token.lastAcceptedAt ?? "not yet" : nil),
             ("rejected", token.lastRejectedAt),
-            ("renewals of rejected tokens", token.emptyBudgetText),
+            ("renewal budget", token.emptyBudgetText),
             ("clock", token.clockSkewSeconds.flatMap(ClockSkew.advice)),
         ]
         let trouble = troubles(of: token) ?? [("last error", token.lastError), ("what to do", token.action)]
