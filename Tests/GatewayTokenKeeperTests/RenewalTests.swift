@@ -35,7 +35,7 @@ struct RenewalTests {
             }
             let fillsAt = (now.wall + .seconds(300)).rfc3339
             #expect(bench.status.emptyBudgets == [TokenStatus.EmptyBudget(client: nil, fillsAt: fillsAt)])
-            #expect(bench.status.emptyBudgetText == "clients without a name: none until \(fillsAt)")
+            #expect(bench.status.emptyBudgetText == "empty for anonymous clients until \(fillsAt)")
         }
     }
 

@@ -203,9 +203,9 @@ def test_who_has_spent_its_renewals_is_told_so_and_when_it_may_cause_the_next(ga
     assert answer.status_code == 401
     assert 'reason="renewal budget is empty for ' in answer.headers["Gateway-Token"]
     explained = gateway.run("explain", answer.headers["Gateway-Request-Id"])
-    assert "has used up its budget of renewals; it may cause the next one in" in explained.stdout, explained
+    assert "renewal budget is empty; the next renewal is available in" in explained.stdout, explained
     shown = gateway.run("status", "me")
-    assert "ada: none until 20" in shown.stdout and "bob" not in shown.stdout, shown
+    assert "empty for ada until 20" in shown.stdout and "bob" not in shown.stdout, shown
     (token,) = json.loads(gateway.run("token", "list", "--json").stdout)
     assert [budget["client"] for budget in token["empty_budgets"]] == ["ada"]
 

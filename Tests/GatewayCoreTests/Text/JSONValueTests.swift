@@ -35,7 +35,7 @@ struct JSONValueTests {
             Issue.record("no number")
             return
         }
-        #expect(id.whole == 17_841_400_008_460_057)
+        #expect(id.whole == 17_841_400_008_460_057 && id.int == 17_841_400_008_460_057)
         #expect(JSONValue.Number(3600.0) == 3600 && JSONValue.Number(0.5).whole == nil)
     }
 

@@ -24,6 +24,16 @@ struct UnixTimeTests {
         #expect(UnixTime(rfc3339: text) == nil)
     }
 
+    @Test(arguments: [("0", 0), ("1.5", 1500), ("1795773600", 1_795_773_600_000), ("1e9", 1_000_000_000_000)])
+    func aNumericDateCountsSeconds(_ text: String, _ milliseconds: Int64) {
+        #expect(UnixTime(numericDate: JSONValue(Array(text.utf8))) == UnixTime(milliseconds: milliseconds))
+    }
+
+    @Test(arguments: ["-1", "1e11", "1795773600000", "\"1795773600\"", "null", "[]"])
+    func anythingElseIsNoNumericDate(_ text: String) {
+        #expect(UnixTime(numericDate: JSONValue(Array(text.utf8))) == nil)
+    }
+
     /// RFC 6265 section 5.1.1, and dates that servers have been seen to write.
     @Test(arguments: [
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Thu, 01-Jan-1970 00:00:10 GMT", 10), ("Thu, 1-Jan-70 00:00:00", 0),

@@ -106,7 +106,7 @@ struct CredentialDetails {
             fact("Made from", token.parent.map(link)), fact("Made from it", children),
             fact("Last accepted", time(token.lastAcceptedAt)), fact("Last rejected", time(token.lastRejectedAt)),
             fact("Secret from", token.secretOrigin.map { "\($0)" }),
-            fact("Renewals of rejected tokens", token.emptyBudgetText.map { "\($0)" }),
+            fact("Renewal budget", token.emptyBudgetText.map { "\($0)" }),
             fact("Problem", (token.failing?.reason ?? token.lastError).map { "\($0)" }),
             fact("Authority said", token.authorityError.map(Self.words)),
             HTML.meaning(of: token.authorityError?.code),

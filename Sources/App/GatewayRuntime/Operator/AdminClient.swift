@@ -90,7 +90,7 @@ struct AdminClient: Sendable {
     private func revealed(_ body: ByteBuffer) throws(CommandFailure) -> RevealedToken {
         let answer = JSONValue(Array(body.readableBytesView))
         guard let name = answer?["credential"]?.string, let access = answer?["access_token"]?.string,
-            case .number(let generation)? = answer?["generation"], let generation = generation.whole.map({ Int($0) })
+            case .number(let generation)? = answer?["generation"], let generation = generation.int
         else { throw notOurs }
         return RevealedToken(
             credential: name,

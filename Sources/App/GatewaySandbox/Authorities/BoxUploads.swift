@@ -11,7 +11,7 @@ struct BoxUploads: Sendable {
     func create(_ request: Request) async throws -> Response {
         let body = try await request.body.collect(upTo: 64 << 10)
         guard let answer = JSONValue(Array(body.readableBytesView)), let name = answer["file_name"]?.string,
-            case .number(let number) = answer["file_size"], let size = number.whole.map({ Int($0) }),
+            case .number(let number) = answer["file_size"], let size = number.int,
             (1...UploadSessions.largestFile).contains(size)
         else { return BoxRefusal.json(400, code: "bad_request", "file_name and file_size are needed") }
         let session = UploadSessions.Session(fileName: name, fileSize: size)

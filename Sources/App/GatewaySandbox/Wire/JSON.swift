@@ -21,7 +21,7 @@ enum JSON: Sendable {
         switch value {
         case .null: self = .null
         case .bool(let value): self = .bool(value)
-        case .number(let number): self = number.whole.map { .integer(Int($0)) } ?? .number(number.value)
+        case .number(let number): self = number.int.map { .integer($0) } ?? .number(number.value)
         case .string(let value): self = .string(value)
         case .array(let values): self = .array(values.map { JSON($0) })
         case .object(let members): self = .object(members.sorted { $0.key < $1.key }.map { ($0.key, JSON($0.value)) })

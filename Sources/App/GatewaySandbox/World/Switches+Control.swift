@@ -76,7 +76,7 @@ struct Setting {
 
     func optionalInteger(_ range: ClosedRange<Int>) throws(ControlError) -> Int? {
         if case .null = value { return nil }
-        guard case .number(let number) = value, let integer = number.whole.map({ Int($0) }), range.contains(integer)
+        guard case .number(let number) = value, let integer = number.int, range.contains(integer)
         else {
             throw wrong("a whole number from \(range.lowerBound) to \(range.upperBound)")
         }

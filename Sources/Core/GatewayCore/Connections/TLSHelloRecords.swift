@@ -10,7 +10,7 @@ package struct TLSHelloRecords {
         /// These bytes stand for all that has come.
         case joined([UInt8])
         /// It is one record already, or no hello.
-        case asItIs
+        case unchanged
     }
 
     /// Of what is read before the hello is whole.
@@ -30,19 +30,19 @@ package struct TLSHelloRecords {
     /// - Parameter bytes: All that has come on the connection.
     package mutating func join(_ bytes: borrowing Span<UInt8>) -> Step {
         while true {
-            guard start == 0 || bytes.count <= Self.maximum else { return .asItIs }
+            guard start == 0 || bytes.count <= Self.maximum else { return .unchanged }
             guard bytes.count - start >= Self.recordHead else {
-                return start < bytes.count && bytes[start] != Self.handshake ? .asItIs : .unfinished
+                return start < bytes.count && bytes[start] != Self.handshake ? .unchanged : .unfinished
             }
             let length = Int(bytes[start + 3]) << 8 | Int(bytes[start + 4])
             guard bytes[start] == Self.handshake, bytes[start + 1] == 3, length > 0,
                 content.count + length <= Self.maximumContent
-            else { return .asItIs }
+            else { return .unchanged }
             let end = start + Self.recordHead + length
             guard end <= bytes.count else { return .unfinished }
             for index in start + Self.recordHead..<end { content.append(bytes[index]) }
             if let message = Self.messageSize(content), content.count >= message {
-                guard start > 0 else { return .asItIs }
+                guard start > 0 else { return .unchanged }
                 return .joined(Self.record(content, like: bytes) + bytes.array(end..<bytes.count))
             }
             start = end

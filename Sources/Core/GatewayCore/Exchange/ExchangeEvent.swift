@@ -89,11 +89,12 @@ package struct ResponseFacts: Hashable, Sendable {
         case none
         /// The token is not valid.
         case token(isRenewable: Bool)
-        /// The same of a redirect or a page, after a request that may have been acted upon: it is renewed, and not sent again.
+        /// A redirect or a page says that the token is not valid, and the upstream may have acted upon the request. So the token is
+        /// renewed, and the request is not sent again.
         case tokenNotSentAgain
-        /// The same, but this rejection causes no renewal (``RejectionLedger``).
+        /// The token is not valid, but the path may reject every token, so it is not renewed (``RejectionLedger``).
         case tokenWithoutRenewal
-        /// The same, because the client has caused as many renewals as it may. It may cause the next one after this time.
+        /// The token is not valid, but the client's renewal budget is empty. The next renewal is available after this time.
         case tokenOverBudget(fillsAfter: Duration)
         /// The upstream asks for a credential that the request went without.
         case challenge(isAnswered: Bool)

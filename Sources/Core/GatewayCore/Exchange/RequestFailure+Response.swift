@@ -40,11 +40,11 @@ extension ResponseNote {
             "The upstream rejected the credential by a redirect or a page (rejected_when). The request was not sent again, because its "
                 + "method is neither GET nor HEAD."
         case .notRenewed:
-            "The upstream rejected the credential on a path that has not accepted it. No other one was obtained, because the path"
-                + " may reject every token."
+            "The upstream rejected the credential on a path where this token has not worked. The gateway did not renew it, because"
+                + " the path may reject every token."
         case .overBudget(let wait):
-            "The upstream rejected the credential. No other one was obtained, because this client has used up its budget of"
-                + " renewals; it may cause the next one in \(ResponseNote.seconds(wait)) s. Clients without a name share one budget."
+            "The upstream rejected the credential. This client's renewal budget is empty; the next renewal is available in"
+                + " \(ResponseNote.seconds(wait)) s. Anonymous clients share one budget."
         case .rejectedAgain:
             "The upstream rejected a new token, too: does the credential have the rights that this path needs?"
         case .notReplaced(let kind):

@@ -39,12 +39,12 @@ package struct ClientJWTPlan: Hashable, Sendable {
     /// When a token with these claims ends, with the leeway; nil when it is not valid now (RFC 7519 section 4.1). One that has no end is
     /// not valid.
     package static func end(of claims: JSONValue, at now: UnixTime) -> UnixTime? {
-        guard let expires = time(claims["exp"]) else { return nil }
+        guard let expires = UnixTime(numericDate: claims["exp"]) else { return nil }
         let end = expires + leeway
         guard now < end else { return nil }
         for name in ["nbf", "iat"] {
             guard let value = claims[name] else { continue }
-            guard let start = time(value), start <= now + leeway else { return nil }
+            guard let start = UnixTime(numericDate: value), start <= now + leeway else { return nil }
         }
         return end
     }
@@ -84,9 +84,4 @@ package struct ClientJWTPlan: Hashable, Sendable {
 
     /// To the byte: strings of Swift are equal if they look the same.
     private static func isSame(_ one: String, _ other: String) -> Bool { one.utf8.elementsEqual(other.utf8) }
-
-    private static func time(_ value: JSONValue?) -> UnixTime? {
-        guard case .number(let number)? = value, (0..<1e11).contains(number.value) else { return nil }
-        return UnixTime(milliseconds: Int64(number.value * 1000))
-    }
 }

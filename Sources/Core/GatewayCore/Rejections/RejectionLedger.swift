@@ -95,7 +95,7 @@ package struct RejectionLedger: Sendable {
     }
 
     /// A renewal that nobody has paid for.
-    private struct Gift {
+    private struct FreeRenewal {
         let key: Key
         let generation: Int
         let client: String?
@@ -117,7 +117,7 @@ package struct RejectionLedger: Sendable {
     /// When a renewal may be free again.
     private var freeAt: MonotonicTime?
     /// The last renewal that was free, until the same request has been answered with the newer token.
-    private var gift: Gift?
+    private var freeRenewal: FreeRenewal?
 
     package init(_ rules: Rules = Rules()) {
         self.rules = rules
@@ -174,7 +174,7 @@ package struct RejectionLedger: Sendable {
         if isRevoked, let newestSince, nextFree(at: now) <= now {
             payment = Payment(generation: generation, client: client, freeAgainAt: freeAt ?? now)
             let half = (now - newestSince) / 2
-            gift = Gift(key: key, generation: generation, client: client, nextAt: now + half)
+            freeRenewal = FreeRenewal(key: key, generation: generation, client: client, nextAt: now + half)
             // A client that leaves before the second response keeps it from telling.
             freeAt = now + max(half, rules.freePause)
             return true
@@ -201,7 +201,7 @@ package struct RejectionLedger: Sendable {
     package mutating func rejectedAgain(_ key: Key, generation: Int, at now: MonotonicTime) {
         defer { checkInvariants(of: key) }
         learn(of: generation, at: now)
-        takeBackGift(key, generation, at: now)
+        chargeFreeRenewal(key, generation, at: now)
         guard var entry = remembered(key, at: now) else {
             let pause = rules.firstPause
             let entry = Entry(generation: generation, pause: pause, probeAt: now + pause, awaitsOutcome: false)
@@ -220,21 +220,21 @@ package struct RejectionLedger: Sendable {
     package mutating func accepted(_ key: Key, generation: Int, at now: MonotonicTime) {
         defer { checkInvariants() }
         learn(of: generation, at: now)
-        if let gift, gift.key == key, generation > gift.generation {
-            freeAt = gift.nextAt
-            self.gift = nil
+        if let freeRenewal, freeRenewal.key == key, generation > freeRenewal.generation {
+            freeAt = freeRenewal.nextAt
+            self.freeRenewal = nil
         }
         guard let entry = entries[key], entry.awaitsOutcome, generation > entry.generation else { return }
         entries[key] = nil
     }
 
     /// It was no revocation: the path rejects the newer token as well.
-    private mutating func takeBackGift(_ key: Key, _ generation: Int, at now: MonotonicTime) {
-        guard let gift, gift.key == key, generation > gift.generation else { return }
-        self.gift = nil
+    private mutating func chargeFreeRenewal(_ key: Key, _ generation: Int, at now: MonotonicTime) {
+        guard let freeRenewal, freeRenewal.key == key, generation > freeRenewal.generation else { return }
+        self.freeRenewal = nil
         freeAt = max(freeAt ?? now, now + rules.freePause)
         // One that has nothing left owes nothing: it caused this renewal alone, and the next one is not free.
-        _ = budgets.spend(gift.client, at: now)
+        _ = budgets.spend(freeRenewal.client, at: now)
     }
 
     /// There is a token of this generation now.
@@ -248,7 +248,7 @@ package struct RejectionLedger: Sendable {
         guard let paid = payment, paid.generation <= generation else { return }
         payment = nil
         if let freeAgainAt = paid.freeAgainAt {
-            (freeAt, gift) = (freeAgainAt, nil)
+            (freeAt, freeRenewal) = (freeAgainAt, nil)
         } else {
             budgets.giveBack(to: paid.client)
         }

@@ -36,6 +36,9 @@ package enum JSONValue: Hashable, Sendable {
         /// Exact, however many digits it has; nil for a fraction, and for what is larger.
         package var whole: Int64? { Int64(text) ?? Int64(exactly: value) }
 
+        /// ``whole`` as the type of counts and indices.
+        package var int: Int? { whole.flatMap { Int(exactly: $0) } }
+
         /// Whether JSON may write a number like this (RFC 8259 section 6): one with a leading zero is text, such as a
         /// postal code.
         package static func isNumber(_ text: String) -> Bool {
@@ -136,5 +139,14 @@ package enum JSONValue: Hashable, Sendable {
     package var string: String? {
         guard case .string(let value) = self else { return nil }
         return value
+    }
+}
+
+extension UnixTime {
+    /// A NumericDate (RFC 7519 section 2): seconds since 1970, with a fraction or without. nil for anything else, also for a number
+    /// so large that it was meant as milliseconds.
+    package init?(numericDate value: JSONValue?) {
+        guard case .number(let number)? = value, (0..<1e11).contains(number.value) else { return nil }
+        self.init(milliseconds: Int64(number.value * 1000))
     }
 }

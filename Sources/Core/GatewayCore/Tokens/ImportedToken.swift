@@ -84,8 +84,8 @@ package struct ImportedToken: Hashable, Sendable {
     private static func end(_ value: JSONValue?) throws(ImportedTokenError) -> UnixTime? {
         switch value {
         case nil, .null?: return nil
-        case .number(let seconds)? where seconds.value > 0 && seconds.value < 1e11:
-            return UnixTime(milliseconds: Int64(seconds.value * 1000))
+        case .number?:
+            if let time = UnixTime(numericDate: value), time.milliseconds > 0 { return time }
         case .string(let text)?:
             if let time = UnixTime(rfc3339: text, isLenient: true) { return time }
         default: break

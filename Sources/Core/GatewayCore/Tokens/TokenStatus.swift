@@ -78,7 +78,7 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     /// ``emptyBudgets`` for a person.
     package var emptyBudgetText: String? {
         emptyBudgets.map { budgets in
-            budgets.map { "\($0.client ?? "clients without a name"): none until \($0.fillsAt)" }.joined(separator: "; ")
+            budgets.map { "empty for \($0.client ?? "anonymous clients") until \($0.fillsAt)" }.joined(separator: "; ")
         }
     }
 

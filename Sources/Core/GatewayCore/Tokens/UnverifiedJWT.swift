@@ -16,9 +16,9 @@ package struct UnverifiedJWT {
         expiresAt = Self.time(payload["exp"])
     }
 
+    /// Some write 0 for a token without an end.
     private static func time(_ value: JSONValue?) -> UnixTime? {
-        guard case .number(let number)? = value, number.value > 0, number.value < 1e11 else { return nil }
-        return UnixTime(milliseconds: Int64(number.value * 1000))
+        UnixTime(numericDate: value).flatMap { $0.milliseconds > 0 ? $0 : nil }
     }
 
     /// The end of a token that has just been issued.

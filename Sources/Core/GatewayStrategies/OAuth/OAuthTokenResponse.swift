@@ -47,7 +47,7 @@ struct OAuthTokenResponse {
         // The access token beside it is good, and asking again would spend the refresh token once more.
         if refreshToken == nil, ![nil, .null, .string("")].contains(answer["refresh_token"]) {
             remarks.append(
-                "refresh_token is given twice, too long, or holds characters that no token may hold; it is left out"
+                "ignored refresh_token: it has conflicting values, is too long, or contains invalid characters"
             )
         }
         self.remarks = remarks

@@ -4,15 +4,6 @@ import GatewayCore
 ///
 /// A refresh that is refused goes over into `acquire` within the same attempt, where there is one.
 struct RecipeGrant: TokenGrant {
-    enum Expiry: Hashable {
-        /// The output `expires_in` or `expires_at`.
-        case response
-        case jwt
-        case fixed(Duration)
-        /// Used until it is rejected.
-        case none
-    }
-
     private enum Flow {
         case acquire
         case refresh
@@ -28,9 +19,8 @@ struct RecipeGrant: TokenGrant {
     let revoke: [RecipeStep]
     let kept: Set<String>
     let initial: [String: Secret]?
-    let expiry: Expiry
-    /// How long a token lives whose end is not known otherwise.
-    let usualLifetime: Duration?
+    /// A response states the end in the output `expires_in` or `expires_at`.
+    let expiry: ExpiryRule
     let placement: TokenPlacement
     let loginHint: String?
     /// Where the recipe stands in the configuration.
@@ -58,7 +48,7 @@ struct RecipeGrant: TokenGrant {
 
     func seed(at now: Moment) -> TokenSet? {
         guard let initial, let access = initial["token"] else { return nil }
-        return completing(
+        return expiry.completing(
             TokenSet(
                 access: access,
                 refreshToken: initial["renewal"],
@@ -68,18 +58,7 @@ struct RecipeGrant: TokenGrant {
         )
     }
 
-    func completing(_ token: TokenSet) -> TokenSet {
-        guard token.expiresAt == nil else { return token }
-        var token = token
-        switch expiry {
-        case .jwt, .response:
-            let own = UnverifiedJWT(token.access)?.expiresAt
-            token.expiresAt = own ?? usualLifetime.map { token.obtainedAt + $0 }
-        case .fixed(let lifetime): token.expiresAt = token.obtainedAt + lifetime
-        case .none: break
-        }
-        return token
-    }
+    func completing(_ token: TokenSet) -> TokenSet { expiry.completing(token) }
 
     // MARK: Steps
 
@@ -186,38 +165,23 @@ struct RecipeGrant: TokenGrant {
         let old = isNew || refresh.isEmpty ? nil : attempt.held
         var extras = old?.extras ?? [:]
         for name in kept { if let value = outputs[name] { extras[name] = value } }
+        let stated = { (name: String) in outputs[name].map { $0.withValue { JSONValue.string($0) } } }
         let token = TokenSet(
             access: access,
             refreshToken: outputs["renewal"] ?? old?.refreshToken,
             extras: extras.filter { kept.contains($0.key) },
             obtainedAt: now.wall,
-            expiresAt: try end(of: access, outputs, at: now, remarks: &attempt.remarks)
-        )
-        if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
-        return token
-    }
-
-    private func end(
-        of access: Secret,
-        _ outputs: [String: Secret],
-        at now: Moment,
-        remarks: inout [String]
-    ) throws(BrokenAnswer) -> UnixTime? {
-        let stated = { (name: String) in outputs[name].map { $0.withValue { JSONValue.string($0) } } }
-        switch expiry {
-        case .fixed(let lifetime): return now.wall + lifetime
-        case .none: return nil
-        case .jwt, .response:
-            return try StatedTimes.end(
+            expiresAt: try expiry.end(
                 of: access,
                 at: stated("expires_at"),
                 after: stated("expires_in"),
-                usually: usualLifetime,
                 from: now.wall,
                 isForgiving: rotatesRefreshToken,
-                remarks: &remarks
+                remarks: &attempt.remarks
             )
-        }
+        )
+        if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
+        return token
     }
 
     func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }
@@ -245,12 +209,16 @@ struct RecipeGrant: TokenGrant {
         switch error {
         case .transient: return transient(reply, step, at: attempt.now)
         case .suspect: return TokenFailure(suspect: reply, from: step.request.host)
-        case .configuration:
-            guard !canAcquireAnew, RefreshError.mayEndLogin(reply, in: attempt) else {
+        case .configuration, .request:
+            guard !canAcquireAnew, error.mayEndLogin(in: attempt) else {
                 return misconfigured(reply, step, "refresh", index)
             }
-            let (what, check) = (refusal(reply, step, "refresh", index), "check the recipe and its secrets.")
-            return loginRequired(what, cause: cause(of: reply), clears: false, orElse: check)
+            return .loginLikely(
+                what: refusal(reply, step, "refresh", index),
+                login: loginAdvice,
+                otherwise: "check the recipe and its secrets.",
+                cause: cause(of: reply)
+            )
         case .refused, .personNeeded:
             return loginRequired(
                 refusal(reply, step, "refresh", index),
@@ -272,7 +240,7 @@ struct RecipeGrant: TokenGrant {
         // Many forms answer a refused login with a redirect.
         let isRefusedForm = isRedirect && flow == "acquire" && step.request.names.contains { secrets[$0] != nil }
         // Among the secrets may be a password, and directories lock accounts.
-        let mayRefusePassword = !secrets.isEmpty && RefreshError(reply) != .configuration || isRefusedForm
+        let mayRefusePassword = !secrets.isEmpty && RefreshError(reply)?.blamesConfiguration != true || isRefusedForm
         return TokenFailure(
             .terminal,
             problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause(of: reply)),
@@ -284,24 +252,13 @@ struct RecipeGrant: TokenGrant {
         GatewayProblem.Cause(code: OAuthErrorCode.allowListed(RefreshError.code(in: reply)), httpStatus: reply.status)
     }
 
-    /// - Parameter check: What may be wrong instead; the gateway goes on to try then.
-    private func loginRequired(
-        _ what: String,
-        cause: GatewayProblem.Cause?,
-        clears: Bool,
-        orElse check: String? = nil
-    ) -> TokenFailure {
-        let advice = loginHint ?? "put a new token into \"initial\" of \(place.isEmpty ? "the credential" : place)."
-        return TokenFailure(
-            .loginRequired,
-            problem: GatewayProblem(
-                .loginRequired,
-                "\(what): \(advice)\(check.map { " If that does not help, \($0)" } ?? "")",
-                cause: cause
-            ),
-            clearsToken: clears,
-            isRetried: check != nil
-        )
+    private var loginAdvice: String {
+        loginHint ?? "put a new token into \"initial\" of \(place.isEmpty ? "the credential" : place)."
+    }
+
+    private func loginRequired(_ what: String, cause: GatewayProblem.Cause?, clears: Bool) -> TokenFailure {
+        let problem = GatewayProblem(.loginRequired, "\(what): \(loginAdvice)", cause: cause)
+        return TokenFailure(.loginRequired, problem: problem, clearsToken: clears)
     }
 
     /// The configuration was checked, so that only a value from outside can be the reason.

@@ -1,7 +1,7 @@
 import GatewayCore
 
 extension RecipeStrategy {
-    static let meanings = steps.merging(SharedMeanings.of("apply")) { own, _ in own }.merging([
+    static let meanings = steps.merging(SharedMeanings.of("apply", "expiry", "lifetime")) { own, _ in own }.merging([
         "values": KeyMeaning(
             "Plain values for templates, as {{name}}.",
             default: "{}",
@@ -13,15 +13,6 @@ extension RecipeStrategy {
             example: "username: {env: PORTAL_USER}\npassword: {env: PORTAL_PASSWORD}"
         ),
         "keep": KeyMeaning("Outputs that are stored with the token, encrypted.", default: "[]", example: "[device]"),
-        "expiry": KeyMeaning(
-            "What says when a token ends: the outputs, its exp claim, the fixed lifetime, or nothing.",
-            default: "response",
-            example: "jwt_exp"
-        ),
-        "lifetime": KeyMeaning(
-            "How long a token lives: each one with expiry: fixed, otherwise one whose end is not known or cannot be read.",
-            example: "30m"
-        ),
         "initial": KeyMeaning(
             "The first token, for a login that needs a person.",
             example: "token: {env: FIRST_TOKEN}\nrenewal: {env: FIRST_RENEWAL}"

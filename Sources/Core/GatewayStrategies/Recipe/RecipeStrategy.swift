@@ -21,8 +21,7 @@ struct RecipeStrategy: AuthStrategy {
         // What is to be revoked keeps its name to the last step.
         let revoke = Self.steps("revoke", in: fields, held, held.names.union(names.own))
         let initial = Self.initial(in: fields, kept)
-        let lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(366 * 86_400))
-        let expiry = Self.expiry(in: fields, lifetime)
+        let expiry = ExpiryRule(in: fields)
         let placement = TokenPlacement(in: fields, extras: kept)
         let loginHint = fields.string("login_hint")
         if acquire == nil, refresh == nil, fields.context.errorCount == errors {
@@ -51,7 +50,6 @@ struct RecipeStrategy: AuthStrategy {
             kept: kept,
             initial: initial,
             expiry: expiry,
-            usualLifetime: lifetime,
             placement: placement,
             loginHint: loginHint,
             place: fields.path.description
@@ -101,37 +99,17 @@ struct RecipeStrategy: AuthStrategy {
 
     // MARK: Expiry
 
-    private enum ExpirySource: String, CaseIterable {
-        case response
-        case jwtExp = "jwt_exp"
-        case fixed
-        case none
-    }
-
-    private static func expiry(in fields: ConfigFields, _ lifetime: Duration?) -> RecipeGrant.Expiry {
-        let source = fields.choice("expiry", of: ExpirySource.self) ?? .response
-        if fields.has("lifetime"), source == .none { fields.error("lifetime", SharedMeanings.noLifetime) }
-        switch source {
-        case .response: return .response
-        case .jwtExp: return .jwt
-        case .none: return RecipeGrant.Expiry.none
-        case .fixed:
-            if !fields.has("lifetime") { fields.error("missing key \"lifetime\", which \"expiry: fixed\" needs") }
-            return .fixed(lifetime ?? .seconds(1))
-        }
-    }
-
     private static func checkExpiry(
-        _ expiry: RecipeGrant.Expiry,
+        _ expiry: ExpiryRule,
         _ flows: [(String, [RecipeStep]?)],
         in fields: ConfigFields
     ) {
         let yielded = Set(flows.flatMap { $0.1 ?? [] }.flatMap(\.outputs).map(\.name))
         let isStated = yielded.contains("expires_in") || yielded.contains("expires_at")
-        if fields.has("expiry"), expiry == .response, !isStated {
+        if fields.has("expiry"), expiry.source == .response, !isStated {
             fields.error("expiry", "no step yields expires_in or expires_at")
         }
-        if expiry != .response, isStated {
+        if expiry.source != .response, isStated {
             let name = yielded.contains("expires_in") ? "expires_in" : "expires_at"
             fields.error("expiry", "contradicts the output \"\(name)\"")
         }

@@ -3,7 +3,7 @@ import GatewayCore
 /// One token of a registry's token server.
 struct RegistryGrant: BearerGrant {
     /// Of a token whose end is not said: what the specification says then.
-    private static let usualLifetime: Duration = .seconds(60)
+    private static let defaultLifetime: Duration = .seconds(60)
 
     let common: GrantIdentity
     let account: RegistryAccount?
@@ -36,7 +36,7 @@ struct RegistryGrant: BearerGrant {
         do throws(BrokenAnswer) {
             let answer = Self.tokenResponse(reply.document)
             var token = try OAuthTokenResponse(answer, at: attempt.now.wall).tokenSet(at: attempt.now)
-            token.expiresAt = token.expiresAt ?? attempt.now.wall + Self.usualLifetime
+            token.expiresAt = token.expiresAt ?? attempt.now.wall + Self.defaultLifetime
             return .token(token)
         } catch {
             return .failure(error.failure(of: Self.authority, status: reply.status))

@@ -33,8 +33,8 @@ struct DukeSessionStrategy: AuthStrategy {
             page: Self.login(prefix, clientName, paths, sessionLifetime),
             accessPointer: accessPointer,
             sessionPointer: sessionPointer,
-            expiry: .jwt,
-            usualLifetime: nil,
+            expiry: ExpiryRule(source: .jwtExp),
+            expiryPointer: nil,
             sessionLifetime: sessionLifetime,
             rotatesRefreshToken: true,
             statuses: .standard,
@@ -72,8 +72,7 @@ struct DukeSessionStrategy: AuthStrategy {
             SessionLogin(
                 loginURL: $0,
                 landings: landings.compactMap { paths.url(path: $0) },
-                expiry: .jwt,
-                usualLifetime: nil,
+                expiry: ExpiryRule(source: .jwtExp),
                 sessionLifetime: lifetime
             )
         }

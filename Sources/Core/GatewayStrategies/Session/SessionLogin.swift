@@ -6,8 +6,7 @@ struct SessionLogin: LoginFlow {
     let loginURL: AuthorityURL
     /// Where the login ends, without its query; the first is the one to tell people.
     let landings: [AuthorityURL]
-    let expiry: SessionRefreshGrant.Expiry
-    let usualLifetime: Duration?
+    let expiry: ExpiryRule
     let sessionLifetime: Duration?
 
     var redirect: LoginRedirect { .elsewhere(landings.first?.text ?? loginURL.text) }
@@ -33,20 +32,12 @@ struct SessionLogin: LoginFlow {
                     access: access,
                     refreshToken: session,
                     obtainedAt: now.wall,
-                    expiresAt: end(of: access, at: now),
+                    expiresAt: expiry.end(of: access, issuedAt: now.wall),
                     refreshTokenExpiresAt: sessionLifetime.map { now.wall + $0 }
                 )
             )
         } catch {
             return LoginStep(refusing: error)
-        }
-    }
-
-    private func end(of access: Secret, at now: Moment) -> UnixTime? {
-        switch expiry {
-        case .jwt, .response: UnverifiedJWT(access)?.expiry(issuedAt: now.wall) ?? usualLifetime.map { now.wall + $0 }
-        case .fixed(let lifetime): now.wall + lifetime
-        case .none: nil
         }
     }
 

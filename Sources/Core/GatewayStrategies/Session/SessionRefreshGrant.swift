@@ -4,16 +4,6 @@ import GatewayCore
 ///
 /// The first pair comes from a person's login, from the configuration or from a store.
 struct SessionRefreshGrant: TokenGrant {
-    enum Expiry: Hashable {
-        /// A number of seconds in the answer.
-        case response(JSONPointer)
-        /// What the access token says about itself.
-        case jwt
-        case fixed(Duration)
-        /// Used until it is rejected.
-        case none
-    }
-
     struct Seeds: Hashable {
         let access: Secret?
         let session: Secret?
@@ -28,9 +18,9 @@ struct SessionRefreshGrant: TokenGrant {
     let page: SessionLogin?
     let accessPointer: JSONPointer
     let sessionPointer: JSONPointer
-    let expiry: Expiry
-    /// How long an access token lives whose end is not known otherwise.
-    let usualLifetime: Duration?
+    let expiry: ExpiryRule
+    /// Where a response states the lifetime of the access token in seconds; nil where it never does.
+    let expiryPointer: JSONPointer?
     /// How long a session token lives unless it is used; nil when it is unknown.
     let sessionLifetime: Duration?
     let rotatesRefreshToken: Bool
@@ -47,8 +37,13 @@ struct SessionRefreshGrant: TokenGrant {
         identity.add("refresh.session_token", refresh.sessionField)
         identity.add("response.access_token", accessPointer.text)
         identity.add("response.session_token", sessionPointer.text)
-        identity.add("expiry", expiry.text)
-        if case .fixed = expiry {} else { identity.add("lifetime", usualLifetime.map { "\($0.wholeMilliseconds)" }) }
+        let lifetime = expiry.lifetime.map { "\($0.wholeMilliseconds)" }
+        switch expiry.source {
+        case .response: identity.add("expiry", "response \(expiryPointer?.text ?? "")")
+        case .fixed: identity.add("expiry", "fixed \(lifetime ?? "")")
+        case .jwtExp, .none: identity.add("expiry", expiry.source.rawValue)
+        }
+        if expiry.source != .fixed { identity.add("lifetime", lifetime) }
         identity.add("rotate", rotatesRefreshToken ? "both" : "access_only")
         identity.add("access_token", secret: seeds.access)
         identity.add("session_token", secret: seeds.session)
@@ -78,15 +73,7 @@ struct SessionRefreshGrant: TokenGrant {
         if token.refreshToken != nil, token.refreshTokenExpiresAt == nil {
             token.refreshTokenExpiresAt = sessionLifetime.map { token.obtainedAt + $0 }
         }
-        guard token.expiresAt == nil else { return token }
-        switch expiry {
-        case .jwt, .response:
-            let own = UnverifiedJWT(token.access)?.expiresAt
-            token.expiresAt = own ?? usualLifetime.map { token.obtainedAt + $0 }
-        case .fixed(let lifetime): token.expiresAt = token.obtainedAt + lifetime
-        case .none: break
-        }
-        return token
+        return expiry.completing(token)
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
@@ -121,20 +108,19 @@ struct SessionRefreshGrant: TokenGrant {
 
     /// What a status means that the configuration does not list.
     private func failure(_ error: RefreshError, _ reply: TokenReply, in attempt: GrantAttempt) -> TokenFailure {
+        let what = "The authorizer refused to renew the tokens (status \(reply.status))"
         switch error {
         case .transient: return transient(reply, at: attempt.now)
         case .suspect: return TokenFailure(suspect: reply, from: "The authorizer")
-        case .configuration where RefreshError.mayEndLogin(reply, in: attempt):
-            let what = "The authorizer refused to renew the tokens (status \(reply.status))"
+        case .configuration, .request:
             let check = "check its address and the request."
-            return loginRequired(what, cause: reply.status, clears: false, orElse: check)
-        case .configuration:
-            let detail =
-                "The authorizer refused to renew the tokens (status \(reply.status)): check its address and the request."
             let cause = GatewayProblem.Cause(httpStatus: reply.status)
-            return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
+            guard error.mayEndLogin(in: attempt) else {
+                let problem = GatewayProblem(.credentialMisconfigured, "\(what): \(check)", cause: cause)
+                return TokenFailure(.terminal, problem: problem)
+            }
+            return .loginLikely(what: what, login: loginAdvice, otherwise: check, cause: cause)
         case .refused, .personNeeded:
-            let what = "The authorizer refused to renew the tokens (status \(reply.status))"
             return loginRequired(what, cause: reply.status, clears: false)
         }
     }
@@ -162,7 +148,13 @@ struct SessionRefreshGrant: TokenGrant {
             access: access,
             refreshToken: session ?? token?.refreshToken ?? seeds.session,
             obtainedAt: now.wall,
-            expiresAt: try end(of: access, in: answer, at: now, remarks: &remarks)
+            expiresAt: try expiry.end(
+                of: access,
+                after: expiryPointer?.value(in: answer),
+                from: now.wall,
+                isForgiving: true,
+                remarks: &remarks
+            )
         )
         if session != nil {
             fresh.refreshTokenExpiresAt = sessionLifetime.map { now.wall + $0 }
@@ -177,30 +169,6 @@ struct SessionRefreshGrant: TokenGrant {
     private func session(_ answer: JSONValue) -> Secret? {
         guard rotatesRefreshToken else { return nil }
         return sessionPointer.value(in: answer)?.string.flatMap(IssuedToken.read)
-    }
-
-    private func end(
-        of access: Secret,
-        in answer: JSONValue,
-        at now: Moment,
-        remarks: inout [String]
-    ) throws(BrokenAnswer) -> UnixTime? {
-        var stated: JSONValue?
-        switch expiry {
-        case .jwt: break
-        case .response(let pointer): stated = pointer.value(in: answer)
-        case .fixed(let lifetime): return now.wall + lifetime
-        case .none: return nil
-        }
-        return try StatedTimes.end(
-            of: access,
-            at: nil,
-            after: stated,
-            usually: usualLifetime,
-            from: now.wall,
-            isForgiving: true,
-            remarks: &remarks
-        )
     }
 
     func revocation(in attempt: GrantAttempt) -> RevocationStep {
@@ -218,37 +186,15 @@ struct SessionRefreshGrant: TokenGrant {
 
     var login: (any LoginFlow)? { page }
 
-    /// - Parameter check: What may be wrong instead; the gateway goes on to try then.
-    private func loginRequired(
-        _ what: String,
-        cause status: Int?,
-        clears: Bool,
-        orElse check: String? = nil
-    ) -> TokenFailure {
+    private var loginAdvice: String {
         let seeding = "access_token and session_token of \(configPath.isEmpty ? "the credential" : configPath)"
-        let advice =
-            page.map { "a person must log in at \($0.loginURL)." }
+        return page.map { "a person must log in at \($0.loginURL)." }
             ?? "put a new pair into \(seeding), and run: authgateway reload."
-        return TokenFailure(
-            .loginRequired,
-            problem: GatewayProblem(
-                .loginRequired,
-                "\(what): \(advice)\(check.map { " If that does not help, \($0)" } ?? "")",
-                cause: status.map { GatewayProblem.Cause(httpStatus: $0) }
-            ),
-            clearsToken: clears,
-            isRetried: check != nil
-        )
     }
-}
 
-extension SessionRefreshGrant.Expiry {
-    fileprivate var text: String {
-        switch self {
-        case .response(let pointer): "response \(pointer.text)"
-        case .jwt: "jwt_exp"
-        case .fixed(let lifetime): "fixed \(lifetime.wholeMilliseconds)"
-        case .none: "none"
-        }
+    private func loginRequired(_ what: String, cause status: Int?, clears: Bool) -> TokenFailure {
+        let cause = status.map { GatewayProblem.Cause(httpStatus: $0) }
+        let problem = GatewayProblem(.loginRequired, "\(what): \(loginAdvice)", cause: cause)
+        return TokenFailure(.loginRequired, problem: problem, clearsToken: clears)
     }
 }

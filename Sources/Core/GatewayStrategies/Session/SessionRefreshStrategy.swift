@@ -18,12 +18,11 @@ struct SessionRefreshStrategy: AuthStrategy {
         let login = Self.login(in: fields, paths: paths)
         let rotate = fields.choice("rotate", of: Rotate.self) ?? .both
         let response = Self.response(in: fields)
-        let lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(366 * 86_400))
-        let expiry = Self.expiry(in: fields, pointer: response?.expiresIn, lifetime)
+        let expiry = ExpiryRule(in: fields)
         let sessionLifetime = fields.sessionLifetime()
         let statuses = StatusMap(in: fields)
         let seeds = SessionRefreshGrant.Seeds(in: fields)
-        guard let refresh, let response, let expiry, fields.context.errorCount == errors else { return nil }
+        guard let refresh, let response, fields.context.errorCount == errors else { return nil }
         grant = SessionRefreshGrant(
             strategy: Self.kind,
             clientName: clientName,
@@ -35,14 +34,13 @@ struct SessionRefreshStrategy: AuthStrategy {
                     loginURL: $0.page,
                     landings: [$0.landing],
                     expiry: expiry,
-                    usualLifetime: lifetime,
                     sessionLifetime: sessionLifetime
                 )
             },
             accessPointer: response.access,
             sessionPointer: response.session,
             expiry: expiry,
-            usualLifetime: lifetime,
+            expiryPointer: response.expiresIn,
             sessionLifetime: sessionLifetime,
             rotatesRefreshToken: rotate == .both,
             statuses: statuses,
@@ -60,13 +58,6 @@ struct SessionRefreshStrategy: AuthStrategy {
     private enum RequestMethod: String, CaseIterable {
         case get = "GET"
         case post = "POST"
-    }
-
-    private enum ExpirySource: String, CaseIterable {
-        case response
-        case jwtExp = "jwt_exp"
-        case fixed
-        case none
     }
 
     /// `{method, path, access_token: {header}, session_token: {header}}`; a revocation writes what the refresh does
@@ -133,23 +124,6 @@ struct SessionRefreshStrategy: AuthStrategy {
         response?.refuseUnknownKeys()
         guard let access, let session, let expiresIn else { return nil }
         return (access, session, expiresIn)
-    }
-
-    private static func expiry(
-        in fields: ConfigFields,
-        pointer: JSONPointer?,
-        _ lifetime: Duration?
-    ) -> SessionRefreshGrant.Expiry? {
-        let source = fields.choice("expiry", of: ExpirySource.self) ?? .response
-        if fields.has("lifetime"), source == .none { fields.error("lifetime", SharedMeanings.noLifetime) }
-        switch source {
-        case .response: return pointer.map { .response($0) }
-        case .jwtExp: return .jwt
-        case .none: return SessionRefreshGrant.Expiry.none
-        case .fixed:
-            if !fields.has("lifetime") { fields.error("missing key \"lifetime\", which \"expiry: fixed\" needs") }
-            return lifetime.map { .fixed($0) }
-        }
     }
 }
 

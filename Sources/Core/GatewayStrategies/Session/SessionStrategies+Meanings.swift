@@ -6,7 +6,9 @@ extension SessionRefreshStrategy {
         "session_token",
         "session_lifetime",
         "base_url",
-        "client_name"
+        "client_name",
+        "expiry",
+        "lifetime"
     ).merging([
         "login": KeyMeaning(
             "Where a person logs in, and the path that the login ends on.",
@@ -24,15 +26,6 @@ extension SessionRefreshStrategy {
             "Where the answer has the tokens, as JSON pointers (RFC 6901).",
             default: "{access_token: /access_token, session_token: /session_token, expires_in: /expires_in}",
             example: "access_token: /data/access_token\nsession_token: /data/session_token"
-        ),
-        "expiry": KeyMeaning(
-            "What says when an access token ends: the response, its exp claim, the fixed lifetime, or nothing.",
-            default: "response",
-            example: "jwt_exp"
-        ),
-        "lifetime": KeyMeaning(
-            "How long an access token lives: each one with expiry: fixed, otherwise one whose end is not known or cannot be read.",
-            example: "1h"
         ),
         "rotate": KeyMeaning("Whether the session token changes, too.", default: "both", example: "access_only"),
         "status": KeyMeaning(

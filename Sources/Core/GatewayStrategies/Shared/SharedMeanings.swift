@@ -69,7 +69,7 @@ enum SharedMeanings {
             example: "audience: https://api.example.com\nresource: https://api.example.com"
         ),
         "refresh_parameters": KeyMeaning(
-            "What the authority wants in the form of a refresh besides parameters, or instead of the same name there.",
+            "Form parameters for refresh requests only. Added to parameters; override those of the same name.",
             default: "{}",
             example: "scope: api://calendar/read offline_access"
         ),
@@ -85,8 +85,6 @@ enum SharedMeanings {
         ),
     ]
 
-    static let noLifetime = "has no effect with \"expiry: none\", with which a token is used until it is rejected"
-
     static let tokens: [String: KeyMeaning] = [
         "access_token": KeyMeaning(
             "The access token of a login that was done elsewhere.",
@@ -99,6 +97,15 @@ enum SharedMeanings {
         "session_lifetime": KeyMeaning(
             "How long a session token lives unless it is used, for the countdown in status.",
             example: "30d"
+        ),
+        "expiry": KeyMeaning(
+            "What says when a token ends: the response, its exp claim, the fixed lifetime, or nothing.",
+            default: "response",
+            example: "jwt_exp"
+        ),
+        "lifetime": KeyMeaning(
+            "The token lifetime: of every token with expiry: fixed, otherwise only if the response states no usable expiry.",
+            example: "30m"
         ),
         "base_url": KeyMeaning("Where the authorizer is.", example: "https://authorizer.example.com"),
         "client_name": KeyMeaning("The name of the client in the authorizer's paths.", example: "portal"),

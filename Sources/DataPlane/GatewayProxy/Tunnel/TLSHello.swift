@@ -136,7 +136,7 @@ private final class HelloJoiner: ChannelInboundHandler, RemovableChannelHandler 
         switch records.join(received.readableBytesUInt8Span) {
         case .unfinished: return
         case .joined(let bytes): received = ByteBuffer(bytes: bytes)
-        case .asItIs: break
+        case .unchanged: break
         }
         context.fireChannelRead(wrapInboundOut(received))
         received = ByteBuffer()
