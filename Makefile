@@ -1,4 +1,4 @@
-.PHONY: run build install dist test quick check nightly bench profile soak
+.PHONY: run build install dist test quick check schema nightly bench profile soak
 .NOTPARALLEL:
 
 run: ; @scripts/run
@@ -8,6 +8,7 @@ dist: ; @scripts/dist $(ARGUMENTS)
 test: ; @scripts/test $(ARGUMENTS)
 quick: ; @scripts/quick $(FILES)
 check: ; @scripts/check
+schema: ; @scripts/schema
 bench: ; @scripts/bench
 profile: ; @scripts/profile
 nightly: ; @scripts/nightly $(PARTS)

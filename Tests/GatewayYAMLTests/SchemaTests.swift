@@ -6,7 +6,7 @@ import Testing
 
 /// The JSON Schema is what the decoders ask for, and the file in the repository is that.
 ///
-/// After a change of the configuration's keys run with `UPDATE_EXPECTED=1` and read the difference.
+/// After a change of the configuration's keys run `make schema` and read the difference.
 @Suite("Schema", .timeLimit(.minutes(5)))
 struct SchemaTests {
     private static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -24,7 +24,7 @@ struct SchemaTests {
         let committed = try String(contentsOf: Self.file, encoding: .utf8)
         // Not compared by the macro, whose report of two long texts takes minutes.
         let isCurrent = committed == text
-        #expect(isCurrent, "make it anew: authgateway config schema > schema/gateway.schema.json")
+        #expect(isCurrent, "make schema writes schema/gateway.schema.json")
     }
 
     @Test(arguments: StrategyCatalog.builtIn.kinds)

@@ -30,6 +30,7 @@ ENDS = {
     "a page": (PAGE, html(FORM)),
     "a page in chunks": (PAGE, chunked(FORM, 7)),
     "the end of a page within the limit": (PAGE, html(b" " * 60_000 + FORM)),
+    "the end of a page in tiny chunks": (PAGE, chunked(b" " * 20_000 + FORM, 1)),
     "an error with status 200": (SLACK, response(200, b'{"ok": false, "error": "invalid_auth"}')),
     "a status alone": ({"status": [303]}, response(303, b"", "Location: /elsewhere")),
 }

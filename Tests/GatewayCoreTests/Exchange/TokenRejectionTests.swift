@@ -33,7 +33,7 @@ struct TokenRejectionTests {
         of source: (any CredentialSource)? = Source(isRenewable: true)
     ) -> ResponseFacts.Rejection? {
         HeadText.response(status, challenges.map { "WWW-Authenticate: \($0)" }) { head, bytes in
-            TokenRejection.judge(head, bytes, retryOn: retryOn, credential: credential, of: source)
+            TokenRejection.judge(head, bytes, retryOn: retryOn, method: "POST", credential: credential, of: source)
         }
     }
 
@@ -62,7 +62,7 @@ struct TokenRejectionTests {
     ) throws -> RejectionRule.Sign? {
         let upstream = try #require(Origin(scheme: .https, authority: "app.example.com"))
         return HeadText.response(status, fields) { head, bytes in
-            rule.sign(in: head, bytes, from: (upstream, Array("/v1/".utf8)), content: content.map { Array($0.utf8) })
+            rule.sign(in: head, bytes, from: (upstream, Array("/v1/x".utf8)), content: content.map { Array($0.utf8) })
         } ?? nil
     }
 
@@ -72,7 +72,9 @@ struct TokenRejectionTests {
         ("/login", "/v1/login", false), ("/login", "https://app.example.com/login", true),
         ("/login", "HTTPS://APP.example.com:443/login", true), ("/login", "http://app.example.com/login", false),
         ("/login", "https://app.example.com:8443/login", false), ("/login", "https://id.example.com/login", false),
-        ("/login", "//app.example.com/login", true), ("/login", "//id.example.com/login", false),
+        ("/login", "//app.example.com/login", true), ("/login", "https://app.example.com:/login", true),
+        ("/login", "//app.example.com:/login", true), ("/login", "https://id@app.example.com/login", false),
+        ("/login", "//id.example.com/login", false),
         ("/login", "../login", true), ("/login", "login", false), ("/v1/login", "login?next=", true),
         ("/login", "/a/../login", true), ("/login", "/login/../home", false), ("/login", "?login", false),
         ("/login", "", false), ("/login", "/lo gin", false), ("/", "/anything", true),
@@ -132,16 +134,19 @@ struct TokenRejectionTests {
         #expect(reads(RejectionRule(statuses: [200]), 200, 5) == false)
     }
 
-    private static let signs: [(RejectionRule.Sign?, isSafe: Bool, isRenewable: Bool, ResponseFacts.Rejection)] = [
-        (.status, true, true, .token(isRenewable: true)), (.status, false, true, .token(isRenewable: true)),
-        (.content, true, true, .token(isRenewable: true)), (.content, false, true, .tokenNotSentAgain),
-        (.content, false, false, .token(isRenewable: false)), (nil, true, true, .none),
+    private static let signs: [(RejectionRule.Sign?, method: String, isRenewable: Bool, ResponseFacts.Rejection)] = [
+        (.status, "GET", true, .token(isRenewable: true)), (.status, "POST", true, .token(isRenewable: true)),
+        (.content, "GET", true, .token(isRenewable: true)), (.content, "HEAD", true, .token(isRenewable: true)),
+        (.content, "POST", true, .tokenNotSentAgain), (.content, "DELETE", true, .tokenNotSentAgain),
+        // Methods are compared by case (RFC 9110 section 9.1).
+        (.content, "get", true, .tokenNotSentAgain), (.content, "POST", false, .token(isRenewable: false)),
+        (nil, "GET", true, .none),
     ]
 
     @Test(arguments: signs)
     func aSignIsARejection(
         _ sign: RejectionRule.Sign?,
-        isSafe: Bool,
+        method: String,
         isRenewable: Bool,
         _ expected: ResponseFacts.Rejection
     ) {
@@ -151,7 +156,7 @@ struct TokenRejectionTests {
                 bytes,
                 retryOn: [401],
                 sign: sign,
-                isSafe: isSafe,
+                method: method,
                 credential: Self.credential(),
                 of: Source(isRenewable: isRenewable)
             )
@@ -172,6 +177,7 @@ struct TokenRejectionTests {
                 head,
                 bytes,
                 retryOn: retryOn,
+                method: "POST",
                 credential: Self.credential(),
                 of: Source(isRenewable: true)
             )

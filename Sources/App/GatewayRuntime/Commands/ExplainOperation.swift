@@ -8,7 +8,7 @@ package enum ExplainOperation {
     /// - Parameter key: nil lists the keys of the document and the strategies, as JSON every key.
     /// - Throws: ``ExitStatus/failed`` when there is no such key.
     package static func explain(_ key: String?, asJSON: Bool) throws(CommandFailure) -> String {
-        let search = ConfigKeySearch(kept ?? ConfigKey.all(.builtIn), kinds: StrategyCatalog.builtIn.kinds)
+        let search = try ConfigKeySearch(kept(), kinds: StrategyCatalog.builtIn.kinds)
         guard let key else { return asJSON ? try JSONText.pretty(search.keys) : overview(search.top) }
         switch search.find(key) {
         case .found(let keys) where asJSON: return try JSONText.pretty(keys)
@@ -20,10 +20,17 @@ package enum ExplainOperation {
     }
 
     /// `schema/keys.json`, which a test compares with the decoders. Asking those takes seconds.
-    static var kept: [ConfigKey]? {
+    static func kept() throws(CommandFailure) -> [ConfigKey] {
         var length = 0
         let start = unsafe authgateway_config_keys(&length)
-        return try? JSONDecoder().decode([ConfigKey].self, from: unsafe Data(bytes: start, count: length))
+        do {
+            return try JSONDecoder().decode([ConfigKey].self, from: unsafe Data(bytes: start, count: length))
+        } catch {
+            throw CommandFailure(
+                .failed,
+                "the list of keys in this program is damaged: \(error)\nReport this as a bug."
+            )
+        }
     }
 
     private static func overview(_ keys: [ConfigKey]) -> String {

@@ -95,7 +95,7 @@ extension RenewalDecoder {
             example: "[302, 303]"
         ),
         "location": KeyMeaning(
-            "Where a redirect leads then: the beginning of a URL, or of a path on the upstream, up to the end of a segment.",
+            "A prefix of the redirect's Location, as a URL or path. /login matches /login/sso, not /logins.",
             example: "https://id.example.com/login"
         ),
         "body": KeyMeaning(

@@ -49,32 +49,24 @@ package final class LinkRewriter: Sendable {
     /// The request's path is the route's own: a client takes what is relative to it for something of the gateway's.
     var isAtPrefix: Bool { forwarded.isEmpty && !prefix.isEmpty }
 
-    /// Of the path that the upstream was asked for; ends with a slash.
-    private var directory: [UInt8] {
-        let path = own.base + forwarded
-        guard let slash = path.lastIndex(of: UInt8(ascii: "/")) else { return [UInt8(ascii: "/")] }
-        return Array(path[...slash])
-    }
-
     // MARK: To the client
 
     /// - Returns: nil where the reference stays as it is.
     func toClient(_ text: [UInt8]) -> [UInt8]? {
-        guard let reference = URIReference(text) else { return nil }
+        guard let reference = URIReference(text),
+            let target = reference.resolved(against: own.origin, own.base + forwarded)
+        else { return nil }
         switch reference.form {
-        case .absolute(let scheme, let authority):
-            guard let scheme = Origin.Scheme(rawValue: scheme), let origin = URIReference.origin(scheme, authority),
-                !isOnGateway(origin, reference.path)
-            else { return nil }
-            return gatewayPath(origin, reference.path).map { gatewayOrigin + $0 + reference.tail }
+        case .absolute:
+            guard !isOnGateway(target.origin, target.path) else { return nil }
+            return gatewayPath(target.origin, target.path).map { gatewayOrigin + $0 + reference.tail }
         case .network(let authority):
             if let scheme = gateway.origin?.scheme, let origin = URIReference.origin(scheme, authority),
                 isOnGateway(origin, reference.path)
             {
                 return nil
             }
-            guard let origin = URIReference.origin(own.origin.scheme, authority) else { return nil }
-            guard let path = gatewayPath(origin, reference.path) else {
+            guard let path = gatewayPath(target.origin, target.path) else {
                 return Array("\(own.origin.scheme.rawValue):".utf8) + text
             }
             return gatewayOrigin + path + reference.tail
@@ -82,9 +74,8 @@ package final class LinkRewriter: Sendable {
             return isOnGateway(reference.path) ? nil : toClient(path: reference.path, reference.tail, of: text)
         case .relativePath:
             // A client resolves it within the route, unless it leads out of there.
-            let path = directory + reference.path
-            guard isAtPrefix || URIReference.hasDotSegments(path) else { return nil }
-            return toClient(path: path, reference.tail, of: text)
+            guard isAtPrefix || URIReference.hasDotSegments(target.path) else { return nil }
+            return toClient(path: target.path, reference.tail, of: text)
         case .sameDocument: return nil
         }
     }

@@ -58,6 +58,26 @@ struct URIReference {
         }
     }
 
+    /// The server and the path that it leads to from another URL; nil where it stays there, or names what the gateway cannot reach.
+    ///
+    /// - Parameters:
+    ///   - base: The server of that URL.
+    ///   - path: The path of that URL, begins with `/`. Dot segments stay in what is returned.
+    func resolved(against base: Origin, _ path: @autoclosure () -> [UInt8]) -> (origin: Origin, path: [UInt8])? {
+        switch form {
+        case .absolute, .absolutePath: target(at: base)
+        case .network(let authority):
+            Self.origin(base.scheme, authority).map { ($0, self.path.isEmpty ? [Self.slash] : self.path) }
+        case .relativePath: (base, Self.directory(of: path()) + self.path)
+        case .sameDocument: nil
+        }
+    }
+
+    /// Up to the last slash, which is where a relative reference begins.
+    private static func directory(of path: [UInt8]) -> [UInt8] {
+        path.lastIndex(of: slash).map { Array(path[...$0]) } ?? [slash]
+    }
+
     /// Nothing for one with user information: what it names is not what the gateway serves.
     static func origin(_ scheme: Origin.Scheme, _ authority: String) -> Origin? {
         Origin(scheme: scheme, authority: authority.hasSuffix(":") ? String(authority.dropLast()) : authority)

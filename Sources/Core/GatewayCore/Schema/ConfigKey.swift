@@ -1,7 +1,7 @@
 /// One key of the configuration, with all that `config explain` says about it.
 package struct ConfigKey: Hashable, Sendable {
-    /// `*` stands for a name that people choose; a segment that ends with `[]` is a list.
-    package let segments: [String]
+    /// As people write it: `routes.NAME.upstream`.
+    package let path: String
     /// The strategies that read it; empty for a key that does not depend on one.
     package internal(set) var strategies: [String]
     package let type: String
@@ -15,8 +15,10 @@ package struct ConfigKey: Hashable, Sendable {
     /// The keys below it.
     package let keys: [String]
 
-    /// As people write it: `routes.NAME.upstream`.
-    package var path: String { segments.map { $0 == KeyMeaning.anyName ? Self.sampleName : $0 }.joined(separator: ".") }
+    /// `*` stands for a name that people choose; a segment that ends with `[]` is a list.
+    package var segments: [String] {
+        path.split(separator: ".").map { $0 == Self.sampleName ? KeyMeaning.anyName : String($0) }
+    }
 
     private static let sampleName = "NAME"
 
@@ -28,7 +30,7 @@ package struct ConfigKey: Hashable, Sendable {
         meaning: KeyMeaning?,
         keys: [String]
     ) {
-        self.segments = segments
+        path = segments.map { $0 == KeyMeaning.anyName ? Self.sampleName : $0 }.joined(separator: ".")
         self.strategies = strategies
         self.type = type
         self.isRequired = isRequired
@@ -141,30 +143,5 @@ package struct ConfigKey: Hashable, Sendable {
 extension ConfigKey: Codable {
     private enum CodingKeys: String, CodingKey {
         case path, meaning, type, standard = "default", isRequired = "required", strategies, keys, example
-    }
-
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        segments = try container.decode(String.self, forKey: .path).split(separator: ".")
-            .map { $0 == Self.sampleName ? KeyMeaning.anyName : String($0) }
-        meaning = try container.decodeIfPresent(String.self, forKey: .meaning)
-        type = try container.decode(String.self, forKey: .type)
-        standard = try container.decodeIfPresent(String.self, forKey: .standard)
-        isRequired = try container.decode(Bool.self, forKey: .isRequired)
-        strategies = try container.decode([String].self, forKey: .strategies)
-        keys = try container.decode([String].self, forKey: .keys)
-        example = try container.decodeIfPresent(String.self, forKey: .example)
-    }
-
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(path, forKey: .path)
-        try container.encodeIfPresent(meaning, forKey: .meaning)
-        try container.encode(type, forKey: .type)
-        try container.encodeIfPresent(standard, forKey: .standard)
-        try container.encode(isRequired, forKey: .isRequired)
-        try container.encode(strategies, forKey: .strategies)
-        try container.encode(keys, forKey: .keys)
-        try container.encodeIfPresent(example, forKey: .example)
     }
 }

@@ -76,7 +76,7 @@ extension ExchangeDriver {
         let sign = rejectionRule?.sign(
             in: head,
             bytes.readableBytesUInt8Span,
-            from: (compiled.plan.upstream, upstreamDirectory),
+            from: (compiled.plan.upstream, upstreamPath),
             content: content
         )
         if sign == nil, (200..<300).contains(head.status), head.grpcStatus != GRPCStatus.unauthenticated.rawValue {
@@ -89,7 +89,7 @@ extension ExchangeDriver {
             bytes.readableBytesUInt8Span,
             retryOn: compiled.policy.retryOn,
             sign: sign,
-            isSafe: record.method == "GET" || record.method == "HEAD",
+            method: record.method,
             credential: credential,
             of: source
         )
@@ -106,13 +106,12 @@ extension ExchangeDriver {
         return ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: isOffered)
     }
 
-    /// Of the path that the upstream was asked for, up to its last slash.
-    private var upstreamDirectory: [UInt8] {
+    /// That the upstream was asked for.
+    private var upstreamPath: [UInt8] {
         let bytes = client.request.bytes
         let rest = client.request.decoder.head.forwardedPath(admitted.match, without: route.prefix)
-        let path =
-            compiled.basePath + (bytes.getBytes(at: bytes.readerIndex + rest.lowerBound, length: rest.count) ?? [])
-        return path.lastIndex(of: UInt8(ascii: "/")).map { Array(path[...$0]) } ?? [UInt8(ascii: "/")]
+        return compiled.basePath
+            + (bytes.getBytes(at: bytes.readerIndex + rest.lowerBound, length: rest.count) ?? [])
     }
 
     func confirm() {

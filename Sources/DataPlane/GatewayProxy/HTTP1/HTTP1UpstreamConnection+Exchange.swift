@@ -286,7 +286,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     /// - Returns: Whether there is more to do with what has come.
     private func inspect(isLast: Bool) -> Bool {
         guard let exchange else { return false }
-        let content = reader.inspectedContent(upTo: RejectionRule.bodyLimit, isLast: isLast)
+        let content = reader.inspectedContent(isLast: isLast)
         guard let content else { return false }
         let head = heldHead
         heldHead = buffers.empty

@@ -21,15 +21,17 @@ struct ResponseReader: ~Copyable {
     private var body = MessageBody(.none)
     private var trailers: TrailerSection
     private var answersHead = false
-    private var inspection = Inspection()
+    private var inspection = Inspection(of: MessageBody(.none))
 
     /// What was seen of content that has not been taken yet.
     private struct Inspection {
-        var body = MessageBody(.none)
+        var body: MessageBody
         /// Bytes, framing included.
         var seen = 0
-        var content: [UInt8] = []
-        var isOver = false
+        /// Enough for the limit of a body that comes in chunks of one byte.
+        var beginning = BodyInspection(waitingLimit: 8 * RejectionRule.bodyLimit)
+
+        init(of body: MessageBody) { self.body = body }
     }
 
     init(limits: Limits, empty: ByteBuffer) {
@@ -109,17 +111,14 @@ struct ResponseReader: ~Copyable {
         }
     }
 
-    mutating func beginInspection() {
-        inspection = Inspection()
-        inspection.body = body
-    }
+    mutating func beginInspection() { inspection = Inspection(of: body) }
 
     /// Looks at the content and takes nothing of it.
     ///
     /// - Parameter isLast: Nothing will follow what has arrived.
-    /// - Returns: Its beginning, once `limit` bytes have arrived, or all of it; nil before.
-    mutating func inspectedContent(upTo limit: Int, isLast: Bool) -> [UInt8]? {
-        while !inspection.isOver, inspection.seen < bytes.readableBytes {
+    /// - Returns: Its beginning, once enough has arrived; nil before.
+    mutating func inspectedContent(isLast: Bool) -> [UInt8]? {
+        while !inspection.beginning.isEnough, inspection.seen < bytes.readableBytes {
             let rest = bytes.getSlice(
                 at: bytes.readerIndex + inspection.seen,
                 length: bytes.readableBytes - inspection.seen
@@ -129,19 +128,25 @@ struct ResponseReader: ~Copyable {
             let count: Int
             switch inspection.body.receive(rest.readableBytesUInt8Span, onData: { runs.append($0) }) {
             case .forward(let taken): count = taken
-            case .last(let taken), .trailers(let taken): (count, inspection.isOver) = (taken, true)
+            case .last(let taken), .trailers(let taken):
+                count = taken
+                inspection.beginning.end()
             // Whoever takes it finds out.
-            case .broken: (count, inspection.isOver) = (0, true)
+            case .broken:
+                count = 0
+                inspection.beginning.end()
             }
             for run in runs {
-                inspection.content += rest.getBytes(at: rest.readerIndex + run.lowerBound, length: run.count) ?? []
+                let content = rest.readableBytesView.dropFirst(run.lowerBound).prefix(run.count)
+                inspection.beginning.receive(content: content)
             }
+            inspection.beginning.receive(bytes: count)
             inspection.seen += count
             if count == 0 { break }
         }
-        guard isLast || inspection.isOver || inspection.body.isComplete || inspection.seen >= limit else { return nil }
-        defer { inspection = Inspection() }
-        return Array(inspection.content.prefix(limit))
+        guard isLast || inspection.beginning.isEnough else { return nil }
+        defer { inspection = Inspection(of: MessageBody(.none)) }
+        return inspection.beginning.content
     }
 
     /// Drops the bytes that have arrived of a response that is not forwarded.

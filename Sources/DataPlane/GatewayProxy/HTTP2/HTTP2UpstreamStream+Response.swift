@@ -12,6 +12,8 @@ extension HTTP2UpstreamStream {
         hasArrived = arrival.isLast
         guard arrivals.isEmpty, takes(arrival) else {
             append(arrival)
+            guard phase == .inspecting else { return }
+            inspection.receive(arrival)
             return inspect()
         }
         handle(arrival)
@@ -113,6 +115,8 @@ extension HTTP2UpstreamStream {
         case .inspect:
             phase = .inspecting
             heldHead = head
+            inspection = Self.newInspection
+            for arrival in arrivals { inspection.receive(arrival) }
             flushResponse()
             inspect()
         case .hold:
@@ -170,16 +174,14 @@ extension HTTP2UpstreamStream {
 
     // MARK: Held responses
 
-    /// Lets the exchange see the beginning of the body. Windows bound what waits, padding included.
+    /// Padding takes from the window too, and what is held back is not credited: the limit has to be reached before the window is used up.
+    static var newInspection: BodyInspection { BodyInspection(waitingLimit: HTTP2UpstreamConnection.streamWindow / 2) }
+
+    /// Lets the exchange see the beginning of the body.
     private func inspect() {
-        guard phase == .inspecting, let exchange else { return }
-        var size = 0
-        for case .content(_, let counted, _) in arrivals { size += counted }
-        guard hasArrived || size >= RejectionRule.bodyLimit else { return }
-        var content: [UInt8] = []
-        for case .content(let bytes, _, _) in arrivals {
-            content += bytes.readableBytesView.prefix(RejectionRule.bodyLimit - content.count)
-        }
+        guard phase == .inspecting, hasArrived || inspection.isEnough, let exchange else { return }
+        let content = inspection.content
+        inspection = Self.newInspection
         let head = heldHead
         heldHead = ByteBuffer()
         phase = .head
@@ -216,5 +218,13 @@ extension HTTP2UpstreamStream.Arrival {
     fileprivate var copied: Self {
         guard case .content(let bytes, let size, let isLast) = self else { return self }
         return .content(ByteBuffer(buffer: bytes), size: size, isLast: isLast)
+    }
+}
+
+extension BodyInspection {
+    fileprivate mutating func receive(_ arrival: HTTP2UpstreamStream.Arrival) {
+        guard case .content(let bytes, let size, _) = arrival else { return }
+        receive(content: bytes.readableBytesView)
+        receive(bytes: size)
     }
 }

@@ -44,6 +44,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     var answersHead = false
     var decoder: ResponseHeadDecoder
     var heldHead = ByteBuffer()
+    var inspection = HTTP2UpstreamStream.newInspection
     var order = HTTP2ResponseOrder()
     var endsAsChunks = false
     var arrivals: [Arrival] = []

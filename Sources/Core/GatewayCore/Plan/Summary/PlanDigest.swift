@@ -100,7 +100,7 @@ extension RenewalPolicy {
         bytes.add(aheadPercent)
         bytes.add(atLeast)
         bytes.add(retryOn) { $0.add($1) }
-        if let rule = rejectedWhen {
+        bytes.add(rejectedWhen) { bytes, rule in
             bytes.add(rule.statuses) { $0.add($1) }
             for text in [rule.location?.text, rule.body?.text] { bytes.add(text) }
         }
