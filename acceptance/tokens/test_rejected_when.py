@@ -119,10 +119,12 @@ def test_what_may_have_been_done_is_not_done_again(application, start_gateway, m
     assert (ask(gateway, method, data=b"order=2").text, application.logins) == ("yes", 2)
 
 
-def test_a_status_alone_sends_every_method_again(application, start_gateway):
-    rule, application.end = ENDS["a status alone"]
-    gateway = start_gateway(application.config(rule))
-    assert ask(gateway, "POST", data=b"order=1").text == "yes"
+@pytest.mark.parametrize("status, is_sent_again", [(302, False), (419, True)])
+def test_a_status_of_refusal_alone_sends_every_method_again(application, start_gateway, status, is_sent_again):
+    application.end = response(status, b"no", "Location: /elsewhere")
+    gateway = start_gateway(application.config({"status": [status]}))
+    assert (ask(gateway, "POST", data=b"order=1").text == "yes") == is_sent_again
+    assert (ask(gateway, "POST", data=b"order=2").text, application.logins) == ("yes", 2)
 
 
 @pytest.mark.parametrize("rule, end", [ENDS["a redirect"], ENDS["a page"]], ids=["redirect", "page"])
@@ -161,6 +163,14 @@ def test_the_upstream_is_asked_for_a_body_that_can_be_read(application, start_ga
 
 def test_an_event_stream_is_not_held_back(application, start_gateway):
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    application.end = head + b"5\r\nfirst\r\n"
+    gateway = start_gateway(application.config(PAGE))
+    with ask(gateway, stream=True) as answer:
+        assert next(answer.iter_content(5)) == b"first"
+
+
+def test_a_page_that_comes_slowly_is_held_back_for_a_second(application, start_gateway):
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
     application.end = head + b"5\r\nfirst\r\n"
     gateway = start_gateway(application.config(PAGE))
     with ask(gateway, stream=True) as answer:

@@ -279,7 +279,7 @@ struct RejectionRecordTests {
         record.decision(for: key(record, 0, path), generation: generation, client: "a", at: second(time))
     }
 
-    @Test(arguments: [(61, true, 30), (59, true, 0), (61, false, 0)])
+    @Test(arguments: [(301, true, 30), (61, true, 1), (59, true, 0), (301, false, 0)])
     func aTokenThatWorkedForAMinuteIsRenewedAtNoOnesExpense(_ life: Int, _ isAccepted: Bool, _ renewals: Int) {
         let record = Self.spent()
         var (now, count) = (0, 0)
@@ -298,12 +298,12 @@ struct RejectionRecordTests {
     @Test func thatHappensOncePerHalfOfTheLifeForTheWholeCredential() {
         let record = Self.spent()
         record.confirm(Self.key(record, 0, "GET /x"), generation: 2)
-        #expect(Self.rejected(record, "GET /x", 2, at: 400) == .counts)
-        record.replaced(by: 3, isOwn: true, at: second(400))
-        record.accepted(Self.key(record, 0, "GET /x"), generation: 3, at: second(400))
+        #expect(Self.rejected(record, "GET /x", 2, at: 800) == .counts)
+        record.replaced(by: 3, isOwn: true, at: second(800))
+        record.accepted(Self.key(record, 0, "GET /x"), generation: 3, at: second(800))
         record.confirm(Self.key(record, 0, "GET /y"), generation: 3)
-        #expect(Self.rejected(record, "GET /y", 3, at: 470) == .overBudget(until: second(600)))
-        #expect(Self.rejected(record, "GET /y", 3, at: 600) == .counts)
+        #expect(Self.rejected(record, "GET /y", 3, at: 870) == .overBudget(until: second(1200)))
+        #expect(Self.rejected(record, "GET /y", 3, at: 1200) == .counts)
     }
 
     /// The client has left, or its content was not held: nothing says whether the newer token was accepted there.

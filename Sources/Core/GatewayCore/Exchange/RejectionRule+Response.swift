@@ -37,7 +37,8 @@ extension RejectionRule {
         content: [UInt8]?
     ) -> Sign? {
         guard looksAt(head.status) else { return nil }
-        if location == nil, body == nil { return .status }
+        // A redirect is what follows a form that was taken, too.
+        if location == nil, body == nil { return head.status < 400 ? .content : .status }
         if let location, (300..<400).contains(head.status),
             let reference = Self.value(of: "location", in: head, bytes),
             Self.leads(Array(reference.utf8), to: location, from: upstream)

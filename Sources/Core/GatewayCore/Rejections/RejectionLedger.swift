@@ -70,6 +70,9 @@ package struct RejectionLedger: Sendable {
         package var renewalInterval: Duration = .seconds(300)
         /// How long a token has to live for its renewal to be free.
         package var freeLife: Duration = .seconds(60)
+        /// From one that is free to the next, whatever the token's life: a path that answers 200, 401, 200 must not buy renewals that a
+        /// credential's calls of an hour, or the authority, would pay for.
+        package var freeInterval: Duration = .seconds(300)
         /// How long none is free after one of which is not known that it was a revocation.
         package var freePause: Duration = .seconds(600)
         /// Clients whose budget is remembered.
@@ -173,10 +176,10 @@ package struct RejectionLedger: Sendable {
     ) -> Bool {
         if isRevoked, let newestSince, nextFree(at: now) <= now {
             payment = Payment(generation: generation, client: client, freeAgainAt: freeAt ?? now)
-            let half = (now - newestSince) / 2
-            freeRenewal = FreeRenewal(key: key, generation: generation, client: client, nextAt: now + half)
+            let pause = max((now - newestSince) / 2, rules.freeInterval)
+            freeRenewal = FreeRenewal(key: key, generation: generation, client: client, nextAt: now + pause)
             // A client that leaves before the second response keeps it from telling.
-            freeAt = now + max(half, rules.freePause)
+            freeAt = now + max(pause, rules.freePause)
             return true
         }
         guard budgets.spend(client, at: now) else { return false }

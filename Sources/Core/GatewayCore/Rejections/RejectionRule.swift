@@ -38,6 +38,8 @@ package struct RejectionRule: Hashable, Sendable {
 
     /// How much of a body is looked at. The response is held back until so much of it has come.
     package static let bodyLimit = 64 << 10
+    /// For so long a body is held back. Whoever follows a log or a slow answer would wait for the limit otherwise.
+    package static let patience = Duration.seconds(1)
 
     /// Empty: any.
     package let statuses: [Int]
@@ -52,7 +54,7 @@ package struct RejectionRule: Hashable, Sendable {
     package enum Sign: Hashable, Sendable {
         /// A status of refusal: nothing was done.
         case status
-        /// A redirect or a page. An application may send it after it has done what was asked.
+        /// A redirect, a page, or another status of success. An application may send it after it has done what was asked.
         case content
     }
 }

@@ -25,7 +25,8 @@ extension ExchangeDriver {
         reached(.response)
         if head.status == 403 { AsUserAdvice.log(head, bytes, of: compiled, to: shared) }
         if let rule = rejectionRule, rule.readsBody(of: head, bytes.readableBytesUInt8Span) {
-            setDeadline(route.state.responsePause)
+            setDeadline(TimeAmount(RejectionRule.patience))
+            isInspecting = true
             return .inspect
         }
         return follow(head, bytes, responseFacts(head, bytes))
@@ -35,6 +36,7 @@ extension ExchangeDriver {
     func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, content: [UInt8]) -> ResponseDecision {
         enter()
         defer { leave() }
+        setDeadline(route.state.responsePause)
         return follow(head, bytes, responseFacts(head, bytes, content: content))
     }
 

@@ -33,6 +33,8 @@ final class ExchangeDriver {
     private var upload = UploadHold()
     /// The upstream will call back when it has taken what waits.
     private var awaitsRelease = false
+    /// The deadline is that of a body that is looked at.
+    var isInspecting = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     var goesByHTTP1 = false
     /// In the event loop's clock.
@@ -261,6 +263,7 @@ final class ExchangeDriver {
     }
 
     func setDeadline(_ amount: TimeAmount) {
+        isInspecting = false
         watch.reset()
         upload.deadlineWasSet()
         client.setDeadline(amount)
@@ -269,6 +272,7 @@ final class ExchangeDriver {
     func deadlinePassed() {
         enter()
         switch rules.phase {
+        case _ where isInspecting: upstream?.endInspection()
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))

@@ -53,6 +53,8 @@ protocol UpstreamStream: AnyObject {
 
     /// The client takes more.
     func resumeReading()
+    /// Has the exchange judge what has come of a body that it looks at (``ExchangeDriver/ResponseDecision/inspect``).
+    func endInspection()
     /// Passes the response on that was held back.
     func passHeldResponse()
     /// - Parameter requestWasSent: All of it, so that the next request can follow.

@@ -285,7 +285,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     /// - Parameter isLast: No more of the body will come.
     /// - Returns: Whether there is more to do with what has come.
     private func inspect(isLast: Bool) -> Bool {
-        guard let exchange else { return false }
+        guard phase == .inspecting, let exchange else { return false }
         let content = reader.inspectedContent(isLast: isLast)
         guard let content else { return false }
         let head = heldHead
@@ -293,13 +293,16 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         return follow(exchange.receive(reader.head, head, content: content), head, exchange)
     }
 
+    func endInspection() {
+        guard inspect(isLast: true) else { return }
+        process()
+        flushResponse()
+    }
+
     /// The body that is looked at has ended with the connection.
     func inspectLast() {
         endWhileHeld = .ended
-        if inspect(isLast: true) {
-            process()
-            flushResponse()
-        }
+        endInspection()
         if phase != .held { connectionEnded() }
     }
 

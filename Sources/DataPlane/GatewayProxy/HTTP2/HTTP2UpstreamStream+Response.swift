@@ -177,6 +177,11 @@ extension HTTP2UpstreamStream {
     /// Padding takes from the window too, and what is held back is not credited: the limit has to be reached before the window is used up.
     static var newInspection: BodyInspection { BodyInspection(waitingLimit: HTTP2UpstreamConnection.streamWindow / 2) }
 
+    func endInspection() {
+        inspection.end()
+        inspect()
+    }
+
     /// Lets the exchange see the beginning of the body.
     private func inspect() {
         guard phase == .inspecting, hasArrived || inspection.isEnough, let exchange else { return }
