@@ -49,6 +49,23 @@ struct OAuthStrategyTests {
         #expect(try request(of: made.firstStep(holding: nil)).fields.map(\.value.text) == ["Basic YS9iOnAgdys6JQ=="])
     }
 
+    /// A client that is not enabled for the grant has shown its secret well.
+    @Test(arguments: [
+        ("invalid_client", true), ("invalid_client_id", true), ("bad_client_secret", true),
+        ("unauthorized_client", false),
+    ])
+    func aClientThatIsNotAcceptedMayNeedTheOtherEncoding(_ code: String, _ isNamed: Bool) throws {
+        let block: FixtureNode = [
+            "token_url": "https://id.example.com/token", "client_id": "a", "client_secret": "s", "client_auth": "basic",
+        ]
+        let reply = TokenReply(401, #"{"error":"\#(code)"}"#)
+        var attempt = GrantAttempt.sample(holding: nil, at: now)
+        attempt.answers = 1
+        guard case .failure(let failure) = try grant("oauth2_client_credentials", block).interpret(reply, in: &attempt)
+        else { throw WrongKind() }
+        #expect(failure.problem.detail.contains("client_auth_encoding: none") == isNamed, "\(failure.problem.detail)")
+    }
+
     @Test func theEncodingOfAHeaderIsForThatHeader() throws {
         func found(_ more: [(String, FixtureNode)]) throws -> [String] {
             let block: [(String, FixtureNode)] = [

@@ -107,7 +107,7 @@ struct RefreshAnswerTests {
             case .transient: return .transient
             case .terminal: return .configuration
             case .suspect: return .suspect
-            case .loginRequired: return failure.clearsToken ? .forgets : .login
+            case .loginLikely, .loginRequired: return failure.clearsToken ? .forgets : .login
             }
         case .token, .parentRefused: throw WrongKind()
         }
@@ -188,9 +188,22 @@ struct RefreshAnswerTests {
         let detail = failure.problem.detail
         let (first, second) = (detail.firstRange(of: "log in again"), detail.firstRange(of: key))
         #expect(try #require(first).lowerBound < #require(second).lowerBound, "\(detail)")
-        #expect(failure.class == .loginRequired && failure.isRetried && !failure.endsRefreshToken)
+        #expect(failure.class == .loginLikely && !failure.endsRefreshToken)
         #expect(failure.problem.kind == .reauthorizationRequired)
         #expect(RefreshTokenRefusal(of: Secret("r"), by: failure, isRotationUncertain: false) == nil)
+    }
+
+    @Test func everyStrategySaysWhatElseMayBeWrong() throws {
+        let session: FixtureNode = [
+            "base_url": "https://auth.example.com/",
+            "refresh": ["path": "/refresh", "session_token": ["header": "X-Session"]],
+        ]
+        for strategy in try [recipe(acquires: false), grant("session_refresh", session)] {
+            let failure = try refusal(of: strategy, TokenReply(401, Self.code("invalid_request")), holding: held)
+            #expect(failure.class == .loginLikely && !failure.clearsToken)
+            #expect(failure.problem.kind == .loginRequired)
+            #expect(failure.problem.detail.contains(". If that does not help, check "), "\(failure.problem.detail)")
+        }
     }
 
     @Test func beforeTheFirstTokenItIsTheConfiguration() throws {
@@ -204,9 +217,13 @@ struct RefreshAnswerTests {
     @Test func whatTheWordsSayOfTheRequestIsNoLogin() throws {
         let login = try grant("oauth2_authorization_code", .mapping(Self.client + [Self.url, Self.authorize]))
         let said = #"{"error":"invalid_request","error_description":"AADSTS90009: Application 'a'(a) is requesting"}"#
-        let failure = try refusal(of: login, TokenReply(400, said), holding: held)
-        #expect(failure.class == .terminal)
-        #expect(failure.problem.detail.contains("refresh_parameters: {scope: …}"), "\(failure.problem.detail)")
+        // A byte that is not UTF-8 in another member hides none of the words.
+        let broken = Array(#"{"trace":""#.utf8) + [0xE9] + Array("\",\(said.dropFirst())".utf8)
+        for body in [Array(said.utf8), broken] {
+            let failure = try refusal(of: login, TokenReply(status: 400, body: body), holding: held)
+            #expect(failure.class == .terminal)
+            #expect(failure.problem.detail.contains("refresh_parameters: {scope: …}"), "\(failure.problem.detail)")
+        }
     }
 
     @Test func theAcquisitionHappensOnceForARefusedToken() throws {

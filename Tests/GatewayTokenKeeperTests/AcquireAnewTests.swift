@@ -234,7 +234,7 @@ private struct PasswordLikeGrant: TokenGrant {
         case .personNeeded:
             let problem = GatewayProblem(.reauthorizationRequired, "A person is needed.")
             return .failure(TokenFailure(.loginRequired, problem: problem))
-        case .refused, .transient, .configuration: return sample.interpret(reply, in: &attempt)
+        case .refused, .transient, .configuration, .request: return sample.interpret(reply, in: &attempt)
         }
     }
 }

@@ -106,8 +106,8 @@ final class KeeperContext: Sendable {
         return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: refreshCommand))
     }
 
-    /// See ``FreshToken/isFinal``.
-    func isFinal(_ token: TokenSet) -> Bool {
+    /// See ``FreshToken/lacksRefreshToken``.
+    func lacksRefreshToken(_ token: TokenSet) -> Bool {
         isRenewable && grant.login != nil && grant.rotatesRefreshToken && !grant.canAcquireAnew
             && token.refreshToken == nil
     }
@@ -146,7 +146,7 @@ final class KeeperContext: Sendable {
         // Nothing is sent, and random bits cost a call of the system for each of many credentials.
         let attempt = GrantAttempt(holding: nil, at: clock.now(), nonce: String(repeating: "0", count: 32))
         guard case .impossible(let failure) = grant.firstStep(of: attempt),
-            case .loginRequired = failure.class
+            failure.class.asksForLogin
         else { return nil }
         return advised(failure).problem
     }

@@ -11,7 +11,8 @@ extension TokenKeeper {
             let start = token.obtainedAt
             expirations.append(Expiration(.token, of: name, from: start, to: end, at: now.wall, action: action))
         }
-        if let command = context.loginCommand, let end = held.isFinal ? token.expiresAt : token.refreshTokenExpiresAt {
+        let loginEnd = held.lacksRefreshToken ? token.expiresAt : token.refreshTokenExpiresAt
+        if let command = context.loginCommand, let end = loginEnd {
             let start = token.refreshTokenObtainedAt ?? token.obtainedAt
             expirations.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
         }

@@ -70,7 +70,7 @@ extension TokenKeeper {
         let left = isRestored ? earlier.record : renewer.record
         let kept = left.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
         // With an earlier token no login is needed. A refused import is not tried again by itself.
-        let failure = kept == nil && refusal.class == .loginRequired ? context.advised(refusal) : refusal
+        let failure = kept == nil && refusal.class.asksForLogin ? context.advised(refusal) : refusal
         let (now, jitter) = (context.clock.now(), jitter())
         let outcome = decide {
             $0.importFailed(failure, of: imported, replacing: kept, by: call, at: now, jitter: jitter)

@@ -229,7 +229,7 @@ extension TokenKeeper {
     /// Whether a failure leaves nothing that could be used, until a person has brought another token.
     func isGone(after failure: TokenFailure, at now: MonotonicTime) -> Bool {
         if failure.clearsToken { return true }
-        guard case .loginRequired = failure.class, look({ $0.generation }) > 0 else { return false }
+        guard failure.class.asksForLogin, look({ $0.generation }) > 0 else { return false }
         return look { $0.servable }?.isUsable(at: now) != true
     }
 

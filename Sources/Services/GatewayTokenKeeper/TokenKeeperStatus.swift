@@ -34,8 +34,8 @@ extension TokenKeeper {
             status.remainingSeconds = held.credential.expiresAt.map {
                 Int(max(($0 - now.monotonic).wholeMilliseconds / 1000, 0))
             }
-            if held.isFinal { status.lacksRefreshToken = true }
-            if let end = held.isFinal ? held.token.expiresAt : held.token.refreshTokenExpiresAt {
+            if held.lacksRefreshToken { status.lacksRefreshToken = true }
+            if let end = held.lacksRefreshToken ? held.token.expiresAt : held.token.refreshTokenExpiresAt {
                 status.renewalExpiresAt = end.rfc3339
                 status.renewalRemainingSeconds = Int(max((end - now.wall).wholeMilliseconds / 1000, 0))
             }

@@ -97,7 +97,7 @@ struct TokenRenewer {
             injection: context.grant.injection(of: record.token),
             isRejected: record.isRejected
         )
-        fresh.isFinal = context.isFinal(record.token)
+        fresh.lacksRefreshToken = context.lacksRefreshToken(record.token)
         return fresh
     }
 

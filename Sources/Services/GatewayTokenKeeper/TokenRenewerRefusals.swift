@@ -44,8 +44,8 @@ extension TokenRenewer {
             await withdraw(isOperators: false)
             isUncertain = wasUncertain
         }
-        // Of those that are tried again, the first alone is news: see ``TokenLifecycle/Failed/isEscalated``.
-        if case .loginRequired = failure.class, !failure.isRetried { await noteLogin(failure, call) }
+        // One that is only likely is tried again, and the first alone is news: see ``TokenLifecycle/Failed/isEscalated``.
+        if case .loginRequired = failure.class { await noteLogin(failure, call) }
         return .failed(failure)
     }
 

@@ -212,7 +212,7 @@ struct LifecycleScript: ~Copyable {
             switch `class` {
             case .transient, .suspect: .tokenTemporarilyUnavailable
             case .terminal: .credentialMisconfigured
-            case .loginRequired: .loginRequired
+            case .loginLikely, .loginRequired: .loginRequired
             }
         let failure = TokenFailure(
             `class`,

@@ -36,7 +36,7 @@ struct RefreshTokenFateTests {
         #expect(fate.isLost == isLost)
     }
 
-    @Test(arguments: [(RefreshError.refused, true), (.suspect, false), (.configuration, false)])
+    @Test(arguments: [(RefreshError.refused, true), (.suspect, false), (.configuration, false), (.request, false)])
     func onlyARefusalEndsTheOneAtHand(_ error: RefreshError, _ isRefused: Bool) throws {
         var (fate, attempt) = (RefreshTokenFate(), Self.attempt())
         attempt.beginAnew(after: error)

@@ -245,7 +245,7 @@ struct TokenLifecycleRetryTests {
         var script = LifecycleScript.started()
         _ = (script.need(1), script.next())
         for pause in [300, 900, 3600] {
-            _ = script.fail(.loginRequired, isRetried: true)
+            _ = script.fail(.loginLikely)
             let (sleep, answer, state) = (script.next(), script.answer(), script.state())
             #expect(sleep == Self.sleep(pause) && answer == "refuse login-required" && state == .loginRequired)
             script.pass(.seconds(pause))

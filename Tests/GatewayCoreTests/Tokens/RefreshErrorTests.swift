@@ -66,7 +66,7 @@ struct RefreshErrorTests {
     func theWordsNameTheRefreshToken(_ row: Row) { Self.check(row) }
 
     @Test(arguments: [
-        Row(400, #"{"error":"invalid_scope","error_description":"Missing parameters: refresh_token"}"#, .configuration),
+        Row(400, #"{"error":"invalid_scope","error_description":"Missing parameters: refresh_token"}"#, .request),
         Row(400, #"{"error":"unauthorized_client","message":"refresh_token grant is not allowed"}"#, .configuration),
         Row(400, #"{"error":"invalid_client","error_description":"invalid refresh tokens endpoint"}"#, .configuration),
         Row(503, #"{"error":"invalid_request","error_description":"refresh_token is invalid"}"#, .transient),
@@ -77,9 +77,19 @@ struct RefreshErrorTests {
     ])
     func otherWordsDoNot(_ row: Row) { Self.check(row) }
 
+    /// Neither a byte that is not UTF-8 in a member that nobody reads nor a form hides a refusal.
+    @Test func theWordsAreReadInOddBodies() {
+        let said = #""error":"invalid_request","error_description":"refresh_token is invalid"}"#
+        let broken = Array(#"{"trace":""#.utf8) + [0xE9] + Array("\",\(said)".utf8)
+        #expect(RefreshError(TokenReply(status: 400, body: broken)) == .refused)
+        let type = TokenReply.Field(name: "Content-Type", value: "application/x-www-form-urlencoded")
+        let form = Array("error=invalid_request&error_description=The+refresh_token+is+invalid.".utf8)
+        #expect(RefreshError(TokenReply(status: 400, fields: [type], body: form)) == .refused)
+    }
+
     @Test func wordsAreReadUpToABound() {
         let far = String(repeating: "a ", count: 600) + "refresh_token is invalid"
-        Self.check(Row(400, #"{"error":"invalid_request","error_description":"\#(far)"}"#, .configuration))
+        Self.check(Row(400, #"{"error":"invalid_request","error_description":"\#(far)"}"#, .request))
     }
 
     /// The same request has worked before, and the answer is not about the client.
@@ -94,7 +104,7 @@ struct RefreshErrorTests {
         let held = TokenSet(access: Secret(hasWorked ? "a" : ""), refreshToken: Secret("r"), obtainedAt: moment.wall)
         let attempt = GrantAttempt(holding: held, at: moment, nonce: "00")
         let reply = TokenReply(status: status, fields: [], body: Array(#"{"error":"\#(code)"}"#.utf8))
-        #expect(RefreshError.mayEndLogin(reply, in: attempt) == may)
+        #expect(RefreshError(reply)?.mayEndLogin(in: attempt) == may)
     }
 
     @Test(arguments: ["mfa_required", "interaction_required", "consent_required"])
@@ -119,12 +129,25 @@ struct RefreshErrorTests {
         Row(308, "", .configuration), Row(404, "<html>", .configuration),
         Row(401, #"{"error":"invalid_client"}"#, .configuration),
         Row(400, #"{"error":"unauthorized_client"}"#, .configuration),
-        Row(400, #"{"error":"invalid_scope"}"#, .configuration),
-        Row(400, #"{"error":"invalid_request"}"#, .configuration),
-        Row(400, #"{"error":"unsupported_grant_type"}"#, .configuration),
+        Row(302, #"{"error":"invalid_request"}"#, .configuration),
+        Row(400, #"{"error":"invalid_client_id"}"#, .configuration),
         Row(200, #"{"error":"incorrect_client_credentials"}"#, .configuration),
     ])
-    func theConfigurationIsWrong(_ row: Row) { Self.check(row) }
+    func theConfigurationIsWrong(_ row: Row) {
+        Self.check(row)
+        #expect(row.means?.blamesConfiguration == true)
+    }
+
+    @Test(arguments: [
+        Row(400, #"{"error":"invalid_scope"}"#, .request), Row(400, #"{"error":"invalid_request"}"#, .request),
+        Row(400, #"{"error":"unsupported_grant_type"}"#, .request),
+        Row(200, #"{"error":"invalid_target"}"#, .request),
+        Row(404, #"{"error":"redirect_uri_mismatch"}"#, .request),
+    ])
+    func theRequestIsWrong(_ row: Row) {
+        Self.check(row)
+        #expect(row.means?.blamesConfiguration == true)
+    }
 
     @Test(arguments: [
         Row(400, "", .suspect), Row(401, "", .suspect), Row(403, "", .suspect), Row(400, "Bad Request", .suspect),
@@ -144,7 +167,7 @@ struct RefreshErrorTests {
 
     @Test(arguments: [
         (RefreshError.refused, true, true), (.personNeeded, false, false), (.transient, false, false),
-        (.configuration, false, true), (.suspect, false, true),
+        (.configuration, false, true), (.request, false, true), (.suspect, false, true),
     ])
     func aGrantAcquiresAnewAtOnceOrAfterTheTries(_ error: RefreshError, _ atOnce: Bool, _ later: Bool) {
         let moment = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 0))

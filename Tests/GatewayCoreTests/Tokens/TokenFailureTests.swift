@@ -30,6 +30,7 @@ struct TokenFailureTests {
     @Test func aLoginIsNamedWhereThereIsOne() {
         #expect(advised(.loginRequired, .loginRequired, login: "login me").command == "login me")
         #expect(advised(.loginRequired, .loginRequired).command == nil)
+        #expect(advised(.loginLikely, .loginRequired, login: "login me").command == "login me")
         #expect(advised(.transient(retryAfter: nil), .tokenTemporarilyUnavailable, login: "login me").command == nil)
         #expect(advised(.suspect, .tokenTemporarilyUnavailable, login: "login me").command == nil)
         #expect(advised(.terminal, .staticTokenExpired, login: "login me").detail == "No.")
@@ -43,6 +44,7 @@ struct TokenFailureTests {
             cause: GatewayProblem.Cause(code: "invalid_grant", httpStatus: 400)
         )
         #expect(TokenFailure(.loginRequired, problem: problem).endsRefreshToken)
+        #expect(!TokenFailure(.loginLikely, problem: refused).endsRefreshToken)
         #expect(TokenFailure(.terminal, problem: refused).endsRefreshToken)
         #expect(TokenFailure(.terminal, problem: problem, clearsToken: true).endsRefreshToken)
         #expect(!TokenFailure(.terminal, problem: problem).endsRefreshToken)
@@ -55,6 +57,7 @@ struct TokenFailureTests {
         #expect(TokenFailure(.terminal, problem: misconfigured).isRetried)
         #expect(!TokenFailure(.terminal, problem: misconfigured, isRetried: false).isRetried)
         #expect(!TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, "No.")).isRetried)
-        #expect(!TokenFailure(.loginRequired, problem: misconfigured).isRetried)
+        #expect(!TokenFailure(.loginRequired, problem: misconfigured, isRetried: true).isRetried)
+        #expect(TokenFailure(.loginLikely, problem: misconfigured).isRetried)
     }
 }

@@ -82,12 +82,12 @@ enum TokenText {
     /// One fact a line.
     static func list(of token: TokenStatus, routes: [String]) -> String {
         let remaining = token.remainingSeconds.map { $0 > 0 ? " (in \(ConfigUnits.countdown($0)))" : " (over)" } ?? ""
-        let isFinal = token.lacksRefreshToken == true
-        let condition = isFinal ? "" : ", unless it is renewed"
+        let lacksRefreshToken = token.lacksRefreshToken == true
+        let condition = lacksRefreshToken ? "" : ", unless it is renewed"
         let login = token.renewalRemainingSeconds.map {
             $0 > 0 ? " (in \(ConfigUnits.countdown($0))\(condition))" : " (over)"
         }
-        let renews = isFinal ? "never, because the login brought no refresh token" : token.renewsAt
+        let renews = lacksRefreshToken ? "never, because the login brought no refresh token" : token.renewsAt
         let facts: [(String, String?)] = [
             ("credential", token.credential),
             ("strategy", token.strategy),

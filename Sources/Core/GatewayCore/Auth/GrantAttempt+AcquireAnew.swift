@@ -8,12 +8,9 @@ extension GrantAttempt {
 }
 
 extension RefreshError {
-    /// Whether an error that looks like one of the configuration may as well be the end of the refresh token: the same request has
-    /// worked before. Xee answers `invalid_request` to a refresh token that has ended
-    /// (github.com/xee-lab/xee-api-docs/issues/82).
-    package static func mayEndLogin(_ reply: TokenReply, in attempt: GrantAttempt) -> Bool {
-        attempt.hasWorked && concernsRequest(reply)
-    }
+    /// Whether an error that blames the request may as well be the end of the refresh token: the same request has worked before.
+    /// Xee answers `invalid_request` to a refresh token that has ended (github.com/xee-lab/xee-api-docs/issues/82).
+    package func mayEndLogin(in attempt: GrantAttempt) -> Bool { self == .request && attempt.hasWorked }
 
     /// Whether the grant asks for a token anew within the same attempt, with what the configuration holds.
     ///
@@ -22,7 +19,7 @@ extension RefreshError {
     package func acquiresAnew(in attempt: GrantAttempt) -> Bool {
         switch self {
         case .refused: true
-        case .suspect, .configuration: attempt.mayAcquireAnew
+        case .suspect, .configuration, .request: attempt.mayAcquireAnew
         case .personNeeded, .transient: false
         }
     }

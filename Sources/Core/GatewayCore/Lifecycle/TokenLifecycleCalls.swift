@@ -53,7 +53,7 @@ extension TokenLifecycle where Waiter: Sendable {
         }
         var call = call
         call.hasBegun = true
-        call.isAheadOfNeed = held?.isLive(at: now) ?? false
+        call.cause = held?.isLive(at: now) == true ? .aheadOfNeed : .need
         phase = .calling(held, call)
         return .call(call)
     }
@@ -74,7 +74,7 @@ extension TokenLifecycle where Waiter: Sendable {
         if now >= end {
             phase.changeHeld { $0.hasExpired = true }
             // The grant itself says what a person has to do now.
-            if !rules.isRenewable || held.isFinal, case .ready = phase.kind { _ = wantCall(.aheadOfExpiry) }
+            if !rules.isRenewable || held.lacksRefreshToken, case .ready = phase.kind { _ = wantCall(.aheadOfExpiry) }
             return .expired(held)
         }
         guard !rules.isRenewable, !held.hasWarned, !held.isRejected, now >= end - Self.foresight else { return nil }
@@ -107,7 +107,7 @@ package struct FreshToken: Sendable {
     /// Another gateway had obtained it.
     package var isAdopted = false
     /// The login brought no refresh token: it ends with this token, and a person gets the next one.
-    package var isFinal = false
+    package var lacksRefreshToken = false
 
     package init(generation: Int, token: TokenSet, injection: Injection, isRejected: Bool = false) {
         self.generation = generation
@@ -174,41 +174,44 @@ extension TokenLifecycle where Waiter: Sendable {
         guard isAwaited(call) else { return nil }
         failures += 1
         remember(failure, at: now)
-        let outlook = outlook(keeping: failure.clearsToken ? nil : held, after: call, at: now)
+        let after = afterFailure(of: call, keeping: failure.clearsToken ? nil : held, at: now)
         switch failure.class {
         case .transient:
-            let pause = pause(after: failure, outlook, at: now, jitter: jitter)
-            phase = .backingOff(outlook.kept, pause)
+            let pause = pause(after: failure, after, at: now, jitter: jitter)
+            phase = .backingOff(after.kept, pause)
             return Failed(waiters: waitersToRefuse(at: now), problem: pause.problem(at: now))
         case .suspect:
             suspectAnswers += 1
-            return doubt(failure, outlook, at: now, jitter: jitter)
-        case .terminal, .loginRequired:
+            return doubt(failure, after, at: now, jitter: jitter)
+        case .terminal, .loginLikely, .loginRequired:
             if failure.isRetried { configurationFailures += 1 }
             let pause = RetrySchedule.afterConfigurationFailures(configurationFailures)
-            stop(with: failure, outlook, until: failure.isRetried ? now + pause : nil)
-            let isNews = failure.class == .loginRequired && failure.isRetried && configurationFailures == 1
+            stop(with: failure, after, until: failure.isRetried ? now + pause : nil)
+            let isNews = failure.class == .loginLikely && configurationFailures == 1
             return Failed(waiters: waitersToRefuse(at: now), problem: failure.problem, isEscalated: isNews)
         }
     }
 
     /// What a failed call leaves: a token, and the time until which nobody needs the next one.
-    struct Outlook {
+    struct AfterFailure {
         let kept: HeldToken?
-        /// See ``TokenPhase/Pause/isAhead``.
-        var isAhead = false
+        var cause: TokenPhase.Cause = .need
         /// The end of a live token: no pause outlasts it, because some authorities refuse to renew a token long before its end.
         var latest: MonotonicTime?
 
         func shortened(_ until: MonotonicTime) -> MonotonicTime { latest.map { min($0, until) } ?? until }
     }
 
-    func outlook(keeping kept: HeldToken?, after call: TokenCall, at now: MonotonicTime) -> Outlook {
-        guard rules.isRenewable, let kept else { return Outlook(kept: kept) }
+    func afterFailure(of call: TokenCall, keeping kept: HeldToken?, at now: MonotonicTime) -> AfterFailure {
+        guard rules.isRenewable, let kept else { return AfterFailure(kept: kept) }
         let isLive = kept.isLive(at: now)
-        guard isLive || call.isAheadOfNeed else { return Outlook(kept: kept) }
-        // A token that ended or was rejected during the call is needed now.
-        return Outlook(kept: kept, isAhead: call.demand == nil, latest: isLive ? kept.credential.expiresAt : now)
+        guard isLive || call.cause == .aheadOfNeed else { return AfterFailure(kept: kept) }
+        return AfterFailure(
+            kept: kept,
+            cause: call.demand == nil ? .aheadOfNeed : .need,
+            // A token that ended or was rejected during the call is needed now.
+            latest: isLive ? kept.credential.expiresAt : now
+        )
     }
 
     /// All who wait; none when the next call is due at once.
@@ -227,51 +230,51 @@ extension TokenLifecycle where Waiter: Sendable {
         guard !isSuspended else { return nil }
         switch phase.kind {
         case .calling(let call) where call.hasBegun || call.isCommanded: return nil
-        case .stopped(let stop) where stop.failure.class == .loginRequired: return nil
+        case .stopped(let stop) where stop.failure.class.asksForLogin: return nil
         case .empty, .calling, .ready, .backingOff, .stopped: break
         }
         failures += 1
         remember(failure, at: now)
-        stop(with: failure, Outlook(kept: held), until: nil)
+        stop(with: failure, AfterFailure(kept: held), until: nil)
         return Failed(waiters: takeWaiters(), problem: failure.problem)
     }
 
     /// The refresh token is tried twice more, and then hourly while a person is asked to log in.
     private mutating func doubt(
         _ failure: TokenFailure,
-        _ outlook: Outlook,
+        _ after: AfterFailure,
         at now: MonotonicTime,
         jitter: Double
     ) -> Failed {
-        let pause = pause(after: failure, outlook, at: now, jitter: jitter)
+        let pause = pause(after: failure, after, at: now, jitter: jitter)
         guard suspectAnswers >= RetrySchedule.suspectAnswersForDoubt else {
-            phase = .backingOff(outlook.kept, pause)
+            phase = .backingOff(after.kept, pause)
             return Failed(waiters: waitersToRefuse(at: now), problem: pause.problem(at: now))
         }
         let escalated = failure.escalated(command: rules.loginCommand)
-        stop(with: escalated, outlook, until: pause.until)
+        stop(with: escalated, after, until: pause.until)
         remember(escalated, at: now)
         let isNews = suspectAnswers == RetrySchedule.suspectAnswersForDoubt
         return Failed(waiters: waitersToRefuse(at: now), problem: escalated.problem, isEscalated: isNews)
     }
 
-    private mutating func stop(with failure: TokenFailure, _ outlook: Outlook, until retryAt: MonotonicTime?) {
-        let retryAt = retryAt.map(outlook.shortened)
-        let stop = TokenPhase.Stop(failure: failure, retryAt: retryAt, isAhead: outlook.isAhead)
-        phase = .stopped(outlook.kept, stop)
+    private mutating func stop(with failure: TokenFailure, _ after: AfterFailure, until retryAt: MonotonicTime?) {
+        let retryAt = retryAt.map(after.shortened)
+        let stop = TokenPhase.Stop(failure: failure, retryAt: retryAt, cause: after.cause)
+        phase = .stopped(after.kept, stop)
     }
 
     /// How long to wait after the failures so far: to the end of a token that is served at most.
     func pause(
         after failure: TokenFailure,
-        _ outlook: Outlook,
+        _ after: AfterFailure,
         at now: MonotonicTime,
         jitter: Double
     ) -> TokenPhase.Pause {
         var pause = pause(after: failure, at: now, jitter: jitter)
-        pause.until = outlook.shortened(pause.until)
-        pause.isRetryFixed = pause.isRetryFixed || pause.until == outlook.latest
-        pause.isAhead = outlook.isAhead
+        pause.until = after.shortened(pause.until)
+        pause.isRetryFixed = pause.isRetryFixed || pause.until == after.latest
+        pause.cause = after.cause
         return pause
     }
 
@@ -283,7 +286,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case .transient(let retryAfter):
             let delay = BackOff.delay(afterFailures: failures, retryAfter: retryAfter, jitter: jitter)
             return TokenPhase.Pause(until: now + delay, failure: failure)
-        case .terminal, .loginRequired:
+        case .terminal, .loginLikely, .loginRequired:
             return TokenPhase.Pause(until: now + BackOff.longest, failure: failure)
         }
     }
@@ -325,7 +328,7 @@ extension TokenLifecycle where Waiter: Sendable {
             // A wall clock that was set back since the token was stored must not prolong its life.
             let left = min(end - now.wall, lifetime)
             expiresAt = now.monotonic + left
-            if rules.isRenewable, rules.renewsAhead, !fresh.isFinal {
+            if rules.isRenewable, rules.renewsAhead, !fresh.lacksRefreshToken {
                 let ahead = rules.policy.ahead(of: max(lifetime, .zero))
                 // Counted from now: an end centuries away is held where the clock ends, and says nothing about a time
                 // before it.
@@ -342,7 +345,7 @@ extension TokenLifecycle where Waiter: Sendable {
             credential: credential,
             token: fresh.token,
             renewAt: renewAt,
-            isFinal: fresh.isFinal,
+            lacksRefreshToken: fresh.lacksRefreshToken,
             isRejected: fresh.isRejected
         )
     }

@@ -138,7 +138,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case .stopped(let stop):
             if !rules.isRenewable, !isLive, let dead = dead(held) { return dead }
             switch stop.failure.class {
-            case .loginRequired: return .loginRequired
+            case .loginLikely, .loginRequired: return .loginRequired
             case .terminal, .transient, .suspect: return .failed
             }
         }
@@ -202,8 +202,8 @@ extension TokenLifecycle where Waiter: Sendable {
             failures += 1
             remember(failure, at: now.monotonic)
             if case .suspect = failure.class { suspectAnswers += 1 }
-            let outlook = outlook(keeping: held, after: call, at: now.monotonic)
-            phase = .backingOff(held, pause(after: failure, outlook, at: now.monotonic, jitter: jitter))
+            let after = afterFailure(of: call, keeping: held, at: now.monotonic)
+            phase = .backingOff(held, pause(after: failure, after, at: now.monotonic, jitter: jitter))
             return .postponed(endWaits(at: now.monotonic))
         }
         if let earlier { keep(earlier, at: now, jitter: jitter) } else { clear() }

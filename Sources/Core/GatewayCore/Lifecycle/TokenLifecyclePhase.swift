@@ -10,12 +10,19 @@ enum TokenPhase: ~Copyable {
     /// Somebody has to change something. Until then calls are rare, or there is none.
     case stopped(HeldToken?, Stop)
 
+    /// Why a call was made.
+    enum Cause {
+        /// Nothing lacked a token: a live one was served. After a failure, a request that needs a token cuts the pause short.
+        case aheadOfNeed
+        case need
+    }
+
     struct Stop {
         let failure: TokenFailure
         /// When the next call is made all the same; nil: never.
         let retryAt: MonotonicTime?
-        /// See ``Pause/isAhead``.
-        var isAhead = false
+        /// Of the call that has failed.
+        var cause = Cause.need
     }
 
     struct Pause {
@@ -23,9 +30,8 @@ enum TokenPhase: ~Copyable {
         let failure: TokenFailure
         /// The next call is made when the pause is over, although no request waits and no token is live.
         var isRetryFixed = false
-        /// A call that no request had asked for has set it, while a live token was served. A request that needs a token
-        /// cuts it short.
-        var isAhead = false
+        /// Of the call that has failed.
+        var cause = Cause.need
 
         func problem(at now: MonotonicTime) -> GatewayProblem {
             var problem = failure.problem
@@ -75,8 +81,8 @@ enum TokenPhase: ~Copyable {
     /// Whether a request that needs a token may have the next call made at once, although the last one has failed.
     var isCutShortByNeed: Bool {
         switch kind {
-        case .stopped(let stop): stop.isAhead && stop.retryAt != nil
-        case .backingOff(let pause): pause.isAhead
+        case .stopped(let stop): stop.cause == .aheadOfNeed && stop.retryAt != nil
+        case .backingOff(let pause): pause.cause == .aheadOfNeed
         case .empty, .calling, .ready: false
         }
     }
@@ -171,8 +177,8 @@ package struct TokenCall: Hashable, Sendable {
     /// The request that caused it, when one did.
     package let demand: CredentialRequest?
     package internal(set) var hasBegun = false
-    /// It began while a live token was served.
-    var isAheadOfNeed = false
+    /// ``TokenPhase/Cause/aheadOfNeed`` if it began while a live token was served.
+    var cause = TokenPhase.Cause.need
     /// Another gateway renews; when to ask again whether it has. It is still the same call.
     var isPostponedUntil: MonotonicTime?
     /// See ``GrantAttempt/mayAcquireAnew``.
@@ -199,8 +205,8 @@ package struct HeldToken: Sendable {
     package let token: TokenSet
     /// When background renewal begins; nil when it does not.
     package let renewAt: MonotonicTime?
-    /// See ``FreshToken/isFinal``.
-    package let isFinal: Bool
+    /// See ``FreshToken/lacksRefreshToken``.
+    package let lacksRefreshToken: Bool
     package internal(set) var isRejected = false
     var hasWarned = false
     var hasExpired = false

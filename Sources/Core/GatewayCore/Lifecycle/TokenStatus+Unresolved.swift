@@ -43,8 +43,8 @@ extension UnresolvedFailure {
             return ("Wait: \(asked); \(sequel).", nil)
         case .transient:
             return ("\(check ?? "Wait"); \(sequel).", commands.refresh)
-        case .loginRequired:
-            let more = failure.isRetried ? " If that does not help, correct the configuration." : ""
+        case .loginLikely, .loginRequired:
+            let more = failure.class == .loginLikely ? " If that does not help, correct the configuration." : ""
             if let command = problem.command ?? commands.login { return ("Log in again.\(more)", command) }
             return ("Give the credential a new token.", commands.importing)
         case .terminal where problem.kind == .credentialMisconfigured:

@@ -8,8 +8,10 @@ package enum RefreshError: Hashable, Sendable {
     case personNeeded
     /// The authority is busy.
     case transient
-    /// The client, the address or the request is wrong. The refresh token may be valid.
+    /// The client or the address is wrong. The refresh token may be valid.
     case configuration
+    /// The request is wrong. Where the same request has worked before, the refresh token may have ended.
+    case request
     /// Any other 4xx. A firewall or a portal may have answered in the authority's place.
     case suspect
 
@@ -45,7 +47,15 @@ package enum RefreshError: Hashable, Sendable {
     }
 
     /// Whether the words of the answer can say more than its code: no status or code has said whose fault it is.
-    private var mayBeAboutRefreshToken: Bool { self == .configuration || self == .suspect }
+    private var mayBeAboutRefreshToken: Bool {
+        switch self {
+        case .configuration, .request, .suspect: true
+        case .refused, .personNeeded, .transient: false
+        }
+    }
+
+    /// Whether the answer blames what the configuration holds, so that no password was judged.
+    package var blamesConfiguration: Bool { self == .configuration || self == .request }
 
     /// Whether the answer says that the refresh token is worth nothing.
     package var endsRefreshToken: Bool { self == .refused || self == .personNeeded }
@@ -100,7 +110,8 @@ extension RefreshError {
     private static func meaning(of code: String) -> RefreshError? {
         if needingPersonCodes.contains(code) { return .personNeeded }
         if transientCodes.contains(code) { return .transient }
-        if clientCodes.contains(code) || requestCodes.contains(code) { return .configuration }
+        if clientCodes.contains(code) { return .configuration }
+        if requestCodes.contains(code) { return .request }
         return refusedCodes.contains(code) || code.hasSuffix("_required") ? .refused : nil
     }
 
@@ -121,20 +132,16 @@ extension RefreshError {
         "timeout",
     ]
 
-    private static let clientCodes: Set<String> = [
-        "invalid_client", "unauthorized_client", "incorrect_client_credentials", "invalid_client_id",
-        "bad_client_secret",
+    /// The authority does not know the client, or does not accept how it authenticates.
+    package static let clientAuthenticationCodes: Set<String> = [
+        "invalid_client", "incorrect_client_credentials", "invalid_client_id", "bad_client_secret",
     ]
+
+    private static let clientCodes = clientAuthenticationCodes.union(["unauthorized_client"])
 
     private static let requestCodes: Set<String> = [
         "invalid_scope", "invalid_request", "unsupported_grant_type", "invalid_target", "redirect_uri_mismatch",
     ]
-
-    /// Whether an error of the configuration is about the request, and not about the client or the address.
-    package static func concernsRequest(_ reply: TokenReply) -> Bool {
-        guard RefreshError(reply) == .configuration, !(300..<400).contains(reply.status) else { return false }
-        return code(in: reply).map(requestCodes.contains) ?? false
-    }
 }
 
 // MARK: The words of an error
@@ -167,7 +174,7 @@ extension RefreshError {
 
     /// Looked for in what is shown to operators as well; nothing of it is repeated here.
     private static func namesRefreshToken(_ reply: TokenReply) -> Bool {
-        guard let answer = JSONValue(reply.body) else { return false }
+        guard let answer = reply.document else { return false }
         let errors = [answer, answer["error"], answer["errors"]?.first].compactMap(\.self)
         let texts = errors.flatMap { error in
             ["error_description", "message", "detail"].map { error[$0]?.string }

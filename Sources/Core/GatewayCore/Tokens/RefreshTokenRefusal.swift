@@ -15,9 +15,7 @@ package struct RefreshTokenRefusal: Hashable, Sendable {
 
     /// - Returns: nil when the failure leaves something else to do than to log in.
     package init?(of refreshToken: Secret?, by failure: TokenFailure, isRotationUncertain: Bool) {
-        guard let refreshToken, case .loginRequired = failure.class, !failure.clearsToken,
-            !failure.isRetried
-        else { return nil }
+        guard let refreshToken, case .loginRequired = failure.class, !failure.clearsToken else { return nil }
         self.init(of: refreshToken, isRotationUncertain: isRotationUncertain, problem: failure.problem)
     }
 

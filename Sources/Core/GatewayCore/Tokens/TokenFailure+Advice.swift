@@ -7,7 +7,7 @@ extension TokenFailure {
     package func advised(login: String?, refresh: String) -> TokenFailure {
         switch `class` {
         case .transient, .suspect: return self
-        case .loginRequired:
+        case .loginLikely, .loginRequired:
             guard problem.command == nil, let login else { return self }
             return replacing(detail: problem.detail, command: login)
         case .terminal:

@@ -7,8 +7,13 @@ package struct TokenFailure: Error, Hashable, Sendable {
         case suspect
         /// No further calls until the configuration, the secret or the login changes, unless ``isRetried``.
         case terminal
+        /// A login is likely to help, but the configuration may be wrong instead. The refresh token is kept and tried again.
+        case loginLikely
         /// Only a person can go on.
         case loginRequired
+
+        /// Whether a person is asked to log in.
+        package var asksForLogin: Bool { self == .loginLikely || self == .loginRequired }
     }
 
     package let `class`: Class
@@ -22,11 +27,10 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package var clearsToken: Bool
     /// A failure that waits for a person, and that the gateway all the same tries again by itself, in growing intervals.
     ///
-    /// False for a refused password: directories lock accounts. True for ``Class/loginRequired`` where it is not certain that the
-    /// authority has refused the refresh token for good.
+    /// False for a refused password: directories lock accounts.
     package var isRetried: Bool
 
-    /// - Parameter isRetried: nil for the rule: what the configuration causes is tried again, and a login is waited for.
+    /// - Parameter isRetried: Of a terminal failure; nil for the rule: what the configuration causes is tried again.
     package init(_ class: Class, problem: GatewayProblem, clearsToken: Bool = false, isRetried: Bool? = nil) {
         self.class = `class`
         self.problem = problem
@@ -35,8 +39,8 @@ package struct TokenFailure: Error, Hashable, Sendable {
         self.isRetried =
             switch `class` {
             case .terminal: isRetried ?? (problem.kind == .credentialMisconfigured)
-            case .loginRequired: isRetried ?? false
-            case .transient, .suspect: false
+            case .loginLikely: true
+            case .transient, .suspect, .loginRequired: false
             }
     }
 
@@ -77,15 +81,15 @@ extension TokenFailure {
     package var mayPass: Bool {
         switch `class` {
         case .transient, .suspect: true
-        case .terminal, .loginRequired: false
+        case .terminal, .loginLikely, .loginRequired: false
         }
     }
 
     /// The authority does not accept the refresh token any more, as ``RefreshError/endsRefreshToken`` says of an answer.
     package var endsRefreshToken: Bool {
         switch `class` {
-        case .transient, .suspect: false
-        case .loginRequired: !isRetried
+        case .transient, .suspect, .loginLikely: false
+        case .loginRequired: true
         case .terminal: clearsToken || problem.cause?.code == "invalid_grant"
         }
     }

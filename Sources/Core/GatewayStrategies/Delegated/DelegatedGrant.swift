@@ -142,7 +142,7 @@ struct DelegatedGrant: TokenGrant {
                 cause: cause(of: reply)
             ),
             // Directories lock accounts.
-            isRetried: !authorization.sendsPassword || RefreshError(reply) == .configuration
+            isRetried: !authorization.sendsPassword || RefreshError(reply)?.blamesConfiguration == true
         )
     }
 

@@ -41,7 +41,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
                 issuer: issuer,
                 pageParameters: pageParameters,
                 parameters: login.parameters,
-                answers: TokenAnswers(errors: .standard.about(client), refreshLifetime: refreshLifetime)
+                answers: TokenAnswers(errors: .standard.advising(client), refreshLifetime: refreshLifetime)
             ),
             deviceURL: deviceURL,
             refreshParameters: login.refreshParameters,

@@ -35,6 +35,6 @@ private struct ClientCredentialsGrant: OAuthGrant {
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         client.authentication?.repair(after: reply, in: attempt, sign: firstStep)
-            ?? OAuthErrors.standard.about(client.authentication).answer(reply, in: &attempt)
+            ?? OAuthErrors.standard.advising(client.authentication).answer(reply, in: &attempt)
     }
 }

@@ -109,8 +109,8 @@ private struct JWTBearerGrant: OAuthGrant {
         switch assertion {
         case .signed:
             AssertionRepair.grant.answer(to: reply, in: attempt, from: Self.errors.authority, sign: firstStep)
-                ?? Self.errors.about(client.authentication).answer(reply, in: &attempt)
-        case .issued: Self.issuedErrors.about(client.authentication).answer(reply, in: &attempt)
+                ?? Self.errors.advising(client.authentication).answer(reply, in: &attempt)
+        case .issued: Self.issuedErrors.advising(client.authentication).answer(reply, in: &attempt)
         }
     }
 

@@ -27,8 +27,8 @@ struct OAuthErrors: Sendable {
         self.unsendableTypes = unsendableTypes
     }
 
-    /// The same for the requests of this client.
-    func about(_ client: ClientAuthentication?) -> OAuthErrors {
+    /// These errors, with advice about how this client authenticates.
+    func advising(_ client: ClientAuthentication?) -> OAuthErrors {
         var errors = self
         errors.clientAdvice = client?.refusalAdvice
         return errors
@@ -119,7 +119,7 @@ struct OAuthErrors: Sendable {
 
     private func refreshFailure(_ error: RefreshError, _ reply: TokenReply, at now: Moment) -> TokenFailure {
         switch error {
-        case .transient, .configuration: return failure(error, reply, at: now)
+        case .transient, .configuration, .request: return failure(error, reply, at: now)
         case .suspect: return TokenFailure(suspect: reply, from: authority)
         case .refused, .personNeeded: break
         }
@@ -144,11 +144,13 @@ struct OAuthErrors: Sendable {
         let code = failure.problem.cause?.code ?? "other"
         guard advice(code, reply)?.marker == nil else { return failure }
         let text = Self.refreshAdvice[code] ?? Self.commonAdvice[code] ?? "check the credential."
-        let detail =
-            "\(authority) refused to renew the token (\(code), status \(reply.status)). The refresh token may have ended: log in"
-            + " again. If that does not help, \(text)"
-        let problem = GatewayProblem(.reauthorizationRequired, detail, cause: failure.problem.cause)
-        return TokenFailure(.loginRequired, problem: problem, isRetried: true)
+        return .loginLikely(
+            .reauthorizationRequired,
+            what: "\(authority) refused to renew the token (\(code), status \(reply.status))",
+            login: "the refresh token may have expired or been revoked, so log in again.",
+            otherwise: text,
+            cause: failure.problem.cause
+        )
     }
 
     private static let refreshAdvice = [
@@ -164,7 +166,7 @@ struct OAuthErrors: Sendable {
     ]
 
     private func advice(_ code: String, _ reply: TokenReply) -> Advice? {
-        let description = JSONValue(reply.body)?["error_description"]?.string?.lowercased() ?? ""
+        let description = reply.document?["error_description"]?.string?.lowercased() ?? ""
         return advice.first { $0.code == code && ($0.marker.map(description.contains) ?? true) }
     }
 
@@ -181,15 +183,13 @@ struct OAuthErrors: Sendable {
             }
             return "\(authority) refused the token request (status \(status)) without saying why: check token_url."
         }
-        let ofClient = Self.clientCodes.contains(code) ? clientAdvice : nil
+        let ofClient = RefreshError.clientAuthenticationCodes.contains(code) ? clientAdvice : nil
         let text = advice(code, reply)?.text ?? ofClient ?? Self.commonAdvice[code] ?? "check the credential."
         let name = code == "other" ? "an error of its own" : code
         return "\(authority) refused the token request (\(name), status \(status)): \(text)"
     }
 
     private static let personNeeded = "the authority wants a person to confirm the login, and a password is not enough."
-
-    private static let clientCodes: Set = ["invalid_client", "incorrect_client_credentials", "bad_client_secret"]
 
     private static let commonAdvice = [
         "consent_required": personNeeded,

@@ -79,7 +79,7 @@ private struct PasswordGrant: OAuthGrant {
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         if let repair = client.authentication?.repair(after: reply, in: attempt, sign: firstStep) { return repair }
         let refreshed = spent(in: attempt)
-        switch Self.errors.about(client.authentication).read(reply, in: &attempt, isRefresh: refreshed != nil) {
+        switch Self.errors.advising(client.authentication).read(reply, in: &attempt, isRefresh: refreshed != nil) {
         case .success(let answer):
             var token = answer.tokenSet(at: attempt.now)
             // An answer without a refresh token leaves the old one valid (RFC 6749 §6).
@@ -100,7 +100,7 @@ private struct PasswordGrant: OAuthGrant {
     /// A password that may be wrong is not sent again by itself: directories lock accounts.
     private func refused(_ failure: TokenFailure, _ reply: TokenReply) -> TokenFailure {
         var failure = failure
-        failure.isRetried = failure.isRetried && RefreshError(reply) == .configuration
+        failure.isRetried = failure.isRetried && RefreshError(reply)?.blamesConfiguration == true
         return failure
     }
 

@@ -47,7 +47,7 @@ struct TokenAnswers: Sendable {
     ) -> Result<TokenSet, TokenFailure> {
         attempt.nextRefreshToken = nextRefreshToken(reply)
         let answer = errors.read(reply, in: &attempt, rotatesRefreshToken: true, isRefresh: true)
-        let mayEndLogin = RefreshError.mayEndLogin(reply, in: attempt)
+        let mayEndLogin = RefreshError(reply)?.mayEndLogin(in: attempt) == true
         return read(answer, at: attempt.now, holding: token)
             .mapError { mayEndLogin ? errors.orLogin($0, reply) : $0 }
     }

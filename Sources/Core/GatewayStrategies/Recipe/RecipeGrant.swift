@@ -209,12 +209,16 @@ struct RecipeGrant: TokenGrant {
         switch error {
         case .transient: return transient(reply, step, at: attempt.now)
         case .suspect: return TokenFailure(suspect: reply, from: step.request.host)
-        case .configuration:
-            guard !canAcquireAnew, RefreshError.mayEndLogin(reply, in: attempt) else {
+        case .configuration, .request:
+            guard !canAcquireAnew, error.mayEndLogin(in: attempt) else {
                 return misconfigured(reply, step, "refresh", index)
             }
-            let (what, check) = (refusal(reply, step, "refresh", index), "check the recipe and its secrets.")
-            return loginRequired(what, cause: cause(of: reply), clears: false, orElse: check)
+            return .loginLikely(
+                what: refusal(reply, step, "refresh", index),
+                login: loginAdvice,
+                otherwise: "check the recipe and its secrets.",
+                cause: cause(of: reply)
+            )
         case .refused, .personNeeded:
             return loginRequired(
                 refusal(reply, step, "refresh", index),
@@ -236,7 +240,7 @@ struct RecipeGrant: TokenGrant {
         // Many forms answer a refused login with a redirect.
         let isRefusedForm = isRedirect && flow == "acquire" && step.request.names.contains { secrets[$0] != nil }
         // Among the secrets may be a password, and directories lock accounts.
-        let mayRefusePassword = !secrets.isEmpty && RefreshError(reply) != .configuration || isRefusedForm
+        let mayRefusePassword = !secrets.isEmpty && RefreshError(reply)?.blamesConfiguration != true || isRefusedForm
         return TokenFailure(
             .terminal,
             problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause(of: reply)),
@@ -248,24 +252,13 @@ struct RecipeGrant: TokenGrant {
         GatewayProblem.Cause(code: OAuthErrorCode.allowListed(RefreshError.code(in: reply)), httpStatus: reply.status)
     }
 
-    /// - Parameter check: What may be wrong instead; the gateway goes on to try then.
-    private func loginRequired(
-        _ what: String,
-        cause: GatewayProblem.Cause?,
-        clears: Bool,
-        orElse check: String? = nil
-    ) -> TokenFailure {
-        let advice = loginHint ?? "put a new token into \"initial\" of \(place.isEmpty ? "the credential" : place)."
-        return TokenFailure(
-            .loginRequired,
-            problem: GatewayProblem(
-                .loginRequired,
-                "\(what): \(advice)\(check.map { " If that does not help, \($0)" } ?? "")",
-                cause: cause
-            ),
-            clearsToken: clears,
-            isRetried: check != nil
-        )
+    private var loginAdvice: String {
+        loginHint ?? "put a new token into \"initial\" of \(place.isEmpty ? "the credential" : place)."
+    }
+
+    private func loginRequired(_ what: String, cause: GatewayProblem.Cause?, clears: Bool) -> TokenFailure {
+        let problem = GatewayProblem(.loginRequired, "\(what): \(loginAdvice)", cause: cause)
+        return TokenFailure(.loginRequired, problem: problem, clearsToken: clears)
     }
 
     /// The configuration was checked, so that only a value from outside can be the reason.

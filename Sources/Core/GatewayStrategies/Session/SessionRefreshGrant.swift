@@ -108,20 +108,19 @@ struct SessionRefreshGrant: TokenGrant {
 
     /// What a status means that the configuration does not list.
     private func failure(_ error: RefreshError, _ reply: TokenReply, in attempt: GrantAttempt) -> TokenFailure {
+        let what = "The authorizer refused to renew the tokens (status \(reply.status))"
         switch error {
         case .transient: return transient(reply, at: attempt.now)
         case .suspect: return TokenFailure(suspect: reply, from: "The authorizer")
-        case .configuration where RefreshError.mayEndLogin(reply, in: attempt):
-            let what = "The authorizer refused to renew the tokens (status \(reply.status))"
+        case .configuration, .request:
             let check = "check its address and the request."
-            return loginRequired(what, cause: reply.status, clears: false, orElse: check)
-        case .configuration:
-            let detail =
-                "The authorizer refused to renew the tokens (status \(reply.status)): check its address and the request."
             let cause = GatewayProblem.Cause(httpStatus: reply.status)
-            return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
+            guard error.mayEndLogin(in: attempt) else {
+                let problem = GatewayProblem(.credentialMisconfigured, "\(what): \(check)", cause: cause)
+                return TokenFailure(.terminal, problem: problem)
+            }
+            return .loginLikely(what: what, login: loginAdvice, otherwise: check, cause: cause)
         case .refused, .personNeeded:
-            let what = "The authorizer refused to renew the tokens (status \(reply.status))"
             return loginRequired(what, cause: reply.status, clears: false)
         }
     }
@@ -187,26 +186,15 @@ struct SessionRefreshGrant: TokenGrant {
 
     var login: (any LoginFlow)? { page }
 
-    /// - Parameter check: What may be wrong instead; the gateway goes on to try then.
-    private func loginRequired(
-        _ what: String,
-        cause status: Int?,
-        clears: Bool,
-        orElse check: String? = nil
-    ) -> TokenFailure {
+    private var loginAdvice: String {
         let seeding = "access_token and session_token of \(configPath.isEmpty ? "the credential" : configPath)"
-        let advice =
-            page.map { "a person must log in at \($0.loginURL)." }
+        return page.map { "a person must log in at \($0.loginURL)." }
             ?? "put a new pair into \(seeding), and run: authgateway reload."
-        return TokenFailure(
-            .loginRequired,
-            problem: GatewayProblem(
-                .loginRequired,
-                "\(what): \(advice)\(check.map { " If that does not help, \($0)" } ?? "")",
-                cause: status.map { GatewayProblem.Cause(httpStatus: $0) }
-            ),
-            clearsToken: clears,
-            isRetried: check != nil
-        )
+    }
+
+    private func loginRequired(_ what: String, cause status: Int?, clears: Bool) -> TokenFailure {
+        let cause = status.map { GatewayProblem.Cause(httpStatus: $0) }
+        let problem = GatewayProblem(.loginRequired, "\(what): \(loginAdvice)", cause: cause)
+        return TokenFailure(.loginRequired, problem: problem, clearsToken: clears)
     }
 }
