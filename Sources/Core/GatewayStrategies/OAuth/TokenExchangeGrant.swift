@@ -89,9 +89,9 @@ struct TokenExchangeGrant: BearerGrant {
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         if let repair = point?.client?.repair(after: reply, in: attempt, sign: firstStep) { return repair }
-        if subject != nil { return Self.subjectErrors.about(point?.client).answer(reply, in: &attempt) }
+        if subject != nil { return Self.subjectErrors.advising(point?.client).answer(reply, in: &attempt) }
         let errors = point?.isBox == true ? Self.boxErrors : Self.errors
-        let answer = errors.about(point?.client).answer(reply, in: &attempt)
+        let answer = errors.advising(point?.client).answer(reply, in: &attempt)
         guard case .failure(let failure) = answer, case .terminal = failure.class else { return answer }
         if refusesParent(reply) { return .parentRefused(failure) }
         return lacksScopes(reply) ? .failure(scopeFailure(reply, failure)) : answer
