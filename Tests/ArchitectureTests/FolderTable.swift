@@ -37,7 +37,7 @@ enum FolderTable {
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
-            "Audit": ["Config", "Connections", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
+            "Audit": ["Connections", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
             "Tokens": ["Addresses", "Credentials", "Errors", "Fleet", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
@@ -90,7 +90,7 @@ enum FolderTable {
                 "Tokens",
             ],
             "Export": [
-                "Access", "Addresses", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
+                "Access", "Addresses", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
             ],
         ],
         ["Import": ["Addresses", "Config", "Explain", "Secrets", "Text"]],

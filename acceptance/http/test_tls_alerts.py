@@ -95,21 +95,21 @@ def doctor(gateway, alert):
 
 
 @pytest.mark.parametrize("protocol", ["http1", "http2", "auto"])
-@pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.name)
-def test_an_upstream_that_wants_a_certificate(start_gateway, refuser, certificate_authority, version, protocol):
-    gateway = start_gateway(route(refuser(speaks(version)), certificate_authority, protocol))
-    assert "client certificate (tls.certificate of the route)" in refusal(gateway, WITHOUT[version])
-    assert "tls.certificate of route api" in doctor(gateway, WITHOUT[version])
+@pytest.mark.parametrize("tls", VERSIONS, ids=lambda tls: tls.name)
+def test_an_upstream_that_wants_a_certificate(start_gateway, refuser, certificate_authority, tls, protocol):
+    gateway = start_gateway(route(refuser(speaks(tls)), certificate_authority, protocol))
+    assert "client certificate (tls.certificate of the route)" in refusal(gateway, WITHOUT[tls])
+    assert "tls.certificate of route api" in doctor(gateway, WITHOUT[tls])
 
 
 @pytest.mark.parametrize("protocol", ["http1", "http2"])
-@pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.name)
+@pytest.mark.parametrize("tls", VERSIONS, ids=lambda tls: tls.name)
 def test_an_upstream_that_knows_another_authority(
-    make_gateway, refuser, certificate_authority, tmp_path_factory, version, protocol
+    make_gateway, refuser, certificate_authority, tmp_path_factory, tls, protocol
 ):
     other = CertificateAuthority(tmp_path_factory.mktemp("other"), "other")
-    tls = mutual(certificate_authority)
-    gateway = make_gateway(route(refuser(speaks(version)), certificate_authority, protocol, **tls))
+    shown = mutual(certificate_authority)
+    gateway = make_gateway(route(refuser(speaks(tls)), certificate_authority, protocol, **shown))
     show(other, gateway.folder, "stranger")
     gateway.start()
     assert "does not trust the certificate authority" in refusal(gateway, "unknown_ca")

@@ -171,3 +171,10 @@ def test_the_admin_listener_has_the_certificates(intercepting, start_gateway):
     without = start_gateway({"routes": {"plain": {"upstream": "http://127.0.0.1:9", "auth": "none"}}})
     answer = requests.get(without.admin_url + "/ca.pem", timeout=10)
     assert answer.status_code == 404 and "no local authority" in answer.json()["detail"]
+
+
+def test_a_damaged_file_is_not_taken_for_no_authority(intercepting):
+    gateway = intercepting().start()
+    (gateway.folder / "state/ca/ca.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    answer = requests.get(gateway.admin_url + "/ca.pem", timeout=10)
+    assert answer.status_code == 500 and "are damaged; a gateway writes them anew" in answer.json()["detail"], answer.text

@@ -97,11 +97,11 @@ def test_every_line_is_json_also_of_warnings_and_refused_configurations(make_gat
             [BINARY, "run", "--config", str(gateway.file)],
             cwd=gateway.folder,
             env=processes.environment(),
-            stdout=subprocess.DEVNULL,
+            stdout=file,
             stderr=file,
         )
         try:
-            processes.wait_until(lambda: processes.is_listening(gateway.port), 20, "listening")
+            processes.wait_until(lambda: b"Gateway started" in log.read_bytes(), 20, "serving")
             good = gateway.file.read_text()
             gateway.file.write_text(good.replace('"auth"', '"oauth"'))
             assert gateway.run("reload").returncode == 3
@@ -113,7 +113,9 @@ def test_every_line_is_json_also_of_warnings_and_refused_configurations(make_gat
             process.kill()
             process.wait()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    [warned] = [line for line in lines if line["message"] == "Configuration"][:1]
+    [warned] = [line for line in lines if line["message"] == "Configuration has warnings"][:1]
     assert warned["level"] == "warning" and "a secret in plain text" in warned["text"] and "x" * 24 not in str(lines)
+    [started] = [line for line in lines if line["message"] == "Gateway started"]
+    assert started["proxy"] == f"127.0.0.1:{gateway.port}" and started["version"], started
     [refused] = [line for line in lines if line["message"].startswith("Configuration refused")]
     assert 'unknown key "oauth"' in refused["text"] and "the running configuration was kept" in refused["text"]

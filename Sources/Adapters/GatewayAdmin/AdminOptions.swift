@@ -21,8 +21,8 @@ package struct AdminOptions: Sendable {
     package var requiresToken = false
     /// The metrics in Prometheus' text format.
     package var metrics: @Sendable () async -> String
-    /// The certificates of the local authority, in PEM; nil without one.
-    package var authority: @Sendable () async -> String? = { nil }
+    /// The certificates of the local authority; nil without one, and a failure where its file cannot be read.
+    package var localAuthorityPEM: @Sendable () async -> Result<String?, GatewayProblem> = { .success(nil) }
     /// The newest events, and those that come.
     package var broadcaster = EventBroadcaster()
     /// Of several listeners that share the broadcaster, one feeds it.

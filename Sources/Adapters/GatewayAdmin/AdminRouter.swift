@@ -52,11 +52,13 @@ struct AdminRouter: Sendable {
     }
 
     private func authority() async -> Response {
-        guard let certificates = await options.authority() else {
+        switch await options.localAuthorityPEM() {
+        case .success(let certificates?): return AdminResponse.text(certificates, type: "application/x-pem-file")
+        case .success(nil):
             let reason = "This gateway has no local authority; it makes one when it starts with intercept: true."
             return AdminResponse.problem(GatewayProblem(.noRoute, reason))
+        case .failure(let problem): return AdminResponse.problem(problem)
         }
-        return AdminResponse.text(certificates, type: "application/x-pem-file")
     }
 
     private func fleet() async -> Response {

@@ -57,18 +57,21 @@ package final class AuditReader: Sendable {
     /// Hands over the rows that match, oldest first, one at a time and all from one state of the log.
     ///
     /// - Parameter body: Runs on the reader's own thread; what it throws ends the reading and is thrown.
+    /// - Returns: How many rows match.
+    @discardableResult
     package func forEach(
         _ filter: AuditFilter,
         _ body: @escaping @Sendable (AuditRow) throws -> Void
-    ) async throws {
+    ) async throws -> Int {
         try await hand(over: body) { try Self.visit(filter, in: $0, $1) }
     }
 
     /// The same for the requests of `audit.usage: request`; `limit` and `event` of the filter mean nothing here.
+    @discardableResult
     package func forEachRequest(
         _ filter: AuditFilter,
         _ body: @escaping @Sendable (AuditRequestRow) throws -> Void
-    ) async throws {
+    ) async throws -> Int {
         try await hand(over: body) { database, body in
             // Made when a gateway of this version opens the log.
             guard try database.tableExists("token_requests") else { return }
@@ -94,22 +97,25 @@ package final class AuditReader: Sendable {
     private func hand<Line>(
         over body: @escaping @Sendable (Line) throws -> Void,
         _ visit: @escaping @Sendable (Database, (Line) throws -> Void) throws -> Void
-    ) async throws {
-        let stopped: (any Error)? = try await read { database in
+    ) async throws -> Int {
+        let (count, stopped): (Int, (any Error)?) = try await read { database in
+            var count = 0
             var stopped: (any Error)?
             do {
                 try visit(database) { row in
                     do {
                         try body(row)
+                        count += 1
                     } catch {
                         stopped = error
                         throw error
                     }
                 }
             } catch  where stopped != nil {}
-            return stopped
+            return (count, stopped)
         }
         if let stopped { throw stopped }
+        return count
     }
 
     /// The sum of each credential's events and calls, by name.

@@ -29,7 +29,7 @@ package enum AuthorityRoots {
         do {
             return try PEMDocument.parseMultiple(pemString: String(decoding: bytes, as: UTF8.self)).map(root)
         } catch {
-            throw LeafError("the certificates \(path) are damaged; start the gateway: it writes them anew")
+            throw LeafError("the certificates \(path) are damaged; a gateway writes them anew when it starts")
         }
     }
 

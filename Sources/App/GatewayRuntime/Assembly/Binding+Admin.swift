@@ -45,10 +45,15 @@ extension Binding {
         admin.explain = { question in
             await explainer.explain(ExplanationQuestion(input: question)).map { $0.explanation?.text() ?? "" }
         }
-        admin.authority = { [folder = plan.stateDirectory] in
-            // What is damaged is told at the start, and by `ca status`.
-            let roots = (try? AuthorityRoots.read(in: folder)) ?? []
-            return roots.isEmpty ? nil : roots.map(\.pem).joined()
+        admin.localAuthorityPEM = { [folder = plan.stateDirectory] in
+            do throws(LeafError) {
+                let roots = try AuthorityRoots.read(in: folder)
+                return .success(roots.isEmpty ? nil : roots.map(\.pem).joined())
+            } catch {
+                return .failure(
+                    GatewayProblem(.internalError, "The gateway cannot show its local authority: \(error).")
+                )
+            }
         }
         admin.requiresToken = plan.admin.requiresToken
         admin.broadcaster = broadcaster

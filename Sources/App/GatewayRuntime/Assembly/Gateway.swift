@@ -70,7 +70,13 @@ package final class Gateway: Sendable {
     package func stop() async { await group.triggerGracefulShutdown() }
 
     private func serve() async throws(CommandFailure) {
-        logger.notice("Gateway started", metadata: ["routes": "\(plan.routes.count)", "admin": "\(admin.boundText)"])
+        logger.notice(
+            "Gateway started",
+            metadata: [
+                "version": "\(GatewayVersion.current)", "routes": "\(plan.routes.count)",
+                "proxy": "\(listeners.map(\.boundText).joined(separator: ", "))", "admin": "\(admin.boundText)",
+            ]
+        )
         let (group, signals, hangUp, logger, reloader) = (group, signals, hangUp, logger, assembly.reloader)
         do {
             try await withThrowingTaskGroup(of: Void.self) { tasks in

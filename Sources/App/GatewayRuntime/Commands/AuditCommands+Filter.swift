@@ -52,7 +52,7 @@ extension AuditCommands.Filter {
         let filters = [("--credential", credential), ("--client", client), ("--route", route)]
             .compactMap { name, value in value.map { [name, $0] } }.flatMap(\.self)
         guard event == nil, request == nil, !filters.isEmpty else { return nil }
-        let note = "no event matches; that a request used a token is no event"
+        let note = "no matching events; using a token is not an event"
         switch usage {
         case .request, nil:
             return "\(note)\nRequests: " + GatewayCommand.line(["audit", "query", "--requests"] + filters)

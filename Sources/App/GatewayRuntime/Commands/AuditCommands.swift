@@ -2,7 +2,6 @@ import Foundation
 import GatewayAudit
 import GatewayCore
 import GatewayTokenStores
-import NIOConcurrencyHelpers
 
 /// What `audit …` does: reads the log, whether the gateway runs or not.
 package struct AuditCommands: Sendable {
@@ -94,16 +93,15 @@ package struct AuditCommands: Sendable {
         emit: @escaping @Sendable (String) -> Bool
     ) async throws(CommandFailure) -> Bool {
         let resolved = try await resolve(filter)
-        let hasFound = NIOLockedValueBox(false)
-        try await Self.reading {
+        let count = try await Self.reading {
             try await AuditReader(path: path).forEach(resolved) { row in
-                hasFound.withLockedValue { $0 = true }
                 guard emit(line(row)) else { throw CommandFailure(.ok) }
             }
         }
-        let found = hasFound.withLockedValue(\.self)
-        if !found, let note = filter.noteOnEvents(usage: settings?.plan.audit.usage) { Console.writeError("\(note)\n") }
-        return found
+        if count == 0, let note = filter.noteOnEvents(usage: settings?.plan.audit.usage) {
+            Console.writeError("\(note)\n")
+        }
+        return count != 0
     }
 
     /// The requests of `audit.usage: request`.
@@ -118,14 +116,12 @@ package struct AuditCommands: Sendable {
             throw CommandFailure(.usage, "requests are no events: leave out --event, or --requests")
         }
         let resolved = try await resolve(filter)
-        let hasFound = NIOLockedValueBox(false)
-        try await Self.reading {
+        let count = try await Self.reading {
             try await AuditReader(path: path).forEachRequest(resolved) { row in
-                hasFound.withLockedValue { $0 = true }
                 guard emit(line(row)) else { throw CommandFailure(.ok) }
             }
         }
-        guard explainsNone, !hasFound.withLockedValue(\.self) else { return }
+        guard explainsNone, count == 0 else { return }
         if let note = Filter.noteOnRequests(usage: settings?.plan.audit.usage) { Console.writeError("\(note)\n") }
     }
 
@@ -172,11 +168,15 @@ package struct AuditCommands: Sendable {
 
 extension AuditCommands {
     /// A body that throws ``ExitStatus/ok`` ends the reading: nobody reads what is printed.
-    static func reading(_ body: () async throws -> Void) async throws(CommandFailure) {
+    ///
+    /// - Returns: nil where it was ended so.
+    @discardableResult
+    static func reading<Value>(_ body: () async throws -> Value) async throws(CommandFailure) -> Value? {
         do {
-            try await body()
+            return try await body()
         } catch let failure as CommandFailure {
             guard failure.status == .ok else { throw failure }
+            return nil
         } catch {
             throw CommandFailure(.failed, (error as? AuditError)?.reason ?? "the audit log cannot be read")
         }

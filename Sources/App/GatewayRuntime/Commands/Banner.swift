@@ -24,11 +24,7 @@ struct Banner {
         self.sandbox = sandbox
     }
 
-    var brief: String {
-        "authgateway \(GatewayVersion.current) on \(addresses.joined(separator: ", ")), admin \(admin)\n"
-    }
-
-    var full: String {
+    var text: String {
         var table = TextTable("ROUTE", "PATH", "UPSTREAM", "CREDENTIAL", "STRATEGY", "NEEDS")
         for route in routes {
             table.add(

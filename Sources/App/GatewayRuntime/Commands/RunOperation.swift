@@ -68,7 +68,8 @@ package struct RunOperation: Sendable {
     private func writeStarter() throws(CommandFailure) {
         guard FileStatus.owner(of: configuration) == nil else { return }
         let files = try StarterConfiguration.write(to: configuration)
-        tell("Wrote \(files), the configuration of a first run. The gateway follows your changes.\n", level: .notice)
+        let text = "Wrote \(files), the configuration of a first run. The gateway follows your changes.\n"
+        LogOutput.logToStandardError(text) { logger("gateway").notice("First configuration written", metadata: $0) }
     }
 
     private func load(overlay: [String: String]) throws(CommandFailure) -> ConfigurationFile {
@@ -78,14 +79,12 @@ package struct RunOperation: Sendable {
             strictModes: strictModes,
             consequence: "nothing was started"
         )
-        if !file.warnings.isEmpty { tell(file.warnings, level: .warning) }
+        if !file.warnings.isEmpty {
+            LogOutput.logToStandardError(file.warnings) {
+                logger("gateway").warning("Configuration has warnings", metadata: $0)
+            }
+        }
         return file
-    }
-
-    /// Before the gateway logs: text on a terminal, and a line of the log otherwise.
-    private func tell(_ text: String, level: Logger.Level) {
-        guard output.format == .json else { return Console.writeError(text) }
-        logger("gateway").log(level: level, "Configuration", metadata: ["text": "\(text)"])
     }
 
     private func serve(
@@ -114,9 +113,10 @@ package struct RunOperation: Sendable {
             )
         )
         let gateway = try await Gateway(plan: file.plan, options: options)
-        let banner = Banner(gateway: gateway, routes: await gateway.control.routes(), sandbox: sandbox)
-        // Somebody who runs the sandbox wants to be shown around; a service manager wants silence.
-        emit(Console.isOutputTerminal || sandbox != nil ? banner.full : banner.brief)
+        // Somebody who runs the sandbox wants to be shown around; a service manager has the line of the log.
+        if Console.isOutputTerminal || sandbox != nil {
+            emit(Banner(gateway: gateway, routes: await gateway.control.routes(), sandbox: sandbox).text)
+        }
         let running = RunningGateways(environment: Console.environment)
         running.announce(
             gateway.plan,

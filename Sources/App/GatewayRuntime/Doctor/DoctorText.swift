@@ -18,10 +18,15 @@ struct DoctorText {
     }
 
     private func rest(_ omitted: [DoctorFinding.Level: Int]) -> String {
-        DoctorFinding.Level.allCases.compactMap { level in
-            omitted[level].map {
-                "\(Self.indent)… and \($0) more of level \(level.rawValue): authgateway doctor --json\n"
-            }
+        DoctorFinding.Level.allCases.compactMap { level -> String? in
+            guard let count = omitted[level] else { return nil }
+            let noun = level == .warning || level == .error ? level.rawValue : "\(level.rawValue) line"
+            let command = GatewayCommand.line("doctor", "--json")
+            return """
+                \(Self.indent)… and \(count) more \(noun)\(count == 1 ? "" : "s"). To see all:
+                \(Self.indent)\(Self.indent)\(command)
+
+                """
         }.joined()
     }
 

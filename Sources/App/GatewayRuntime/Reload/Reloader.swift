@@ -276,7 +276,9 @@ final class Reloader: Service {
                 metadata: ["cause": "\(report.cause.rawValue)", "changes": "\(effective.count)"]
             )
             if !report.warnings.isEmpty {
-                parts.logger.warning("Configuration", metadata: ["text": "\(report.warnings)"])
+                LogOutput.logToStandardError(report.warnings) { text in
+                    parts.logger.warning("Configuration has warnings", metadata: text)
+                }
             }
             return report
         }

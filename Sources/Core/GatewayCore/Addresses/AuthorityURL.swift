@@ -5,7 +5,8 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
     private let shown: String?
 
     package enum Refusal: Error, Hashable, Sendable {
-        case notAbsolute
+        /// - Parameter hint: `; did you mean "https://"?`, or nothing.
+        case notAbsolute(hint: String)
         case plaintext
         case hasUserInfo
         case hasFragment
@@ -13,16 +14,19 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
 
     /// - Parameter shown: What is printed in its place, when `text` may hold a secret outside of the query.
     package init(_ text: String, shownAs shown: String? = nil) throws(Refusal) {
-        guard let separator = text.firstRange(of: "://") else { throw .notAbsolute }
+        func notAbsolute() -> Refusal { .notAbsolute(hint: Suggestion.scheme(of: text)) }
+        guard let separator = text.firstRange(of: "://") else { throw notAbsolute() }
         let scheme = text[..<separator.lowerBound].lowercased()
-        guard scheme == "https" || scheme == "http" else { throw .notAbsolute }
+        guard scheme == "https" || scheme == "http" else { throw notAbsolute() }
         let rest = text[separator.upperBound...]
-        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { throw .notAbsolute }
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw notAbsolute()
+        }
         guard !text.contains("#") else { throw .hasFragment }
         let authority = rest.prefix { $0 != "/" && $0 != "?" }
         guard !authority.contains("@") else { throw .hasUserInfo }
         guard let origin = Origin(scheme: scheme == "https" ? .https : .http, authority: String(authority)) else {
-            throw .notAbsolute
+            throw notAbsolute()
         }
         guard scheme == "https" || origin.isLoopback else { throw .plaintext }
         self.text = text

@@ -12,7 +12,7 @@ struct UpstreamURL {
     init(_ text: String) throws(Refusal) {
         guard let separator = text.firstRange(of: "://"),
             let scheme = Origin.Scheme(rawValue: text[..<separator.lowerBound].lowercased())
-        else { throw Refusal("expected a URL such as https://api.example.com") }
+        else { throw Refusal("expected a URL such as https://api.example.com\(Suggestion.scheme(of: text))") }
         let rest = text[separator.upperBound...]
         let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
         guard !authority.contains("@") else {

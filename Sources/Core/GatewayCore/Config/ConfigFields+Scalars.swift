@@ -152,7 +152,7 @@ extension ConfigFields {
             return try AuthorityURL(text)
         } catch {
             switch error {
-            case .notAbsolute: self.error(key, "expected an absolute https URL\(Suggestion.scheme(of: text))")
+            case .notAbsolute(let hint): self.error(key, "expected an absolute https URL\(hint)")
             case .plaintext:
                 self.error(key, "must be https: a secret would be sent in clear (http is for loopback only)")
             case .hasUserInfo: self.error(key, "must not contain a user name or password")

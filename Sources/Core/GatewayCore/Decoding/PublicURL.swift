@@ -8,7 +8,7 @@ enum PublicURL {
             let url = try UpstreamURL(text)
             return GatewayURL(origin: url.origin, path: Array(url.path.utf8))
         } catch {
-            fields.error("public_url", error.message + Suggestion.scheme(of: text))
+            fields.error("public_url", error.message)
             return nil
         }
     }

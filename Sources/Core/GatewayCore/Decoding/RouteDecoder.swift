@@ -152,7 +152,7 @@ enum RouteDecoder {
         do throws(UpstreamURL.Refusal) {
             url = try UpstreamURL(text)
         } catch {
-            fields.error("upstream", error.message + Suggestion.scheme(of: text))
+            fields.error("upstream", error.message)
             return nil
         }
         if url.origin.scheme == .http, !url.origin.isLoopback, !allowsPlaintext {

@@ -36,7 +36,7 @@ enum TelemetryDecoder {
         do throws(UpstreamURL.Refusal) {
             return try UpstreamURL(text)
         } catch {
-            fields.error("otlp", error.message + Suggestion.scheme(of: text))
+            fields.error("otlp", error.message)
             return nil
         }
     }

@@ -46,7 +46,7 @@ package enum FirstConfiguration {
                     url, upstream.origin.host, FirstConfiguration.name(ofHost: upstream.origin.host)
                 )
             } catch {
-                throw UnusableURL(message: error.message + Suggestion.scheme(of: url))
+                throw UnusableURL(message: error.message)
             }
         }
 

@@ -58,8 +58,7 @@ struct RequestTemplate: Hashable, Sendable {
             return url
         } catch {
             switch error {
-            case .notAbsolute:
-                fields.error("url", "expected an absolute https URL\(Suggestion.scheme(of: samples[0]))")
+            case .notAbsolute(let hint): fields.error("url", "expected an absolute https URL\(hint)")
             case .plaintext:
                 fields.error("url", "must be https: a secret would be sent in clear (http is for loopback only)")
             case .hasUserInfo: fields.error("url", "must not contain a user name or password; use \"basic\"")
