@@ -18,7 +18,7 @@ struct DoctorText {
     }
 
     private func rest(_ omitted: [DoctorFinding.Level: Int]) -> String {
-        DoctorFinding.Level.allCases.compactMap { level in
+        DoctorFinding.Level.allCases.compactMap { level -> String? in
             guard let count = omitted[level] else { return nil }
             let noun = level == .warning || level == .error ? level.rawValue : "\(level.rawValue) line"
             let command = GatewayCommand.line("doctor", "--json")
