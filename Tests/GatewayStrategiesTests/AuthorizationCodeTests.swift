@@ -219,6 +219,19 @@ struct AuthorizationCodeTests {
         #expect(try flow(Self.plain).interpret(TokenReply(200, body), at: now).failure != nil)
     }
 
+    @Test(arguments: [
+        (#""a\r\nb""#, true), (#""a","refresh_token":"b""#, true), ("[]", true), ("null", false), (#""r2""#, false),
+    ])
+    func besideAnUnusableRefreshTokenALoginIsAhead(_ refresh: String, _ isSpent: Bool) throws {
+        var attempt = GrantAttempt.sample(holding: held, at: now)
+        attempt.answers = 1
+        let reply = TokenReply(200, #"{"access_token":"t","expires_in":60,"refresh_token":\#(refresh)}"#)
+        let grant = try grant("oauth2_authorization_code", Self.plain)
+        guard case .token(let token) = grant.interpret(reply, in: &attempt) else { throw WrongKind() }
+        #expect(attempt.isRefreshTokenSpent == isSpent)
+        #expect((token.refreshTokenExpiresAt == now.wall + .seconds(60)) == isSpent)
+    }
+
     @Test func aLoginWithoutAUsableAccessTokenIsItsRefreshToken() throws {
         for body in [#"{"refresh_token":"r2"}"#, #"{"access_token":"t","token_type":"mac","refresh_token":"r2"}"#] {
             let token = try flow(Self.plain).interpret(TokenReply(200, body), at: now).get()

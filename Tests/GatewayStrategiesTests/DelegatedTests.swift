@@ -75,6 +75,12 @@ struct DelegatedTests {
         #expect(try token(TokenReply(200, #"{"access_token":"a","expires_in":\#(end)}"#)).get().lifetime == lifetime)
     }
 
+    @Test(arguments: ["0", "-5"])
+    func aLifetimeThatIsOverLosesNoToken(_ seconds: String) throws {
+        let reply = TokenReply(200, #"{"access_token":"a","expires_in":\#(seconds)}"#)
+        #expect(try token(reply).get().lifetime == .seconds(2700))
+    }
+
     @Test func aWebTokenStatesItsEnd() throws {
         let reply = TokenReply(200, #"{"access_token":"\#(jwt(#"{"exp":1772358000}"#))"}"#)
         #expect(try token(reply).get().lifetime == .seconds(600))

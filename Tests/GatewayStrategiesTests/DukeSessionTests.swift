@@ -121,7 +121,7 @@ struct DukeSessionTests {
 
     @Test(arguments: [
         (400, TokenFailure.Class.loginRequired, true), (401, .suspect, false), (403, .suspect, false),
-        (404, .terminal, false), (302, .terminal, false), (204, .suspect, false),
+        (404, .terminal, false), (302, .terminal, false), (204, .transient(retryAfter: nil), false),
         (423, .transient(retryAfter: .seconds(9)), false),
         (429, .transient(retryAfter: .seconds(9)), false), (500, .transient(retryAfter: .seconds(9)), false),
         (503, .transient(retryAfter: .seconds(9)), false),

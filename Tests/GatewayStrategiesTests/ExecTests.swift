@@ -48,6 +48,10 @@ struct ExecTests {
         (#"{"access_token":"abc","expires_in":"90"}"#, "abc", .seconds(90)),
         (#"{"token":"abc","expires_at":null,"expires_in":90}"#, "abc", .seconds(90)),
         (#"{"token":"abc"}"#, "abc", nil),
+        // No good token is lost for what stands beside it.
+        (#"{"token":"abc","expires_at":"soon"}"#, "abc", nil), (#"{"token":"abc","expires_in":0}"#, "abc", nil),
+        (#"{"token":"abc","expires_at":"soon","expires_in":90}"#, "abc", .seconds(90)),
+        (#"{"token":"abc","id":1e999,"name":"\ud83d","expires_in":90}"#, "abc", .seconds(90)),
     ]
 
     @Test(arguments: outputs)
@@ -71,6 +75,17 @@ struct ExecTests {
         #expect(failure.problem.detail.contains("not an ExecCredential"))
     }
 
+    @Test func anOddEndIsThatOfTheConfigurationAndSaidOnce() throws {
+        let block: FixtureNode = ["command": ["aws"], "format": "kubernetes", "default_ttl": "5m"]
+        let output = #"{"kind":"ExecCredential","status":{"token":"abc","expirationTimestamp":"soon"}}"#
+        var attempt = GrantAttempt.sample(holding: nil, at: now)
+        attempt.answers = 1
+        let reply = TokenReply(output: Array(output.utf8))
+        let grant = try grant("exec", block)
+        guard case .token(let token) = grant.interpret(reply, in: &attempt) else { throw WrongKind() }
+        #expect(token.lifetime == .seconds(300) && attempt.remarks.count == 1)
+    }
+
     @Test func textIsTheTokenAndNothingElse() throws {
         let block: FixtureNode = ["command": ["pass"], "format": "text", "default_ttl": "5m"]
         let token = try token("  abc\r\n", block).get()
@@ -79,7 +94,7 @@ struct ExecTests {
         #expect(try self.token("first\nsecond", block).failure?.class == .transient(retryAfter: nil))
     }
 
-    @Test(arguments: [#"{"token":"a","expires_at":"soon"}"#, #"{"token":"a","expires_in":0}"#, #"{"token":7}"#, "[]"])
+    @Test(arguments: [#"{"token":7}"#, #"{"token":"a","token":"b"}"#, #"{"token":"a\ud83d"}"#, "[]"])
     func whatIsNoTokenIsTriedAgain(_ output: String) throws {
         let failure = try #require(token(output).failure)
         #expect(failure.class == .transient(retryAfter: nil))

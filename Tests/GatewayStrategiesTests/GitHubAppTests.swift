@@ -89,6 +89,18 @@ struct GitHubAppTests {
         )
     }
 
+    @Test(arguments: [
+        (#","expires_at":"2026-03-01T09:50:00Z""#, Duration.seconds(1200), 0),
+        (#","expires_at":"soon""#, .seconds(3600), 1), ("", .seconds(3600), 0),
+    ])
+    func anOddEndLosesNoToken(_ end: String, _ lifetime: Duration, _ remarks: Int) throws {
+        var attempt = GrantAttempt.sample(holding: nil, at: now)
+        attempt.answers = 1
+        let reply = TokenReply(201, #"{"token":"ghs_new"\#(end)}"#)
+        guard case .token(let token) = try app().interpret(reply, in: &attempt) else { throw WrongKind() }
+        #expect(token.lifetime == lifetime && attempt.remarks.count == remarks)
+    }
+
     @Test func anOwnerWithoutTheAppIsExplained() throws {
         let grant = try app(Self.block([("owner", "acme")]))
         var attempt = GrantAttempt.sample(holding: nil, at: now)

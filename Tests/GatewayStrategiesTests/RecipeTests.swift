@@ -197,6 +197,7 @@ struct RecipeTests {
         ("1772358000", .seconds(600)), ("1772358000000", .seconds(600)),
         // Local time, perhaps; the empty time of Go; words.
         (#""2026-03-01T09:40:00""#, nil), (#""0001-01-01T00:00:00Z""#, nil), (#""whenever""#, nil), ("0", nil),
+        ("1e999", nil), (#""2026-03-01 09:40:00Z","end":1"#, nil),
     ]
 
     @Test(arguments: ends)
@@ -325,6 +326,35 @@ struct RecipeTests {
             return
         }
         #expect(attempt.nextRefreshToken == Secret("r2"))
+    }
+
+    @Test(arguments: [#"{"t":"t2","r":"r2"}"#, #"{"ok":true,"ok":false,"t":"t2","r":"r2"}"#])
+    func theNextRefreshTokenIsPutAsideWhereTheSuccessIsMissing(_ body: String) throws {
+        let block: FixtureNode = [
+            "initial": ["token": "t1", "renewal": "r1"],
+            "refresh": [
+                [
+                    "url": "https://app.example.com/refresh", "body": ["text": "{{renewal}}"],
+                    "success": ["json": "/ok", "equals": true], "outputs": ["token": "/t", "renewal": "/r"],
+                ]
+            ],
+        ]
+        var attempt = GrantAttempt(holding: held, at: now, nonce: "")
+        attempt.answers = 1
+        guard case .failure(let failure) = try grant("recipe", block).interpret(TokenReply(200, body), in: &attempt)
+        else { throw WrongKind() }
+        #expect(failure.class == .transient(retryAfter: nil))
+        #expect(attempt.nextRefreshToken == Secret("r2"))
+    }
+
+    @Test(arguments: ["1-2", "0123", "1e999", #""a","t":"b""#, #"["a"],"t":["b"]"#])
+    func whatIsDamagedIsNoValue(_ written: String) throws {
+        let reply = TokenReply(200, #"{"t":\#(written)}"#)
+        for pointer in ["/t", "/t/0"] {
+            let grant = try grant("recipe", Self.session(["token": "\(pointer)"]))
+            let failure = try #require(Self.play(grant, reply).end.failure)
+            #expect(failure.class == .transient(retryAfter: nil))
+        }
     }
 
     @Test func whatALoginBringsIsNotPutAside() throws {

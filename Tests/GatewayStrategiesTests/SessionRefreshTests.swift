@@ -138,6 +138,51 @@ struct SessionRefreshTests {
         #expect(attempt.nextRefreshToken == Secret("S2"))
     }
 
+    @Test func anyStatusOf2xxIsASuccess() throws {
+        let reply = TokenReply(201, #"{"access_token":"A2","session_token":"S2"}"#)
+        let fresh = try grant("session_refresh", Self.minimal()).interpret(reply, holding: token, at: now).get()
+        #expect(fresh.access == Secret("A2") && fresh.refreshToken == Secret("S2"))
+    }
+
+    @Test(arguments: [
+        (201, #"{"session_token":"S2"}"#, String?("S2")), (201, #"{"error":"no","session_token":"S2"}"#, nil),
+        (403, #"{"session_token":"S2"}"#, nil),
+    ])
+    func theNextSessionTokenIsPutAsideWithAStatusThatIsNotListed(
+        _ status: Int,
+        _ body: String,
+        _ next: String?
+    ) throws {
+        var attempt = GrantAttempt.sample(holding: token, at: now)
+        attempt.answers = 1
+        let grant = try grant("session_refresh", Self.minimal(("status", ["success": [200]])))
+        guard case .failure = grant.interpret(TokenReply(status, body), in: &attempt) else { throw WrongKind() }
+        #expect(attempt.nextRefreshToken == next.map { Secret($0) })
+    }
+
+    @Test(arguments: [
+        (#""a\nb""#, true), (#""a","session_token":"b""#, true), ("7", true), ("null", false), (#""""#, false),
+        (#""S2""#, false),
+    ])
+    func besideAnUnusableSessionTokenALoginIsAhead(_ session: String, _ isSpent: Bool) throws {
+        var attempt = GrantAttempt.sample(holding: token, at: now)
+        attempt.answers = 1
+        let reply = TokenReply(200, #"{"access_token":"A2","expires_in":60,"session_token":\#(session)}"#)
+        guard case .token(let fresh) = try grant("session_refresh", Self.minimal()).interpret(reply, in: &attempt)
+        else { throw WrongKind() }
+        #expect(attempt.isRefreshTokenSpent == isSpent)
+        #expect(fresh.refreshTokenExpiresAt == (isSpent ? now.wall + .seconds(60) : nil))
+    }
+
+    @Test func nothingIsReadOutOfTwoAnswers() throws {
+        let body = #"{"tokens":[{"value":"A"},{"value":"S2"}],"tokens":[{"value":"B"},{"value":"S2"}]}"#
+        var attempt = GrantAttempt.sample(holding: token, at: now)
+        attempt.answers = 1
+        guard case .failure = try grant("session_refresh", Self.full).interpret(TokenReply(200, body), in: &attempt)
+        else { throw WrongKind() }
+        #expect(attempt.nextRefreshToken == nil)
+    }
+
     private static let expiries: [([(String, FixtureNode)], Duration?)] = [
         ([], .seconds(60)),
         ([("expiry", "response")], .seconds(60)),

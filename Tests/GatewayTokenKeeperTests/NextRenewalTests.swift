@@ -1,6 +1,7 @@
 import GatewayCore
 import GatewayTesting
 import GatewayTokenKeeper
+import Synchronization
 import Testing
 
 @Suite("The next refresh token of an attempt that fails", .timeLimit(.minutes(5)))
@@ -82,6 +83,70 @@ struct NextRenewalTests {
             #expect(spent(bench) == ["renewal-one", "renewal-two", "renewal-one"])
             #expect(bench.store[key]?.token.refreshToken == Secret("renewal-one"))
             #expect(bench.store[key]?.previousRefreshToken == nil)
+        }
+    }
+
+    @Test func theLastOneThatHasWorkedOutlivesARowOfThem() async throws {
+        let texts = ["is invalid (id 1)", "is invalid (id 2)"]
+        let odd = texts.map { ScriptedTokenEndpoint.Answer.json(#"{"refresh_token":"\#($0)"}"#) }
+        let answers = odd + [.error("invalid_grant"), .token("access-three", expiresIn: 3600)]
+        try await bench(answers, steps: 1).running { bench in
+            for text in texts {
+                _ = await bench.credential()
+                let kept = try #require(bench.store[key])
+                #expect(kept.token.refreshToken == Secret(text) && kept.isUnproven)
+                #expect(kept.previousRefreshToken == Secret("renewal-one"))
+                bench.clock.advance(by: .seconds(60))
+            }
+            #expect(await bench.credential().generation == 2)
+            #expect(spent(bench) == ["renewal-one"] + texts + ["renewal-one"])
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-one"))
+            #expect(bench.store[key]?.isUnproven == false)
+        }
+    }
+
+    /// What an earlier rotation has spent is not what the one that was sent gives way to.
+    @Test func theOneThatCameWithATokenIsKeptAfterALostAnswer() async throws {
+        let store = RecordingTokenStore()
+        store[key] = StoredToken(
+            generation: 1,
+            token: Self.dead,
+            previousRefreshToken: Secret("renewal-zero"),
+            attempt: RotationAttempt(id: "a", generation: 1, startedAt: Self.now)
+        )
+        let grant = StepwiseRenewal(steps: 1, spendingIn: [0])
+        try await KeeperBench(ScriptedTokenEndpoint([two]), grant: grant, store: store).running { bench in
+            #expect(await bench.credential().problem?.kind == .tokenTemporarilyUnavailable)
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-two"))
+            #expect(bench.store[key]?.previousRefreshToken == Secret("renewal-one"))
+        }
+    }
+
+    @Test(arguments: [
+        ScriptedTokenEndpoint.Answer.json("", status: 401), .json("", status: 403), .error("invalid_request"),
+        .json(#"{"error":"unauthorized_client"}"#, status: 403),
+    ])
+    func theOneBeforeIsSentAfterAnyRefusal(_ refusal: ScriptedTokenEndpoint.Answer) async throws {
+        try await bench([two, refusal, .token("access-three", expiresIn: 3600)], steps: 1).running { bench in
+            _ = await bench.credential()
+            bench.clock.advance(by: .seconds(60))
+            #expect(await bench.credential().generation == 2)
+            #expect(spent(bench) == ["renewal-one", "renewal-two", "renewal-one"])
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-one"))
+        }
+    }
+
+    @Test func aTokenBesideOneThatCannotBeUsedIsUsedAndALoginIsAhead() async throws {
+        let store = RecordingTokenStore()
+        store[key] = StoredToken(generation: 1, token: Self.dead)
+        let endpoint = ScriptedTokenEndpoint([.token("access-two", expiresIn: 3600)])
+        try await KeeperBench(endpoint, grant: UnusableNext(), store: store).running { bench in
+            #expect(await bench.credential().generation == 2)
+            try await bench.clock.untilStatus(bench, .rotationUncertain)
+            let kept = try #require(bench.store[key])
+            #expect(kept.token.access == Secret("access-two") && kept.token.refreshToken == Secret("renewal-one"))
+            #expect(kept.attempt != nil, "a later start knows it, too")
+            #expect(await bench.credential().generation == 2)
         }
     }
 
@@ -203,6 +268,34 @@ struct NextRenewalTests {
             #expect(kept.attempt == nil)
         }
     }
+
+    @Test func theConfiguredLifetimeCountsForAPairThatIsOverByItsStatedEnd() async throws {
+        let store = RecordingTokenStore()
+        store[key] = StoredToken(generation: 1, token: Self.dead)
+        let endpoint = ScriptedTokenEndpoint([.token("access-two", refresh: "renewal-two")])
+        let grant = FastClock(lifetime: .seconds(600))
+        try await KeeperBench(endpoint, grant: grant, store: store).running { bench in
+            #expect(await bench.credential().generation == 2)
+            #expect(bench.store[key]?.token.lifetime == .seconds(600))
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func aTokenOfTheConfigurationHasNotWorked(_ isSeed: Bool) async throws {
+        let store = RecordingTokenStore()
+        store[key] = StoredToken(generation: 1, token: Self.dead)
+        let found = FoundHasWorked()
+        let sample = SampleGrant(rotatesRefreshToken: true, initial: isSeed ? Self.dead : nil)
+        let grant = Observed(grant: sample, found: found)
+        let answers = ["access-two", "access-three"].map { ScriptedTokenEndpoint.Answer.token($0, expiresIn: 60) }
+        let endpoint = ScriptedTokenEndpoint(answers)
+        try await KeeperBench(endpoint, grant: grant, store: store).running { bench in
+            #expect(await bench.credential().generation == 2)
+            bench.clock.advance(by: .seconds(600))
+            #expect(await bench.credential().generation == 3)
+            #expect(found.values.withLock { $0 } == [!isSeed, true])
+        }
+    }
 }
 
 /// A refresh whose first step spends the refresh token, and whose last brings the access token.
@@ -243,6 +336,32 @@ private struct StepwiseRenewal: TokenGrant {
 /// An authority that states an end which is over by the clock here.
 private struct FastClock: TokenGrant {
     private let grant = SampleGrant(rotatesRefreshToken: true)
+    var lifetime: Duration?
+
+    var identity: GrantIdentity { grant.identity }
+    var isRenewable: Bool { true }
+    var rotatesRefreshToken: Bool { true }
+    func seed(at now: Moment) -> TokenSet? { nil }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
+    func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
+
+    func completing(_ token: TokenSet) -> TokenSet {
+        var token = token
+        token.expiresAt = token.expiresAt ?? lifetime.map { token.obtainedAt + $0 }
+        return token
+    }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let answer = grant.interpret(reply, in: &attempt)
+        guard case .token(var token) = answer else { return answer }
+        token.expiresAt = attempt.now.wall + .seconds(-7200)
+        return .token(token)
+    }
+}
+
+/// An authority whose next refresh token no request could carry.
+private struct UnusableNext: TokenGrant {
+    private let grant = SampleGrant(rotatesRefreshToken: true)
 
     var identity: GrantIdentity { grant.identity }
     var isRenewable: Bool { true }
@@ -252,9 +371,29 @@ private struct FastClock: TokenGrant {
     func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        let answer = grant.interpret(reply, in: &attempt)
-        guard case .token(var token) = answer else { return answer }
-        token.expiresAt = attempt.now.wall + .seconds(-7200)
-        return .token(token)
+        attempt.isRefreshTokenSpent = true
+        return grant.interpret(reply, in: &attempt)
+    }
+}
+
+private final class FoundHasWorked: Sendable {
+    let values = Mutex<[Bool]>([])
+}
+
+/// Remembers what each attempt was told of the token at hand.
+private struct Observed: TokenGrant {
+    let grant: SampleGrant
+    let found: FoundHasWorked
+
+    var identity: GrantIdentity { grant.identity }
+    var isRenewable: Bool { true }
+    var rotatesRefreshToken: Bool { true }
+    func seed(at now: Moment) -> TokenSet? { grant.seed(at: now) }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
+    func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        found.values.withLock { $0.append(attempt.hasWorked) }
+        return grant.interpret(reply, in: &attempt)
     }
 }

@@ -24,6 +24,14 @@ struct TokenRecordTests {
         #expect(String(decoding: try encoder.encode(TokenRecord(stored)), as: UTF8.self) == json)
     }
 
+    @Test func anUnprovenRefreshTokenStaysOne() throws {
+        let token = TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: UnixTime(milliseconds: 5))
+        var stored = StoredToken(generation: 1, token: token, previousRefreshToken: Secret("p"))
+        stored.isUnproven = true
+        let data = try JSONEncoder().encode(TokenRecord(stored))
+        #expect(try JSONDecoder().decode(TokenRecord.self, from: data).storedToken == stored)
+    }
+
     private func refused(_ refreshToken: String) -> StoredToken {
         let token = TokenSet(
             access: Secret("a"),

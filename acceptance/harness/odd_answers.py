@@ -23,6 +23,8 @@ from .wire import chunk, chunked
 USED = "used"
 #: No token comes of it, and its refresh token is kept: it is sent first, and the one before if it is refused.
 KEPT = "kept"
+#: The access token is used, and nothing takes the place of the refresh token that was sent, which is probably spent.
+SPENT = "spent"
 #: Nothing of it is kept. The refresh token at hand is sent again.
 IGNORED = "ignored"
 
@@ -70,6 +72,12 @@ def without_access(member):
     return Odd(KEPT, lambda access, refresh, sent: text(b"{" + member + tail(refresh)))
 
 
+def without_refresh(value):
+    """An access token beside this refresh token, as raw bytes."""
+    head = lambda access: b'{"expires_in":3600,"access_token":' + json.dumps(access).encode()
+    return Odd(SPENT, lambda access, refresh, sent: text(head(access) + b',"refresh_token":' + value + b"}"))
+
+
 def ignored(write):
     return Odd(IGNORED, write)
 
@@ -111,6 +119,7 @@ ODD = {
     "a-raw-tab": besides(b'"scope":"read\twrite"'),
     "a-raw-line-break": besides(b'"message":"one\ntwo"'),
     "half-of-a-surrogate-pair": besides(rb'"name":"\ud83d"'),
+    "half-of-a-surrogate-pair-before-an-escape": besides(rb'"name":"\ud83d\"x"'),
     "an-unknown-escape": besides(rb'"name":"it\'s"'),
     "a-number-without-bounds": besides(b'"id":1e999'),
     "a-byte-order-mark": Odd(USED, lambda access, refresh, sent: text(b"\xef\xbb\xbf" + json.dumps(pair(access, refresh)).encode())),
@@ -127,6 +136,8 @@ ODD = {
     "two-access-tokens": without_access(b'"access_token":"one","access_token":"two",'),
     "a-list-of-access-tokens": without_access(b'"access_token":["one"],'),
     "an-access-token-of-64-kib": without_access(b'"access_token":"' + b"a" * 65536 + b'",'),
+    "two-refresh-tokens-beside-a-token": without_refresh(b'"one","refresh_token":"two"'),
+    "a-refresh-token-with-a-field": without_refresh(rb'"a\r\nX-Evil: 1"'),
     "two-refresh-tokens": ignored(lambda access, refresh, sent: text(b'{"refresh_token":"one","refresh_token":"two"}')),
     "a-list-of-refresh-tokens": ignored(lambda access, refresh, sent: text({"refresh_token": ["is invalid"]})),
     "an-empty-refresh-token": ignored(lambda access, refresh, sent: text({"refresh_token": ""})),
@@ -136,6 +147,10 @@ ODD = {
     # MARK: other documents
     "a-form": form(FORM),
     "a-form-with-a-charset": form("Content-Type: Application/X-WWW-Form-URLencoded; charset=utf-8"),
+    "created": Odd(USED, lambda access, refresh, sent: text(pair(access, refresh), status=201)),
+    "a-form-with-a-bare-name": Odd(
+        USED, lambda access, refresh, sent: text(b"ok&" + urllib.parse.urlencode(pair(access, refresh)).encode(), FORM)
+    ),
     "json-called-html": Odd(USED, lambda access, refresh, sent: text(pair(access, refresh), "Content-Type: text/html")),
     "json-called-a-form": Odd(USED, lambda access, refresh, sent: text(pair(access, refresh), FORM)),
     "a-form-called-text": ignored(
@@ -145,6 +160,7 @@ ODD = {
     "nothing": ignored(lambda access, refresh, sent: text(b"")),
     # MARK: compression
     "gzip": packed(gzip.compress, "gzip"),
+    "x-gzip": packed(gzip.compress, "x-gzip"),
     "gzip-in-capitals": packed(gzip.compress, "GZIP"),
     "gzip-in-chunks": Odd(USED, in_chunks),
     "deflate": packed(zlib.compress, "deflate"),

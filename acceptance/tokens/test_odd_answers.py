@@ -9,7 +9,7 @@ import requests
 from harness.configs import command_store, with_route
 from harness.login import Login
 from harness.odd_answers import (
-    IGNORED, KEPT, ODD, USED, OddAuthority, config, of_outcome, recipe, refresh, text, until_sent,
+    IGNORED, KEPT, ODD, SPENT, USED, OddAuthority, config, of_outcome, recipe, refresh, text, until_sent,
 )
 from harness.processes import wait_until
 
@@ -103,6 +103,27 @@ def test_the_one_before_is_sent_if_what_was_kept_is_refused(authority, start_gat
         until_sent(authority, gateway, name, 3)
         assert authority.sent[name][:3] == [f"refresh-{number}-{name}" for number in (0, 1, 0)], name
         assert working(gateway, origin, name).startswith("Bearer access-3"), name
+
+
+@pytest.mark.parametrize("strategy", ["oauth2_authorization_code", "box_oauth", "session_refresh"])
+def test_beside_an_unusable_refresh_token_the_access_token_is_used_and_a_login_is_ahead(authority, start_gateway, origin, strategy):
+    names = of_outcome(SPENT)
+    gateway = start_gateway(config(authority, ROTATING[strategy], names, origin))
+    for name in names:
+        until_sent(authority, gateway, name, 1)
+        assert injected(gateway, origin, name) == f"Bearer access-1-{name}", name
+        assert "rotation_uncertain" in gateway.run("token", "show", name).stdout, name
+    if strategy != "session_refresh":
+        ahead = requests.get(f"{gateway.admin_url}/api/expirations", timeout=10).json()
+        found = {(expiration["kind"], expiration["of"], expiration["action"]) for expiration in ahead}
+        assert {("login", name, f"authgateway login {name}") for name in names} <= found, ahead
+    authority.refused = {f"refresh-0-{name}" for name in names}
+    for name in names:
+        until_sent(authority, gateway, name, 2)
+        assert authority.sent[name][:2] == [f"refresh-0-{name}"] * 2, name
+        # A session authorizer's 400 says that it no longer knows the tokens.
+        if strategy != "session_refresh":
+            assert injected(gateway, origin, name) == f"Bearer access-1-{name}", "it lives on"
 
 
 @pytest.mark.parametrize("store", ["sqlite", "command"])

@@ -46,7 +46,10 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         configuration.http1_1ConnectionDebugInitializer = { channel in
             channel.eventLoop.submit {
                 let limit = InboundLimit(bytes: Self.connectionLimitBytes)
-                try channel.pipeline.syncOperations.addHandler(limit, position: .first)
+                let pipeline = channel.pipeline.syncOperations
+                try pipeline.addHandler(limit, position: .first)
+                let decompressor = try pipeline.handler(type: NIOHTTPResponseDecompressor.self)
+                try pipeline.addHandler(GzipName(), position: .before(decompressor))
             }
         }
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)

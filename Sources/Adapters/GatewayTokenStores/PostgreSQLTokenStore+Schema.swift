@@ -40,14 +40,36 @@ extension PostgreSQLTokenStore {
         let checks = try await ask(statement)
         guard let check = checks.first(where: { $0.text(0) == "key_check" })?.text(1) else { throw missingKey }
         try use(check)
-        // Tables of an earlier program have no such mark until `store migrate`.
-        if let nameCheck, let found = checks.first(where: { $0.text(0) == "name_check" })?.text(1), found != nameCheck {
+        var found = checks.first { $0.text(0) == "name_check" }?.text(1)
+        if found == nil, nameCheck != nil { found = try await markNames() }
+        if let nameCheck, let found, found != nameCheck {
             throw .damaged(
                 "the tokens in \(name) are named with another key; all gateways of a fleet need the same tokens.key: copy its "
                     + "file from a gateway that works"
             )
         }
         state.withLock { $0.lookedAt = max(number, 1) }
+    }
+
+    /// Tables of an earlier program have no mark of the key that names records. The first gateway that may write one does, so
+    /// that one with another key is refused.
+    ///
+    /// - Returns: The mark, which another gateway may have written at the same time; nil where gateways may not write one.
+    private func markNames() async throws(TokenStoreError) -> String? {
+        let right = PostgreSQLStatement(
+            "SELECT has_table_privilege('authgateway.store', 'INSERT')",
+            isRepeatable: true
+        )
+        guard let nameCheck, try await ask(right).first?.boolean(0) == true else { return nil }
+        // A block takes no parameters; a check is hexadecimal digits.
+        let insert =
+            "INSERT INTO authgateway.store (name, value) VALUES ('name_check', '\(nameCheck)') ON CONFLICT (name) DO NOTHING"
+        _ = try await ask(PostgreSQLStatement(insert, isRepeatable: true))
+        let read = PostgreSQLStatement(
+            "SELECT value FROM authgateway.store WHERE name = 'name_check'",
+            isRepeatable: true
+        )
+        return try await ask(read).first?.text(0)
     }
 
     /// nil when there are no tables.

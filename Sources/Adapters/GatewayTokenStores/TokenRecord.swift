@@ -39,12 +39,14 @@ struct TokenRecord: Codable {
     let isRejected: Bool
     let isRevoked: Bool?
     let isRestored: Bool?
+    /// A program that does not know it leaves it out, and may then forget the earlier refresh token.
+    let isUnproven: Bool?
     let refusal: Refusal?
 
     /// The names in records that exist.
     private enum CodingKeys: String, CodingKey {
         case generation, access, extras, obtainedAt, expiresAt, attempt, isRejected, isRevoked, isRestored
-        case refusal
+        case isUnproven, refusal
         case refreshToken = "renewal"
         case refreshTokenExpiresAt = "renewalExpiresAt"
         case refreshTokenObtainedAt = "renewalObtainedAt"
@@ -67,6 +69,7 @@ struct TokenRecord: Codable {
         isRejected = stored.isRejected
         isRevoked = stored.isRevoked ? true : nil
         isRestored = stored.isRestored ? true : nil
+        isUnproven = stored.isUnproven ? true : nil
         refusal = stored.knownRefusal.map { Refusal($0) }
     }
 
@@ -94,6 +97,7 @@ struct TokenRecord: Codable {
             isRevoked: isRevoked ?? false
         )
         stored.isRestored = isRestored ?? false
+        stored.isUnproven = isUnproven ?? false
         stored.refusal = stored.token.refreshToken.flatMap { refusal?.refusal(of: $0) }
         return stored
     }

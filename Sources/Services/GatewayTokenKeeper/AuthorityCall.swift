@@ -4,8 +4,10 @@ import ServiceLifecycle
 /// Carries out one attempt: asks the authority, or runs the program, step by step.
 struct AuthorityCall {
     enum Outcome {
-        /// - Parameter reply: nil for a token that the grant made itself.
-        case token(TokenSet, reply: TokenReply?, took: Duration)
+        /// - Parameters:
+        ///   - reply: nil for a token that the grant made itself.
+        ///   - isSpent: See ``GrantAttempt/isRefreshTokenSpent``.
+        case token(TokenSet, reply: TokenReply?, took: Duration, isSpent: Bool)
         case parentRefused(TokenFailure, TokenReply, took: Duration)
         case failure(Failed)
     }
@@ -29,7 +31,7 @@ struct AuthorityCall {
             guard let live = live(token, at: begun.now.wall) else {
                 return Self.failed(.deadOnArrival(credential: context.name))
             }
-            return .token(live, reply: nil, took: .zero)
+            return .token(live, reply: nil, took: .zero, isSpent: false)
         case .impossible(let failure): return Self.failed(failure)
         }
     }
@@ -89,21 +91,25 @@ struct AuthorityCall {
                     guard let live = live(token, at: attempt.now.wall) else {
                         return failed(.deadOnArrival(credential: context.name))
                     }
-                    return .token(live, reply: reply, took: duration)
+                    return .token(live, reply: reply, took: duration, isSpent: attempt.isRefreshTokenSpent)
                 }
             }
         }
     }
 
-    /// - Returns: nil when the token is over already. That of a pair that rotates is taken for one without a known end:
+    /// - Returns: nil when the token is over already. That of a pair that rotates is taken for one whose end is not stated:
     ///   it may be the clocks, and the pair must not be lost.
     private func live(_ token: TokenSet, at now: UnixTime) -> TokenSet? {
         guard let end = token.expiresAt, end <= now else { return token }
         guard context.grant.rotatesRefreshToken else { return nil }
-        var remarks = ["the token is over already by its stated end; it is used until it is rejected"]
-        context.log(&remarks)
         var live = token
         live.expiresAt = nil
+        live = context.grant.completing(live)
+        // The end may be that of its own exp claim.
+        if let end = live.expiresAt, end <= now { live.expiresAt = nil }
+        let instead = live.expiresAt == nil ? "it is used until it is rejected" : "the configured lifetime counts"
+        var remarks = ["the token is over already by its stated end; \(instead)"]
+        context.log(&remarks)
         return live
     }
 

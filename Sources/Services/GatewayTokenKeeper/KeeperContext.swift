@@ -88,7 +88,9 @@ final class KeeperContext: Sendable {
     }
 
     func attempt(holding token: TokenSet?) -> GrantAttempt {
-        GrantAttempt(holding: token, at: clock.now(), nonce: nonce())
+        var attempt = GrantAttempt(holding: token, at: clock.now(), nonce: nonce())
+        attempt.holdsSeed = token != nil && token?.access == grant.seed(at: attempt.now)?.access
+        return attempt
     }
 
     /// What a person types to log in; nil for a credential without a login.

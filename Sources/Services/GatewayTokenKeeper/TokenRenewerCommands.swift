@@ -69,7 +69,9 @@ extension TokenRenewer {
         kept.token.refreshTokenObtainedAt = token.obtainedAt
         // One that was refused, or that may have been spent since a backup, is not sent by itself.
         let isSent = earlier.map { $0.knownRefusal == nil && !$0.isRestored } ?? false
-        kept.previousRefreshToken = isSent ? earlier?.token.refreshToken : nil
+        let proven = earlier.flatMap { $0.isUnproven ? $0.previousRefreshToken : $0.token.refreshToken }
+        kept.previousRefreshToken = isSent ? proven : nil
+        kept.isUnproven = true
         kept.attempt = newAttempt(of: generation)
         kept.isRestored = false
         kept.refusal = nil

@@ -56,6 +56,7 @@ extension TokenRenewer {
             record.token.refreshToken = nil
             record.token.refreshTokenExpiresAt = nil
             record.token.refreshTokenObtainedAt = nil
+            record.isUnproven = false
             record.attempt = nil
             record.refusal = nil
         }

@@ -3,7 +3,7 @@ import Logging
 
 /// Getting the next token from the authority.
 ///
-/// A grant that rotates spends its refresh token with each call, and five things can go wrong with that:
+/// A grant that rotates spends its refresh token with each call, and six things can go wrong with that:
 ///
 /// - *The answer is lost* after the request may have been acted upon (time-out, cut connection, a broken 2xx or 5xx). The
 ///   journal stays in the store and the state is `rotation_uncertain`. The call is repeated after the usual pause, but
@@ -13,7 +13,10 @@ import Logging
 ///   repetition can still help.
 /// - *The next refresh token comes without an access token that can be used*: with an earlier step of a longer attempt, or
 ///   beside something odd. It is stored beside the one that was sent, and sent the next time. One that came beside something
-///   odd may be none: until it has worked, the state is `rotation_uncertain`, and the one before is sent if it is refused.
+///   odd may be none: until it has worked, the state is `rotation_uncertain`, and the last one that has worked is kept. That
+///   one is sent after any refusal that may be about the refresh token, because what is refused may be no refresh token.
+/// - *An access token that can be used comes beside a refresh token that cannot.* The access token is used. The refresh token
+///   that was sent is probably spent, so the state is `rotation_uncertain`.
 /// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
 /// - *The answer is lost, or the gateway dies, and the grant can acquire anew* (`oauth2_password`, a recipe with `acquire`).
 ///   The next call does so at once, because the refresh token may be spent.
@@ -51,10 +54,11 @@ extension TokenRenewer {
                 continue
             }
             switch await perform(first, in: attempt) {
-            case .token(let token, let reply, let duration):
+            case .token(let token, let reply, let duration, let isSpent):
                 let next = nextGeneration(after: generation)
-                let spent = holding?.refreshToken
-                return await accept(token, as: next, spent: spent, from: parent, call, reply, duration, waiters())
+                var accepted = successor(of: holding?.refreshToken, with: token, as: next)
+                if isSpent, context.grant.rotatesRefreshToken { accepted.attempt = newAttempt(of: next) }
+                return await accept(accepted, from: parent, call, reply, duration, waiters())
             case .parentRefused(let failure, let reply, let duration):
                 let code = failure.problem.cause?.code
                 await reportFailure(failure, call, reply, code: code, took: duration, waiters: waiters())
@@ -65,7 +69,10 @@ extension TokenRenewer {
                 await settle(failed.fate, of: sent)
                 let (code, took) = (failed.code, failed.took)
                 await reportFailure(failure, call, failed.reply, code: code, took: took, waiters: waiters())
-                guard steps.lookForAnother(after: failure, of: sent) else {
+                let looksForAnother =
+                    steps.lookForAnother(after: failure, of: sent)
+                    || steps.passesOver(sent, after: failed.reply, in: record, isUncertain: isUncertain)
+                guard looksForAnother else {
                     if failed.fate.isLost { isUncertain = true }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
                     if failed.reply != nil, await noteRefusal(of: sent, by: failure) {
@@ -132,7 +139,10 @@ extension TokenRenewer {
     private mutating func keep(_ fate: RefreshTokenFate, spending spent: Secret?) async {
         guard var kept = record, let spent, let next = fate.next, next != spent else { return }
         let mayBeNone = fate.isLost || fate.isUnproven && !context.grant.canAcquireAnew
-        kept.previousRefreshToken = spent
+        // What was sent may be none itself. The last one that has worked must outlive a row of such answers.
+        let isSpentUnproven = fate.isUnproven && kept.isUnproven && spent == kept.token.refreshToken
+        kept.previousRefreshToken = isSpentUnproven ? kept.previousRefreshToken ?? spent : spent
+        kept.isUnproven = fate.isUnproven && mayBeNone
         kept.token.refreshToken = next
         kept.token.refreshTokenExpiresAt = nil
         kept.token.refreshTokenObtainedAt = nil
@@ -144,24 +154,23 @@ extension TokenRenewer {
         await save()
     }
 
+    /// What is stored of an answer that has brought a token.
+    private func successor(of spent: Secret?, with token: TokenSet, as generation: Int) -> StoredToken {
+        let isRotated = context.grant.rotatesRefreshToken && token.refreshToken != spent
+        // One that has just worked needs no previous one.
+        return StoredToken(generation: generation, token: token, previousRefreshToken: isRotated ? spent : nil)
+    }
+
     private mutating func accept(
-        _ token: TokenSet,
-        as generation: Int,
-        spent: Secret?,
+        _ accepted: StoredToken,
         from parent: LiveToken?,
         _ call: TokenCall,
         _ reply: TokenReply?,
         _ duration: Duration,
         _ waiters: Int
     ) async -> End {
+        let (generation, token) = (accepted.generation, accepted.token)
         var event = context.event(isFirst ? .acquired : .renewed, generation: generation, trigger: call.trigger)
-        let isRotated = context.grant.rotatesRefreshToken && token.refreshToken != spent
-        let accepted = StoredToken(
-            generation: generation,
-            token: token,
-            // One that has just worked needs no previous one.
-            previousRefreshToken: isRotated ? spent : nil
-        )
         // The successor of what an operator brought takes its place in the store, too.
         let isOperators = pendingWrite.isOperators
         replaceRecord(with: accepted)

@@ -107,6 +107,15 @@ struct RefreshErrorTests {
         #expect(RefreshError(reply)?.mayEndLogin(in: attempt) == may)
     }
 
+    @Test func aTokenOfTheConfigurationHasNotWorked() {
+        let moment = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 0))
+        let held = TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: moment.wall)
+        var attempt = GrantAttempt(holding: held, at: moment, nonce: "00")
+        #expect(attempt.hasWorked)
+        attempt.holdsSeed = true
+        #expect(!attempt.hasWorked)
+    }
+
     @Test(arguments: ["mfa_required", "interaction_required", "consent_required"])
     func aPersonIsNeeded(_ code: String) {
         Self.check(Row(400, #"{"error":"\#(code)"}"#, .personNeeded))

@@ -66,7 +66,7 @@ private struct TicketGrant: TokenGrant {
     /// Says what to do, and repeats nothing that the server said.
     private func refusal(_ reply: TokenReply, at now: Moment) -> TokenFailure {
         let cause = GatewayProblem.Cause(httpStatus: reply.status)
-        guard StatusMap.anySuccess.outcome(of: reply.status) == .transient else {
+        guard StatusMap.standard.outcome(of: reply.status) == .transient else {
             let detail = "The ticket server refused the key (status \(reply.status)): check key."
             return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
         }

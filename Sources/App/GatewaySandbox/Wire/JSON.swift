@@ -23,7 +23,7 @@ enum JSON: Sendable {
         case .bool(let value): self = .bool(value)
         case .number(let number): self = number.int.map { .integer($0) } ?? .number(number.value)
         case .string(let value): self = .string(value)
-        case .array(let values): self = .array(values.map { JSON($0) })
+        case .array(let values), .conflict(let values): self = .array(values.map { JSON($0) })
         case .object(let members): self = .object(members.sorted { $0.key < $1.key }.map { ($0.key, JSON($0.value)) })
         }
     }

@@ -27,6 +27,9 @@ package struct GrantAttempt: Sendable {
     package var isRefreshTokenUncertain = false
     /// The authority has refused the refresh token in this attempt.
     package var isRefreshTokenRefused = false
+    /// A token came beside a next refresh token that cannot be used, so the one that was sent is probably spent and nothing
+    /// takes its place.
+    package var isRefreshTokenSpent = false
 
     /// The token of the credential that this one is made from; nil where there is none.
     package var parentToken: Secret?
@@ -37,8 +40,11 @@ package struct GrantAttempt: Sendable {
         self.nonce = nonce
     }
 
-    /// Whether the authority has given a token for what is presented now: a refresh token that was only brought has proven nothing.
-    package var hasWorked: Bool { held.map { !$0.access.isEmpty } ?? false }
+    /// The access token at hand is that of the configuration: no answer has brought it.
+    package var holdsSeed = false
+
+    /// Whether the authority has given a token for what is presented now: a token that was only brought has proven nothing.
+    package var hasWorked: Bool { !holdsSeed && held.map { !$0.access.isEmpty } ?? false }
 
     /// What no answer may repeat to anybody.
     package var secrets: [Secret] {

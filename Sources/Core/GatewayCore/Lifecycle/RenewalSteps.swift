@@ -17,6 +17,29 @@ package struct RenewalSteps: Sendable {
         return true
     }
 
+    /// Whether the previous refresh token is sent, although this one may still be good: it is unproven, so an authority that
+    /// does not know it may answer in any way, such as with `invalid_request` or a bare 401. It is not sent again then if the
+    /// previous one is refused for good.
+    package mutating func passesOver(
+        _ refreshToken: Secret?,
+        after reply: TokenReply?,
+        in record: StoredToken?,
+        isUncertain: Bool
+    ) -> Bool {
+        guard rotatesRefreshToken, let record, record.isUnproven, let refreshToken, let reply,
+            refreshToken == record.token.refreshToken, Self.mayConcernRefreshToken(reply),
+            previous(of: record, isUncertain: isUncertain) != nil
+        else { return false }
+        refused.append(refreshToken)
+        return true
+    }
+
+    /// A redirect and a 404 are about the address, and a proxy asks for a login of its own.
+    private static func mayConcernRefreshToken(_ reply: TokenReply) -> Bool {
+        guard let error = RefreshError(reply), error != .transient else { return false }
+        return !(300..<400).contains(reply.status) && ![404, 407].contains(reply.status)
+    }
+
     /// Whether the authority has refused this refresh token, for good.
     package func hasRefused(_ refreshToken: Secret?) -> Bool { refreshToken.map { refused.contains($0) } ?? false }
 

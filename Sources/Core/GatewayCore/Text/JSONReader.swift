@@ -153,11 +153,15 @@ struct JSONReader {
         }
     }
 
-    /// Half of a surrogate pair is no character.
+    /// Half of a surrogate pair is no character. What follows it is read by itself: it may be the escape of a quotation mark.
     private mutating func codePoint() -> Unicode.Scalar? {
         guard let unit = hexUnit() else { return nil }
         guard (0xD800..<0xDC00).contains(unit) else { return Unicode.Scalar(unit) }
-        guard take("\\"), take("u"), let low = hexUnit(), (0xDC00..<0xE000).contains(low) else { return nil }
+        let end = position
+        guard take("\\"), take("u"), let low = hexUnit(), (0xDC00..<0xE000).contains(low) else {
+            position = end
+            return nil
+        }
         return Unicode.Scalar(0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00))
     }
 

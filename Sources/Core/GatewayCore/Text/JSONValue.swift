@@ -6,6 +6,8 @@ package enum JSONValue: Hashable, Sendable {
     case string(String)
     case array([JSONValue])
     case object([String: JSONValue])
+    /// A member that was given more than once, with these values: no one of them is its value, and no pointer leads into it.
+    case conflict([JSONValue])
 
     /// A number with the text that it was written in: a Double would change one of more than 15 digits, such as an
     /// account's ID.
@@ -33,8 +35,8 @@ package enum JSONValue: Hashable, Sendable {
             self.value = Double(value)
         }
 
-        /// Exact, however many digits it has; nil for a fraction, and for what is larger.
-        package var whole: Int64? { Int64(text) ?? Int64(exactly: value) }
+        /// Exact, however many digits it has; nil for a fraction, for what is larger, and for what JSON cannot write.
+        package var whole: Int64? { value.isFinite ? Int64(text) ?? Int64(exactly: value) : nil }
 
         /// ``whole`` as the type of counts and indices.
         package var int: Int? { whole.flatMap { Int(exactly: $0) } }
@@ -63,18 +65,18 @@ package enum JSONValue: Hashable, Sendable {
         }
     }
 
-    /// A number that JSON cannot write.
-    package struct UnwritableNumber: Error {}
+    /// A number that JSON cannot write, or a ``conflict(_:)``.
+    package struct Unwritable: Error {}
 
     /// The members of objects in the order of their names, so that equal values have equal bytes.
-    package func bytes() throws(UnwritableNumber) -> [UInt8] { Array(try text().utf8) }
+    package func bytes() throws(Unwritable) -> [UInt8] { Array(try text().utf8) }
 
-    private func text() throws(UnwritableNumber) -> String {
+    private func text() throws(Unwritable) -> String {
         switch self {
         case .null: return "null"
         case .bool(let value): return String(value)
         case .number(let number):
-            guard number.value.isFinite else { throw UnwritableNumber() }
+            guard number.value.isFinite else { throw Unwritable() }
             return number.text
         case .string(let value): return JSONString.quoted(value)
         case .array(let elements):
@@ -87,6 +89,7 @@ package enum JSONValue: Hashable, Sendable {
                 parts.append("\(JSONString.quoted(name)):\(try value.text())")
             }
             return "{\(parts.joined(separator: ","))}"
+        case .conflict: throw Unwritable()
         }
     }
 
@@ -95,7 +98,7 @@ package enum JSONValue: Hashable, Sendable {
     /// - Parameters:
     ///   - forgiving: Whether what is damaged leaves the rest readable. A number that cannot be read, such as 1e999, is a NaN. A
     ///     string keeps raw control characters, and has U+FFFD for what is no UTF-8 and for broken escapes: whoever uses it has to
-    ///     refuse both. A member that is given twice with different values is an array of them.
+    ///     refuse both. A member that is given twice with different values is a ``conflict(_:)``.
     ///   - uniqueNames: Whether the whole is no JSON if an object has two members of one name. Otherwise one of them counts, and
     ///     another reader may take the other (RFC 8259 section 4).
     package init?(_ bytes: [UInt8], forgiving: Bool = false, uniqueNames: Bool = false) {
@@ -104,31 +107,43 @@ package enum JSONValue: Hashable, Sendable {
         self = value
     }
 
-    /// A form as an object of strings, as forgiving as JSON can be read; nil when it has no member, or more than 10,000.
+    /// A form as an object of strings, as forgiving as JSON can be read; nil when no member has a value, or when there are more
+    /// than 10,000.
     package init?(form bytes: [UInt8]) {
         let pairs = bytes.split(separator: UInt8(ascii: "&"), maxSplits: 10_000)
         guard (1...10_000).contains(pairs.count) else { return nil }
         var members: [String: JSONValue] = [:]
+        var hasValue = false
         for pair in pairs {
             let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2 else { return nil }
+            hasValue = hasValue || parts.count == 2
             let texts = parts.map { part in
                 let bytes = Array(part)
                 let decoded = PercentEncoding.decodeLeniently(bytes.span, bytes.indices, isForm: true)
                 return String(decoding: decoded, as: UTF8.self)
             }
-            let value = JSONValue.string(texts[1])
+            let value = JSONValue.string(parts.count == 2 ? texts[1] : "")
             members[texts[0]] = members[texts[0]]?.given(again: value) ?? value
         }
+        guard hasValue else { return nil }
         self = .object(members)
     }
 
     /// A member that is given once more: two that agree are one.
     func given(again other: JSONValue) -> JSONValue {
         guard self != other else { return self }
-        guard case .array(let elements) = self else { return .array([self, other]) }
+        guard case .conflict(let values) = self else { return .conflict([self, other]) }
         // Not nested, and not many: who repeats a member 10,000 times must exhaust neither the stack nor a core.
-        return elements.count < 16 ? .array(elements + [other]) : self
+        return values.count < 16 ? .conflict(values + [other]) : self
+    }
+
+    /// Whether there is no telling what the authority meant: a number that JSON cannot write, or a ``conflict(_:)``.
+    package var isDamaged: Bool {
+        switch self {
+        case .number(let number): !number.value.isFinite
+        case .conflict: true
+        case .null, .bool, .string, .array, .object: false
+        }
     }
 
     package subscript(key: String) -> JSONValue? {

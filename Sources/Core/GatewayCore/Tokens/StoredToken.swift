@@ -7,6 +7,9 @@ package struct StoredToken: Hashable, Sendable {
     /// Written before a refresh token is spent, removed when the new pair is stored. Found at start: the gateway
     /// died, or lost the answer, in between.
     package var attempt: RotationAttempt?
+    /// The refresh token came with an answer that brought no token that can be used, so it may be none. Until it has worked,
+    /// ``previousRefreshToken`` is the last one that has.
+    package var isUnproven = false
     /// The upstream rejected this generation, so it must not be injected again after a restart.
     package var isRejected: Bool
     /// Revoked, or no longer known to the authority: it holds no secret any more, and keeps the token of the

@@ -30,7 +30,7 @@ extension TokenRequest {
         switch value {
         case .string(let text): [(name, Secret(text))]
         case .object(let members): members.flatMap { leaves(of: $0.value, named: $0.key) }
-        case .array(let elements): elements.flatMap { leaves(of: $0, named: name) }
+        case .array(let elements), .conflict(let elements): elements.flatMap { leaves(of: $0, named: name) }
         case .null, .bool, .number: []
         }
     }

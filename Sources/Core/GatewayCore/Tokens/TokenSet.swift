@@ -35,5 +35,11 @@ package struct TokenSet: Hashable, Sendable {
         self.refreshTokenObtainedAt = refreshTokenObtainedAt
     }
 
+    /// For a refresh token that is probably spent: what is announced is the end of the access token.
+    package mutating func endLoginWithAccess() {
+        guard refreshToken != nil, let expiresAt else { return }
+        (refreshTokenExpiresAt, refreshTokenObtainedAt) = (expiresAt, nil)
+    }
+
     package var lifetime: Duration? { expiresAt.map { $0 - obtainedAt } }
 }

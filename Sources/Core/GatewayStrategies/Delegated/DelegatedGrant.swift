@@ -56,7 +56,7 @@ struct DelegatedGrant: TokenGrant {
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         let now = attempt.now
-        switch StatusMap.anySuccess.outcome(of: reply.status) {
+        switch StatusMap.standard.outcome(of: reply.status) {
         case .success:
             do throws(BrokenAnswer) {
                 return .token(try token(in: reply, at: now, remarks: &attempt.remarks))
@@ -95,7 +95,7 @@ struct DelegatedGrant: TokenGrant {
                 after: json.flatMap { response.expiresIn.value(in: $0) },
                 usually: defaultLifetime,
                 from: now.wall,
-                isForgiving: false,
+                isForgiving: true,
                 remarks: &remarks
             )
         )

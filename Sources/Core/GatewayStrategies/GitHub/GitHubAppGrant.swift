@@ -94,7 +94,9 @@ struct GitHubAppGrant: TokenGrant {
                 ?? .failure(GitHubRefusal(reply, at: attempt.now).failure(after: advice(for: reply.status, step)))
         }
         do throws(BrokenAnswer) {
-            if case .token = step { return .token(try token(in: reply, at: attempt.now.wall)) }
+            if case .token = step {
+                return .token(try token(in: reply, at: attempt.now.wall, remarks: &attempt.remarks))
+            }
             attempt.outputs[Output.installation] = Secret(String(try installationID(in: reply)))
             return nextStep(in: attempt)
         } catch {
@@ -109,14 +111,27 @@ struct GitHubAppGrant: TokenGrant {
         return id
     }
 
-    private func token(in reply: TokenReply, at now: UnixTime) throws(BrokenAnswer) -> TokenSet {
+    /// GitHub's tokens of installations end after one hour.
+    private static let usualLifetime: Duration = .seconds(3600)
+
+    private func token(
+        in reply: TokenReply,
+        at now: UnixTime,
+        remarks: inout [String]
+    ) throws(BrokenAnswer) -> TokenSet {
         guard let answer = reply.document else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let text = answer["token"]?.string, let access = IssuedToken.read(text) else {
             throw BrokenAnswer(reason: "there is no token in it")
         }
-        guard let end = answer["expires_at"].flatMap({ StatedTimes.instant($0) }) else {
-            throw BrokenAnswer(reason: "expires_at is missing, or is not a time")
-        }
+        let end = try StatedTimes.end(
+            of: access,
+            at: answer["expires_at"],
+            after: nil,
+            usually: Self.usualLifetime,
+            from: now,
+            isForgiving: true,
+            remarks: &remarks
+        )
         let token = TokenSet(access: access, obtainedAt: now, expiresAt: end)
         if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
         return token

@@ -11,7 +11,7 @@ struct GitHubRefusal {
         wait = reply.retryAfter(at: now)
         // A limit on requests is a 403 or a 429 ("Rate limits for the REST API", docs.github.com).
         let isLimit = reply.status == 403 && (wait != nil || reply.field("X-RateLimit-Remaining") == "0")
-        isTransient = isLimit || StatusMap.anySuccess.outcome(of: reply.status) == .transient
+        isTransient = isLimit || StatusMap.standard.outcome(of: reply.status) == .transient
     }
 
     func failure(after advice: String) -> TokenFailure {

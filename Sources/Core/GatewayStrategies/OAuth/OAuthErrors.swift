@@ -88,7 +88,11 @@ struct OAuthErrors: Sendable {
     /// Of a member that the answer repeats with other values, any one counts.
     private func unsendableType(in answer: JSONValue?) -> String? {
         guard let type = answer?["token_type"] else { return nil }
-        let values: [JSONValue] = if case .array(let elements) = type { elements } else { [type] }
+        let values: [JSONValue] =
+            switch type {
+            case .array(let elements), .conflict(let elements): elements
+            default: [type]
+            }
         let names = values.compactMap { $0.string?.lowercased().filter { $0 != " " } }
         return names.first(where: unsendableTypes.contains)
     }

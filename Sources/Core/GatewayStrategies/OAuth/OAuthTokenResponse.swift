@@ -11,6 +11,8 @@ struct OAuthTokenResponse {
     /// nil when neither the authority nor the token itself says it.
     let expiresAt: UnixTime?
     let refreshToken: Secret?
+    /// There is a `refresh_token`, and no request could carry it.
+    let hasUnusableRefreshToken: Bool
     /// `refresh_token_expires_in` or `refresh_expires_in`, which no RFC defines and several authorities send.
     let refreshLifetime: Duration?
     /// See ``GrantAttempt/remarks``.
@@ -21,8 +23,9 @@ struct OAuthTokenResponse {
     ///   - rotatesRefreshToken: Whether it comes for something that can be presented only once.
     init(_ answer: JSONValue?, at now: UnixTime, rotatesRefreshToken: Bool = false) throws(BrokenAnswer) {
         guard let answer else { throw BrokenAnswer(reason: "the body is not JSON") }
-        if case .array? = answer["access_token"] {
-            throw BrokenAnswer(reason: "access_token is given twice, or is a list")
+        switch answer["access_token"] {
+        case .array?, .conflict?: throw BrokenAnswer(reason: "access_token is given twice, or is a list")
+        default: break
         }
         guard let text = answer["access_token"]?.string, !text.isEmpty else {
             throw BrokenAnswer(reason: "there is no access_token in it")
@@ -45,7 +48,8 @@ struct OAuthTokenResponse {
         )
         refreshToken = Self.refreshToken(in: answer)
         // The access token beside it is good, and asking again would spend the refresh token once more.
-        if refreshToken == nil, ![nil, .null, .string("")].contains(answer["refresh_token"]) {
+        hasUnusableRefreshToken = refreshToken == nil && ![nil, .null, .string("")].contains(answer["refresh_token"])
+        if hasUnusableRefreshToken {
             remarks.append(
                 "ignored refresh_token: it has conflicting values, is too long, or contains invalid characters"
             )

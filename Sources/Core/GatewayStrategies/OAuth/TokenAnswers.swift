@@ -47,6 +47,7 @@ struct TokenAnswers: Sendable {
     ) -> Result<TokenSet, TokenFailure> {
         attempt.nextRefreshToken = nextRefreshToken(reply)
         let answer = errors.read(reply, in: &attempt, rotatesRefreshToken: true, isRefresh: true)
+        if case .success(let token) = answer { attempt.isRefreshTokenSpent = token.hasUnusableRefreshToken }
         let mayEndLogin = RefreshError(reply)?.mayEndLogin(in: attempt) == true
         return read(answer, at: attempt.now, holding: token)
             .mapError { mayEndLogin ? errors.orLogin($0, reply) : $0 }
@@ -70,6 +71,7 @@ struct TokenAnswers: Sendable {
                 fresh.refreshToken = token?.refreshToken
                 fresh.refreshTokenExpiresAt = token?.refreshTokenExpiresAt
                 fresh.refreshTokenObtainedAt = token?.refreshTokenObtainedAt ?? token?.obtainedAt
+                if answer.hasUnusableRefreshToken { fresh.endLoginWithAccess() }
                 return fresh
             }
             fresh.refreshToken = refreshToken

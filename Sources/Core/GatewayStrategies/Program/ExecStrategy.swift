@@ -82,7 +82,7 @@ private struct ExecGrant: TokenGrant {
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         do throws(BrokenAnswer) {
-            return .token(try token(in: reply, at: attempt.now))
+            return .token(try token(in: reply, at: attempt.now, remarks: &attempt.remarks))
         } catch {
             let name = program.command.first ?? "The program"
             let detail = "\(name) printed no usable token: \(error.reason)."
@@ -95,49 +95,61 @@ private struct ExecGrant: TokenGrant {
         }
     }
 
-    private func token(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> TokenSet {
-        let (text, end) = try stated(in: reply, at: now)
-        guard let access = IssuedToken.read(text) else {
+    /// A token with what stands beside it about its end.
+    private struct Stated {
+        let token: String
+        var instant: JSONValue?
+        var seconds: JSONValue?
+    }
+
+    private func token(
+        in reply: TokenReply,
+        at now: Moment,
+        remarks: inout [String]
+    ) throws(BrokenAnswer) -> TokenSet {
+        let stated = try stated(in: reply, at: now)
+        guard let access = IssuedToken.read(stated.token) else {
             throw BrokenAnswer(reason: "it is empty, too long, or holds characters that no token may hold")
         }
         let token = TokenSet(
             access: access,
             obtainedAt: now.wall,
-            expiresAt: end ?? UnverifiedJWT(access)?.expiry(issuedAt: now.wall) ?? defaultLifetime.map { now.wall + $0 }
+            expiresAt: try StatedTimes.end(
+                of: access,
+                at: stated.instant,
+                after: stated.seconds,
+                usually: defaultLifetime,
+                from: now.wall,
+                isForgiving: true,
+                remarks: &remarks
+            )
         )
         if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
         return token
     }
 
-    private func stated(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> (String, UnixTime?) {
+    private func stated(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> Stated {
         if format == .text {
             guard let value = try Extraction(source: .body).value(in: reply, json: nil, from: nil, at: now.wall) else {
                 throw BrokenAnswer(reason: "it printed nothing")
             }
-            return (value.withValue { $0 }, nil)
+            return Stated(token: value.withValue { $0 })
         }
-        guard let answer = JSONValue(reply.body) else { throw BrokenAnswer(reason: "the output is not JSON") }
+        guard let answer = reply.document else { throw BrokenAnswer(reason: "the output is not JSON") }
         if format == .kubernetes { return try execCredential(answer) }
         guard let text = answer["token"]?.string ?? answer["access_token"]?.string, !text.isEmpty else {
             throw BrokenAnswer(reason: "there is neither token nor access_token in it")
         }
-        if let end = answer["expires_at"], end != .null { return (text, try instant(end, "expires_at")) }
-        return (text, try OAuthTokenResponse.lifetime(answer["expires_in"], at: now.wall).map { now.wall + $0 })
+        return Stated(token: text, instant: answer["expires_at"], seconds: answer["expires_in"])
     }
 
-    private func execCredential(_ answer: JSONValue) throws(BrokenAnswer) -> (String, UnixTime?) {
+    private func execCredential(_ answer: JSONValue) throws(BrokenAnswer) -> Stated {
         guard answer["kind"]?.string == "ExecCredential" else {
             throw BrokenAnswer(reason: "the output is not an ExecCredential")
         }
         guard let status = answer["status"], let text = status["token"]?.string, !text.isEmpty else {
             throw BrokenAnswer(reason: "there is no status.token in it (client certificates are not supported)")
         }
-        guard let end = status["expirationTimestamp"], end != .null else { return (text, nil) }
-        return (text, try instant(end, "status.expirationTimestamp"))
-    }
-
-    private func instant(_ value: JSONValue, _ name: String) throws(BrokenAnswer) -> UnixTime {
-        guard let instant = StatedTimes.instant(value) else { throw BrokenAnswer(reason: "\(name) is not a time") }
-        return instant
+        return Stated(token: text, instant: status["expirationTimestamp"])
     }
 }

@@ -96,6 +96,9 @@ struct Extraction: Hashable, Sendable {
         from url: AuthorityURL?,
         at now: UnixTime
     ) throws(BrokenAnswer) -> Secret? {
+        if isDamaged(in: json) {
+            throw BrokenAnswer(reason: "\(place) is given twice with different values, or is no valid number")
+        }
         guard let found = found(in: reply, json, from: url, at: now) else { return nil }
         let bytes: [UInt8]
         if let pattern {
@@ -109,6 +112,12 @@ struct Extraction: Hashable, Sendable {
             text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" && $0 != "\u{FFFD}" })
         else { throw BrokenAnswer(reason: "\(place) is too long, is not UTF-8, or holds control characters") }
         return Secret(text)
+    }
+
+    /// Whether the answer holds it, and there is no telling what the authority meant.
+    func isDamaged(in json: JSONValue?) -> Bool {
+        guard case .json(let pointer) = source else { return false }
+        return json.flatMap(pointer.value(in:))?.isDamaged ?? false
     }
 
     private func found(

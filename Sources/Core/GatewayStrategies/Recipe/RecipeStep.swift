@@ -6,6 +6,8 @@ struct RecipeStep: Sendable {
         let name: String
         let extraction: Extraction
 
+        private static let ends: Set<String> = ["expires_in", "expires_at"]
+
         /// nil when the answer does without it and may.
         func value(
             in reply: TokenReply,
@@ -13,6 +15,8 @@ struct RecipeStep: Sendable {
             from url: AuthorityURL?,
             at now: UnixTime
         ) throws(BrokenAnswer) -> Secret? {
+            // No good token is lost for its end. An empty one is remarked upon, like any that cannot be read.
+            if Self.ends.contains(name), extraction.isDamaged(in: json) { return Secret("") }
             let value = try extraction.value(in: reply, json: json, from: url, at: now)
             guard value != nil || extraction.isOptional else {
                 throw BrokenAnswer(reason: "\(extraction.place) is missing")
@@ -36,7 +40,7 @@ struct RecipeStep: Sendable {
     init?(_ fields: ConfigFields, scope: inout TemplateScope, reserved: Set<String>) {
         let errors = fields.context.errorCount
         let request = RequestTemplate(in: fields, scope: scope)
-        statuses = StatusMap(in: fields, defaults: .anySuccess)
+        statuses = StatusMap(in: fields)
         success = Self.success(in: fields)
         outputs = Self.outputs(in: fields, reserved: reserved)
         scope.names.formUnion(outputs.map(\.name))
@@ -101,19 +105,17 @@ struct RecipeStep: Sendable {
         case .success: break
         }
         let json = reply.document
+        var broken: BrokenAnswer?
         if let success {
-            guard let found = json.flatMap(success.pointer.value(in:)) else {
-                return .broken(BrokenAnswer(reason: "there is no \(success.pointer.text) in it"), [:])
+            let found = json.flatMap(success.pointer.value(in:))
+            if let found, !found.isDamaged {
+                guard found.plainText == success.expected else { return .refused(isFinal: false) }
+            } else {
+                broken = BrokenAnswer(reason: "there is no usable \(success.pointer.text) in it")
             }
-            guard found.plainText == success.expected else { return .refused(isFinal: false) }
         }
-        return values(in: reply, json, at: now)
-    }
-
-    private func values(in reply: TokenReply, _ json: JSONValue?, at now: UnixTime) -> StepOutcome {
         let url = request.destination
         var values: [String: Secret] = [:]
-        var broken: BrokenAnswer?
         for output in outputs {
             do throws(BrokenAnswer) {
                 values[output.name] = try output.value(in: reply, json: json, from: url, at: now)
@@ -133,7 +135,7 @@ extension JSONValue {
         case .bool(let value): String(value)
         case .number(let number): number.whole.map { String($0) } ?? number.text
         case .string(let text): text
-        case .array, .object: nil
+        case .array, .object, .conflict: nil
         }
     }
 }

@@ -88,14 +88,17 @@ struct SessionRefreshGrant: TokenGrant {
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         let now = attempt.now
+        // Also with a status that the configuration does not list: what was sent is spent.
+        if (200..<300).contains(reply.status), RefreshError(reply) == nil {
+            attempt.nextRefreshToken = reply.document.flatMap(session)
+        }
         switch statuses.outcome(of: reply.status) {
         case .success:
             let answer = reply.document
             do throws(BrokenAnswer) {
-                return .token(try pair(answer, holding: attempt.held, at: now, remarks: &attempt.remarks))
+                return .token(try pair(answer, at: now, in: &attempt))
             } catch {
                 if let refusal = RefreshError(reply) { return .failure(failure(refusal, reply, in: attempt)) }
-                attempt.nextRefreshToken = answer.flatMap(session)
                 return .failure(error.failure(of: "The authorizer", status: reply.status))
             }
         case .transient: return .failure(transient(reply, at: now))
@@ -131,18 +134,20 @@ struct SessionRefreshGrant: TokenGrant {
 
     private func pair(
         _ answer: JSONValue?,
-        holding token: TokenSet?,
         at now: Moment,
-        remarks: inout [String]
+        in attempt: inout GrantAttempt
     ) throws(BrokenAnswer) -> TokenSet {
+        let token = attempt.held
         guard let answer else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let access = accessPointer.value(in: answer)?.string.flatMap({ IssuedToken.read($0) }) else {
             throw BrokenAnswer(reason: "there is no usable token at \(accessPointer.text)")
         }
         let session = session(answer)
         // The access token beside it is good, and asking again would spend the session token once more.
-        if rotatesRefreshToken, session == nil, ![nil, .null, .string("")].contains(sessionPointer.value(in: answer)) {
-            remarks.append("the value at \(sessionPointer.text) cannot be sent as a token; it is left out")
+        let isUnusable = session == nil && ![nil, .null, .string("")].contains(sessionPointer.value(in: answer))
+        attempt.isRefreshTokenSpent = rotatesRefreshToken && isUnusable
+        if attempt.isRefreshTokenSpent {
+            attempt.remarks.append("the value at \(sessionPointer.text) cannot be sent as a token; it is left out")
         }
         var fresh = TokenSet(
             access: access,
@@ -153,7 +158,7 @@ struct SessionRefreshGrant: TokenGrant {
                 after: expiryPointer?.value(in: answer),
                 from: now.wall,
                 isForgiving: true,
-                remarks: &remarks
+                remarks: &attempt.remarks
             )
         )
         if session != nil {
@@ -162,6 +167,7 @@ struct SessionRefreshGrant: TokenGrant {
             fresh.refreshTokenExpiresAt = end
             fresh.refreshTokenObtainedAt = token.refreshTokenObtainedAt ?? token.obtainedAt
         }
+        if attempt.isRefreshTokenSpent { fresh.endLoginWithAccess() }
         return fresh
     }
 

@@ -30,7 +30,7 @@ extension SessionRefreshStrategy {
         "rotate": KeyMeaning("Whether the session token changes, too.", default: "both", example: "access_only"),
         "status": KeyMeaning(
             "What a status of the authorizer means.",
-            default: "{success: [200], terminal: [400], transient: [408, 429, 5xx]}",
+            default: "{success: [2xx], terminal: [400], transient: [408, 429, 5xx]}",
             example: "success: [200]\nterminal: [400, 410]"
         ),
     ]) { own, _ in own }

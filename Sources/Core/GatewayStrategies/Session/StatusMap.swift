@@ -31,12 +31,6 @@ struct StatusMap: Hashable {
     }
 
     static let standard = StatusMap(outcomes: [
-        .status(200): .success, .status(400): .terminal, .status(408): .transient, .status(429): .transient,
-        .statusClass(5): .transient,
-    ])
-
-    /// Any 2xx is a success.
-    static let anySuccess = StatusMap(outcomes: [
         .statusClass(2): .success, .status(400): .terminal, .status(408): .transient, .status(429): .transient,
         .statusClass(5): .transient,
     ])
@@ -47,10 +41,10 @@ struct StatusMap: Hashable {
 
     private init(outcomes: [Pattern: Outcome]) { self.outcomes = outcomes }
 
-    /// Reads `status: {success: [200], terminal: [400], transient: [429, 5xx]}`; a list that is left out keeps its
+    /// Reads `status: {success: [2xx], terminal: [400], transient: [429, 5xx]}`; a list that is left out keeps its
     /// default.
-    init(in fields: ConfigFields, defaults: StatusMap = .standard) {
-        self = defaults
+    init(in fields: ConfigFields) {
+        self = .standard
         guard let lists = fields.fields("status") else { return }
         var written: [Pattern: Outcome] = [:]
         let keys: [(String, Outcome)] = [("success", .success), ("terminal", .terminal), ("transient", .transient)]
