@@ -38,7 +38,7 @@ struct ClockRepairTests {
 
     private func checkIsSignedAnew(_ request: TokenRequest) throws {
         let assertion = try SignedToken(request.parameter("client_assertion"))
-        #expect(assertion.claims["iat"] == .number(Self.theirs))
+        #expect(assertion.claims["iat"] == .number(.init(Self.theirs)))
         #expect(assertion.claims["exp"] == .number(Self.theirs + 60))
         #expect(assertion.claims["jti"] == .string("\(String.sampleNonce)-1"))
         #expect(try assertion.isGenuine())
@@ -127,7 +127,7 @@ struct ClockRepairTests {
         let request = try next(grant.interpret(TokenReply(status, "no", Self.date), in: &attempt))
         let field = try #require(request.fields.first { $0.name == "Authorization" }).value.text
         let statement = try SignedToken(String(field.dropFirst(7)))
-        #expect(statement.claims["iat"] == .number(Self.theirs))
+        #expect(statement.claims["iat"] == .number(.init(Self.theirs)))
         #expect(statement.claims["jti"] == .string("\(String.sampleNonce)-1"))
         attempt.answers = 2
         let second = grant.interpret(TokenReply(status, "no", Self.date), in: &attempt)
