@@ -40,7 +40,7 @@ struct BoxJWTTests {
                 == .object([
                     "iss": .string("app"), "sub": .string("12345"), "box_sub_type": .string("enterprise"),
                     "aud": .string("https://api.box.com/oauth2/token"), "jti": .string("\(String.sampleNonce)-0"),
-                    "exp": .number(Self.seconds + 30),
+                    "exp": .number(.init(Self.seconds + 30)),
                 ])
         )
         #expect(try assertion.isGenuine())
@@ -225,7 +225,7 @@ struct BoxJWTTests {
         let reply = refusal("A unique 'jti' value is required", date: nil)
         guard case .next(let request) = try boxJWT(Self.block).interpret(reply, in: &attempt) else { throw WrongKind() }
         let assertion = try SignedToken(request.parameter("assertion"))
-        #expect(assertion.claims["exp"] == .number(Self.seconds + 30))
+        #expect(assertion.claims["exp"] == .number(.init(Self.seconds + 30)))
         #expect(assertion.claims["jti"] == .string("\(String.sampleNonce)-1"))
     }
 

@@ -25,7 +25,8 @@ struct ClientAuthenticationTests {
             token.claims
                 == .object([
                     "iss": .string("app"), "sub": .string("app"), "aud": .string("https://id.example.com/token"),
-                    "jti": .string("\(String.sampleNonce)-0"), "iat": .number(seconds), "exp": .number(seconds + 60),
+                    "jti": .string("\(String.sampleNonce)-0"), "iat": .number(.init(seconds)),
+                    "exp": .number(.init(seconds + 60)),
                 ])
         )
         #expect(try token.isGenuine())

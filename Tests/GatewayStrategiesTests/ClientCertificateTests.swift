@@ -39,8 +39,9 @@ struct ClientCertificateTests {
             assertion.claims
                 == .object([
                     "iss": .string("app"), "sub": .string("app"), "aud": .string("https://id.example.com/token"),
-                    "jti": .string("\(String.sampleNonce)-0"), "iat": .number(seconds), "nbf": .number(seconds),
-                    "exp": .number(seconds + 60),
+                    "jti": .string("\(String.sampleNonce)-0"), "iat": .number(.init(seconds)),
+                    "nbf": .number(.init(seconds)),
+                    "exp": .number(.init(seconds + 60)),
                 ])
         )
         #expect(try assertion.isGenuine())

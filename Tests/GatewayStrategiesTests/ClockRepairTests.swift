@@ -39,7 +39,7 @@ struct ClockRepairTests {
     private func checkIsSignedAnew(_ request: TokenRequest) throws {
         let assertion = try SignedToken(request.parameter("client_assertion"))
         #expect(assertion.claims["iat"] == .number(.init(Self.theirs)))
-        #expect(assertion.claims["exp"] == .number(Self.theirs + 60))
+        #expect(assertion.claims["exp"] == .number(.init(Self.theirs + 60)))
         #expect(assertion.claims["jti"] == .string("\(String.sampleNonce)-1"))
         #expect(try assertion.isGenuine())
     }

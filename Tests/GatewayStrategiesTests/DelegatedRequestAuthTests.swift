@@ -34,8 +34,8 @@ struct DelegatedRequestAuthTests {
             token.claims
                 == .object([
                     "iss": .string("gateway"), "sub": .string("user-42"),
-                    "aud": .string("https://tokens.example.com:8443"), "iat": .number(seconds),
-                    "exp": .number(seconds + 120), "jti": .string("\(String.sampleNonce)-0"),
+                    "aud": .string("https://tokens.example.com:8443"), "iat": .number(.init(seconds)),
+                    "exp": .number(.init(seconds + 120)), "jti": .string("\(String.sampleNonce)-0"),
                 ])
         )
         #expect(try token.isGenuine())

@@ -43,7 +43,8 @@ struct GitHubAppTests {
         #expect(
             token.claims
                 == .object([
-                    "iss": .string("7"), "iat": .number(Self.seconds - 60), "exp": .number(Self.seconds + 540),
+                    "iss": .string("7"), "iat": .number(.init(Self.seconds - 60)),
+                    "exp": .number(.init(Self.seconds + 540)),
                 ])
         )
         #expect(try token.isGenuine())

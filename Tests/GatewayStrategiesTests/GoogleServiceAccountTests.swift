@@ -40,7 +40,7 @@ struct GoogleServiceAccountTests {
                 == .object([
                     "iss": .string(Self.email), "sub": .string("ada@example.com"),
                     "scope": .string("\(Self.drive) email"), "aud": .string(Self.tokenURL),
-                    "iat": .number(Self.seconds), "exp": .number(Self.seconds + 60),
+                    "iat": .number(.init(Self.seconds)), "exp": .number(.init(Self.seconds + 60)),
                 ])
         )
         #expect(try assertion.isGenuine())
@@ -63,7 +63,7 @@ struct GoogleServiceAccountTests {
                 == .object([
                     "iss": .string(Self.email), "sub": .string(Self.email),
                     "aud": .string("https://pubsub.googleapis.com/"),
-                    "iat": .number(Self.seconds), "exp": .number(Self.seconds + 3600),
+                    "iat": .number(.init(Self.seconds)), "exp": .number(.init(Self.seconds + 3600)),
                 ])
         )
         #expect(try signed.isGenuine())

@@ -42,7 +42,7 @@ struct JWTBearerTests {
                     "iss": .string("robot"), "sub": .string("ada@example.com"),
                     "aud": .array([.string("https://a.example"), .string("https://b.example")]),
                     "level": .number(7), "number": .string("7"), "admin": .bool(false),
-                    "iat": .number(Self.seconds), "exp": .number(Self.seconds + 300),
+                    "iat": .number(.init(Self.seconds)), "exp": .number(.init(Self.seconds + 300)),
                     "jti": .string("\(String.sampleNonce)-0"),
                 ])
         )
@@ -76,7 +76,7 @@ struct JWTBearerTests {
         let request = try request(of: jwtBearer(Self.block()).firstStep(holding: nil, at: now))
         let assertion = try SignedToken(request.parameter("assertion"))
         #expect(assertion.claims["aud"] == .string("https://id.example.com/token"))
-        #expect(assertion.claims["exp"] == .number(Self.seconds + 60))
+        #expect(assertion.claims["exp"] == .number(.init(Self.seconds + 60)))
         #expect(assertion.claims["sub"] == nil)
     }
 

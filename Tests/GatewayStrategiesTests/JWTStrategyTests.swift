@@ -33,7 +33,7 @@ struct JWTStrategyTests {
                 == .object([
                     "iss": .string("robot"), "level": .number(7),
                     "aud": .array([.string("https://a.example"), .string("https://b.example")]),
-                    "iat": .number(Self.seconds), "exp": .number(Self.seconds + 1200),
+                    "iat": .number(.init(Self.seconds)), "exp": .number(.init(Self.seconds + 1200)),
                 ])
         )
         #expect(try signed.isGenuine())
