@@ -49,7 +49,7 @@ struct ClientAuthenticationTests {
         #expect(try request.parameter("token_type_hint") == "access_token")
         let assertion = try SignedToken(request.parameter("client_assertion"))
         #expect(assertion.claims["aud"] == .string("https://id.example.com/token"))
-        #expect(assertion.claims["exp"] == .number(Double(now.wall.milliseconds / 1000) + 60))
+        #expect(assertion.claims["exp"] == .number(.init(Double(now.wall.milliseconds / 1000) + 60)))
         #expect(try assertion.isGenuine())
     }
 
