@@ -160,6 +160,7 @@ struct PlanChangeTests {
         "upstreamProtocol": { $0.upstreamProtocol = .auto },
         "timeouts": { $0.timeouts.idle = .seconds(1) },
         "whoami": { $0.whoami = WhoAmI(path: "/me") },
+        "sendsVia": { $0.sendsVia.toggle() },
     ]
 
     private static let tlsChanges: [String: @Sendable (inout RoutePlan.TLS) -> Void] = [

@@ -84,7 +84,7 @@ extension RenewalDecoder {
     static let sessionMeanings: [String: KeyMeaning] = [
         "rejected_when": KeyMeaning(
             "Which other responses mean that the session is over, such as a redirect to the login or a page with its form.",
-            example: "location: /accounts/login"
+            example: "{location: /accounts/login}"
         )
     ]
 

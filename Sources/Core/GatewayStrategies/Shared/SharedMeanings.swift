@@ -71,7 +71,7 @@ enum SharedMeanings {
         "refresh_parameters": KeyMeaning(
             "Form parameters for refresh requests only. Added to parameters; override those of the same name.",
             default: "{}",
-            example: "scope: api://calendar/read offline_access"
+            example: "{scope: api://calendar/read offline_access}"
         ),
         "redirect_uri": KeyMeaning(
             "Where the authority sends the browser after a login, as it is registered there.",
