@@ -48,7 +48,7 @@ enum FolderTable {
             ]
         ],
         [
-            "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Time", "Tokens"],
+            "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Text", "Time", "Tokens"],
             "Plan": [
                 "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Secrets", "Text", "Time",
                 "Tokens",

@@ -103,7 +103,9 @@ struct TokenRejectionTests {
         let page = try TextPattern("name=\"password\"")
         let (form, other) = ("<input name=\"password\">", "<p>")
         let location = try #require(RejectionRule.Location("/login"))
-        #expect(try Self.sign(RejectionRule(statuses: [302, 403]), 302) == .status)
+        #expect(try Self.sign(RejectionRule(statuses: [302, 403]), 403) == .status)
+        // A redirect is what follows a form that was taken, too.
+        #expect(try Self.sign(RejectionRule(statuses: [302, 403]), 302) == .content)
         #expect(try Self.sign(RejectionRule(statuses: [302, 403]), 303) == nil)
         let any = RejectionRule(body: page)
         #expect(try Self.sign(any, 200, content: form) == .content && Self.sign(any, 200, content: other) == nil)

@@ -26,7 +26,8 @@ package enum RefreshError: Hashable, Sendable {
             }
         }
         self.init(status: reply.status, code: Self.code(in: reply))
-        if mayBeAboutRefreshToken, Self.namesRefreshToken(reply) { self = .refused }
+        // A redirect is no answer of the token endpoint, whatever it says.
+        if mayBeAboutRefreshToken, !(300..<400).contains(reply.status), Self.namesRefreshToken(reply) { self = .refused }
     }
 
     /// - Parameters:
