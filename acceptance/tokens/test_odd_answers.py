@@ -72,6 +72,12 @@ def working(gateway, origin, name):
     return wait_until(lambda: str(injected(gateway, origin, name)).startswith("Bearer ") and origin.last().value("authorization"), 20, name)
 
 
+def works_since(gateway, origin, name, number):
+    """Which answer brought the token; a pause may have ended meanwhile, so that it is a later one."""
+    token = working(gateway, origin, name)
+    return token.endswith(f"-{name}") and int(token.removeprefix("Bearer access-").removesuffix(f"-{name}")) >= number
+
+
 # MARK: Refreshes
 
 
@@ -84,12 +90,11 @@ def test_a_refresh_loses_no_refresh_token(authority, start_gateway, origin, stra
         until_sent(authority, gateway, name, 1)
         outcome = ODD[name].outcome
         if outcome == USED:
-            assert working(gateway, origin, name) == f"Bearer access-1-{name}", name
+            assert works_since(gateway, origin, name, 1), name
         until_sent(authority, gateway, name, 2)
         found[name] = authority.sent[name][:2]
         wanted[name] = [f"refresh-0-{name}", f"refresh-{0 if outcome == IGNORED else 1}-{name}"]
-        token = working(gateway, origin, name)
-        assert token.removesuffix(f"-{name}") >= "Bearer access-2", (name, token)
+        assert works_since(gateway, origin, name, 2), name
     assert found == wanted
     assert all(code not in gateway.text() for code in ("refresh-0", "refresh-1", "access-1"))
 
@@ -102,7 +107,7 @@ def test_the_one_before_is_sent_if_what_was_kept_is_refused(authority, start_gat
     for name in names:
         until_sent(authority, gateway, name, 3)
         assert authority.sent[name][:3] == [f"refresh-{number}-{name}" for number in (0, 1, 0)], name
-        assert working(gateway, origin, name).startswith("Bearer access-3"), name
+        assert works_since(gateway, origin, name, 3), name
 
 
 @pytest.mark.parametrize("strategy", ["oauth2_authorization_code", "box_oauth", "session_refresh"])
@@ -111,7 +116,7 @@ def test_beside_an_unusable_refresh_token_the_access_token_is_used_and_a_login_i
     gateway = start_gateway(config(authority, ROTATING[strategy], names, origin))
     for name in names:
         until_sent(authority, gateway, name, 1)
-        assert injected(gateway, origin, name) == f"Bearer access-1-{name}", name
+        assert works_since(gateway, origin, name, 1), name
         assert "rotation_uncertain" in gateway.run("token", "show", name).stdout, name
     if strategy != "session_refresh":
         ahead = requests.get(f"{gateway.admin_url}/api/expirations", timeout=10).json()
@@ -123,7 +128,7 @@ def test_beside_an_unusable_refresh_token_the_access_token_is_used_and_a_login_i
         assert authority.sent[name][:2] == [f"refresh-0-{name}"] * 2, name
         # A session authorizer's 400 says that it no longer knows the tokens.
         if strategy != "session_refresh":
-            assert injected(gateway, origin, name) == f"Bearer access-1-{name}", "it lives on"
+            assert works_since(gateway, origin, name, 1), "it lives on"
 
 
 @pytest.mark.parametrize("store", ["sqlite", "command"])
@@ -139,7 +144,7 @@ def test_what_was_kept_survives_a_kill(authority, start_gateway, origin, tmp_pat
     gateway.start()
     until_sent(authority, gateway, name, 3)
     assert authority.sent[name][:3] == [f"refresh-{number}-{name}" for number in (0, 1, 0)]
-    assert working(gateway, origin, name) == f"Bearer access-3-{name}"
+    assert works_since(gateway, origin, name, 3)
 
 
 def test_a_kill_at_any_write_forgets_no_refresh_token(make_origin, start_gateway, origin, killer, tmp_path):
