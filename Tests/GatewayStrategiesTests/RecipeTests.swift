@@ -222,9 +222,9 @@ struct RecipeTests {
 
     @Test func aTokenThatStatesItsEndItselfNeedsNoOther() throws {
         let token = jwt(#"{"exp":1772358000}"#)
-        let cases: [(String, Duration?)] = [("response", .seconds(600)), ("none", nil)]
-        for (expiry, expected) in cases {
-            let grant = try grant("recipe", Self.session(["token": "/t"], [("expiry", "\(expiry)")]))
+        let cases: [([(String, FixtureNode)], Duration?)] = [([], .seconds(600)), ([("expiry", "none")], nil)]
+        for (keys, expected) in cases {
+            let grant = try grant("recipe", Self.session(["token": "/t"], keys))
             #expect(try Self.play(grant, TokenReply(200, #"{"t":"\#(token)"}"#)).end.get().lifetime == expected)
             let imported = grant.completing(TokenSet(access: Secret(token), obtainedAt: now.wall))
             #expect(imported.lifetime == expected)

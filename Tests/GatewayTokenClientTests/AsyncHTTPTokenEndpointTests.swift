@@ -304,7 +304,7 @@ struct AsyncHTTPTokenEndpointTests {
             $0.minimumTLSVersion = .tlsv1
             $0.maximumTLSVersion = .tlsv11
         }
-        #expect(result.failure == tlsFailed)
+        #expect(result.failure?.reason == .tlsFailed && result.failure?.alert?.name == "protocol_version")
         #expect(requests == [])
     }
 
