@@ -295,7 +295,7 @@ def test_a_strange_lifetime_neither_traps_nor_storms(start, sandbox, lifetime, s
         if seconds:
             begin, end = (datetime.datetime.fromisoformat(shown[name]) for name in ("obtained_at", "expires_at"))
             assert abs((end - begin).total_seconds() - seconds) <= 1, shown
-    assert ("expires_in is not a positive number" in gateway.text()) == (lifetime in ("soon", True))
+    assert ("nor a positive number of seconds" in gateway.text()) == (lifetime in ("soon", True))
 
 
 def test_a_slow_authority_is_waited_for_until_the_deadline(start, sandbox):

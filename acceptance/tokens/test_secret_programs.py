@@ -167,9 +167,9 @@ def test_a_ttl_that_cannot_be(make_gateway, origin, token, problem):
 def children(pid):
     """The states of its children by their numbers, as the system shows them here."""
     found = {}
-    for number in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+    for number in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found[int(number)] = pathlib.Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+            found[int(number)] = pathlib.Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     return found
 
 
