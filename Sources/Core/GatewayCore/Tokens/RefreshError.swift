@@ -27,7 +27,8 @@ package enum RefreshError: Hashable, Sendable {
         }
         self.init(status: reply.status, code: Self.code(in: reply))
         // A redirect is no answer of the token endpoint, whatever it says.
-        if mayBeAboutRefreshToken, !(300..<400).contains(reply.status), Self.namesRefreshToken(reply) { self = .refused }
+        let isRedirect = (300..<400).contains(reply.status)
+        if mayBeAboutRefreshToken, !isRedirect, Self.namesRefreshToken(reply) { self = .refused }
     }
 
     /// - Parameters:
