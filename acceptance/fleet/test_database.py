@@ -260,7 +260,7 @@ def test_a_password_is_used_and_never_shown(make_gateway, origin, server):
         {**routes, **stored(url, password={"env": "DATABASE_PASSWORD"})}, environment={"DATABASE_PASSWORD": CANARY}
     )
     gateway.start()
-    assert database.sql("select count(*) from authgateway.store", "tokens") == "2"
+    assert database.sql("select count(*) from authgateway.store", "tokens") == "3"
     # Commands beside it need no password.
     done = command("status", "--config", gateway.file, cwd=gateway.folder)
     assert "DATABASE_PASSWORD" not in done.stderr, done.stderr

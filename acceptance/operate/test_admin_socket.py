@@ -46,7 +46,7 @@ def test_the_socket_is_for_its_owner_and_goes_with_the_gateway(gateway, place):
     assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
     assert gateway.admin_socket("GET", "/healthz") == (200, "ok\n")
     assert gateway.admin_socket("GET", "/healthz", Origin="https://evil.example")[0] == 403
-    assert f"admin unix:{place}" in gateway.text()
+    assert f'"admin":"unix:{place}"' in gateway.text()
     code = gateway.stop()
     assert code == 0, gateway.text()
     assert not place.exists(), gateway.text()
