@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import select
+import threading
 import time
 
 import pytest
@@ -12,7 +13,7 @@ import requests
 from harness.configs import plain_config, with_route
 from harness import http2, proc
 from harness.processes import free_port, wait_until
-from harness.script import connect, get
+from harness.script import OK, connect, get
 
 
 def cpu_seconds(pid):
@@ -290,6 +291,32 @@ def test_clients_wait_when_only_the_reserve_is_left(exhausted):
         client = stack.enter_context(connect(gateway.port))
         client.send(get(gateway, path="/nowhere"))
         assert client.head().startswith(b"HTTP/1.1 404 ")
+
+
+def test_idle_connections_to_upstreams_give_way(make_script, make_gateway):
+    """A few clients of HTTP/2 leave behind all that is not reserved. It keeps out neither clients nor connections to other upstreams."""
+    goes_on = threading.Event()
+
+    def steps(wire, number):
+        while wire.head():
+            goes_on.wait(30)
+            wire.send(OK)
+
+    routes = {name: {"upstream": make_script(steps).url, "auth": "none"} for name in ["busy", "api"]}
+    gateway = limited(make_gateway({"workers": 2, "routes": routes}), 300).start()
+    pid = gateway.process.pid
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(contextlib.closing(http2.connect(gateway.port))) for _ in range(4)]
+        asked = [(client, [client.begin(path="/busy/x") for _ in range(90)]) for client in clients]
+        wait_until(lambda: proc.descriptors(pid) >= 220, 10, lambda: f"{proc.descriptors(pid)} are in use")
+        goes_on.set()
+        for client, streams in asked:
+            client.finish(*streams)
+        before = time.monotonic()
+        for _ in range(30):
+            stack.enter_context(connect(gateway.port))
+        wait_until(lambda: requests.get(gateway.url + "/api/x", timeout=9).status_code == 200, 9, "others are served")
+        assert time.monotonic() - before < 9
 
 
 def test_connections_that_were_refused_take_no_place(origin, start_gateway):

@@ -28,25 +28,32 @@ package final class AcceptPause: ChannelInboundHandler {
     private let logger: Logger
     /// ``DescriptorShares/ceiling``
     private let ceiling: Int
+    private let freeIdle: @Sendable () -> Void
     private let reserve = ReserveUse()
     private var isPaused = false
     private var silentUntil = NIODeadline.uptimeNanoseconds(0)
 
-    private init(_ logger: Logger, ceiling: Int) {
+    private init(_ logger: Logger, ceiling: Int, freeIdle: @escaping @Sendable () -> Void) {
         self.logger = logger
         self.ceiling = ceiling
+        self.freeIdle = freeIdle
     }
 
     /// For the channel of a listener.
     ///
-    /// - Parameter ceiling: The first descriptor of the reserve; none for a listener that may use it.
+    /// - Parameters:
+    ///   - ceiling: The first descriptor of the reserve; none for a listener that may use it.
+    ///   - freeIdle: Closes connections to upstreams that no request uses. Called every ``pause`` while clients wait: without it, those
+    ///     that clients left behind would keep the next ones out until `limits.idle_timeout`.
     package static func add(
         to channel: any Channel,
         logger: Logger,
-        ceiling: Int = .max
+        ceiling: Int = .max,
+        freeIdle: @escaping @Sendable () -> Void = {}
     ) -> EventLoopFuture<Void> {
         channel.eventLoop.makeCompletedFuture {
-            try channel.pipeline.syncOperations.addHandler(AcceptPause(logger, ceiling: ceiling))
+            let pause = AcceptPause(logger, ceiling: ceiling, freeIdle: freeIdle)
+            try channel.pipeline.syncOperations.addHandler(pause)
         }
     }
 
@@ -91,6 +98,7 @@ package final class AcceptPause: ChannelInboundHandler {
         channel.eventLoop.assumeIsolated().scheduleTask(in: Self.pause) { [self] in
             if channel.isActive, ceiling != .max, reserve.isUsed || Descriptor.next.map({ Int($0) >= ceiling }) ?? true
             {
+                freeIdle()
                 return resumeLater(channel)
             }
             isPaused = false
@@ -125,9 +133,13 @@ extension DescriptorShares {
         return Int(descriptor) >= ceiling
     }
 
+    /// Makes room for the next one, if idle connections to other upstreams take it.
+    ///
     /// - Throws: What the system throws for a connection to a server when there are no descriptors.
-    func requireRoom(for channel: any Channel) throws {
-        guard !reserveHas(channel) else { throw IOError(errnoCode: EMFILE, reason: "connect") }
+    func requireRoom(for channel: any Channel, freeIdle: () -> Void) throws {
+        guard reserveHas(channel) else { return }
+        freeIdle()
+        throw IOError(errnoCode: EMFILE, reason: "connect")
     }
 }
 

@@ -182,7 +182,7 @@ final class Listener: Sendable {
             .serverChannelOption(.autoRead, value: false)
             .serverChannelOption(.maxMessagesPerRead, value: UInt(batch))
             .serverChannelInitializer { channel in
-                AcceptPause.add(to: channel, logger: logger, ceiling: ceiling)
+                AcceptPause.add(to: channel, logger: logger, ceiling: ceiling) { workers.tell { $0.closeIdle() } }
                     .flatMapThrowing { try keepAlive?.set(on: channel) }
             }
             .childChannelInitializer { channel in

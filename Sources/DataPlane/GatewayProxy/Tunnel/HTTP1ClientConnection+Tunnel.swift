@@ -4,7 +4,6 @@ import NIOCore
 /// CONNECT to a server that no route leads to.
 extension HTTP1ClientConnection {
     func openTunnel(to destination: TunnelDestination) {
-        guard let loop = context?.eventLoop else { return }
         let usage = shared.usage(of: destination.client)
         if let problem = usage?.refusal(at: shared.clock.monotonic()) {
             return refuse(problem, shared.authorizer.refusal(problem, on: identity, client: destination.client))
@@ -13,7 +12,7 @@ extension HTTP1ClientConnection {
         // The answer of the dialler comes before.
         setDeadline(timeouts.connect + timeouts.linger)
         let tunnel = BlindTunnel(to: destination, of: self, countedBy: usage)
-        TunnelDialer(to: destination, on: loop, under: shared)
+        TunnelDialer(to: destination, of: configuration.worker, under: shared)
             .dial { [self] result in
                 switch result {
                 case .success(let connection): begin(tunnel, on: connection)

@@ -13,16 +13,18 @@ struct TunnelDialer: Sendable {
     private let destination: TunnelDestination
     private let loop: any EventLoop
     private let shared: ProxyShared
+    private let freeIdle: @Sendable () -> Void
 
-    init(to destination: TunnelDestination, on loop: any EventLoop, under shared: ProxyShared) {
+    init(to destination: TunnelDestination, of worker: Worker, under shared: ProxyShared) {
         self.destination = destination
-        self.loop = loop
+        loop = worker.loop
+        freeIdle = worker.freeIdle
         self.shared = shared
     }
 
     /// - Parameter done: Called on the event loop, on a later turn.
     func dial(_ done: @escaping (Result<Connection, GatewayProblem>) -> Void) {
-        let (destination, loop, shared) = (destination, loop, shared)
+        let (destination, loop, shared, freeIdle) = (destination, loop, shared, freeIdle)
         UnroutedResolver.make(for: destination, on: loop)
             .flatMap { resolver in
                 ClientBootstrap(group: loop)
@@ -32,7 +34,7 @@ struct TunnelDialer: Sendable {
                     .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
                     .channelInitializer { channel in
                         channel.eventLoop.makeCompletedFuture {
-                            try shared.descriptors.requireRoom(for: channel)
+                            try shared.descriptors.requireRoom(for: channel, freeIdle: freeIdle)
                             try shared.timeouts.keepAlive.set(on: channel)
                             try channel.pipeline.syncOperations.addHandler(TunnelEnd(hasDirectSocket: true))
                         }

@@ -18,6 +18,7 @@ final class Dialer {
     private(set) var server: TunnelDestination?
     private let limits: Limits
     private let descriptors: DescriptorShares
+    private weak var worker: Worker?
     private let timeouts: Timeouts
     private let clock: LoopClock
     private let buffers: SpareBuffers
@@ -33,6 +34,7 @@ final class Dialer {
         resolver = UpstreamResolver(loop: worker.loop)
         limits = shared.limits
         descriptors = shared.descriptors
+        self.worker = worker
         timeouts = shared.timeouts
         clock = worker.clock
         buffers = worker.buffers
@@ -70,7 +72,7 @@ final class Dialer {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     hasDialled.value = true
-                    try descriptors.requireRoom(for: channel)
+                    try descriptors.requireRoom(for: channel) { bound.value.dialer.worker?.freeIdle() }
                     try keepAlive.set(on: channel)
                     if let context = target.tlsContext {
                         try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))

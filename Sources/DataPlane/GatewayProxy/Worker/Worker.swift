@@ -12,6 +12,8 @@ final class Worker {
     private var unfinishedHeads: UnfinishedHeads<HTTP1ClientConnection>
     /// Has the worker of a number call ``endOldHeads()``.
     var ask: (Int) -> Void = { _ in }
+    /// Has all workers call ``closeIdle()``.
+    var freeIdle: @Sendable () -> Void = {}
     /// nil before the first and after the last.
     private(set) var current: WorkerConfiguration?
     var requests: UInt64 = 0
@@ -159,17 +161,20 @@ final class Worker {
         endTunnels { $0.exchange.isOver(by: withdrawn) }
     }
 
+    /// Closes connections to upstreams that no request uses.
+    func closeIdle() { current?.closeIdle() }
+
     func beginDraining() {
         for connection in Array(connections.values) { connection.drain() }
         for hello in Array(hellos.values) { hello.close() }
-        current?.closeIdle()
+        closeIdle()
     }
 
     func closeAll() {
         for connection in Array(connections.values) { connection.stop() }
         for tunnel in Array(tunnels.values) { tunnel.cut() }
         for hello in Array(hellos.values) { hello.close() }
-        current?.closeIdle()
+        closeIdle()
         current = nil
     }
 }

@@ -21,6 +21,7 @@ final class WorkerRegistry: Sendable {
             let box = entry.box
             box.eventLoop.execute { [weak self] in
                 box.value.ask = { [weak self] number in self?.tell(number) { $0.endOldHeads() } }
+                box.value.freeIdle = { [weak self] in self?.tell { $0.closeIdle() } }
             }
         }
     }
@@ -28,6 +29,11 @@ final class WorkerRegistry: Sendable {
     private func tell(_ number: Int, _ body: @escaping @Sendable (Worker) -> Void) {
         guard let box = entries.values.first(where: { $0.number == number })?.box else { return }
         box.eventLoop.execute { body(box.value) }
+    }
+
+    /// Has each loop carry out `body`, and does not wait.
+    func tell(_ body: @escaping @Sendable (Worker) -> Void) {
+        for box in entries.values.map(\.box) { box.eventLoop.execute { body(box.value) } }
     }
 
     var count: Int { entries.count }
