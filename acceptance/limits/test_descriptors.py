@@ -294,7 +294,7 @@ def test_clients_wait_when_only_the_reserve_is_left(exhausted):
 
 
 def test_idle_connections_to_upstreams_give_way(make_script, make_gateway):
-    """A few clients of HTTP/2 leave behind all that is not reserved. It keeps out neither clients nor connections to other upstreams."""
+    """Idle upstream connections that take every descriptor below the reserve block neither new clients nor other upstreams."""
     goes_on = threading.Event()
 
     def steps(wire, number):

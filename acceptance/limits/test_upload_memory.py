@@ -70,7 +70,7 @@ def begin():
 
         def begin(gateway, client="ada"):
             wire = wires.enter_context(connect(gateway.port))
-            # An end that stands behind what is not read would be seen when the gateway gives up.
+            # A close is queued behind data that the gateway does not read. A reset is noticed at once.
             wires.callback(reset, wire.connection)
             fields = [f"Authorization: Bearer {TOKENS[client]}", f"Content-Length: {LENGTH}"]
             wire.send(get(gateway, *fields, path="/stuck/x", method="POST"))
@@ -132,7 +132,7 @@ def test_what_ends_gives_its_memory_back(start, begin, stuck):
         assert len(uploads) > 1, "the first has all the memory"
         for wire in uploads:
             wire.reset()
-        # The one that was refused may have ended before it began upstream.
+        # The refused upload may end before its head is sent upstream.
         for _ in range(len(uploads) - 1):
             assert stuck.heads.acquire(timeout=10) and stuck.resets.acquire(timeout=10)
         while stuck.heads.acquire(timeout=0.5):

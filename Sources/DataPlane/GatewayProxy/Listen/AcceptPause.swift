@@ -43,8 +43,8 @@ package final class AcceptPause: ChannelInboundHandler {
     ///
     /// - Parameters:
     ///   - ceiling: The first descriptor of the reserve; none for a listener that may use it.
-    ///   - freeIdle: Closes connections to upstreams that no request uses. Called every ``pause`` while clients wait: without it, those
-    ///     that clients left behind would keep the next ones out until `limits.idle_timeout`.
+    ///   - freeIdle: Closes idle upstream connections. Called every ``pause`` while descriptors are short: otherwise, connections
+    ///     that clients left behind would block new clients until `limits.idle_timeout`.
     package static func add(
         to channel: any Channel,
         logger: Logger,
@@ -133,7 +133,7 @@ extension DescriptorShares {
         return Int(descriptor) >= ceiling
     }
 
-    /// Makes room for the next one, if idle connections to other upstreams take it.
+    /// Closes idle upstream connections if there is no room, so that the next attempt can succeed.
     ///
     /// - Throws: What the system throws for a connection to a server when there are no descriptors.
     func requireRoom(for channel: any Channel, freeIdle: () -> Void) throws {

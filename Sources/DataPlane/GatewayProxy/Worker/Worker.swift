@@ -161,7 +161,7 @@ final class Worker {
         endTunnels { $0.exchange.isOver(by: withdrawn) }
     }
 
-    /// Closes connections to upstreams that no request uses.
+    /// Closes idle upstream connections.
     func closeIdle() { current?.closeIdle() }
 
     func beginDraining() {
