@@ -91,7 +91,7 @@ def test_a_hello_in_several_records(serving, size):
             except ssl.SSLWantReadError:
                 wire.sendall(sent.read())
         wire.sendall(sent.read())
-        tls.write(b"GET /x HTTP/1.1\r\nHost: localhost.\r\nConnection: close\r\n\r\n")
+        tls.write(f"GET /x HTTP/1.1\r\nHost: localhost.:{gateway.tls_port}\r\nConnection: close\r\n\r\n".encode())
         wire.sendall(sent.read())
         answer = b""
         while b"GET /x" not in answer:

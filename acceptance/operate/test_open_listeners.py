@@ -58,10 +58,11 @@ def test_a_port_is_open_for_all_addresses_of_both_families(start_gateway, origin
         assert requests.get(f"http://{host}:{port}/api/x", headers=proof, timeout=20).status_code == 200
 
 
-def answers(port):
+def answers(port, hosts=None):
     """By each family, with connections of their own."""
     proof = {"Proxy-Authorization": f"Bearer {LONG}"}
-    return [requests.get(f"http://{host}:{port}/api/x", headers=proof, timeout=20).status_code for host in loopback_hosts()]
+    hosts = hosts or loopback_hosts()
+    return [requests.get(f"http://{host}:{port}/api/x", headers=proof, timeout=20).status_code for host in hosts]
 
 
 def test_all_addresses_of_one_family_come_and_go_by_a_reload(start_gateway, origin):
@@ -76,7 +77,7 @@ def test_all_addresses_of_one_family_come_and_go_by_a_reload(start_gateway, orig
         assert answers(port) == [200] * len(loopback_hosts()), listeners
     gateway.configure(config(origin, LONG), [version4])
     assert gateway.run("reload").returncode == 0
-    assert answers(port)[0] == 200
+    assert answers(port, ["127.0.0.1"]) == [200]
 
 
 def test_a_reload_that_fails_leaves_all_addresses_open(start_gateway, origin):
