@@ -13,11 +13,10 @@ let settings: [SwiftSetting] = [
 
 func target(
     _ name: String,
-    in folder: String,
     _ dependencies: [Target.Dependency],
     _ settings: [SwiftSetting] = settings
 ) -> Target {
-    .target(name: name, dependencies: dependencies, path: "Sources/\(folder)/\(name)", swiftSettings: settings)
+    .target(name: name, dependencies: dependencies, path: "Sources/\(name)", swiftSettings: settings)
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
@@ -83,41 +82,39 @@ let package = Package(
     ],
     targets: [
         // Layer 1: values and state machines.
-        target("GatewayCore", in: "Core", []),
-        target("GatewayStrategies", in: "Core", ["GatewayCore", crypto, cryptoExtras]),
+        target("GatewayCore", []),
+        target("GatewayStrategies", ["GatewayCore", crypto, cryptoExtras]),
 
         // Layer 2: services, adapters, the data plane. Siblings do not know each other.
-        target("GatewayTokenKeeper", in: "Services", ["GatewayCore", lifecycle, logging, metrics]),
+        target("GatewayTokenKeeper", ["GatewayCore", lifecycle, logging, metrics]),
         .systemLibrary(
             name: "CLibYAML",
-            path: "Sources/Adapters/CLibYAML",
+            path: "Sources/CLibYAML",
             pkgConfig: "yaml-0.1",
             providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]
         ),
-        target("GatewayFiles", in: "Adapters", []),
-        target("GatewaySQLite", in: "Adapters", ["GatewayCore", grdb, sqlite]),
+        target("GatewayFiles", []),
+        target("GatewaySQLite", ["GatewayCore", grdb, sqlite]),
         // Compiled with the header of libpq, which is loaded when a configuration needs it (docs/adr/0086).
-        .target(name: "CPostgreSQL", path: "Sources/Adapters/CPostgreSQL"),
-        target("GatewayPostgreSQL", in: "Adapters", ["GatewayCore", "CPostgreSQL"]),
-        target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
-        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1, nioCompression] + nio),
-        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", "GatewayPostgreSQL", crypto] + storage),
-        target("GatewayAudit", in: "Adapters", ["GatewayCore", "GatewayPostgreSQL", crypto, logging] + storage),
-        target("GatewayLocalAuthority", in: "Adapters", ["GatewayCore", "GatewayFiles", crypto] + certificates),
-        target("GatewayAdmin", in: "Adapters", ["GatewayCore", logging] + hummingbird + nio),
-        target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging] + nioHTTP2 + nio),
+        .target(name: "CPostgreSQL", path: "Sources/CPostgreSQL"),
+        target("GatewayPostgreSQL", ["GatewayCore", "CPostgreSQL"]),
+        target("GatewayYAML", ["GatewayCore", "CLibYAML"]),
+        target("GatewayTokenClient", ["GatewayCore", httpClient, nioHTTP1, nioCompression] + nio),
+        target("GatewayTokenStores", ["GatewayCore", "GatewayPostgreSQL", crypto] + storage),
+        target("GatewayAudit", ["GatewayCore", "GatewayPostgreSQL", crypto, logging] + storage),
+        target("GatewayLocalAuthority", ["GatewayCore", "GatewayFiles", crypto] + certificates),
+        target("GatewayAdmin", ["GatewayCore", logging] + hummingbird + nio),
+        target("GatewayProxy", ["GatewayCore", "GatewayFiles", logging] + nioHTTP2 + nio),
 
         // Part of the program: local authorities and upstreams for a first run, for demonstrations and for tests.
         target(
             "GatewaySandbox",
-            in: "App",
             ["GatewayCore", crypto, cryptoExtras, lifecycle, logging] + hummingbird + nio
         ),
 
         // Layer 3: the only place where siblings meet.
         target(
             "GatewayRuntime",
-            in: "App",
             [
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
                 "GatewayTokenClient", "GatewayTokenStores", "GatewayPostgreSQL", "GatewayAudit", "GatewayAdmin",
@@ -127,22 +124,22 @@ let package = Package(
             ] + nio
         ),
         // The YAML files of the presets, gateway.yaml, sandbox.yaml and schema/keys.json, as bytes of the program.
-        .target(name: "CPresets", path: "Sources/App/CPresets", exclude: ["presets"]),
+        .target(name: "CPresets", path: "Sources/CPresets", exclude: ["presets"]),
         // A place in the program that a release build writes its commit and its toolchain to.
-        .target(name: "CBuildRecord", path: "Sources/App/CBuildRecord"),
+        .target(name: "CBuildRecord", path: "Sources/CBuildRecord"),
         // Linked, never imported: it keeps 34 MB of languages and calendars out of the program (docs/adr/0069).
-        .target(name: "CICUData", path: "Sources/App/CICUData"),
+        .target(name: "CICUData", path: "Sources/CICUData"),
         .executableTarget(
             name: "authgateway",
             dependencies: [
                 "GatewayRuntime", "CICUData", .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            path: "Sources/App/authgateway",
+            path: "Sources/authgateway",
             swiftSettings: settings
         ),
 
         // Doubles and conformance kits for tests.
-        target("GatewayTesting", in: "Testing", ["GatewayCore"]),
+        target("GatewayTesting", ["GatewayCore"]),
 
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
         tests("GatewayFilesTests", ["GatewayFiles"]),

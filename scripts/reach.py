@@ -68,7 +68,7 @@ def chosen_modules(changed, seconds, durations):
     modules = {module: 0 for module in sorted(pathlib.Path("acceptance").glob("*/test_*.py")) if not MEASURES.search(module.read_text(encoding="utf-8"))}
     for path in changed:
         parts = path.split("/")
-        folders = FOLDERS.get(parts[2], []) if parts[0] == "Sources" and len(parts) > 3 else []
+        folders = FOLDERS.get(parts[1], []) if parts[0] == "Sources" and len(parts) > 2 else []
         # A file of GatewayCore can reach everything; its name tells where to look first.
         folders = folders or (["http", "tokens", "operate"] if path.startswith("Sources/") else [])
         words = words_of(path)
@@ -124,9 +124,9 @@ def chosen_suites(changed, seconds, durations, users):
     own, others = set(), {"ArchitectureTests"}
     for path in changed:
         parts = path.split("/")
-        if parts[0] == "Sources" and len(parts) > 3:
-            using = users.get(parts[2], set())
-            own |= using & {f"{parts[2]}Tests"}
+        if parts[0] == "Sources" and len(parts) > 2:
+            using = users.get(parts[1], set())
+            own |= using & {f"{parts[1]}Tests"}
             others |= using
         elif parts[0] == "Tests" and len(parts) > 2:
             own.add(parts[1])

@@ -3,15 +3,15 @@
 #pragma clang diagnostic ignored "-Wc23-extensions"
 
 static const unsigned char starter[] = {
-#embed "../../../gateway.yaml"
+#embed "../../gateway.yaml"
 };
 
 static const unsigned char sandbox[] = {
-#embed "../../../sandbox.yaml"
+#embed "../../sandbox.yaml"
 };
 
 static const unsigned char config_keys[] = {
-#embed "../../../schema/keys.json"
+#embed "../../schema/keys.json"
 };
 
 const unsigned char *authgateway_starter(size_t *length) {

@@ -63,7 +63,7 @@ private struct Reading {
     init(_ file: SourceTree.File) {
         path = file.path
         let parts = file.path.split(separator: "/")
-        folder = parts.count > 3 ? String(parts[2]) : "."
+        folder = parts.count > 2 ? String(parts[1]) : "."
         var extended: String?
         for line in file.lines {
             let indentation = line.code.prefix { $0 == " " }.count

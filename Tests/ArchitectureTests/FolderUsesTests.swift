@@ -5,7 +5,7 @@ struct FolderUsesTests {
     private static func examples(_ texts: KeyValuePairs<String, String>) -> [String: [String: String]] {
         FolderUses(
             texts.map { path, text in
-                SourceTree.File(path: "Core/Target/\(path)", target: "Target", lines: SourceTree.codeLines(of: text))
+                SourceTree.File(path: "Target/\(path)", target: "Target", lines: SourceTree.codeLines(of: text))
             }
         )
         .examples

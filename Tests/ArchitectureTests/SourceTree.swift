@@ -3,7 +3,7 @@ import Foundation
 /// The sources of this package as text, so that rules about them can be tests.
 struct SourceTree: Sendable {
     struct File: CustomStringConvertible {
-        /// Relative to the folder, for example `Core/GatewayCore/Secrets/Secret.swift`.
+        /// Relative to the folder, for example `GatewayCore/Secrets/Secret.swift`.
         let path: String
         let target: String
         let lines: [Line]
@@ -22,14 +22,14 @@ struct SourceTree: Sendable {
     static let root = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-    /// The layer folders below `Sources` hold one folder per target.
+    /// `Sources` has a folder per target.
     static func load(_ folder: String = "Sources") throws -> SourceTree {
         let sources = root.appendingPathComponent(folder)
         let paths = try FileManager.default.subpathsOfDirectory(atPath: sources.path)
         let files = try paths.filter { $0.hasSuffix(".swift") }.sorted().map { path in
             let parts = path.split(separator: "/")
             let text = try String(contentsOf: sources.appendingPathComponent(path), encoding: .utf8)
-            return File(path: path, target: parts.count > 2 ? String(parts[1]) : path, lines: codeLines(of: text))
+            return File(path: path, target: parts.count > 1 ? String(parts[0]) : path, lines: codeLines(of: text))
         }
         return SourceTree(files: files)
     }

@@ -5,11 +5,11 @@ import GatewayTesting
 import GatewayYAML
 import Testing
 
-/// The presets that come with the program: `Sources/App/CPresets`.
+/// The presets that come with the program: `Sources/CPresets`.
 @Suite("Built-in presets", .timeLimit(.minutes(5)))
 struct BuiltInPresetTests {
     private static let source = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "Sources/App/CPresets")
+        .deletingLastPathComponent().appending(path: "Sources/CPresets")
 
     private static let files: [String] = {
         let names = try? FileManager.default.contentsOfDirectory(atPath: source.appending(path: "presets").path)

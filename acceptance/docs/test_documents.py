@@ -153,7 +153,7 @@ def test_a_page_is_one_session(tmp_path):
     documents.run_page("page.md", tmp_path, text)
 
 
-@pytest.mark.parametrize("target", ["Core/GatewayCore", "App/GatewayRuntime"])
+@pytest.mark.parametrize("target", ["GatewayCore", "GatewayRuntime"])
 def test_the_page_of_the_architecture_names_each_folder(target):
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     table = text.partition(f"\n{target.partition('/')[2]}, from the lowest layer up:\n")[2].partition("\n|---|---|\n")[2].partition("\n\n")[0]

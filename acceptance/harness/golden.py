@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from .gateway import ROOT
 
 FOLDER = pathlib.Path(__file__).parents[1] / "presets" / "wire"
-PRESETS = ROOT / "Sources/App/CPresets/presets"
+PRESETS = ROOT / "Sources/CPresets/presets"
 
 #: Fields of the connection and the message, and those of the test's client. Any other field has to be in the golden file.
 COMMON = {"host", "via", "connection", "content-length", "accept", "accept-encoding", "user-agent"}

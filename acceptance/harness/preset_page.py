@@ -55,7 +55,7 @@ routes:
 - What the configuration says itself takes the place of what the preset says.
 - `presets show NAME` lists the variables, the parameters and the routes of a preset.
 - `presets: FOLDER` names a folder with presets of your own, `*.yaml`. They replace built-in ones of the same name. The files in
-  `Sources/App/CPresets/presets` show how a preset is written.
+  `Sources/CPresets/presets` show how a preset is written.
 - `doctor`, `add` and `check --acquire` send the `whoami` request of a route, which shows whose credential it is.
 
 The last column says when the documentation of the service was read for the preset. `unverified` means that the preset was written from

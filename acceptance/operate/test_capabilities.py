@@ -23,7 +23,7 @@ PAGES = [
     "operations.md", "configuration.md", "https.md", "telemetry.md", "upstreams.md", "tokens.md", "watching.md", "audit.md", "errors.md",
     "strategies/vending.md",
 ]  # fmt: skip
-SOURCES = ["Core/GatewayCore", "Adapters/GatewayAudit", "Adapters/GatewayTokenStores"]
+SOURCES = ["GatewayCore", "GatewayAudit", "GatewayTokenStores"]
 
 
 def cells(text):
@@ -76,7 +76,7 @@ def unknown(code):
     if template := re.fullmatch(r"\{\{(\w+)(\.[A-Z]+)?\}\}", code):
         return None if template[1] in all_keys() else f"{code} names no key of the configuration"
     if member := re.fullmatch(r"([A-Z]\w+)\.(\w+)", code):
-        port = ROOT / f"Sources/Core/GatewayCore/Ports/{member[1]}.swift"
+        port = ROOT / f"Sources/GatewayCore/Ports/{member[1]}.swift"
         is_there = port.is_file() and re.search(rf"\bfunc {member[2]}\(", port.read_text())
         return None if is_there else f"there is no {code}"
     try:

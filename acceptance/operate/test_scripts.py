@@ -201,7 +201,7 @@ def test_quick_chooses_the_changed_target_and_what_else_fits(tmp_path):
         command = [*script, "choose", tmp_path / "package.json", "15", tmp_path, *changed]
         return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
 
-    suites, modules, left_out = choose("Sources/DataPlane/GatewayProxy/HTTP2/HTTP2Trailers.swift")
+    suites, modules, left_out = choose("Sources/GatewayProxy/HTTP2/HTTP2Trailers.swift")
     assert suites == r"^(GatewayProxyTests|ShortTests)\."
     assert modules != "" and all(module.startswith("acceptance/") for module in modules.split())
     assert {"LongTests", "OtherTests"} <= set(left_out.split()) and "acceptance/install" in left_out
