@@ -1,0 +1,50 @@
+/// `audit`: where events are recorded, and for how long.
+package struct AuditPlan: Hashable, Sendable {
+    package enum Usage: String, CaseIterable, Sendable {
+        case none
+        case minute
+        case request
+    }
+
+    package enum OnFailure: String, CaseIterable, Sendable {
+        /// No new token is used that could not be recorded.
+        case block
+        case degrade
+    }
+
+    /// What happens when the database is gone, while the gateway runs or when it starts.
+    package enum OnMissing: String, CaseIterable, Sendable {
+        /// Nothing is recorded until a person has put it back.
+        case refuse
+        /// A new one is begun, whose first event tells of the loss.
+        case recreate
+    }
+
+    /// What an event has to be committed in before it counts as recorded.
+    package enum Store: String, CaseIterable, Sendable {
+        /// The local log.
+        case sqlite
+        /// The local log and the database of `tokens.store: postgres`.
+        case postgres
+    }
+
+    package var path: String
+    package var store = Store.sqlite
+    /// Whether the log is copied to the database of `tokens.store: postgres`, where there is one.
+    package var ships = true
+    package var usage: Usage
+    package var retention: Duration
+    package var onFailure: OnFailure
+    /// nil: the head of the log is kept beside it only.
+    package var anchor: AnchorPlan?
+    package var onMissing = OnMissing.refuse
+    /// Of the database with its write-ahead log; see ``AuditRoom``.
+    package var maximumBytes = AuditRoom.defaultLimit
+
+    package init(path: String, usage: Usage, retention: Duration, onFailure: OnFailure) {
+        self.path = path
+        self.usage = usage
+        self.retention = retention
+        self.onFailure = onFailure
+    }
+}
