@@ -32,7 +32,7 @@ let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "
 let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let sqlite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
-let storage: [Target.Dependency] = ["GatewayFiles", "GatewaySQLite", grdb]
+let storage: [Target.Dependency] = ["GatewayFiles", grdb]
 let hummingbird: [Target.Dependency] = [
     .product(name: "Hummingbird", package: "hummingbird"),
     .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -81,27 +81,28 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
     ],
     targets: [
-        // Layer 1: values and state machines.
-        target("GatewayCore", []),
-        target("GatewayStrategies", ["GatewayCore", crypto, cryptoExtras]),
-
-        // Layer 2: services, adapters, the data plane. Siblings do not know each other.
-        target("GatewayTokenKeeper", ["GatewayCore", lifecycle, logging, metrics]),
+        // A target is a concept (docs/architecture.md), the lowest first; each imports earlier ones only.
+        target("GatewayHTTP", []),
+        target("GatewayEvents", ["GatewayHTTP"]),
+        // Compiled with the header of libpq, which is loaded when a configuration needs it (docs/adr/0086).
+        .target(name: "CPostgreSQL", path: "Sources/CPostgreSQL"),
+        target("GatewayFiles", ["GatewayHTTP", "CPostgreSQL", grdb, sqlite]),
         .systemLibrary(
             name: "CLibYAML",
             path: "Sources/CLibYAML",
             pkgConfig: "yaml-0.1",
             providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]
         ),
-        target("GatewayFiles", []),
-        target("GatewaySQLite", ["GatewayCore", grdb, sqlite]),
-        // Compiled with the header of libpq, which is loaded when a configuration needs it (docs/adr/0086).
-        .target(name: "CPostgreSQL", path: "Sources/CPostgreSQL"),
-        target("GatewayPostgreSQL", ["GatewayCore", "CPostgreSQL"]),
-        target("GatewayYAML", ["GatewayCore", "CLibYAML"]),
+        target("GatewayConfiguration", ["GatewayHTTP", "CLibYAML"]),
+        target("GatewayTokens", ["GatewayConfiguration", "GatewayEvents", lifecycle, logging, metrics]),
+        // What has not found its concept yet.
+        target("GatewayCore", ["GatewayTokens"]),
+
+        // Siblings, which do not know each other.
+        target("GatewayStrategies", ["GatewayCore", crypto, cryptoExtras]),
         target("GatewayTokenClient", ["GatewayCore", httpClient, nioHTTP1, nioCompression] + nio),
-        target("GatewayTokenStores", ["GatewayCore", "GatewayPostgreSQL", crypto] + storage),
-        target("GatewayAudit", ["GatewayCore", "GatewayPostgreSQL", crypto, logging] + storage),
+        target("GatewayTokenStores", ["GatewayCore", crypto] + storage),
+        target("GatewayAudit", ["GatewayCore", crypto, logging] + storage),
         target("GatewayLocalAuthority", ["GatewayCore", "GatewayFiles", crypto] + certificates),
         target("GatewayAdmin", ["GatewayCore", logging] + hummingbird + nio),
         target("GatewayProxy", ["GatewayCore", "GatewayFiles", logging] + nioHTTP2 + nio),
@@ -116,9 +117,8 @@ let package = Package(
         target(
             "GatewayRuntime",
             [
-                "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
-                "GatewayTokenClient", "GatewayTokenStores", "GatewayPostgreSQL", "GatewayAudit", "GatewayAdmin",
-                "GatewayProxy",
+                "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenClient", "GatewayTokenStores",
+                "GatewayAudit", "GatewayAdmin", "GatewayProxy",
                 "GatewayLocalAuthority", "GatewaySandbox", "CPresets", "CBuildRecord",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
@@ -141,24 +141,23 @@ let package = Package(
         // Doubles and conformance kits for tests.
         target("GatewayTesting", ["GatewayCore"]),
 
+        tests("GatewayHTTPTests", ["GatewayHTTP", "GatewayTesting"]),
+        tests("GatewayEventsTests", ["GatewayEvents", "GatewayTesting"]),
+        tests("GatewayFilesTests", ["GatewayFiles", "GatewayTesting", grdb]),
+        tests("GatewayConfigurationTests", ["GatewayCore", "GatewayStrategies", "GatewayTesting"]),
+        tests("GatewayTokensTests", ["GatewayTokens", "GatewayTesting", lifecycle, logging]),
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
-        tests("GatewayFilesTests", ["GatewayFiles"]),
-        tests("GatewaySQLiteTests", ["GatewaySQLite", grdb]),
-        tests("GatewayPostgreSQLTests", ["GatewayPostgreSQL", "GatewayTesting"]),
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting", crypto, cryptoExtras]),
-        tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting", lifecycle, logging]),
-        tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
         tests("GatewayLocalAuthorityTests", ["GatewayLocalAuthority", "GatewayTesting", crypto] + certificates),
         tests(
             "GatewayTokenStoresTests",
-            ["GatewayFiles", "GatewayPostgreSQL", "GatewayTokenStores", "GatewayTesting", grdb, crypto]
+            ["GatewayFiles", "GatewayTokenStores", "GatewayTesting", grdb, crypto]
         ),
         tests(
             "GatewayAuditTests",
             [
-                "GatewayAudit", "GatewayFiles", "GatewayPostgreSQL", "GatewaySQLite", "GatewayTesting", grdb, crypto,
-                logging,
+                "GatewayAudit", "GatewayFiles", "GatewayTesting", grdb, crypto, logging,
             ]
         ),
         tests(
@@ -175,7 +174,7 @@ let package = Package(
         ),
         tests(
             "FuzzerTests",
-            ["GatewayAudit", "GatewayStrategies", "GatewayYAML", "GatewayCore", grdb, crypto],
+            ["GatewayAudit", "GatewayStrategies", "GatewayCore", grdb, crypto],
             exclude: ["corpus", "corpus.py"]
         ),
         tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),
@@ -190,7 +189,7 @@ let package = Package(
         tests(
             "GatewayRuntimeTests",
             [
-                "GatewayRuntime", "GatewayTesting", "GatewayTokenKeeper", "GatewayTokenStores", httpClient, nioHTTP1,
+                "GatewayRuntime", "GatewayTesting", "GatewayTokenStores", httpClient, nioHTTP1,
                 logging,
             ] + nio
         ),

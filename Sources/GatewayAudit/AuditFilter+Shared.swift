@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 
 extension AuditFilter {
     /// The condition for `authgateway.audit_event`. The rows of a request are looked at once more: see ``mayConcern(_:_:)``.

@@ -1,5 +1,5 @@
 package import GatewayCore
-package import GatewayPostgreSQL
+package import GatewayFiles
 package import Logging
 import Synchronization
 

@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 import GatewayCore
-import GatewaySQLite
+import GatewayFiles
 
 /// Follows the chain from row to row, and stops at the first one that does not fit.
 struct ChainWalk {

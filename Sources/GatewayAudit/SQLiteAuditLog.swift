@@ -1,7 +1,6 @@
-import GRDB
 package import GatewayCore
 import GatewayFiles
-import GatewaySQLite
+import GRDB
 package import Logging
 import Synchronization
 

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewaySQLite
+import GatewayFiles
 
 /// A table of the local log that has a copy in a shared database.
 struct ShippedTable {

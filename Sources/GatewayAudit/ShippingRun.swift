@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 
 /// One pass after the other over what the shared database does not have yet. Used by one task.
 struct ShippingRun {

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 
 /// The statements that keep the copy of a chain. Each is a transaction of its own.
 enum ShippingStatement {

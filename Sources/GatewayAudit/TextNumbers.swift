@@ -1,4 +1,4 @@
-import GatewaySQLite
+import GatewayFiles
 
 /// Numbers texts in the order in which they are first seen, without making a string of each one that is seen again.
 struct TextNumbers {

@@ -1,5 +1,5 @@
 package import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 import Synchronization
 
 extension PostgreSQLTokenStore {

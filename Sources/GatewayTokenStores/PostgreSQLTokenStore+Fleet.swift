@@ -1,5 +1,5 @@
 package import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 
 extension PostgreSQLTokenStore: SharedFleet {
     package var sharedFleet: (any SharedFleet)? { self }

@@ -1,6 +1,6 @@
 import Foundation
 package import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 import Synchronization
 
 extension PostgreSQLTokenStore {

@@ -1,5 +1,5 @@
 package import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 
 extension PostgreSQLTokenStore: SharedLocks {
     package var sharedLocks: (any SharedLocks)? { self }

@@ -1,6 +1,6 @@
 package import Crypto
 package import GatewayCore
-package import GatewayPostgreSQL
+package import GatewayFiles
 import Synchronization
 
 /// Keeps tokens in a PostgreSQL database that many gateways share, each row encrypted.

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 import Synchronization
 
 /// Makes one statement of the records that are asked for while another such statement is under way.

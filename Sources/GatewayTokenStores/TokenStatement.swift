@@ -1,6 +1,6 @@
 import Foundation
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 
 /// The statements on the table of tokens. Each is a transaction of its own.
 ///

@@ -1,14 +1,14 @@
 import Foundation
+import GatewayConfiguration
 import GatewayCore
 import GatewaySandbox
 import GatewayStrategies
 import GatewayTesting
 import GatewayTokenClient
-import GatewayYAML
 import Logging
 import Testing
-
 @testable import GatewayRuntime
+
 
 /// The recipes of `examples/recipes` against the sandbox, and beside the strategies that they spell out.
 @Suite("Recipes of the examples", .timeLimit(.minutes(5)))

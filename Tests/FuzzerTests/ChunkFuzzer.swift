@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// Chunks have the same content and the same end however they are cut.
 func fuzzChunk(_ bytes: [UInt8]) {

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// A head is read the same however it arrives, and what is accepted has no line break within a field.
 func fuzzRequestHead(_ bytes: [UInt8]) {

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// A head is read the same however it arrives, and no accepted one splits a response.
 func fuzzResponseHead(_ bytes: [UInt8]) {

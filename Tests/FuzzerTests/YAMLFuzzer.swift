@@ -1,4 +1,7 @@
+import GatewayConfiguration
 import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 #if !FUZZER
     @testable import GatewayYAML

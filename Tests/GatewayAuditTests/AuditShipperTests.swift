@@ -1,10 +1,10 @@
 import Foundation
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 import GatewayTesting
 import Testing
-
 @testable import GatewayAudit
+
 
 @Suite("The copy of the audit log in PostgreSQL", .timeLimit(.minutes(5)))
 struct AuditShipperTests {

@@ -1,10 +1,10 @@
 import Foundation
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 import GatewayTesting
 import Testing
-
 @testable import GatewayAudit
+
 
 @Suite("Rows of all gateways", .timeLimit(.minutes(5)))
 struct SharedAuditQueryTests {

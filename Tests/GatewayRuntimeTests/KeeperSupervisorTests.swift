@@ -1,10 +1,10 @@
 import GatewayCore
 import GatewayTesting
-import GatewayTokenKeeper
+import GatewayTokens
 import Logging
 import Testing
-
 @testable import GatewayRuntime
+
 
 @Suite("Running keepers", .timeLimit(.minutes(5)))
 struct KeeperSupervisorTests {

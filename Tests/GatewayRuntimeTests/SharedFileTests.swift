@@ -2,7 +2,7 @@ import Crypto
 import Foundation
 import GatewayCore
 import GatewayTesting
-import GatewayTokenKeeper
+import GatewayTokens
 import GatewayTokenStores
 import Logging
 import Testing

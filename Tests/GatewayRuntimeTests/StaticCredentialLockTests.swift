@@ -1,12 +1,12 @@
 import Foundation
 import GatewayCore
 import GatewayTesting
-import GatewayTokenKeeper
+import GatewayTokens
 import GatewayTokenStores
 import Logging
 import Testing
-
 @testable import GatewayRuntime
+
 
 /// A static strategy, whose behavior a test chooses.
 private struct KeyStrategy: AuthStrategy {

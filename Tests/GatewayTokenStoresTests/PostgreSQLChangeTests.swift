@@ -1,9 +1,9 @@
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 import GatewayTesting
 import Testing
-
 @testable import GatewayTokenStores
+
 
 /// What others are told of changes, and what it costs to ask for them.
 @Suite("Changes in PostgreSQL", .timeLimit(.minutes(5)))

@@ -1,11 +1,11 @@
 import Foundation
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 import GatewayTesting
 import Synchronization
 import Testing
-
 @testable import GatewayTokenStores
+
 
 @Suite("Gateways in PostgreSQL", .timeLimit(.minutes(5)))
 struct PostgreSQLFleetTests {

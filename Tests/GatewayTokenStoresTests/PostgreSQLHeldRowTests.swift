@@ -1,9 +1,9 @@
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 import GatewayTesting
 import Testing
-
 @testable import GatewayTokenStores
+
 
 /// Rows that somebody has locked in an open transaction, or written by hand.
 @Suite("Rows that a person holds in PostgreSQL", .timeLimit(.minutes(5)))

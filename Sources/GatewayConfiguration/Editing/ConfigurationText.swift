@@ -1,5 +1,3 @@
-import GatewayCore
-
 /// The text of one configuration file. An edit changes the lines of one entry and keeps every other byte.
 ///
 /// Pure: it reads and writes no file. Each edit is parsed again. It is refused when anything else would then mean

@@ -1,5 +1,3 @@
-import GatewayCore
-
 /// Puts the lines of a new entry into a file. What it has made is still to be checked.
 struct EntryAppending {
     private(set) var lines: TextLines

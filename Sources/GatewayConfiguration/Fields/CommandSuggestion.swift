@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Finds the command that was probably meant.
 package enum CommandSuggestion {
     /// How other programs call them.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Collects what a decoding finds, so that all problems are reported in one run.
 ///
 /// Confined to the task that decodes; the decoded values do not refer to it.
@@ -5,7 +7,7 @@ package final class ConfigContext {
     package let document: ConfigDocument
     package let secrets: any SecretSource
     /// Told of every key that is asked for; nil but when the schema is made.
-    let recorder: KeyRecorder?
+    package let recorder: KeyRecorder?
     package private(set) var diagnostics: [ConfigDiagnostic] = []
     /// Where secrets stand, or what may be meant as one: never to be shown with a diagnostic.
     package private(set) var secretSpans: Set<SourceSpan> = []
@@ -36,13 +38,13 @@ package final class ConfigContext {
     }
 
     /// The value there only stands for one that was not read.
-    func isUnread(at span: SourceSpan) -> Bool { unreadSpans.contains(span) }
+    package func isUnread(at span: SourceSpan) -> Bool { unreadSpans.contains(span) }
 
     /// Something could not be decoded because a value was not read. What follows from its absence is unknown.
-    var isIncomplete: Bool { unreadErrors > 0 }
+    package var isIncomplete: Bool { unreadErrors > 0 }
 
     /// Decodes with or without texts that come from where secrets come from.
-    func readingTexts<Value>(_ reads: Bool = true, _ decode: () -> Value) -> Value {
+    package func readingTexts<Value>(_ reads: Bool = true, _ decode: () -> Value) -> Value {
         let before = readsTexts
         readsTexts = reads
         defer { readsTexts = before }
@@ -50,12 +52,12 @@ package final class ConfigContext {
     }
 
     /// What to say of presets that were left out, when nothing else is said.
-    private(set) var unusedPresets: [ConfigDiagnostic] = []
+    package private(set) var unusedPresets: [ConfigDiagnostic] = []
 
-    func noteUnusedPreset(_ diagnostic: ConfigDiagnostic) { unusedPresets.append(diagnostic) }
+    package func noteUnusedPreset(_ diagnostic: ConfigDiagnostic) { unusedPresets.append(diagnostic) }
 
     /// Warnings to be shown behind the errors that may have caused them, wherever those stand.
-    private(set) var consequences: [ConfigDiagnostic] = []
+    package private(set) var consequences: [ConfigDiagnostic] = []
 
     func retract(_ diagnostic: ConfigDiagnostic) { diagnostics.removeAll { $0 == diagnostic } }
 

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Single values: texts, numbers, durations, sizes and URLs.
 extension ConfigFields {
     /// The scalar behind `key`; nil when it is absent or null. A sequence or mapping is a problem.

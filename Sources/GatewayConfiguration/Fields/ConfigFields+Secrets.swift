@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Values that may be secrets, and what names one.
 extension ConfigFields {
     /// A mapping of names to values, in file order; each a plain scalar or the name of a secret. What has a secret's name
@@ -73,7 +75,7 @@ extension ConfigFields {
     /// A text that may hold a secret, such as a URL with a password; `{env:}` and the like name one.
     ///
     /// - Parameter isSecret: Says of a text in the file whether it holds one.
-    func textOrSecret(_ key: String, isSecret: (String) -> Bool) -> String? {
+    package func textOrSecret(_ key: String, isSecret: (String) -> Bool) -> String? {
         context.recorder?.note(.secret, for: key, of: path)
         guard let node = node(key), !node.isNull else { return nil }
         if case .scalar(let scalar) = node.content, !isSecret(scalar.text) { return string(key) }

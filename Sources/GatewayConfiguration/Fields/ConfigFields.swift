@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A mapping of the configuration, read key by key. Mistakes are recorded in the context; the reader gets nil.
 ///
 /// The owner calls ``refuseUnknownKeys()`` after the reading, so decoders only ask for the keys that they know.
@@ -15,7 +17,7 @@ package final class ConfigFields {
     /// Where a secret is expected, an unknown key may be a misspelt one with the secret behind it.
     package var hidesUnknownValues = false
     /// A strategy has read its block, so that what it did not ask for is unknown.
-    var isComplete = false
+    package var isComplete = false
     /// Of the keys of this mapping, as far as their decoders have told them.
     private(set) var meanings: [String: KeyMeaning] = [:]
     /// What to write in place of keys that people look for here and that stand elsewhere, or have another name.
@@ -51,7 +53,7 @@ package final class ConfigFields {
         self.init(entries: entries, at: keySpan ?? node.span, path: path, context: context)
     }
 
-    var keys: [String] { entries.map(\.key) }
+    package var keys: [String] { entries.map(\.key) }
 
     /// Says what keys of this mapping mean. Their decoder calls this before it asks for them.
     package func explain(_ meanings: [String: KeyMeaning]) {
@@ -60,7 +62,7 @@ package final class ConfigFields {
     }
 
     /// All that stands here, to be compared; the places do not count.
-    func definition(without key: String? = nil) -> Secret {
+    package func definition(without key: String? = nil) -> Secret {
         Secret(ConfigNode(.mapping(entries.filter { $0.key != key }), at: span).canonicalText)
     }
 
@@ -138,14 +140,14 @@ package final class ConfigFields {
         error("unknown key \"\(key.text)\"\(key.advice.map { "; \($0)" } ?? suggestion)", at: span)
     }
 
-    func refuseUnknownKeysIfComplete() {
+    package func refuseUnknownKeysIfComplete() {
         if isComplete { refuseUnknownKeys() }
     }
 
     /// Reports that `key` is missing, or, when a misspelling of it stands there, that one.
     ///
     /// For keys without which the rest of the mapping cannot be judged.
-    func missingOrMisspelt(_ key: String) {
+    package func missingOrMisspelt(_ key: String) {
         know(key)
         context.recorder?.miss(key, of: path)
         let misspelt = entries.first { Suggestion.nearest(to: ShownKey($0.key).name, in: [key]) != nil }
@@ -169,7 +171,7 @@ package final class ConfigFields {
     }
 
     /// Where `key` is not there, or nothing stands behind it.
-    func reportAbsence(of key: String, hint: String = "") {
+    package func reportAbsence(of key: String, hint: String = "") {
         guard let entry = entries.first(where: { $0.key == key }) else {
             context.recorder?.miss(key, of: path)
             return error("missing key \"\(key)\"\(hint)")
@@ -179,7 +181,7 @@ package final class ConfigFields {
 
     /// For a key that narrows something. Without a value it would narrow nothing, and the mistake would stay
     /// unnoticed.
-    func refuseNothing(behind key: String, hint: String) {
+    package func refuseNothing(behind key: String, hint: String) {
         guard entries.contains(where: { $0.key == key && $0.value.isNull }) else { return }
         reportAbsence(of: key, hint: "; remove it \(hint)")
     }

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Which configuration file a command means.
 package enum ConfigLocator {
     /// The file that counts without a word about it.

@@ -21,7 +21,7 @@ extension UInt8 {
 
 extension ConfigContext {
     /// Says that nothing has this name. What cannot be one may be a secret that was written in its place: it is hidden.
-    func unknownName(
+    package func unknownName(
         _ scalar: ConfigNode.Scalar,
         of kind: String,
         at span: SourceSpan,
@@ -36,7 +36,7 @@ extension ConfigContext {
 
 extension ConfigFields {
     /// The entries of a mapping of named things; faulty names are reported and left out.
-    func named() -> [(name: String, entry: ConfigNode.Entry)] {
+    package func named() -> [(name: String, entry: ConfigNode.Entry)] {
         context.recorder?.noteNames(of: path, plain: true)
         let entries = everyEntry()
         let size = context.document.size
@@ -60,7 +60,7 @@ extension ConfigFields {
     }
 
     /// What stands behind a name; nil when it is no mapping, which is reported.
-    func named(_ entry: ConfigNode.Entry, path: ConfigPath) -> ConfigFields? {
+    package func named(_ entry: ConfigNode.Entry, path: ConfigPath) -> ConfigFields? {
         ConfigFields(
             entry.value,
             path: path,

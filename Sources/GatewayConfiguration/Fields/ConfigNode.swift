@@ -67,7 +67,7 @@ package struct ConfigNode: Hashable, Sendable {
         return false
     }
 
-    func value(of key: String) -> ConfigNode? {
+    package func value(of key: String) -> ConfigNode? {
         guard case .mapping(let entries) = content else { return nil }
         return entries.first { $0.key == key }?.value
     }

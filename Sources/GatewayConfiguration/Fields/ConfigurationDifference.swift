@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// What an edit changes in a configuration file, as people read it: a unified difference without secrets.
 package struct ConfigurationDifference: Sendable {
     /// One of the two texts.

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Prints diagnostics the way compilers do, so that people and editors find the place.
 package struct DiagnosticRenderer: Sendable {
     private let files: [ConfigDocument.File]

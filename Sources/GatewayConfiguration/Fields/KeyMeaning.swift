@@ -37,7 +37,7 @@ extension ConfigFields {
     /// What to write where a mapping is missing: the key, and one line below it.
     ///
     /// - Parameter name: The key of the table where `key` is a name that people choose.
-    func example(of key: String, as name: String? = nil) -> [String] {
+    package func example(of key: String, as name: String? = nil) -> [String] {
         meanings[name ?? key]?.lines(for: ShownKey(key).text, limit: 1) ?? []
     }
 }

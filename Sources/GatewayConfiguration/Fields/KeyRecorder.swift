@@ -2,7 +2,7 @@
 ///
 /// Confined to the task that decodes, like the context it belongs to.
 package final class KeyRecorder {
-    enum Kind: Hashable {
+    package enum Kind: Hashable {
         case scalar
         case string
         case bool
@@ -24,37 +24,37 @@ package final class KeyRecorder {
     }
 
     /// One place of the configuration.
-    final class Node {
-        var kinds: [Kind] = []
+    package final class Node {
+        package var kinds: [Kind] = []
         /// In the order of first mention.
-        var keys: [String] = []
-        var children: [String: Node] = [:]
-        var items: Node?
+        package var keys: [String] = []
+        package var children: [String: Node] = [:]
+        package var items: Node?
         /// What stands behind the keys that are names which people choose.
-        var values: Node?
+        package var values: Node?
         /// Whether those names follow the rule of `ConfigName`.
-        var hasPlainNames = false
+        package var hasPlainNames = false
         /// Of its keys, by key; of names that people choose as `*`.
-        var meanings: [String: KeyMeaning] = [:]
+        package var meanings: [String: KeyMeaning] = [:]
         /// Any other key is refused.
-        var isClosed = false
+        package var isClosed = false
         /// What was missed whenever it was not there; nil before the mapping was first decoded.
-        var required: Set<String>?
+        package var required: Set<String>?
         fileprivate var missed: Set<String> = []
         fileprivate var present: Set<String> = []
         fileprivate var isVisited = false
 
-        var isMapping: Bool { !isReadText && (required != nil || kinds.contains(.mapping) || values != nil) }
+        package var isMapping: Bool { !isReadText && (required != nil || kinds.contains(.mapping) || values != nil) }
 
         /// Whether any text may stand there, also one that comes from where secrets come from.
-        var isReadText: Bool {
+        package var isReadText: Bool {
             kinds.contains(.readText)
                 && !kinds.contains { kind in
                     if case .choice = kind { true } else { kind == .mapping }
                 }
         }
 
-        func child(_ key: String) -> Node {
+        package func child(_ key: String) -> Node {
             if let child = children[key] { return child }
             if let values { return values }
             let child = Node()
@@ -71,7 +71,7 @@ package final class KeyRecorder {
         }
     }
 
-    let root = Node()
+    package let root = Node()
     private var places: [ConfigPath: Node] = [:]
     /// What has to be settled when the document ends.
     private var visited: [Node] = []
@@ -92,7 +92,7 @@ package final class KeyRecorder {
 
     func know(_ key: String, of path: ConfigPath) { _ = node(at: path).child(key) }
 
-    func note(_ kind: Kind, for key: String, of path: ConfigPath) {
+    package func note(_ kind: Kind, for key: String, of path: ConfigPath) {
         let node = node(at: path).child(key)
         if !node.kinds.contains(kind) { node.kinds.append(kind) }
     }
@@ -115,7 +115,7 @@ package final class KeyRecorder {
     func noteClosed(_ path: ConfigPath) { node(at: path).isClosed = true }
 
     /// One document has been decoded to its end.
-    func endRun() {
+    package func endRun() {
         for node in visited { node.endRun() }
         visited.removeAll(keepingCapacity: true)
     }

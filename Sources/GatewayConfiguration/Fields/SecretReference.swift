@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Reads the ways in which the configuration can name a secret.
 enum SecretReference {
     static func read(_ node: ConfigNode, path: ConfigPath, context: ConfigContext) -> Secret? {

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Tells a misspelt name from one that is known. A filter with it would find nothing, and look like a log without such events.
 package enum UnknownName {
     /// More are not listed.

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// What must not be shown of a file that the parser did not get through, because it is unknown which parts of it are
 /// secret.
 ///

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Text as YAML writes it: plain where that is sure to be the same text, else in double quotes.
 package enum YAMLScalar {
     /// As a value of a configuration, which replaces `${NAME}` in what it reads: the text stays as it is.

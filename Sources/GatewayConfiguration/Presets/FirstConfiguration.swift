@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// What `authgateway init` writes: a configuration with the services that a person calls.
 package enum FirstConfiguration {
     /// Without credentials and routes, which are added to it.

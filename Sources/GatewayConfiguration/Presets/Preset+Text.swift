@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 extension Preset {
     /// What `authgateway presets show` prints.
     package var text: String {

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Reads presets: a mapping of names to what ``Preset`` holds.
 package enum PresetDecoder {
     /// - Returns: Those without a mistake; the mistakes are reported.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Puts the keys of presets in the place of `preset: NAME`, before a configuration is decoded.
 ///
 /// Keys that the configuration has itself stay. What the preset adds carries the place of its name, so problems with it are

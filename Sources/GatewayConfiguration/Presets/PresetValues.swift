@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Reads the values of a preset's parameters: from `with` beside `preset`, else their defaults.
 struct PresetValues {
     let preset: Preset

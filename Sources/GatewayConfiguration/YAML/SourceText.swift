@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// A text that may be shown to the parser: UTF-8, printable, split into lines as the parser counts them.
 struct SourceText {

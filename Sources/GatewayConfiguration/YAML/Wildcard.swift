@@ -1,7 +1,7 @@
 /// File name patterns: `*` stands for any characters, `?` for one.
-enum Wildcard {
+package enum Wildcard {
     /// Takes time in proportion to the product of both lengths at most.
-    static func matches(_ name: [UInt8], _ pattern: [UInt8]) -> Bool {
+    package static func matches(_ name: [UInt8], _ pattern: [UInt8]) -> Bool {
         var (at, mark) = (0, 0)
         var star: Int?
         var index = 0

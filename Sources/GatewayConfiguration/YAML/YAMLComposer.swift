@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// Builds the tree from the parser's events: anchors are resolved here, and everything is counted.
 struct YAMLComposer {

@@ -1,5 +1,3 @@
-package import GatewayCore
-
 /// What a YAML text says, or why it says nothing.
 package struct YAMLDocument: Sendable {
     /// nil when the text could not be read to its end.
@@ -18,5 +16,5 @@ package struct YAMLLimits: Sendable {
 
     package init() {}
 
-    init(_ size: ConfigurationSize) { (bytes, nodes) = (size.bytes, size.nodes) }
+    package init(_ size: ConfigurationSize) { (bytes, nodes) = (size.bytes, size.nodes) }
 }

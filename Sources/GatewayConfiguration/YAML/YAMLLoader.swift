@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// Reads YAML text into ``ConfigNode``s that know where they stand.
 ///

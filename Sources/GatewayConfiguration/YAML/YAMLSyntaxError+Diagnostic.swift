@@ -1,5 +1,3 @@
-import GatewayCore
-
 extension YAMLSyntaxError {
     /// The error in plain words, with what usually causes it.
     func diagnostic(in text: SourceText) -> ConfigDiagnostic {

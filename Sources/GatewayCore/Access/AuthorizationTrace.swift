@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Why a request was admitted or refused: the results of the checks, in order.
 ///
 /// Somebody who only wants to know makes one. A request that is served has none, and pays nothing for it.

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Only names that are ours are answered: in `Host` on loopback listeners, in an absolute target on all.
 ///
 /// A page that rebinds its own name to 127.0.0.1 becomes same-origin with this listener, but its requests still carry that

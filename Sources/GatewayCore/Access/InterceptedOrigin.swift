@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// The server in whose place the gateway answers on a connection. The client has named it by CONNECT, or in its TLS hello.
 package final class InterceptedOrigin: Sendable {
     /// In lower case, without a port.

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// The rule for requests that a browser made: none may come from another origin unless it is listed.
 struct OriginRule: Sendable {
     enum Decision {

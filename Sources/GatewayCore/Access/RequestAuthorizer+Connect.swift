@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 extension RequestAuthorizer {
     /// What becomes of a CONNECT (RFC 9110 section 9.3.6).
     package enum ConnectDecision: Sendable {

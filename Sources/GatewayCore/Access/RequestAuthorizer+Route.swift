@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// What a route asks of a request.
 extension RequestAuthorizer {
     /// A request whose route was looked for: the page, the client, the rules of the route and the credential.

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// A plain request with an absolute target, for a server that no route leads to (`connect.unrouted: tunnel`).
 ///
 /// It passes without a credential. What the client has sent for that server stays, such as `Authorization`. What proves the client to

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// The server that a request is for.
 extension RequestAuthorizer {
     /// What names that server: the target in absolute form, or else `Host`.

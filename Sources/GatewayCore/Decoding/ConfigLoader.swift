@@ -1,4 +1,4 @@
-package import GatewayCore
+import GatewayConfiguration
 
 /// Reads `gateway.yaml` and the files that it includes, and makes one document of them.
 package struct ConfigLoader: Sendable {

@@ -1,5 +1,3 @@
-package import GatewayCore
-
 /// What became of a configuration: a plan, or the problems that stand in its way; warnings in both cases.
 package struct ConfigOutcome: Sendable {
     package let plan: Plan?

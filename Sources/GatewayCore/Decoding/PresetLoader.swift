@@ -1,5 +1,3 @@
-package import GatewayCore
-
 /// Reads the YAML of presets.
 package enum PresetLoader {
     /// - Returns: The presets without a mistake, and what is wrong with the others.

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// What finds a route, with the places for the case that two routes want the same.
 struct RouteMatch {
     struct Placed {

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Rewrites the links of one exchange, between the upstream's URL and the gateway's.
 ///
 /// A link that the gateway cannot serve with the same credential leads to where the upstream said. Malformed ones stay as they are.

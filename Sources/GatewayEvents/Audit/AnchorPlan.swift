@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Where the head of the audit log is sent as well, where an attacker who can roll back the log cannot write.
 package enum AnchorPlan: Hashable, Sendable {
     /// A program that reads one line, and one that prints what it has kept.
@@ -26,7 +28,7 @@ package enum AnchorPlan: Hashable, Sendable {
     }
 
     /// As the configuration spells it.
-    var summary: String {
+    package var summary: String {
         switch self {
         case .command(let program, _): "command: \(program.command.joined(separator: " "))"
         case .syslog(let tag): "syslog: \(tag)"

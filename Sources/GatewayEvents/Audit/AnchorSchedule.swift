@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Says how often the head of the audit log is sent to its anchor: once a second at most, and less often while that fails.
 package struct AnchorSchedule: Sendable {
     package static let shortestPause: Duration = .seconds(1)

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// One row of the audit log, or one request, as the page and `/api/events` show it. Holds no secret; text is escaped where
 /// it is shown.
 package struct AuditEntry: Hashable, Sendable, Codable {

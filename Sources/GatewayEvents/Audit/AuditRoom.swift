@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// How much room the audit log has, and which rows it still takes.
 ///
 /// Failed requests, denials and uses stop first. The last tenth of `audit.max_bytes` is a reserve for token and operator

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// How the copy of the audit log in the shared database is doing.
 package struct AuditShipping: Hashable, Sendable {
     package struct Failure: Hashable, Sendable {

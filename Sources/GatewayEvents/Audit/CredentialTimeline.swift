@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What became of each credential's tokens in the last day, in quarters of an hour.
 package struct CredentialTimeline: Sendable {
     package enum Mark: String, CaseIterable, Sendable, Codable {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Limits how many events of one kind are recorded individually in a second. Otherwise a client could fill the disk.
 package struct EventBudget: Sendable {
     package static let perSecond = 10

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Which events somebody wants to see: the filters of `/api/events` and of the page. All conditions hold together.
 package struct EventQuery: Hashable, Sendable {
     /// Groups of events that people look for together.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Makes few rows of many events: of each key, the first event of a minute is a row, and the rest of that minute are counted in a second row.
 ///
 ///     event ─▶ row (1)    event  event  event ──minute over──▶ row (3)    event ─▶ row (1)

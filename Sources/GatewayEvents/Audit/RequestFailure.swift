@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What is kept of a request that failed, besides its record. A class: a request that succeeds has room for a reference only.
 package final class RequestFailure: Hashable, Sendable {
     package let reason: FailureReason

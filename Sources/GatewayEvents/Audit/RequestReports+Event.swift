@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 extension TokenEvent {
     /// The row of the audit log for some failures or denials; nil for what only the access log counts.
     package init?(_ row: RequestReports<RequestUse>.Row) {

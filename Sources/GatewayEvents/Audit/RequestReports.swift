@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What is written of requests that were not served, and when: failures, denials, and requests that no route was meant for.
 ///
 /// Failures and denials are rows of the audit log and share one budget. The others are lines of the access log and have their own.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// One request that is over.
 package struct RequestUse: Hashable, Sendable {
     /// When it ended.

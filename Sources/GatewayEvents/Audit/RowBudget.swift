@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Limits how many rows are written in one second, in all and for each cause, so that one cause leaves room for others.
 package struct RowBudget: Sendable {
     package static let perSecond = 10

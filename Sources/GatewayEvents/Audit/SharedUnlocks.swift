@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What a gateway records of credentials that are unlocked because the shared store no longer has their locks.
 ///
 /// An operator of another gateway may have unlocked them, and then that gateway has recorded it. Or somebody has changed the store.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// One row of the audit table `token_events`, as its author knows it; the log adds id, instance, fingerprint and chain.
 package struct TokenEvent: Hashable, Sendable {
     package enum Name: String, CaseIterable, Sendable {

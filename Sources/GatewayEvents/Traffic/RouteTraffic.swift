@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// The exchanges of one route in the last hour, minute by minute.
 package struct RouteTraffic: Sendable {
     /// What was counted together.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// The last hour of every route, by the number that the observer gave it.
 package struct TrafficHistory: Sendable {
     private var routes: [Int: RouteTraffic] = [:]

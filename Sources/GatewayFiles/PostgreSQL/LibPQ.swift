@@ -1,6 +1,5 @@
 import CPostgreSQL
 import Foundation
-import GatewayCore
 import Synchronization
 
 #if canImport(Darwin)

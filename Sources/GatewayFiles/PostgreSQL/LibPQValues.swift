@@ -1,5 +1,4 @@
 import CPostgreSQL
-import GatewayCore
 
 /// Values in memory of their own, as libpq takes them: each null-terminated, nil as a null pointer.
 @safe

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import Synchronization
 
 /// One connection to a database and its thread, which alone waits for the network.

@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayHTTP
 
 /// How to reach a database.
 package struct PostgreSQLOptions: Sendable {

@@ -1,5 +1,5 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import Synchronization
 
 /// What the thread of a ``PostgreSQLConnection`` does.

@@ -1,12 +1,12 @@
 /// `host[:port]` in the bytes of a head.
-struct Authority {
+package struct Authority {
     /// Without brackets, and without the dot of the root behind a name; empty when an HTTP/1.0 client sent no Host.
-    let host: Range<Int>
+    package let host: Range<Int>
     /// There is such a dot.
-    let isRooted: Bool
-    let port: Int?
+    package let isRooted: Bool
+    package let port: Int?
 
-    init?(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
+    package init?(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
         var hostStart = range.lowerBound
         var hostEnd = range.lowerBound
         if !range.isEmpty, bytes[range.lowerBound] == 0x5B {

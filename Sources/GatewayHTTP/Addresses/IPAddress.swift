@@ -40,7 +40,7 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The host of a head as hosts are compared; nil where it is spelled so already.
-    static func otherSpelling(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> [UInt8]? {
+    package static func otherSpelling(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> [UInt8]? {
         for index in host where bytes[index] == 0x3A {
             let given = bytes.string(host).lowercased()
             let name = hostName(given)
@@ -97,7 +97,7 @@ package struct IPNetwork: Hashable, Sendable {
     package var isAddress: Bool { prefix == address.bytes.count * 8 }
 
     /// One address alone.
-    init(_ address: IPAddress) {
+    package init(_ address: IPAddress) {
         self.address = address
         prefix = address.bytes.count * 8
     }

@@ -23,7 +23,7 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// A name without the dot of the root.
-    static func unrooted(_ name: String) -> String {
+    package static func unrooted(_ name: String) -> String {
         name.utf8.count > 1 && name.hasSuffix(".") && !name.contains(":") ? String(name.dropLast()) : name
     }
 

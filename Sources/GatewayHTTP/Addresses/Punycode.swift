@@ -1,11 +1,11 @@
 /// Writes the labels of an internationalized host name as DNS has them (RFC 3492, RFC 5890 section 2.3.2.1).
 ///
 /// For advice only: which characters a name may have, and which of them are the same, is for its registry to say.
-enum Punycode {
+package enum Punycode {
     private static let (base, tMin, tMax, skew, damp): (Int, Int, Int, Int, Int) = (36, 1, 26, 38, 700)
 
     /// - Returns: nil where the name is ASCII, or has a label that is longer than DNS takes.
-    static func hostName(_ name: String) -> String? {
+    package static func hostName(_ name: String) -> String? {
         guard !name.utf8.allSatisfy({ $0 < 0x80 }), name.utf8.count <= 255 else { return nil }
         let labels = composed(name.lowercased()).split(separator: ".", omittingEmptySubsequences: false)
             .map { label in label.utf8.allSatisfy { $0 < 0x80 } ? String(label) : "xn--" + encoded(label) }

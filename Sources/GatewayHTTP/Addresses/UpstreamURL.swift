@@ -1,15 +1,15 @@
 /// The `upstream` of a route: where its requests go, and what stands before their path.
-struct UpstreamURL {
-    let origin: Origin
+package struct UpstreamURL {
+    package let origin: Origin
     /// Empty, or with a slash at the beginning and none at the end.
-    let path: String
+    package let path: String
 
-    struct Refusal: Error {
-        let message: String
-        init(_ message: String) { self.message = message }
+    package struct Refusal: Error {
+        package let message: String
+        package init(_ message: String) { self.message = message }
     }
 
-    init(_ text: String) throws(Refusal) {
+    package init(_ text: String) throws(Refusal) {
         guard let separator = text.firstRange(of: "://"),
             let scheme = Origin.Scheme(rawValue: text[..<separator.lowerBound].lowercased())
         else { throw Refusal("expected a URL such as https://api.example.com\(Suggestion.scheme(of: text))") }
@@ -42,9 +42,9 @@ struct UpstreamURL {
 }
 
 /// Paths as they stand in the configuration.
-enum RoutePath {
+package enum RoutePath {
     /// Without a slash at the end, `/` for the root; nil when two spellings could mean the same.
-    static func canonical(_ text: String) -> String? {
+    package static func canonical(_ text: String) -> String? {
         guard !text.isEmpty, text != "/" else { return "/" }
         guard text.hasPrefix("/") else { return nil }
         let trimmed = text.hasSuffix("/") ? text.dropLast() : text[...]
@@ -60,7 +60,7 @@ enum RoutePath {
 
 extension UInt8 {
     /// May stand in a path without being encoded (RFC 3986 section 3.3); the slash between segments included.
-    var isPathCharacter: Bool {
+    package var isPathCharacter: Bool {
         switch self {
         // & ' ( ) * + , - . / and the digits, : and ;
         case 0x26...0x3B, 0x40...0x5A, 0x61...0x7A: true

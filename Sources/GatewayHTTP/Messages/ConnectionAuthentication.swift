@@ -26,7 +26,7 @@ package enum ConnectionAuthentication {
     // MARK: Requests
 
     /// Whether `Authorization` or `Proxy-Authorization` has credentials of such a scheme.
-    static func isUsed(by head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+    package static func isUsed(by head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         guard head.present.contains(.authorization) || head.present.contains(.proxyAuthorization) else { return false }
         for index in head.section.fields.indices {
             let field = head.section.fields[index]

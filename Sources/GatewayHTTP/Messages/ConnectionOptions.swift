@@ -13,7 +13,7 @@ package struct ConnectionOptions: Hashable, Sendable {
 
     /// More than any honest message has: each name is compared with each field.
     var nominatesTooMany: Bool { nominated.count > Self.maximumNominated }
-    static let maximumNominated = 32
+    package static let maximumNominated = 32
 
     /// - Parameter name: In lower case.
     func nominates(_ name: String) -> Bool { nominated.contains { $0.elementsEqual(name.utf8) } }

@@ -100,7 +100,7 @@ package enum FieldKind: UInt8, Sendable {
 
     /// Names a field by its length first, so that most fields cost one comparison at the most. `name` must be a token.
     @inline(__always)
-    static func classify(_ bytes: borrowing Span<UInt8>, _ name: Range<Int>) -> FieldKind {
+    package static func classify(_ bytes: borrowing Span<UInt8>, _ name: Range<Int>) -> FieldKind {
         switch name.count {
         case 2: bytes.isToken(name, "te") ? .te : .other
         case 3: bytes.isToken(name, "via") ? .via : .other

@@ -42,7 +42,7 @@ package struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The same pattern for a path that was decoded. An encoded slash then separates segments.
-    func decoded(_ times: Int) -> PathPattern {
+    package func decoded(_ times: Int) -> PathPattern {
         guard times > 0, description.utf8.contains(UInt8(ascii: "%")) else { return self }
         let segments = segments.flatMap { segment -> [Segment] in
             guard case .literal(let bytes) = segment else { return [segment] }

@@ -40,7 +40,7 @@ package enum StandardNames {
     ]
 
     /// Keys of a route in other proxies, and what to write here.
-    static let routeKeys: [String: String] = [
+    package static let routeKeys: [String: String] = [
         "path": "match: {path: /…}", "prefix": "match: {path: /…}", "location": "match: {path: /…}",
         "host": "match: {hosts: […]}", "hosts": "match: {hosts: […]}", "server_name": "match: {hosts: […]}",
         "url": "upstream: https://…", "target": "upstream: https://…", "backend": "upstream: https://…",
@@ -58,7 +58,7 @@ package enum StandardNames {
     ]
 
     /// What to say of a strategy that there is not: the standard's name for another, or what is spelt nearly so.
-    static func hint(forStrategy name: String, in kinds: [String]) -> String {
+    package static func hint(forStrategy name: String, in kinds: [String]) -> String {
         let plain = name.lowercased().replacing("-", with: "_")
         if let known = strategies[plain] ?? strategies[name.lowercased()], kinds.contains(known) {
             let method = clientAuthentications[plain].map { " with \"client_auth: \($0)\"" } ?? ""

@@ -2,7 +2,7 @@
 ///
 /// The decoder knows which values are secrets; this is for lines that it never understood: a file with a syntax error,
 /// a key that stands twice, a strategy that does not exist.
-enum SecretMask {
+package enum SecretMask {
     private static let words = [
         "secr", "pass", "pwd", "token", "private", "apikey", "assertion", "authorization", "bearer", "cookie",
     ]
@@ -12,7 +12,7 @@ enum SecretMask {
     /// Column ranges, counted from 0.
     ///
     /// - Parameter isContinuation: The line has no key of its own and continues a secret of the line before.
-    static func ranges(in line: String, continuing isContinuation: Bool) -> [Range<Int>] {
+    package static func ranges(in line: String, continuing isContinuation: Bool) -> [Range<Int>] {
         let scalars = Array(line.unicodeScalars)
         if isContinuation {
             guard let first = scalars.firstIndex(where: { $0 != " " && $0 != "\t" }) else { return [] }
@@ -42,7 +42,7 @@ enum SecretMask {
 
     /// Whether a secret that starts in these first columns of a line may continue after them: the value of a key, a part of a URL, or
     /// anything in a long line without a key.
-    static func reachesEnd(of start: String.UnicodeScalarView.SubSequence) -> Bool {
+    package static func reachesEnd(of start: String.UnicodeScalarView.SubSequence) -> Bool {
         let scalars = Array(start.suffix(searched))
         let word = scalars.suffix(from: (scalars.lastIndex { " \t\"'".unicodeScalars.contains($0) } ?? -1) + 1)
         if zip(word, word.dropFirst()).contains(where: { $0 == "/" && $1 == "/" }) { return true }
@@ -57,7 +57,7 @@ enum SecretMask {
     static let maximumContinued = 200
 
     /// A line without a key belongs to the value above it. It is a secret if that value is, or if its key is too far away to be found.
-    static func continuesSecret(_ index: Int, in lines: [String]) -> Bool {
+    package static func continuesSecret(_ index: Int, in lines: [String]) -> Bool {
         guard opensSecret(lines[index]) == nil else { return false }
         for line in lines[..<index].reversed().prefix(maximumContinued) {
             if let isSecret = opensSecret(line) { return isSecret }
@@ -66,7 +66,7 @@ enum SecretMask {
     }
 
     /// The same for every line. Each line is read only once, so no key is too far away.
-    static func continuations(in lines: [String]) -> [Bool] {
+    package static func continuations(in lines: [String]) -> [Bool] {
         var isSecret = false
         return lines.map { line in
             guard let opens = opensSecret(line) else { return isSecret }
@@ -75,7 +75,7 @@ enum SecretMask {
         }
     }
 
-    static func isSensitive(_ name: String) -> Bool {
+    package static func isSensitive(_ name: String) -> Bool {
         let name = name.lowercased()
         guard !harmless.contains(where: { name.hasSuffix($0) }) else { return false }
         return name.hasSuffix("key") || exact.contains(name) || words.contains { name.contains($0) }
@@ -92,7 +92,7 @@ enum SecretMask {
         return keys
     }
 
-    static func isColonOfKey(_ index: Int, in line: [Unicode.Scalar]) -> Bool {
+    package static func isColonOfKey(_ index: Int, in line: [Unicode.Scalar]) -> Bool {
         guard line[index] == ":" else { return false }
         return index + 1 == line.count || line[index + 1] == " " || line[index + 1] == "\t"
             || (index > 0 && (line[index - 1] == "\"" || line[index - 1] == "'"))

@@ -33,7 +33,7 @@ extension UInt8 {
     package var isHexDigit: Bool { hexValue != nil }
 
     /// A byte of a registered name as hosts are written: letters, digits, `-`, `.` and `_`.
-    var isHostByte: Bool {
+    package var isHostByte: Bool {
         switch self {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
         default: false
@@ -192,7 +192,7 @@ extension Span<UInt8> {
     }
 
     /// Whether both are the same to the byte. How long that takes tells nothing about how near they are.
-    func isSame(as other: borrowing Span<UInt8>) -> Bool {
+    package func isSame(as other: borrowing Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
         var difference: UInt64 = 0
         var index = 0
@@ -247,7 +247,7 @@ extension Span<UInt8> {
 
     /// `range` without optional whitespace at either end.
     @inline(__always)
-    func trimmed(_ range: Range<Int>) -> Range<Int> {
+    package func trimmed(_ range: Range<Int>) -> Range<Int> {
         var (low, high) = (range.lowerBound, range.upperBound)
         while low < high, self[low].isOptionalWhitespace { low &+= 1 }
         while low < high, self[high &- 1].isOptionalWhitespace { high &-= 1 }

@@ -53,7 +53,7 @@ package enum PercentEncoding {
     }
 
     /// - Parameter kept: What stays as it is besides unreserved characters.
-    static func append(_ text: String, to bytes: inout [UInt8], isForm: Bool = false, keeping kept: Set<UInt8> = []) {
+    package static func append(_ text: String, to bytes: inout [UInt8], isForm: Bool = false, keeping kept: Set<UInt8> = []) {
         for byte in text.utf8 {
             switch byte {
             case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E:
@@ -73,7 +73,7 @@ package enum PercentEncoding {
     }
 
     /// What the escape at `index` stands for; nil when there is none, or it is broken.
-    static func escape(_ bytes: borrowing Span<UInt8>, at index: Int, before end: Int) -> UInt8? {
+    package static func escape(_ bytes: borrowing Span<UInt8>, at index: Int, before end: Int) -> UInt8? {
         guard bytes[index] == UInt8(ascii: "%"), index + 2 < end, let high = bytes[index + 1].hexValue,
             let low = bytes[index + 2].hexValue
         else { return nil }

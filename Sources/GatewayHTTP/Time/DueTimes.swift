@@ -1,5 +1,5 @@
 /// When each of many things is due: a binary heap that knows the place of each.
-struct DueTimes<ID: Hashable & Sendable>: Sendable {
+package struct DueTimes<ID: Hashable & Sendable>: Sendable {
     private struct Entry {
         let id: ID
         var due: MonotonicTime
@@ -8,10 +8,12 @@ struct DueTimes<ID: Hashable & Sendable>: Sendable {
     private var heap: [Entry] = []
     private var places: [ID: Int] = [:]
 
-    /// The earliest time.
-    var first: MonotonicTime? { heap.first?.due }
+    package init() {}
 
-    mutating func set(_ due: MonotonicTime, of id: ID) {
+    /// The earliest time.
+    package var first: MonotonicTime? { heap.first?.due }
+
+    package mutating func set(_ due: MonotonicTime, of id: ID) {
         guard let place = places[id] else {
             heap.append(Entry(id: id, due: due))
             places[id] = heap.count - 1
@@ -24,7 +26,7 @@ struct DueTimes<ID: Hashable & Sendable>: Sendable {
         checkInvariants(of: id)
     }
 
-    mutating func remove(_ id: ID) {
+    package mutating func remove(_ id: ID) {
         guard let place = places.removeValue(forKey: id), let last = heap.popLast(), place < heap.count else { return }
         put(last, at: place)
         moveUp(place)
@@ -33,7 +35,7 @@ struct DueTimes<ID: Hashable & Sendable>: Sendable {
     }
 
     /// - Returns: Those that are due, the earliest first. They are due no more.
-    mutating func removeAll(until now: MonotonicTime) -> [ID] {
+    package mutating func removeAll(until now: MonotonicTime) -> [ID] {
         var due: [ID] = []
         while let first = heap.first, first.due <= now {
             due.append(first.id)

@@ -1,7 +1,7 @@
 import GatewayAudit
 import GatewayCore
 import GatewayProxy
-import GatewayTokenKeeper
+import GatewayTokens
 import Logging
 import ServiceLifecycle
 

@@ -5,7 +5,7 @@ import GatewayCore
 import GatewayProxy
 import GatewayStrategies
 import GatewayTokenClient
-import GatewayTokenKeeper
+import GatewayTokens
 import GatewayTokenStores
 import Logging
 import NIOCore

@@ -1,7 +1,7 @@
 import GatewayAudit
 package import GatewayCore
 import GatewayProxy
-import GatewayTokenKeeper
+import GatewayTokens
 import Logging
 import NIOCore
 import ServiceLifecycle

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 
 /// Finds the keeper of a token by the name that an operator or a login gives: `box`, or `app-user[42]` for a subject.
 struct KeeperLookup {

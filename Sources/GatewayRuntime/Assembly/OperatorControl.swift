@@ -3,7 +3,7 @@ import GatewayCore
 import GatewayLocalAuthority
 import GatewayProxy
 import GatewayStrategies
-import GatewayTokenKeeper
+import GatewayTokens
 
 /// What operators see and do, put together from the plan and the keepers. Made anew for each question, so that one
 /// answer speaks of one plan.

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 
 /// A credential that is locked as a whole, because its name means no single token.
 enum WholeCredential {

@@ -1,6 +1,6 @@
 import GatewayCore
 import GatewayProxy
-import GatewayTokenKeeper
+import GatewayTokens
 
 /// Carries out what operators do to tokens: lock, unlock, refresh, revoke, clear and import.
 struct TokenOperations {

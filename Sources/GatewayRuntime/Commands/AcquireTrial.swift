@@ -1,6 +1,6 @@
 import GatewayCore
 import GatewayTokenClient
-import GatewayTokenKeeper
+import GatewayTokens
 import GatewayTokenStores
 import Logging
 

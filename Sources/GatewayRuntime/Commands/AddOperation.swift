@@ -1,6 +1,6 @@
+import GatewayConfiguration
 import GatewayCore
 import GatewayFiles
-import GatewayYAML
 
 /// What `add` does: writes the credential and the routes of a preset into the configuration.
 package struct AddOperation: Sendable {

@@ -1,6 +1,6 @@
+import GatewayConfiguration
 import GatewayCore
 import GatewayProxy
-import GatewayYAML
 
 /// What `check` does: finds every mistake of a configuration, and starts and creates nothing.
 package struct CheckOperation: Sendable {

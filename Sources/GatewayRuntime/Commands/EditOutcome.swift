@@ -1,6 +1,6 @@
+import GatewayConfiguration
 import GatewayCore
 import GatewayFiles
-import GatewayYAML
 
 /// What every command that edits the configuration does in the end: shows, checks, asks, writes, and says what is next.
 package struct EditOutcome: Sendable {

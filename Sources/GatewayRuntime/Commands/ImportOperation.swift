@@ -1,6 +1,6 @@
+import GatewayConfiguration
 import GatewayCore
 import GatewayFiles
-import GatewayYAML
 
 /// What `import` does: takes services over from another program's configuration, and puts secrets where they belong.
 package struct ImportOperation: Sendable {

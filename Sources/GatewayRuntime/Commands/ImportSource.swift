@@ -1,7 +1,7 @@
 import Foundation
+import GatewayConfiguration
 import GatewayCore
 import GatewayFiles
-import GatewayYAML
 
 /// Where `import` takes services from.
 package enum ImportSource: Sendable {

@@ -1,6 +1,6 @@
+import GatewayConfiguration
 import GatewayCore
 import GatewayFiles
-import GatewayYAML
 
 /// What `init` does: writes the first configuration of a folder.
 package struct InitOperation: Sendable {

@@ -1,5 +1,5 @@
+import GatewayConfiguration
 import GatewayCore
-import GatewayYAML
 
 /// What to do after the entries of a preset were written.
 struct PresetAdvice: Sendable {

@@ -1,5 +1,5 @@
+import GatewayConfiguration
 import GatewayCore
-import GatewayYAML
 
 /// What `presets` does.
 package enum PresetOperation {

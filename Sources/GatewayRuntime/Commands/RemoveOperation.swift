@@ -1,5 +1,5 @@
+import GatewayConfiguration
 import GatewayCore
-import GatewayYAML
 
 /// What `remove` does: takes a route or a credential out of the configuration.
 package struct RemoveOperation: Sendable {

@@ -1,6 +1,6 @@
 import GatewayAudit
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 
 /// What `audit … --all` does: reads the logs of all gateways in the database that they share.
 package struct SharedAuditCommands: Sendable {

@@ -1,6 +1,6 @@
 private import CPresets
+import GatewayConfiguration
 import GatewayCore
-import GatewayYAML
 
 extension PresetLibrary {
     /// Those that come with the program.

@@ -1,6 +1,6 @@
+import GatewayConfiguration
 import GatewayCore
 import GatewayStrategies
-import GatewayYAML
 
 /// The two ways in which the program reads a configuration: with its secrets, or for a command that may run where they are not.
 extension ConfigLoader {

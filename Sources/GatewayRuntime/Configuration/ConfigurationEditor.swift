@@ -1,6 +1,6 @@
-package import GatewayCore
+package import GatewayConfiguration
+import GatewayCore
 import GatewayFiles
-package import GatewayYAML
 
 /// Edits the files of a configuration for a command: changes them in memory, shows the difference, checks, writes.
 ///

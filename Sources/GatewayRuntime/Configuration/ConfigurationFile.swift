@@ -1,5 +1,5 @@
+import GatewayConfiguration
 package import GatewayCore
-import GatewayYAML
 
 /// A configuration that has been read and checked.
 package struct ConfigurationFile: Sendable {

@@ -1,6 +1,6 @@
+import GatewayConfiguration
 import GatewayCore
 import GatewayProxy
-import GatewayYAML
 
 /// What `doctor` does: looks at everything that a gateway needs, and changes nothing.
 ///

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 
 /// Asks an authority for what a login on another device needs (RFC 8628).
 struct DeviceLoginClient: Sendable {

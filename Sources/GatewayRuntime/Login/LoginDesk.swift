@@ -1,6 +1,6 @@
 import GatewayAdmin
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 import Logging
 
 /// Carries logins out: makes the attempt, waits for the browser, exchanges the code, hands the token to the keeper.

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 import Logging
 
 /// Records the events of logins in the audit log.

@@ -1,6 +1,6 @@
 import GatewayAdmin
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 
 /// One login, from its beginning to some time after its end.
 struct OngoingLogin {

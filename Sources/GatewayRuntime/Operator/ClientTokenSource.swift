@@ -1,5 +1,5 @@
+import GatewayConfiguration
 import GatewayCore
-import GatewayYAML
 
 /// Where `exec` and `env` have the token of a client from: never from an argument, which every user of the machine can read.
 package struct ClientTokenSource: Sendable {

@@ -1,7 +1,7 @@
 import Foundation
 import GatewayCore
 import GatewayProxy
-import GatewayTokenKeeper
+import GatewayTokens
 import GatewayTokenStores
 import Logging
 import NIOCore

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 import Logging
 
 /// A login without a running gateway: this process holds the state directory for as long as it lasts.

@@ -1,6 +1,6 @@
+import GatewayConfiguration
 import GatewayCore
 import GatewayTokenStores
-import GatewayYAML
 
 /// What commands beside a running gateway know about it, from its configuration without the secrets.
 struct OperatorSettings: Sendable {

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 
 extension CredentialSources {
     /// Locks and unlocks the new sources as `locks` says by now.

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 import GatewayTokenStores
 import Logging
 

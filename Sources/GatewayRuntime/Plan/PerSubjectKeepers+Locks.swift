@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 
 extension PerSubjectKeepers {
     /// Locks and unlocks them, and each of their tokens, as `locks` says by now.

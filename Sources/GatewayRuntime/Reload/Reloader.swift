@@ -2,7 +2,7 @@ import GatewayAudit
 import GatewayCore
 import GatewayLocalAuthority
 import GatewayProxy
-import GatewayTokenKeeper
+import GatewayTokens
 import Logging
 import ServiceLifecycle
 import Synchronization

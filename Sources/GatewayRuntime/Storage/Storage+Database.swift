@@ -1,7 +1,7 @@
 import Foundation
 import GatewayAudit
 import GatewayCore
-import GatewayPostgreSQL
+import GatewayFiles
 import GatewayTokenStores
 import Logging
 

@@ -1,6 +1,6 @@
 import Crypto
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 import Synchronization
 
 /// Hands tokens out to clients, as `vend` of their credentials says in the plan that is served at the moment.

@@ -1,5 +1,5 @@
 import GatewayCore
-import GatewayTokenKeeper
+import GatewayTokens
 
 /// What a client is handed: a credential's token, one that is made from it, or that of the subject which it names.
 enum VendingOffer {

@@ -1,3 +1,6 @@
+package import GatewayConfiguration
+package import GatewayHTTP
+
 /// One way to authenticate to an upstream: what its block in the configuration holds and what it does on the wire.
 ///
 /// A strategy is an immutable value, the decoded configuration itself. Adding one takes one file and one line in the

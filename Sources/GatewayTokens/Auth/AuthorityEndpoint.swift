@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A path at an authority to which a grant sends requests of its own.
 ///
 /// Clients are kept from it however they spell it: what some server could read as the same path counts as the same.

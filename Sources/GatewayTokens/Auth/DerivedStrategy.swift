@@ -1,3 +1,5 @@
+package import GatewayConfiguration
+
 /// A credential that is made from the token of another one (RFC 8693), its parent.
 ///
 /// It is decoded before its parent is known, and of use only after ``made(from:)``. A block without a ``parent`` is whole.

@@ -1,3 +1,6 @@
+import GatewayConfiguration
+package import GatewayHTTP
+
 /// What a weaker token, handed to somebody else, may do.
 package struct DownscopeTerms: Hashable, Sendable {
     package var scopes: [String]

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// One attempt to obtain or to revoke a token, of one step or several: what a grant may know while it lasts.
 ///
 /// Nothing of it outlives the attempt.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What a revocation begins with: it has steps, as obtaining a token has.
 package enum RevocationStep: Hashable, Sendable {
     case request(TokenRequest)

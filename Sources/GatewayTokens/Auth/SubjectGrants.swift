@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// One token for each subject, of which there are many: a header field of the request says whose token it goes with.
 package protocol SubjectGrants: TokenGrants {
     /// The name of that field.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// The grants of one credential that has many tokens, each with a key.
 package protocol TokenGrants: Sendable {
     /// What the tokens have in common.

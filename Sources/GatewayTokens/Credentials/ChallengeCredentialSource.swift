@@ -1,3 +1,5 @@
+package import GatewayEvents
+package import GatewayHTTP
 import Synchronization
 
 /// A source that shows its credential only to those who ask for it.

@@ -1,3 +1,5 @@
+package import GatewayEvents
+package import GatewayHTTP
 import Synchronization
 
 /// The credentials of one route whose upstream says in a challenge which token it wants: one source for all requests that need

@@ -1,3 +1,4 @@
+package import GatewayHTTP
 import Synchronization
 
 /// One usable generation of a credential, published by its source and read by event loops.

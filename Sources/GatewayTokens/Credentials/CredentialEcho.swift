@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Keeps the credential of a target out of fields that repeat URIs (``FieldKind/uriReference``).
 ///
 /// An upstream that redirects often repeats the path and the query that it was sent. It may decode them before, or encode

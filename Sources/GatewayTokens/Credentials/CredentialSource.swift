@@ -1,3 +1,6 @@
+package import GatewayEvents
+package import GatewayHTTP
+
 /// Where the request path takes credentials from: the one point where a request meets a token.
 ///
 /// Every call returns at once and may be made on an event loop.

@@ -1,3 +1,5 @@
+package import GatewayEvents
+package import GatewayHTTP
 import Synchronization
 
 /// A credential that the configuration holds as it is sent: an API key, a personal token, a password.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What a credential adds to a forwarded request.
 package struct Injection: Hashable, Sendable {
     package struct Field: Hashable, Sendable {

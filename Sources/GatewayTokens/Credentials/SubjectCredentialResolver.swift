@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Where the request path takes credentials from when each request says which token it goes with.
 ///
 /// Every call returns at once and may be made on an event loop.

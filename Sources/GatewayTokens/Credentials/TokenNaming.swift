@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// How a request says which of a credential's tokens it goes with.
 package enum TokenNaming: Sendable {
     /// The field of this name holds the subject. It is not forwarded.

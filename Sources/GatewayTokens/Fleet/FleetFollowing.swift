@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Whether other gateways have followed what an operator did on one.
 package struct FleetFollowing: Hashable, Sendable, Codable {
     package struct Gateway: Hashable, Sendable, Codable {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What a gateway tells of itself.
 package struct FleetHeartbeat: Hashable, Sendable {
     /// The name of its audit chain.

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import ServiceLifecycle
 
 /// Carries out one attempt: asks the authority, or runs the program, step by step.

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Synchronization
 
 /// Events of the request path that wait for the audit log, so that no request does.

@@ -1,4 +1,3 @@
-package import GatewayCore
 import Synchronization
 
 /// What a keeper has to do.

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import Synchronization
 
 /// A command of an operator. The keeper's loop carries it out between calls and answers it once.

@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayHTTP
 import Metrics
 import Synchronization
 

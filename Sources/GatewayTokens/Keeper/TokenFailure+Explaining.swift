@@ -1,4 +1,4 @@
-package import GatewayCore
+import GatewayHTTP
 
 extension TokenFailure {
     /// What a call without an answer means to those who wait.

@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayEvents
+package import GatewayHTTP
 package import Logging
 import ServiceLifecycle
 import Synchronization

@@ -1,4 +1,3 @@
-import GatewayCore
 import Synchronization
 
 /// A keeper whose token is made from that of another one, which does not keep it alive.

@@ -1,4 +1,5 @@
-package import GatewayCore
+import GatewayEvents
+package import GatewayHTTP
 
 /// Weaker tokens for somebody else: made once, handed out, and not kept.
 extension TokenKeeper {

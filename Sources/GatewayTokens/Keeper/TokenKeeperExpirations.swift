@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayHTTP
 
 extension TokenKeeper {
     /// What of this credential's token only a person can replace, and when that ends.

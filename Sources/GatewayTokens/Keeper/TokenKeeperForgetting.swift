@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// Commands that end with the token forgotten: `clear` and `revoke`.
 extension TokenKeeper {

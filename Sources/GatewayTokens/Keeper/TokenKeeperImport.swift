@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// The command `import`: taking a token that an operator brings, and trying it where it can be renewed.
 extension TokenKeeper {

@@ -1,4 +1,3 @@
-package import GatewayCore
 import Synchronization
 
 /// What other gateways, and operators there, have written to the store.

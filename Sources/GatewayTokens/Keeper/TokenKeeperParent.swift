@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayEvents
+package import GatewayHTTP
 
 /// Lending the token to credentials that are made from it.
 extension TokenKeeper: ParentCredential {

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import Logging
 
 /// A refresh token that the authority has refused to another gateway, or to an earlier run of this one.

@@ -1,4 +1,5 @@
-package import GatewayCore
+import GatewayEvents
+package import GatewayHTTP
 
 extension TokenKeeper {
     /// How long an operator waits for a token that has to be obtained first.

@@ -1,4 +1,5 @@
-package import GatewayCore
+import GatewayEvents
+package import GatewayHTTP
 import Logging
 import ServiceLifecycle
 import Synchronization

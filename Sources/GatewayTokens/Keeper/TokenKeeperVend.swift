@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayEvents
+package import GatewayHTTP
 
 /// Handing the token to a client that uses it by itself.
 extension TokenKeeper {

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayEvents
 import Logging
 
 /// Performs calls: reads and writes the store, speaks to the authority, commits events. Owned by the keeper's loop.

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Logging
 
 /// What others have written to the store: another token is adopted, and a withdrawal is followed.

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Logging
 
 /// What operators command: forgetting, taking and revoking a token.

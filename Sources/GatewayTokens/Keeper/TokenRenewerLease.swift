@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import Logging
 
 /// The lease of a renewal. Gateways that share a store renew one after the other, and adopt each other's tokens.

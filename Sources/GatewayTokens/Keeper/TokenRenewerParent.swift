@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// The token that the own one is made from.
 extension TokenRenewer {

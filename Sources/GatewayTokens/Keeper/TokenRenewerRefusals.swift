@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// What follows when the authority refuses the refresh token: another token is tried, or the credential needs a person.
 extension TokenRenewer {

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Logging
 
 /// Getting the next token from the authority.

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Logging
 
 /// The store: opening it, writing to it, and what is said when it fails.

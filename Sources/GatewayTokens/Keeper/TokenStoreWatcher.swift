@@ -1,4 +1,4 @@
-package import GatewayCore
+import GatewayHTTP
 package import Logging
 import ServiceLifecycle
 import Synchronization

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 extension GrantAttempt {
     /// The token that renews the next time, from an answer of this attempt: it outlives an attempt that fails, because the
     /// one that was sent is spent.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A record that the store has yet to take.
 package enum PendingWrite: Hashable, Sendable {
     /// The store holds the record.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What the answers of an attempt say about the refresh token: whether there is a next one, and whether it may be spent.
 package struct RefreshTokenFate: Hashable, Sendable {
     /// The next one, once an answer has brought it.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Which calls of one renewal follow a call that brought no token.
 ///
 /// In this order, each once: the token that the store holds by now, the previous refresh token, and nothing. A parent token that

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Whether a password that all subjects of a credential share may be sent. Directories lock accounts.
 package struct SharedPassword: Sendable {
     /// The number of refusals in turn after which a password that has worked counts as refused. One subject may have been removed.

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// A record as this gateway last saw it in the store, with the lease that it holds, and what the store's answers mean.
 ///
 /// Performs nothing. `holding` is the token that the gateway uses; it is later than the record when it could not be stored.

@@ -1,3 +1,6 @@
+package import GatewayEvents
+package import GatewayHTTP
+
 /// How many calls the subjects of one credential may cause together: the limit of one credential times `at_most`.
 ///
 /// Renewals ahead of an expiration have their own budget, so that invented subjects do not stop the renewal of real

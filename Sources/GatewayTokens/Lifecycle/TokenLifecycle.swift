@@ -1,3 +1,5 @@
+package import GatewayEvents
+
 /// Decides when a token is used, renewed, asked for or given up. Performs nothing and reads no clock.
 ///
 ///     calling ──nothing found──▶ empty ──need──▶ calling            (calling: `acquiring` without a live token,

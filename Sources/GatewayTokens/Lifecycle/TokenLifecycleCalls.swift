@@ -1,3 +1,6 @@
+import GatewayEvents
+package import GatewayHTTP
+
 /// Calls: when one begins, and what its end changes.
 extension TokenLifecycle where Waiter: Sendable {
     package enum Step: Sendable {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A call that failed, and no token has come since.
 package struct UnresolvedFailure: Sendable {
     /// When the first call failed.

@@ -1,3 +1,6 @@
+import GatewayEvents
+package import GatewayHTTP
+
 /// What operators do, and what they are shown.
 extension TokenLifecycle where Waiter: Sendable {
     /// Asks for a new token now, whatever the age of the present one, the pause or an earlier refusal.

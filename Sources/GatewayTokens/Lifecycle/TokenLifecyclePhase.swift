@@ -1,3 +1,6 @@
+package import GatewayEvents
+package import GatewayHTTP
+
 /// Where a ``TokenLifecycle`` stands. Its picture is there.
 enum TokenPhase: ~Copyable {
     /// There is no token, and no request has needed one.

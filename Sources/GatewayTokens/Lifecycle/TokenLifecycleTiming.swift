@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 extension RenewalPolicy {
     /// How long before its end a token of this lifetime is renewed: the configured share, at least ``atLeast``, and
     /// never more than half, so that a token that is shorter-lived than the threshold is used nevertheless.

@@ -1,3 +1,6 @@
+package import GatewayEvents
+package import GatewayHTTP
+
 /// Requests: what they are given, how they wait, and what they report.
 extension TokenLifecycle where Waiter: Sendable {
     package enum OnNeed: Sendable {

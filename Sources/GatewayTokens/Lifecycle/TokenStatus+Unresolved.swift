@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 extension TokenStatus.Failing {
     /// What a person can type for one credential.
     package struct Commands: Sendable {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 package enum WorkUrgency: Int, Comparable, Sendable {
     /// Nothing waits for it.
     case background

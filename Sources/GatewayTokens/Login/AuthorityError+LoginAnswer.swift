@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 extension AuthorityError {
     /// What the authority wrote into the address that it sent the browser to (RFC 6749 section 4.1.2.1).
     ///

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// How a person logs in on another device (RFC 8628): types a short code on a page there, while this side asks for the token. Pure.
 package protocol DeviceLoginFlow: Sendable {
     /// Asks for a code.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// When the gateway asks for the token of a login on another device, and when that login ends (RFC 8628 section 3.5).
 package struct DevicePolling: Hashable, Sendable {
     package enum Event: Hashable, Sendable {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// How a person logs in for a credential: which page a browser opens, and what it means where the browser ends. Pure.
 ///
 /// The caller opens the page, waits for the answer (a redirect to a listener, or a paste), and sends the request.

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// The query of the address that a browser ended on, read strictly.
 package struct LoginParameters: Sendable {
     private let values: [String: String]

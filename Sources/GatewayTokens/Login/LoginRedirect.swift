@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Where an authority sends the browser after the login (RFC 6749 §3.1.2): told to the authority, compared exactly.
 package enum LoginRedirect: Hashable, Sendable {
     /// An address of this machine; a listener waits there for as long as the login lasts (RFC 8252 §7.3).

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Why what the browser came back with is not the answer to the login that was begun.
 package enum LoginRefusal: Error, Hashable, Sendable {
     /// Neither an address nor a code.

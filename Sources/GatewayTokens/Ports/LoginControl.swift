@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Logins by people: begun, answered by a browser or by a paste, over after one answer or at their deadline.
 package protocol LoginControl: Sendable {
     /// Begins a login; one that is under way for the same credential ends.

@@ -1,3 +1,6 @@
+package import GatewayEvents
+package import GatewayHTTP
+
 /// Where a token that is made from another credential's token finds that one.
 package protocol ParentCredential: AnyObject, Sendable {
     var name: String { get }

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Runs programs of the configuration: no shell, a small environment, a bound on the output, one deadline for all of it.
 package protocol ProgramRunner: Sendable {
     /// - Parameter input: What the program reads from its standard input; nil for nothing.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Where gateways of one token store know each other.
 package protocol SharedFleet: Sendable {
     /// Writes what a gateway tells of itself. Gateways that were not seen for a day are removed.

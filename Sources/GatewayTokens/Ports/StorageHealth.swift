@@ -1,3 +1,6 @@
+package import GatewayEvents
+package import GatewayHTTP
+
 /// What is wrong with the files of a gateway.
 package struct StorageHealth: Hashable, Sendable {
     /// The audit log was begun anew, because its database was gone.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// The records of a ``TokenStore`` in memory, as a value: what the store does, without its locks.
 package struct TokenRecords: Sendable {
     private struct Record: Sendable {

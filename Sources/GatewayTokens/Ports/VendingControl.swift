@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Hands tokens out to clients, so that the gateway can be the token server of others.
 package protocol VendingControl: Sendable {
     /// Hands out what `vend` of the credential says, once the event `vended` is committed.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Which acceptances one event loop tells to what all of them share: most are like one that was told a moment ago, and cost neither
 /// a template nor a lock.
 package struct AcceptanceFilter {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What upstreams have said of a static credential, and whether somebody has to replace it.
 ///
 ///     401 ×5, on 2 paths        → rejected

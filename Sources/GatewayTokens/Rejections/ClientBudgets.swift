@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// A token bucket for each client; those without a name share one.
 struct ClientBudgets: Sendable {
     private let burst: Int

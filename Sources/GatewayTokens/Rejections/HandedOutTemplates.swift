@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// When engines were first handed a token generation for a path template, without a report of its rejection since.
 ///
 /// Of fixed size, as ``TemplateTable`` says: what is lost to another template is an acceptance that is not seen.

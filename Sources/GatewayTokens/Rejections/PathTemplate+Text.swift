@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 extension PathTemplate {
     /// A path with the identifiers left out, for a person: `/users/42/files` is `/users/{id}/files`.
     ///

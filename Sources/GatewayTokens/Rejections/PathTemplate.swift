@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// What a request addresses, with the identifiers left out: `GET /users/42` and `GET /users/43` have the same template.
 ///
 /// A hash of 64 bits over the method and the path. Words that look like identifiers count as one placeholder: `42`, a UUID,

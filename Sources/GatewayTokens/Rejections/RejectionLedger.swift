@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Decides which rejections of a token cause its renewal. One for each credential.
 ///
 ///     401, token 1 ──▶ counts ──▶ token 2 ──▶ 401 ──▶ suppressed ──10 s──▶ counts ──▶ token 3 ──▶ 401 ──▶ suppressed ──20 s──▶

@@ -1,3 +1,4 @@
+package import GatewayHTTP
 import Synchronization
 
 /// What is known of the rejections of one credential. Shared by all workers and all routes that use it.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Which responses say that a session is over although a 401 does not: `rejected_when`.
 ///
 /// A location and a pattern are signs of their own, and the statuses say in which responses to look for them. Statuses alone are a

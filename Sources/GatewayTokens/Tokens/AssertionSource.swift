@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Where a statement about the gateway is, which others sign and replace before it ends (RFC 7521 section 4.2): the token
 /// of a workload identity.
 package enum AssertionSource: Hashable, Sendable {

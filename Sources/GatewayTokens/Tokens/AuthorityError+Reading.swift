@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 extension AuthorityError {
     /// What an answer without a usable token says.
     ///

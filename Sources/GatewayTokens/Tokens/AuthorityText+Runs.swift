@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Finds in the words of a text what may be a token or another secret that the gateway does not know.
 extension AuthorityText {
     /// Shorter runs are no tokens by themselves.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Makes what an authority wrote fit for operators: one printable line, bounded, without secrets.
 ///
 /// Authorities repeat what they were sent, and they write tokens into sentences. Three rules apply:

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// How far an authority's clock is from ours, by the `Date` of its answers (RFC 9110 section 6.6.1).
 package enum ClockSkew {
     /// From here on people are told: signed assertions are refused, and the ends of tokens are misjudged.

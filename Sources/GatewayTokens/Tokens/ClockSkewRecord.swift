@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What is known about the clocks of authorities, and what people were told about them.
 package struct ClockSkewRecord: Sendable {
     /// What a measurement changes for people.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Something with a known end that only a person can replace: for `status`, the admin page, metrics and the audit log.
 package struct Expiration: Hashable, Sendable, Codable {
     package enum Kind: String, CaseIterable, Sendable, Codable {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 extension FormEncoding {
     package static func encode(_ parameters: [TokenRequest.Parameter]) -> [UInt8] {
         var bytes: [UInt8] = []

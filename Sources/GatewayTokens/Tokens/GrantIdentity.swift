@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Everything that makes two tokens the same token: strategy, subject and every input of the grant.
 ///
 /// Routes whose credentials have equal identities share one token. An input that is left out here lets one

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A token that an operator brings: what an authority answered (RFC 6749 §5.1), or the bare access token.
 package struct ImportedToken: Hashable, Sendable {
     /// nil when only the token that renews is known.

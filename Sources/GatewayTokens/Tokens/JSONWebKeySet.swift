@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A public key of an issuer that signs tokens of clients (RFC 7517).
 package struct JSONWebKey: Hashable, Sendable {
     package enum Material: Hashable, Sendable {
@@ -35,7 +37,7 @@ package struct JSONWebKey: Hashable, Sendable {
     }
 
     /// Tells two keys apart.
-    func add(to bytes: inout CanonicalBytes) {
+    package func add(to bytes: inout CanonicalBytes) {
         bytes.add(id)
         bytes.add(algorithm)
         switch material {

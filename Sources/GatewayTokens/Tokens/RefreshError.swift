@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// What an answer to a refresh means when it brings no token.
 ///
 /// The code of the error decides before the status, because authorities send the same code with different statuses.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// The authority does not accept the stored refresh token any more. Gateways that find this with it do not send it by themselves.
 package struct RefreshTokenRefusal: Hashable, Sendable {
     /// The one that was refused. With any other one in the record, the refusal means nothing.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// How a client's token may be signed (RFC 7518 section 3.1, RFC 8037). Never with a secret that the gateway shares, and never not at all.
 package enum JWTAlgorithm: String, Sendable {
     case rs256 = "RS256"

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A token as a store keeps it: with its generation, and with what a crash in the middle of a rotation must not lose.
 package struct StoredToken: Hashable, Sendable {
     package var generation: Int

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 extension TokenFailure {
     /// Names the ways by which the credential works again, and the command to type.
     ///

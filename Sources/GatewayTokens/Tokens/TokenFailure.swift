@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Why a grant did not yield a token, in the classes that decide what happens next.
 package struct TokenFailure: Error, Hashable, Sendable {
     package enum Class: Hashable, Sendable {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What an operator can do with a token.
 package enum TokenOperation: Sendable {
     /// Renews now, whatever the age of the token.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Who may change a record: the rules for a store that looks at the record and changes it in one step.
 ///
 /// Times are those of the store's clock.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 extension TokenRequest {
     /// Values that no answer may repeat: secrets by their name, and values that cannot be guessed.
     package var secrets: [Secret] {

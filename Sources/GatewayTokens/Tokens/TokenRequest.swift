@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// One request to an authority, described as a value; a ``TokenEndpoint`` sends it.
 package struct TokenRequest: Hashable, Sendable {
     package enum Method: String, CaseIterable, Sendable {

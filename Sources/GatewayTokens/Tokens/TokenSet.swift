@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What an authority handed out: the token for upstreams and, for two-token grants, the one that renews it.
 package struct TokenSet: Hashable, Sendable {
     /// Goes upstream.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 extension TokenStatus {
     /// The status of a static credential.
     package init(of source: FixedCredentialSource, origin: SecretOrigin?, at now: Moment) {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// The times that a JWT states about itself (RFC 7519 §4.1), read without verifying it. The upstream verifies the
 /// token; the gateway only needs to know when to renew it.
 package struct UnverifiedJWT {

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("Who may do what on the admin listener", .timeLimit(.minutes(1)))

@@ -1,4 +1,7 @@
+import GatewayConfiguration
 import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// Asks a ``RequestAuthorizer`` about a request that is written as text.
 struct AuthorizerFixture {

@@ -1,5 +1,7 @@
 import GatewayCore
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 @Suite("Questions of Envoy by gRPC", .timeLimit(.minutes(5)))

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("Limits of a client", .timeLimit(.minutes(5)))

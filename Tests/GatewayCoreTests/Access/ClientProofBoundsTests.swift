@@ -2,6 +2,8 @@ import Synchronization
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
+@testable import GatewayTokens
 
 /// Limits on what clients present and on what the gateway remembers of it.
 @Suite("Bounds of what proves a client", .timeLimit(.minutes(1)))

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("What proves a client", .timeLimit(.minutes(1)))

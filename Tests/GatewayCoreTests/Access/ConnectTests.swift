@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("CONNECT", .timeLimit(.minutes(5)))

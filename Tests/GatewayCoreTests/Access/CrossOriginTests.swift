@@ -1,4 +1,6 @@
 import GatewayCore
+import GatewayHTTP
+import GatewayTesting
 import Testing
 
 @Suite("Pages of other origins", .timeLimit(.minutes(5)))

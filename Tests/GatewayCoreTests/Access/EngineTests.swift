@@ -1,4 +1,6 @@
 import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite("Engines", .timeLimit(.minutes(5)))

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("Names in refusals", .timeLimit(.minutes(5)))

@@ -1,4 +1,6 @@
 import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite("Readings of a path", .timeLimit(.minutes(5)))

@@ -1,6 +1,8 @@
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
+@testable import GatewayTokens
 
 @Suite("What a reload takes away", .timeLimit(.minutes(5)))
 struct ReloadWithdrawalTests {

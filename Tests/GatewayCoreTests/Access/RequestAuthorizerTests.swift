@@ -1,4 +1,6 @@
 import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite("Request authorizer", .timeLimit(.minutes(5)))

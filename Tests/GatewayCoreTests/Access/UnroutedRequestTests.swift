@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("Plain requests to servers without a route", .timeLimit(.minutes(5)))

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("The manifest of a backup", .timeLimit(.minutes(1)))

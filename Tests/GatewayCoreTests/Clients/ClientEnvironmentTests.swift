@@ -1,6 +1,7 @@
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
 
 @Suite("Environment of clients", .timeLimit(.minutes(1)))
 struct ClientEnvironmentTests {

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
 
 @Suite("Proxy offer", .timeLimit(.minutes(1)))
 struct ProxyOfferTests {

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
 
 @Suite("Trust of this machine", .timeLimit(.minutes(1)))
 struct SystemTrustTests {

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("Memory of unfinished heads", .timeLimit(.minutes(5)))

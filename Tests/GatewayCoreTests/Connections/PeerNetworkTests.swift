@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("The network of a client's address", .timeLimit(.minutes(5)))

@@ -1,5 +1,7 @@
 import FoundationEssentials
+import GatewayConfiguration
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("What doctor says of this machine", .timeLimit(.minutes(5)))

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("What doctor says of connections", .timeLimit(.minutes(5)))

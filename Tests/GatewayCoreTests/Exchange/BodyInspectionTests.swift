@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayTokens
 import Testing
 
 @Suite("The beginning of a body that is judged", .timeLimit(.minutes(5)))

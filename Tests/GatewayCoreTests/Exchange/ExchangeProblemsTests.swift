@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("What a client is told of its exchange", .timeLimit(.minutes(5)))

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayEvents
 import Testing
 
 @Suite("Responses that are failures", .timeLimit(.minutes(5)))

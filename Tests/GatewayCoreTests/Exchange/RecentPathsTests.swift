@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayTokens
 import Testing
 
 @Suite("Paths that were accepted lately", .timeLimit(.minutes(5)))

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayTesting
+import GatewayTokens
 import Testing
 
 /// Each script reads as what the upstream did with a request and, behind the arrow, what becomes of a rejection. `2 GET /x` is a

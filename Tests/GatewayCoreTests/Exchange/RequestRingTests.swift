@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("The last requests of a worker", .timeLimit(.minutes(5)))

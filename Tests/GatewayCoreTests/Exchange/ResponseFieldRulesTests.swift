@@ -1,4 +1,7 @@
 import GatewayCore
+import GatewayHTTP
+import GatewayTesting
+import GatewayTokens
 import Testing
 
 @Suite("Response fields that go to the client", .timeLimit(.minutes(5)))

@@ -1,4 +1,8 @@
 import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayTesting
+import GatewayTokens
 import Testing
 
 @Suite("Rejections of a token", .timeLimit(.minutes(5)))

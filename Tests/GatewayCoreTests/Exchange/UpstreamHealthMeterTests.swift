@@ -1,4 +1,6 @@
 import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Testing
 
 @Suite("How an upstream has answered lately", .timeLimit(.minutes(5)))

@@ -1,6 +1,9 @@
+import GatewayTesting
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
+@testable import GatewayTesting
 
 @Suite("The version of HTTP towards an upstream", .timeLimit(.minutes(1)))
 struct UpstreamVersionRuleTests {

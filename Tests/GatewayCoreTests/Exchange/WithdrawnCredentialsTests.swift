@@ -1,4 +1,7 @@
 import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite("Credentials that an operator has taken away", .timeLimit(.minutes(5)))

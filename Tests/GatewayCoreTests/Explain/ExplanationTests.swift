@@ -1,5 +1,7 @@
 import Foundation
 import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite("Explanation", .timeLimit(.minutes(5)))

@@ -1,5 +1,7 @@
 import Foundation
 import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Testing
 
 @Suite("Request history", .timeLimit(.minutes(5)))

@@ -1,4 +1,6 @@
+import GatewayConfiguration
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 /// The trace of an authorizer says why each other route lost.

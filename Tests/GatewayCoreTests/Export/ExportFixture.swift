@@ -1,5 +1,9 @@
+import GatewayConfiguration
 import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 
 /// A plan with engines for tests of exports.
 struct ExportFixture {

@@ -2,6 +2,8 @@ import GatewayTesting
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
+@testable import GatewayTokens
 
 @Suite("Configurations for other proxies", .timeLimit(.minutes(5)))
 struct ExportTests {

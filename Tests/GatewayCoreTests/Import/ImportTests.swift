@@ -1,6 +1,7 @@
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
 
 @Suite("Importing from text files", .timeLimit(.minutes(5)))
 struct ImportTests {

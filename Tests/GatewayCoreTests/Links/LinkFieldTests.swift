@@ -1,6 +1,10 @@
+import GatewayTesting
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
+@testable import GatewayTesting
+@testable import GatewayTokens
 
 @Suite("Fields with links", .timeLimit(.minutes(5)))
 struct LinkFieldTests {

@@ -1,4 +1,7 @@
+import GatewayConfiguration
 import GatewayCore
+import GatewayHTTP
+import GatewayTesting
 
 /// A gateway with some routes, one of which a request has found.
 struct LinkFixture: Sendable {

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("Links of upstreams", .timeLimit(.minutes(5)))

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("URLs of PostgreSQL", .timeLimit(.minutes(1)))

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite("Answers to whoami", .timeLimit(.minutes(5)))

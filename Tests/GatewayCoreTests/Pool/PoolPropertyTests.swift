@@ -1,7 +1,6 @@
+import GatewayCore
 import GatewayTesting
 import Testing
-
-@testable import GatewayCore
 
 /// Random events in any order, before one budget: what must hold whatever happens.
 @Suite("Pool: properties", .timeLimit(.minutes(5)))

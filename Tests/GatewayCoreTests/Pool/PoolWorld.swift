@@ -2,6 +2,7 @@ import GatewayTesting
 import Testing
 
 @testable import GatewayCore
+@testable import GatewayHTTP
 
 /// Several pools before one upstream, each with a shell that carries out its steps and keeps account.
 final class PoolWorld {

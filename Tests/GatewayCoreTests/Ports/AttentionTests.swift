@@ -1,4 +1,7 @@
 import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))

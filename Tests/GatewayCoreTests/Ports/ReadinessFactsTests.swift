@@ -1,4 +1,6 @@
 import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite("Readiness from what the gateway knows", .timeLimit(.minutes(5)))

@@ -1,4 +1,6 @@
 import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite("What readiness says about tokens", .timeLimit(.minutes(5)))

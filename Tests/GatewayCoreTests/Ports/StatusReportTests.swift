@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayTokens
 import Testing
 
 @Suite("Status report", .timeLimit(.minutes(5)))

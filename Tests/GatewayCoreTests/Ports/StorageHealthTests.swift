@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite("Health of the files", .timeLimit(.minutes(5)))

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayTokens
 import Testing
 
 @Suite("A change of a record", .timeLimit(.minutes(1)))

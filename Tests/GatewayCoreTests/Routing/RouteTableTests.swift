@@ -1,5 +1,7 @@
 import Foundation
+import GatewayConfiguration
 import GatewayCore
+import GatewayHTTP
 import Testing
 
 @Suite(.timeLimit(.minutes(5)))

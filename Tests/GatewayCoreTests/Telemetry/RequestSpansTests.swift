@@ -1,5 +1,7 @@
 import FoundationEssentials
 import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @Suite("Spans of a request", .timeLimit(.minutes(5)))

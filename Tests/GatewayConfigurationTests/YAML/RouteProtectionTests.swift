@@ -1,0 +1,84 @@
+import GatewayConfiguration
+import GatewayCore
+import GatewayStrategies
+import Testing
+
+/// Keys of a route that decide what its clients can get out of the upstream's connection and answers.
+@Suite("Protection of routes", .timeLimit(.minutes(5)))
+struct RouteProtectionTests {
+    private func outcome(_ text: String) -> ConfigOutcome {
+        let secrets = MemorySecrets(variables: ["TOKEN": "t-secret"])
+        return ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": text]), environment: { secrets.environment($0) })
+            .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
+    }
+
+    private func route(_ settings: String) throws -> (plan: RoutePlan, shown: PlanSummary) {
+        let outcome = outcome("version: 1\nroutes:\n  app: {upstream: https://app.example.com, \(settings)}\n")
+        let plan = try #require(outcome.plan, "\(outcome.report(consequence: "refused"))")
+        return (try #require(plan.routes.first), PlanSummary(plan))
+    }
+
+    private func report(_ settings: String) -> String {
+        outcome("version: 1\nroutes:\n  app: {upstream: https://app.example.com, \(settings)}\n")
+            .report(consequence: "refused")
+    }
+
+    private static let bearer = "auth: {strategy: bearer, token: {env: TOKEN}}"
+
+    // MARK: Cookies
+
+    @Test(arguments: [
+        ("auth: none", CookiePolicy.pass), ("auth: {strategy: none, as_user: \"42\"}", .pass), (bearer, .drop),
+        ("\(bearer), cookies: pass", .pass), ("\(bearer), cookies: drop", .drop), ("auth: none, cookies: drop", .drop),
+    ])
+    func whatBecomesOfCookiesIsDecidedAtLoad(_ settings: String, _ policy: CookiePolicy) throws {
+        let (plan, shown) = try route(settings)
+        #expect(plan.cookies == policy)
+        #expect(shown.text().contains("    cookies: \(policy.rawValue)\n"))
+        #expect(shown.json().contains("\"cookies\" : \"\(policy.rawValue)\""))
+    }
+
+    @Test func anotherWordIsRefused() {
+        #expect(report("auth: none, cookies: remove").contains("routes.app.cookies: expected one of drop, pass"))
+    }
+
+    // MARK: Authentication of the connection
+
+    @Test(arguments: ["auth: none", "auth: none, connection_auth: false", bearer])
+    func clientsCannotAuthenticateTheConnectionByDefault(_ settings: String) throws {
+        let (plan, shown) = try route(settings)
+        #expect(!plan.allowsConnectionAuth)
+        #expect(!shown.text().contains("connection_auth"))
+    }
+
+    @Test(arguments: ["auth: none, connection_auth: true", "auth: {strategy: none}, connection_auth: true"])
+    func aRouteWithoutACredentialMayAllowIt(_ settings: String) throws {
+        let (plan, shown) = try route(settings)
+        #expect(plan.allowsConnectionAuth)
+        #expect(shown.text().contains("    connection_auth: true\n"))
+    }
+
+    @Test(arguments: [
+        ("\(bearer), connection_auth: true", "routes.app.connection_auth: is for routes with \"auth: none\""),
+        (
+            "auth: none, connection_auth: true, headers: {remove: [authorization]}",
+            "routes.app.connection_auth: \"headers.remove\" takes Authorization away"
+        ),
+        ("auth: none, connection_auth: yes", "routes.app.connection_auth: expected true or false"),
+    ])
+    func whereTheClientsFieldIsNotForwardedItIsAnError(_ settings: String, _ message: String) {
+        #expect(report(settings).contains(message))
+    }
+
+    // MARK: Reload
+
+    @Test func aReloadNamesTheChange() throws {
+        let mark = { (bytes: [UInt8]) in String(decoding: bytes, as: UTF8.self) }
+        func digest(_ cookies: String) throws -> PlanDigest {
+            let text = "version: 1\nroutes: {app: {upstream: https://a.example, auth: none, cookies: \(cookies)}}\n"
+            return PlanDigest(try #require(outcome(text).plan), mark: mark)
+        }
+        let changes = PlanChange.effective(PlanChange.between(try digest("pass"), try digest("drop")))
+        #expect(changes.map(\.notes) == [["cookies: pass -> drop"]])
+    }
+}

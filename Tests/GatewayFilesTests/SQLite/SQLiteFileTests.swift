@@ -1,0 +1,50 @@
+import Foundation
+import GatewayFiles
+import GRDB
+import Testing
+
+@Suite("SQLite files", .timeLimit(.minutes(5)))
+struct SQLiteFileTests {
+    private static let locked =
+        "another process holds a write transaction on NAME, so it is locked; end that process, one of those that "
+        + "`fuser PATH` lists"
+
+    private static let words: [(ResultCode, String)] = [
+        (.SQLITE_FULL, "the disk that holds NAME is full; free some space"),
+        (
+            .SQLITE_IOERR_WRITE,
+            "the disk that holds NAME reports an I/O error (SQLite 778); check the disk and the system log"
+        ),
+        (.SQLITE_READONLY, "NAME is read-only; check the owner and the mode of the file and its directory"),
+        (.SQLITE_BUSY, locked),
+        (.SQLITE_LOCKED, locked),
+        (
+            .SQLITE_CANTOPEN,
+            "NAME cannot be opened; check that its directory exists and that this user may read and write both"
+        ),
+        (.SQLITE_NOTADB, "NAME is not a sound SQLite database; restore it from a backup or move it away"),
+        (.SQLITE_CONSTRAINT_UNIQUE, "NAME refuses the row (SQLite 2067); another program writes to it"),
+        (.SQLITE_MISUSE, "NAME cannot be used (SQLite 21)"),
+    ]
+
+    @Test(arguments: words)
+    func anErrorSaysWhatToDoAndHoldsNoValue(_ code: ResultCode, _ expected: String) {
+        let error = DatabaseError(resultCode: code, message: "a value", sql: "SELECT 'another'")
+        #expect(SQLiteFile.words(for: error, file: "NAME", path: "PATH") == expected)
+    }
+
+    @Test func anotherErrorIsNotRepeated() {
+        #expect(SQLiteFile.words(for: CocoaError(.fileNoSuchFile), file: "NAME", path: "PATH") == "NAME cannot be used")
+    }
+
+    @Test func whatIsCommittedIsOnTheDisk() throws {
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent("sqlite-\(UUID().uuidString)").path
+        defer { for end in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + end) } }
+        let database = try SQLiteFile.open(path, label: "test", lockLimit: .seconds(1))
+        let settings = try database.inDatabase { database in
+            try ["journal_mode", "synchronous"].map { try String.fetchOne(database, sql: "PRAGMA \($0)") }
+        }
+        #expect(settings == ["wal", "2"])
+        try database.close()
+    }
+}

@@ -1,0 +1,143 @@
+import GatewayHTTP
+import GatewayTesting
+import Testing
+
+@Suite("Request fields that go upstream", .timeLimit(.minutes(5)))
+struct RequestFieldRulesTests {
+    private static func rules(
+        owned: [String] = [],
+        keepsAuthorization: Bool = false,
+        dropsCookies: Bool = true,
+        dropsForwarded: Bool = true
+    ) -> RequestFieldRules {
+        RequestFieldRules(
+            ownedNames: owned.map { Array($0.utf8) },
+            keepsAuthorization: keepsAuthorization,
+            dropsCookies: dropsCookies,
+            dropsForwarded: dropsForwarded
+        )
+    }
+
+    /// The lines that are kept, as runs.
+    private static func kept(
+        _ fields: [String],
+        by rules: RequestFieldRules,
+        stripsAuthorization: Bool = false,
+        sendsExpect: Bool = true,
+        trace: TraceFields = .pass,
+        line: String = "GET / HTTP/1.1"
+    ) -> [[String]]? {
+        let terms = RequestFieldRules.Terms(
+            stripsAuthorization: stripsAuthorization,
+            sendsExpect: sendsExpect,
+            trace: trace
+        )
+        return HeadText.request(fields, line: line) { head, bytes in
+            var (runs, index) = ([[String]](), 0)
+            while let run = rules.nextKept(of: head, bytes, terms, from: &index) {
+                let lines = bytes.string(head.section.lines(run))
+                runs.append(lines.split(separator: "\r\n").map(String.init))
+            }
+            return runs
+        }
+    }
+
+    @Test(
+        arguments: [
+            ([], []), (["A: 1"], [["A: 1"]]), (["A: 1", "B:", "C:2"], [["A: 1", "B:", "C:2"]]),
+            (["A: 1", "TE: trailers", "B: 2"], [["A: 1"], ["B: 2"]]),
+            (["TE: trailers", "Keep-Alive: 5", "A: 1"], [["A: 1"]]), (["A: 1", "Upgrade: x"], [["A: 1"]]),
+        ] as [([String], [[String]])]
+    )
+    func keptFieldsThatFollowEachOtherAreOneRun(_ fields: [String], _ expected: [[String]]) {
+        #expect(Self.kept(fields, by: Self.rules()) == expected)
+    }
+
+    @Test func traceFieldsAreReplacedAsTheTraceSays() {
+        let fields = ["traceparent: x", "A: 1", "TraceState: a=b", "Traceparent: y", "traceparents: z"]
+        let rules = Self.rules()
+        #expect(Self.kept(fields, by: rules) == [fields])
+        #expect(
+            Self.kept(fields, by: rules, trace: .replaceParent) == [["A: 1", "TraceState: a=b"], ["traceparents: z"]]
+        )
+        #expect(Self.kept(fields, by: rules, trace: .replaceAll) == [["A: 1"], ["traceparents: z"]])
+        #expect(!rules.ownsTraceParent && Self.rules(owned: ["traceparent"]).ownsTraceParent)
+    }
+
+    @Test(arguments: [
+        "Connection: keep-alive", "Keep-Alive: timeout=5", "Proxy-Connection: close", "Proxy-Authenticate: Basic",
+        "Proxy-Authorization: Basic eDp5", "TE: trailers", "Upgrade: h2c", "Authorization: Bearer x", "Cookie: a=b",
+        "Forwarded: for=x", "X-Forwarded-For: x", "X-REAL-IP: x", "X-Api-Key: mine", "x-api-KEY: mine",
+    ])
+    func theseEndHere(_ field: String) {
+        #expect(Self.kept(["A: 1", field], by: Self.rules(owned: ["x-api-key"])) == [["A: 1"]])
+    }
+
+    @Test(arguments: [
+        "Content-Length: 3", "Accept: */*", "Via: 1.0 x", "Origin: null", "X-Request-Id: 1", "X_Api_Key: mine",
+        "X-Api-Keys: mine", "Set-Cookie: a=b", "Date: x",
+    ])
+    func othersAreForwarded(_ field: String) {
+        let line = "POST / HTTP/1.1"
+        #expect(Self.kept([field], by: Self.rules(owned: ["x-api-key"]), line: line) == [[field]])
+    }
+
+    @Test(arguments: [
+        (false, false, false), (false, true, false), (true, false, true),
+        // The token of a client of the gateway.
+        (true, true, false),
+    ])
+    func authorizationIsForwardedWhereTheRouteInjectsNoneAndTheGatewayDidNotUseIt(
+        _ keeps: Bool,
+        _ strips: Bool,
+        _ isForwarded: Bool
+    ) {
+        let rules = Self.rules(keepsAuthorization: keeps)
+        let kept = Self.kept(["Authorization: Basic eDp5"], by: rules, stripsAuthorization: strips)
+        #expect(kept == (isForwarded ? [["Authorization: Basic eDp5"]] : []))
+    }
+
+    @Test(arguments: [("Cookie: a=b", false, true), ("Cookie2: a=b", false, true), ("Forwarded: for=x", true, false)])
+    func aRouteMayForwardCookiesAndWhereTheRequestCameFrom(_ field: String, _ cookies: Bool, _ forwarded: Bool) {
+        #expect(Self.kept([field], by: Self.rules(dropsCookies: cookies, dropsForwarded: forwarded)) == [[field]])
+        #expect(Self.kept([field], by: Self.rules()) == [])
+    }
+
+    @Test(arguments: [true, false])
+    func expectIsForwardedAsLongAsContentIsYetToCome(_ sendsExpect: Bool) {
+        let fields = ["Content-Length: 3", "Expect: 100-continue"]
+        let kept = Self.kept(fields, by: Self.rules(), sendsExpect: sendsExpect, line: "PUT / HTTP/1.1")
+        #expect(kept == [sendsExpect ? fields : ["Content-Length: 3"]])
+    }
+
+    @Test func whatConnectionNamesEndsHere() {
+        let fields = ["X-Hop: 1", "Connection: close, x-HOP, x-two", "A: 1", "X-Two: 2", "X-Hops: 3"]
+        #expect(Self.kept(fields, by: Self.rules()) == [["A: 1"], ["X-Hops: 3"]])
+    }
+
+    // MARK: Look-alikes
+
+    private static func hasLookAlike(_ field: String, for rules: RequestFieldRules) -> Bool? {
+        HeadText.request(["A: 1", field]) { rules.hasLookAlike($0, $1) }
+    }
+
+    @Test(arguments: [
+        ("X_Api_Key: x", true), ("x-api_key: x", true), ("X_API-KEY: x", true), ("Authorization_: x", false),
+        // Dropped, or forwarded as what they are.
+        ("X-Api-Key: x", false), ("X_Other: x", false), ("X-Value: a_b", false), ("X_Api_Keys: x", false),
+        ("X_Forwarded_For: x", true), ("X_Real-IP: x", true), ("X-Forwarded-For: x", false),
+        // The route sets this one with its underscore.
+        ("As_User: x", false), ("AS_USER: x", false),
+    ])
+    func aNameThatCanBeReadAsOneOfTheRoutesIsALookAlike(_ field: String, _ isOne: Bool) {
+        let rules = Self.rules(owned: ["x-api-key", "as-user", "as_user"])
+        #expect(Self.hasLookAlike(field, for: rules) == isOne)
+    }
+
+    @Test(arguments: [true, false])
+    func whereTheClientsOwnAreForwardedTheyHaveNoLookAlikes(_ keeps: Bool) {
+        let rules = Self.rules(owned: ["authorization-x"], keepsAuthorization: keeps, dropsForwarded: !keeps)
+        #expect(Self.hasLookAlike("X_Forwarded_For: x", for: rules) == !keeps)
+        #expect(Self.hasLookAlike("Authorization_X: x", for: rules) == true)
+    }
+}

@@ -1,0 +1,29 @@
+import GatewayTesting
+import Testing
+
+@testable import GatewayEvents
+@testable import GatewayHTTP
+@testable import GatewayTokens
+
+@Suite("Bounds of what waits for a keeper", .timeLimit(.minutes(1)))
+struct KeeperBoundsTests {
+    @Test func theQueueOfCommandsIsLimited() {
+        let keeper = KeeperBench().keeper
+        for _ in 0..<TokenKeeper.commandLimit { #expect(keeper.enqueue(OperatorCommand(.refresh))) }
+        #expect(!keeper.enqueue(OperatorCommand(.refresh)))
+        // Withdrawals have twice the room.
+        for _ in 0..<TokenKeeper.commandLimit { #expect(keeper.enqueue(OperatorCommand(.clear))) }
+        #expect(!keeper.enqueue(OperatorCommand(.clear)))
+        #expect(keeper.nextCommand() != nil)
+        #expect(keeper.enqueue(OperatorCommand(.clear)) && !keeper.enqueue(OperatorCommand(.refresh)))
+    }
+
+    @Test func theQueueOfRequestEventsIsLimited() {
+        let notes = KeeperNotes()
+        let event = TokenEvent(at: UnixTime(seconds: 0), name: .acquired, trigger: .demand)
+        for _ in 0..<KeeperNotes.limit { #expect(notes.add(event)) }
+        #expect(!notes.add(event))
+        #expect(notes.take().count == KeeperNotes.limit)
+        #expect(notes.add(event))
+    }
+}

@@ -1,0 +1,121 @@
+import GatewayEvents
+import GatewayHTTP
+import GatewayTesting
+import GatewayTokens
+import Testing
+
+@Suite("Commands of an operator", .timeLimit(.minutes(5)))
+struct OperatorCommandTests {
+    private let two = [
+        ScriptedTokenEndpoint.Answer.token("one", expiresIn: 3600), .token("two", expiresIn: 3600),
+    ]
+
+    @Test func refreshRenewsNow() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
+            _ = await bench.credential()
+            let status = try await bench.perform(.refresh).token
+            #expect(status.generation == 2)
+            #expect(status.state == .valid)
+            #expect(status.remainingSeconds == 3600)
+            #expect(bench.generation == 2)
+            #expect(bench.audit.last(.renewed)?.trigger == .operator)
+        }
+    }
+
+    /// What was opened with a credential, a tunnel, ends when that grows.
+    @Test func whatAnOperatorTakesAwayIsToldFromWhatIsReplaced() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
+            _ = try await bench.credential().get()
+            _ = try await bench.perform(.refresh)
+            #expect(bench.keeper.timesWithdrawn == 0)
+            _ = try await bench.perform(.lock)
+            #expect(bench.keeper.timesWithdrawn == 1)
+            _ = try await bench.perform(.unlock)
+            #expect(bench.keeper.timesWithdrawn == 1)
+            _ = try await bench.perform(.clear)
+            #expect(bench.keeper.timesWithdrawn > 1)
+        }
+    }
+
+    @Test func refreshTriesAgainAfterAFinalRefusal() async throws {
+        let endpoint = ScriptedTokenEndpoint([.error("invalid_client"), .error("invalid_client"), .token("one")])
+        try await KeeperBench(endpoint).running { bench in
+            _ = await bench.credential()
+            guard case .failure(let problem) = await bench.keeper.perform(.refresh) else {
+                Issue.record("a refused refresh says so")
+                return
+            }
+            #expect(problem.kind == .credentialMisconfigured)
+            let outcome1 = try await bench.perform(.refresh).token.generation
+            #expect(outcome1 == 1)
+        }
+    }
+
+    @Test func refreshOfATokenThatNobodyCanRenewFailsAndKeepsIt() async throws {
+        let now = ManualClock().now().wall
+        let seed = TokenSet(access: Secret("seed"), obtainedAt: now, expiresAt: now + .seconds(3600))
+        try await KeeperBench(grant: SampleGrant(isRenewable: false, initial: seed)).running { bench in
+            _ = await bench.credential()
+            guard case .failure = await bench.keeper.perform(.refresh) else {
+                Issue.record("it cannot be renewed")
+                return
+            }
+            #expect(bench.generation == 1)
+            #expect(bench.status.state == .valid)
+        }
+    }
+
+    @Test func clearForgetsHereAndInTheStoreAndTheNextRequestAsksAgain() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
+            _ = await bench.credential()
+            let status = try await bench.perform(.clear).token
+            #expect(status.state == .empty)
+            #expect(bench.generation == nil)
+            #expect(bench.store[KeeperBench.key] == nil)
+            #expect(bench.audit.last(.cleared)?.trigger == .operator)
+            #expect(await bench.credential().generation == 2)
+        }
+    }
+
+    @Test func aLockedCredentialIsNeitherUsedNorRenewed() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
+            _ = await bench.credential()
+            let outcome2 = try await bench.perform(.lock).token.state
+            #expect(outcome2 == .locked)
+            #expect(bench.problem?.kind == .locked)
+            bench.clock.advance(by: .seconds(3300))
+            #expect(await bench.credential().problem?.kind == .locked)
+            #expect(bench.endpoint.requests.count == 1)
+            _ = await bench.keeper.perform(.unlock)
+            let outcome3 = try await bench.untilGeneration(after: 1).generation
+            #expect(outcome3 == 2)
+            #expect(bench.audit.names.filter { $0 == .locked || $0 == .unlocked } == [.locked, .unlocked])
+        }
+    }
+
+    @Test func anOrderThatDoesNotGetItsTurnIsDroppedInTime() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(always: { _, _ in .held })).running { bench in
+            async let waiting = bench.credential()
+            try await bench.endpoint.untilHeld()
+            async let outcome = bench.keeper.perform(.import(ImportedToken(access: Secret("imported"))))
+            try await bench.clock.untilAsleep(moreThan: .seconds(49), atMost: .seconds(50))
+            bench.clock.advance(by: .seconds(50))
+            let problem = await outcome.problem
+            #expect(problem?.detail.contains("did not get its turn") == true)
+            bench.endpoint.release(.token("one", expiresIn: 3600))
+            #expect(await waiting.generation == 1)
+            _ = await bench.keeper.perform(.clear)
+            #expect(bench.audit.count(of: .imported) == 0, "a dropped command is not carried out later")
+        }
+    }
+
+    @Test func anOrderAfterShutdownIsRefused() async throws {
+        let bench = KeeperBench()
+        try await bench.running { _ in }
+        guard case .failure(let problem) = await bench.keeper.perform(.refresh) else {
+            Issue.record("nobody is there to carry it out")
+            return
+        }
+        #expect(problem.kind == .draining)
+    }
+}

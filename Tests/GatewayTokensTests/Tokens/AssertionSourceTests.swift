@@ -1,0 +1,82 @@
+import GatewayHTTP
+import GatewayTokens
+import Testing
+
+@Suite("Assertions that others issue", .timeLimit(.minutes(5)))
+struct AssertionSourceTests {
+    private static let file = AssertionSource.file("/run/token")
+
+    private static func gitHub(_ base: String = "https://runner.example/id?api-version=2.0") throws -> AssertionSource {
+        .gitHubActions(
+            try GitHubIdentityRequest(base: base, audience: "api://Exchange", token: Secret("runner-canary"))
+        )
+    }
+
+    @Test func theValuesFollowTheParametersOfTheForm() throws {
+        let url = try AuthorityURL("https://id.example.com/token")
+        var request = TokenRequest(url: url, body: .form([TokenRequest.Parameter("client_id", "app")]))
+        request.issuedParameters = [
+            TokenRequest.IssuedParameter("client_assertion", from: Self.file),
+            TokenRequest.IssuedParameter("subject_token", from: Self.file),
+        ]
+        let filled = request.filled(with: [Secret("a"), Secret("b")])
+        let expected = [
+            TokenRequest.Parameter("client_id", "app"), TokenRequest.Parameter("client_assertion", "a"),
+            TokenRequest.Parameter("subject_token", "b"),
+        ]
+        #expect(filled.body == .form(expected))
+        #expect(filled.issuedParameters == [])
+    }
+
+    @Test(arguments: ["a.b.c", "a.b.c\n", "a.b.c\r\n"])
+    func aLineBreakAtTheEndBelongsToTheFile(_ content: String) throws {
+        #expect(try Self.file.assertion(in: Array(content.utf8)) == Secret("a.b.c"))
+    }
+
+    @Test(arguments: ["", "\n", "two words", "a\nb", "\u{E9}"])
+    func aFileHoldsOneToken(_ content: String) {
+        let missing = #expect(throws: MissingAssertion.self) { try Self.file.assertion(in: Array(content.utf8)) }
+        #expect(missing == Self.file.missing("it does not hold one token in visible ASCII"))
+        #expect(missing?.place == "/run/token")
+    }
+
+    @Test(arguments: [
+        ("https://runner.example/id?api-version=2.0", "https://runner.example/id?api-version=2.0&"),
+        ("https://runner.example/id", "https://runner.example/id?"),
+    ])
+    func theRunnerIsAskedForAnAudience(_ base: String, _ url: String) throws {
+        guard case .gitHubActions(let identity) = try Self.gitHub(base) else { return }
+        #expect(identity.request.method == .get)
+        #expect(identity.request.url.text == "\(url)audience=api%3A%2F%2FExchange")
+        let fields = identity.request.fields.map { field in "\(field.name): \(field.value.withValue(\.self))" }
+        #expect(fields == ["Accept: application/json", "Authorization: Bearer runner-canary"])
+    }
+
+    @Test(arguments: ["http://runner.example/id", "runner", "https://u:p@runner.example/"])
+    func theRunnerIsAskedOverTLS(_ base: String) {
+        #expect(throws: AuthorityURL.Refusal.self) { try Self.gitHub(base) }
+    }
+
+    @Test func theAnswerHasTheAssertion() throws {
+        let reply = TokenReply(status: 200, body: Array(#"{"count":1,"value":"a.b.c"}"#.utf8))
+        #expect(try Self.gitHub().assertion(in: reply) == Secret("a.b.c"))
+    }
+
+    @Test(
+        arguments: [
+            (401, "{}", "it answers with status 401; the job may have ended"),
+            (302, #"{"value":"a.b.c"}"#, "it answers with status 302"),
+            (200, "no JSON", "its answer has no token in \"value\""),
+            (200, #"{"value":""}"#, "its answer has no token in \"value\""),
+            (200, #"{"value":"canary two"}"#, "its answer has no token in \"value\""),
+        ]
+    )
+    func anyOtherAnswerIsExplainedAndNotRepeated(_ status: Int, _ body: String, _ reason: String) throws {
+        let source = try Self.gitHub()
+        let missing = #expect(throws: MissingAssertion.self) {
+            try source.assertion(in: TokenReply(status: status, body: Array(body.utf8)))
+        }
+        #expect(missing?.reason == reason)
+        #expect(missing?.place == "https://runner.example/id")
+    }
+}
