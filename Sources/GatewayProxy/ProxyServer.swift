@@ -123,9 +123,19 @@ package final class ProxyServer: Sendable {
         let blocking = present.filter { listener in
             new.contains { $0.plan.address.mayCollide(with: listener.plan.address) }
         }
+        let opened = try await open(new, inPlaceOf: blocking, beside: addresses)
+        return PreparedReload(shared: shared, kept: kept, opened: opened)
+    }
+
+    /// Closes `blocking` first; if the new ones cannot be opened, they are opened again.
+    private func open(
+        _ new: [Listener.Settings],
+        inPlaceOf blocking: [Listener],
+        beside addresses: [ListenerPlan.Address]
+    ) async throws -> [Listener] {
         for listener in blocking { await listener.stop() }
         do {
-            return PreparedReload(shared: shared, kept: kept, opened: try await open(new, beside: addresses))
+            return try await open(new, beside: addresses)
         } catch {
             await openAgain(blocking)
             throw error

@@ -140,7 +140,8 @@ def test_a_session_of_a_browser_app_lasts_with_cookies_pass(make_origin, start_g
 
 def warnings(gateway):
     """Lines of the log about cookies."""
-    return [line for line in gateway.text().splitlines() if line.startswith("{") and "cookie" in line.lower()]
+    lines = [json.loads(line) for line in gateway.text().splitlines() if line.startswith("{")]
+    return [str(line) for line in lines if "cookie" in line["message"].lower()]
 
 
 def test_the_log_says_it_once_for_each_route_and_names_the_key(setting, start_gateway):

@@ -116,6 +116,6 @@ def test_every_line_is_json_also_of_warnings_and_refused_configurations(make_gat
     [warned] = [line for line in lines if line["message"] == "Configuration has warnings"][:1]
     assert warned["level"] == "warning" and "a secret in plain text" in warned["text"] and "x" * 24 not in str(lines)
     [started] = [line for line in lines if line["message"] == "Gateway started"]
-    assert started["proxy"] == f"127.0.0.1:{gateway.port}" and started["version"], started
+    assert started["proxy"] == f"http://127.0.0.1:{gateway.port}" and started["version"], started
     [refused] = [line for line in lines if line["message"].startswith("Configuration refused")]
     assert 'unknown key "oauth"' in refused["text"] and "the running configuration was kept" in refused["text"]

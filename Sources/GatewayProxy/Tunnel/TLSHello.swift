@@ -133,7 +133,9 @@ private final class HelloJoiner: ChannelInboundHandler, RemovableChannelHandler 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var bytes = unwrapInboundIn(data)
         received.writeBuffer(&bytes)
-        switch records.join(received.readableBytesUInt8Span) {
+        // A span must not outlive the access to a property.
+        let whole = received
+        switch records.join(whole.readableBytesUInt8Span) {
         case .unfinished: return
         case .joined(let bytes): received = ByteBuffer(bytes: bytes)
         case .unchanged: break
