@@ -1,11 +1,10 @@
-import GatewayHTTP
-import Testing
+package import GatewayHTTP
 
 /// Heads that are written as text.
-enum HeadText {
+package enum HeadText {
     /// - Parameter fields: Lines without their CRLF.
     /// - Returns: nil where the head cannot be read.
-    static func request<Result>(
+    package static func request<Result>(
         _ fields: [String] = [],
         line: String = "GET / HTTP/1.1",
         _ body: (borrowing RequestHead, borrowing Span<UInt8>) -> Result
@@ -13,7 +12,7 @@ enum HeadText {
         request(Array(text(line, ["Host: localhost"] + fields).utf8), body)
     }
 
-    static func request<Result>(
+    package static func request<Result>(
         _ bytes: [UInt8],
         _ body: (borrowing RequestHead, borrowing Span<UInt8>) -> Result
     ) -> Result? {
@@ -23,7 +22,7 @@ enum HeadText {
     }
 
     /// - Returns: nil where the head cannot be read.
-    static func response<Result>(
+    package static func response<Result>(
         _ status: Int,
         _ fields: [String] = [],
         _ body: (borrowing ResponseHead, borrowing Span<UInt8>) -> Result

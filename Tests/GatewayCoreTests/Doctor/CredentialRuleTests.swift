@@ -47,8 +47,10 @@ struct CredentialRuleTests {
         #expect(found().level == .ok && found().text.contains("not accepted by an upstream yet"))
         source.accepted(by: nil, nil, at: MonotonicTime(nanoseconds: 0))
         #expect(found().level == .ok && found().text.contains(now.rfc3339))
+        let path = Array("/a".utf8)
+        let key = RejectionLedger.Key(route: 0, template: PathTemplate(path.span, method: 0..<0, path: 0..<path.count))
         for _ in 0..<5 {
-            source.rejected(by: nil, ledgerKey("/a"), status: 401, at: MonotonicTime(nanoseconds: 0))
+            source.rejected(by: nil, key, status: 401, at: MonotonicTime(nanoseconds: 0))
         }
         #expect(found().level == .error && found().text.contains("the file box.key"))
         #expect(found().text.contains("Replace it") && found().command == "authgateway reload")
