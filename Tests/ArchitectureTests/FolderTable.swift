@@ -9,92 +9,38 @@ enum FolderTable {
 
     private static let core: [Layer] = [
         [
-            "Process": [],
-            "Time": [],
-        ],
-        ["Text": ["Time"]],
-        [
-            "Addresses": ["Text"],
-            "Errors": ["Text", "Time"],
-            "Secrets": ["Text"],
+            "Backup": [],
+            "Clients": [],
+            "Connections": [],
+            "Pool": [],
         ],
         [
-            "Clients": ["Addresses", "Secrets", "Text", "Time"],
-            "Config": ["Addresses", "Secrets", "Text"],
-            "Connections": ["Errors", "Text", "Time"],
-            "Fleet": ["Time"],
-            "HTTP": ["Errors", "Text"],
-            "Pool": ["Errors", "Time"],
-            "Traffic": ["Errors", "Time"],
+            "Plan": ["Connections"]
         ],
         [
-            "Backup": ["Text", "Time"],
-            "HTTP1": ["Addresses", "HTTP", "Text"],
-            "HTTP2": ["HTTP", "Text", "Time"],
-            "Presets": ["Addresses", "Config", "Secrets", "Text", "Time"],
-            "Rejections": ["Addresses", "HTTP", "Text", "Time"],
-            "Tracing": ["HTTP", "Text", "Time"],
-        ],
-        ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
-        [
-            "Audit": ["Connections", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
-            "Tokens": ["Addresses", "Credentials", "Errors", "Fleet", "HTTP", "Secrets", "Text", "Time"],
-        ],
-        ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
-        [
-            "Auth": [
-                "Addresses", "Config", "Credentials", "Errors", "Login", "Rejections", "Secrets", "Text", "Time",
-                "Tokens",
-            ]
+            "Decoding": ["Connections", "Plan"],
+            "Routing": ["Plan"],
         ],
         [
-            "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Text", "Time", "Tokens"],
-            "Plan": [
-                "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Secrets", "Text", "Time",
-                "Tokens",
-            ],
+            "Links": ["Plan", "Routing"],
+            "Schema": ["Decoding"],
         ],
         [
-            "Decoding": [
-                "Addresses", "Audit", "Auth", "Config", "Connections", "Credentials", "HTTP", "Plan", "Presets",
-                "Rejections", "Secrets", "Text",
-                "Time",
-                "Tokens",
-            ],
-            "Routing": ["Addresses", "Plan", "Text"],
-        ],
-        ["Links": ["Addresses", "HTTP", "Plan", "Routing", "Text"]],
-        [
-            "Exchange": [
-                "Addresses", "Audit", "Credentials", "Errors", "HTTP", "Links", "Plan", "Rejections", "Text", "Time",
-                "Tracing",
-                "Traffic",
-            ]
+            "Exchange": ["Links", "Plan"]
         ],
         [
-            "Access": [
-                "Addresses", "Auth", "Connections", "Credentials", "Errors", "Exchange", "HTTP", "Links", "Plan",
-                "Routing",
-                "Secrets", "Text", "Time", "Tokens",
-            ],
-            "Ports": [
-                "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Fleet", "Plan", "Secrets",
-                "Text", "Time", "Tokens", "Traffic",
-            ],
-            "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
-            "Telemetry": ["Addresses", "Errors", "Exchange", "Text", "Time", "Tokens", "Tracing"],
+            "Access": ["Connections", "Exchange", "Links", "Plan", "Routing"],
+            "Ports": ["Clients", "Exchange", "Plan"],
+            "Telemetry": ["Exchange"],
         ],
         [
-            "Explain": [
-                "Access", "Addresses", "Audit", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time",
-                "Tokens",
-            ],
-            "Export": [
-                "Access", "Addresses", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
-            ],
+            "Doctor": ["Clients", "Plan", "Ports"],
+            "Explain": ["Access", "Plan", "Routing"],
+            "Export": ["Access", "Plan"],
         ],
-        ["Import": ["Addresses", "Config", "Explain", "Secrets", "Text"]],
-        ["Doctor": ["Addresses", "Clients", "Config", "Errors", "Fleet", "Plan", "Ports", "Text", "Time", "Tokens"]],
+        [
+            "Import": ["Explain"]
+        ],
     ]
 
     private static let runtime: [Layer] = [
