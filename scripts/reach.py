@@ -19,16 +19,18 @@ import xml.etree.ElementTree
 #: Where the acceptance tests of a target are.
 FOLDERS = {
     "GatewayStrategies": ["tokens", "presets"],
-    "GatewayTokenKeeper": ["tokens", "fleet"],
+    "GatewayTokens": ["tokens", "fleet"],
     "GatewayTokenClient": ["tokens"],
     "GatewayTokenStores": ["tokens", "fleet"],
-    "GatewayPostgreSQL": ["fleet"],
+    "GatewayFiles": ["operate", "fleet"],
     "GatewayAudit": ["operate", "fleet"],
     "GatewayProxy": ["http", "http2", "clients", "authz", "limits"],
     "GatewayLocalAuthority": ["clients"],
     "GatewayAdmin": ["operate", "login"],
     "GatewaySandbox": ["operate"],
-    "GatewayYAML": ["operate", "presets"],
+    "GatewayConfiguration": ["operate", "presets"],
+    "GatewayHTTP": ["http", "http2", "clients"],
+    "GatewayEvents": ["operate"],
     "GatewayRuntime": ["operate"],
     "authgateway": ["operate"],
 }

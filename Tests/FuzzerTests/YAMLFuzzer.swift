@@ -3,9 +3,6 @@ import GatewayCore
 import GatewayHTTP
 import GatewayTokens
 
-#if !FUZZER
-    @testable import GatewayYAML
-#endif
 
 /// Every text is read to its end, twice with the same result, and every place that is named lies in the text.
 func fuzzYAML(_ bytes: [UInt8]) {

@@ -23,7 +23,7 @@ PAGES = [
     "operations.md", "configuration.md", "https.md", "telemetry.md", "upstreams.md", "tokens.md", "watching.md", "audit.md", "errors.md",
     "strategies/vending.md",
 ]  # fmt: skip
-SOURCES = ["GatewayCore", "GatewayAudit", "GatewayTokenStores"]
+SOURCES = ["GatewayHTTP", "GatewayEvents", "GatewayTokens", "GatewayCore", "GatewayAudit", "GatewayTokenStores"]
 
 
 def cells(text):
@@ -76,8 +76,8 @@ def unknown(code):
     if template := re.fullmatch(r"\{\{(\w+)(\.[A-Z]+)?\}\}", code):
         return None if template[1] in all_keys() else f"{code} names no key of the configuration"
     if member := re.fullmatch(r"([A-Z]\w+)\.(\w+)", code):
-        port = ROOT / f"Sources/GatewayCore/Ports/{member[1]}.swift"
-        is_there = port.is_file() and re.search(rf"\bfunc {member[2]}\(", port.read_text())
+        ports = (ROOT / "Sources").glob(f"*/Ports/{member[1]}.swift")
+        is_there = any(re.search(rf"\bfunc {member[2]}\(", port.read_text()) for port in ports)
         return None if is_there else f"there is no {code}"
     try:
         value = yaml.safe_load(code)
