@@ -1,7 +1,7 @@
 import Foundation
+import GRDB
 package import GatewayCore
 import GatewayFiles
-import GRDB
 
 /// Reads the audit log through a connection that cannot write; works while the gateway runs and while it does not.
 package final class AuditReader: Sendable {

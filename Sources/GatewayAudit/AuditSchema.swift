@@ -1,5 +1,5 @@
-import GatewayFiles
 import GRDB
+import GatewayFiles
 
 /// The database's tables, views and guards. Plain SQL: the `sqlite3` shell reads all of it.
 package enum AuditSchema {

@@ -1,6 +1,6 @@
+import GRDB
 package import GatewayCore
 import GatewayFiles
-import GRDB
 
 /// A copy of the log with a head file of its own, for a backup.
 package struct AuditSnapshot: Sendable {

@@ -1,6 +1,6 @@
+import GRDB
 import GatewayCore
 import GatewayFiles
-import GRDB
 
 /// Adds up `token_events` and `token_use` by one of their columns, with one pass over each table: a question for each name would
 /// read the log again and again.

@@ -1,6 +1,6 @@
+import GRDB
 import GatewayCore
 import GatewayFiles
-import GRDB
 
 extension AuditVerifier {
     /// Walks the chain over the newest rows, to the exported head. The row before them is taken as it is.

@@ -1,6 +1,6 @@
+import GRDB
 import GatewayCore
 import GatewayFiles
-import GRDB
 
 /// Walks the chain from its beginning, or from the last checkpoint, to its end, and compares it with what is kept elsewhere.
 struct AuditVerifier {

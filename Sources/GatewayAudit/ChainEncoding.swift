@@ -1,7 +1,7 @@
 import Foundation
+import GRDB
 import GatewayCore
 import GatewayFiles
-import GRDB
 
 /// What a hash of the chain covers. Each value is written with its type and length, so that two different rows never have the
 /// same encoding. The text "1" and the number 1 differ too.

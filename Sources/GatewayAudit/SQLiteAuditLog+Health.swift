@@ -1,6 +1,6 @@
+import GRDB
 package import GatewayCore
 import GatewayFiles
-import GRDB
 import Logging
 import Synchronization
 

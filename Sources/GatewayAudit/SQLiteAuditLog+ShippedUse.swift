@@ -1,6 +1,6 @@
+import GRDB
 import GatewayCore
 import GatewayFiles
-import GRDB
 import Synchronization
 
 /// The copy of `token_use`. Rows of a minute grow while it lasts, so whole values are shipped, again after each change.

@@ -1,6 +1,6 @@
+import GRDB
 import GatewayCore
 import GatewayFiles
-import GRDB
 import Synchronization
 
 /// What a shared database gets of the log. Read by the thread that writes, so no row changes under a shipment.

@@ -1,6 +1,6 @@
+import GRDB
 import GatewayCore
 import GatewayFiles
-import GRDB
 
 /// A database that SQLite removes by itself, however the process ends: it is opened without a name, so its file has none, either
 /// (https://www.sqlite.org/inmemorydb.html, "Temporary Databases"). Only this user may read it.

@@ -1,6 +1,6 @@
+import GRDB
 package import GatewayCore
 import GatewayFiles
-import GRDB
 
 extension SharedAuditReader {
     /// The sum of each credential's events and calls in all chains, by name.

@@ -1,6 +1,6 @@
+import GRDB
 package import GatewayCore
 import GatewayFiles
-import GRDB
 
 /// One of the logs that a database holds.
 package struct SharedAuditChain: Hashable, Sendable {

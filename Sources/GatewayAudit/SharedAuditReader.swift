@@ -1,6 +1,6 @@
+import GRDB
 package import GatewayCore
 package import GatewayFiles
-import GRDB
 
 /// Reads the audit logs that gateways have shipped to their PostgreSQL database.
 package final class SharedAuditReader: Sendable {

@@ -1,5 +1,5 @@
-import GatewayFiles
 import GRDB
+import GatewayFiles
 
 /// Rows of a table in PostgreSQL, one page after another. Each page begins behind the key of the row before, so no page depends on
 /// what was added or removed meanwhile.

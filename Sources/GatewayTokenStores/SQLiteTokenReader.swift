@@ -1,8 +1,8 @@
 package import Crypto
 import Foundation
+import GRDB
 package import GatewayCore
 import GatewayFiles
-import GRDB
 
 /// Reads a token store through a connection that cannot write, beside the gateway that may be using it.
 package final class SQLiteTokenReader: Sendable {

@@ -1,7 +1,7 @@
 import Foundation
+import GRDB
 package import GatewayCore
 import GatewayFiles
-import GRDB
 import Synchronization
 
 /// Each call is one transaction: it looks at the record, asks ``TokenRecordState`` and writes.

@@ -1,8 +1,8 @@
 package import Crypto
 import Foundation
+import GRDB
 package import GatewayCore
 import GatewayFiles
-import GRDB
 import Synchronization
 
 extension SQLiteTokenStore {

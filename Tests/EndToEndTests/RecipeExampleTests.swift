@@ -7,8 +7,8 @@ import GatewayTesting
 import GatewayTokenClient
 import Logging
 import Testing
-@testable import GatewayRuntime
 
+@testable import GatewayRuntime
 
 /// The recipes of `examples/recipes` against the sandbox, and beside the strategies that they spell out.
 @Suite("Recipes of the examples", .timeLimit(.minutes(5)))

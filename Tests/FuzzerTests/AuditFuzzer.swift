@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
-import GatewayHTTP
 import GRDB
+import GatewayHTTP
 
 #if !FUZZER
     @testable import GatewayAudit

@@ -3,7 +3,6 @@ import GatewayCore
 import GatewayHTTP
 import GatewayTokens
 
-
 /// Every text is read to its end, twice with the same result, and every place that is named lies in the text.
 func fuzzYAML(_ bytes: [UInt8]) {
     // Small, so that each of them is met.

@@ -1,11 +1,11 @@
 import Foundation
+import GRDB
 import GatewayCore
 import GatewayFiles
 import GatewayTesting
-import GRDB
 import Testing
-@testable import GatewayAudit
 
+@testable import GatewayAudit
 
 @Suite("Audit log in trouble", .timeLimit(.minutes(5)))
 struct AuditHealthTests {

@@ -1,12 +1,12 @@
 import Foundation
+import GRDB
 import GatewayCore
 import GatewayFiles
 import GatewayTesting
-import GRDB
 import Synchronization
 import Testing
-@testable import GatewayAudit
 
+@testable import GatewayAudit
 
 @Suite("Audit of single requests", .timeLimit(.minutes(5)))
 struct AuditRequestTests {

@@ -3,8 +3,8 @@ import GatewayCore
 import GatewayFiles
 import GatewayTesting
 import Testing
-@testable import GatewayAudit
 
+@testable import GatewayAudit
 
 @Suite("The copy of the audit log in PostgreSQL", .timeLimit(.minutes(5)))
 struct AuditShipperTests {

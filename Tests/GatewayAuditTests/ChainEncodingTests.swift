@@ -1,9 +1,9 @@
 import Foundation
-import GatewayFiles
 import GRDB
+import GatewayFiles
 import Testing
-@testable import GatewayAudit
 
+@testable import GatewayAudit
 
 @Suite("Encoding of rows", .timeLimit(.minutes(5)))
 struct ChainEncodingTests {

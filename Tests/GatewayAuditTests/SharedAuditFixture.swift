@@ -1,11 +1,11 @@
 import Foundation
+import GRDB
 import GatewayCore
 import GatewayFiles
 import GatewayTesting
-import GRDB
 import Testing
-@testable import GatewayAudit
 
+@testable import GatewayAudit
 
 /// A PostgreSQL database that holds copies of local logs, as gateways ship them.
 final class SharedAuditFixture: Sendable {

@@ -3,8 +3,8 @@ import GatewayCore
 import GatewayFiles
 import GatewayTesting
 import Testing
-@testable import GatewayAudit
 
+@testable import GatewayAudit
 
 @Suite("Rows of all gateways", .timeLimit(.minutes(5)))
 struct SharedAuditQueryTests {

@@ -1,13 +1,13 @@
 import Foundation
+import GRDB
 import GatewayAudit
 import GatewayCore
 import GatewayFiles
 import GatewayTesting
-import GRDB
 import Logging
 import Synchronization
-@testable import GatewayAudit
 
+@testable import GatewayAudit
 
 /// A log, and a database of its own that it is copied to.
 struct ShippingBench {

@@ -1,8 +1,8 @@
 import Foundation
 import GatewayConfiguration
 import Testing
-@testable import GatewayRuntime
 
+@testable import GatewayRuntime
 
 /// Which of several files of a configuration is edited.
 @Suite(.timeLimit(.minutes(5)))

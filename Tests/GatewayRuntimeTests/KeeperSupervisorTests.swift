@@ -3,8 +3,8 @@ import GatewayTesting
 import GatewayTokens
 import Logging
 import Testing
-@testable import GatewayRuntime
 
+@testable import GatewayRuntime
 
 @Suite("Running keepers", .timeLimit(.minutes(5)))
 struct KeeperSupervisorTests {

@@ -1,13 +1,13 @@
 import Foundation
 import GatewayCore
 import GatewayTesting
-import GatewayTokens
 import GatewayTokenStores
+import GatewayTokens
 import Logging
 import Synchronization
 import Testing
-@testable import GatewayRuntime
 
+@testable import GatewayRuntime
 
 /// A strategy whose tokens are those of ``SampleGrant``.
 private struct SampleStrategy: AuthStrategy {

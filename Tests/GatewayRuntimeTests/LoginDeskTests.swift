@@ -8,9 +8,9 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 import Testing
+
 @testable import GatewayRuntime
 @testable import GatewayTokens
-
 
 @Suite("Login desk", .timeLimit(.minutes(5)))
 struct LoginDeskTests {

@@ -2,8 +2,8 @@ import Crypto
 import Foundation
 import GatewayCore
 import GatewayTesting
-import GatewayTokens
 import GatewayTokenStores
+import GatewayTokens
 import Logging
 import Testing
 

@@ -1,12 +1,12 @@
 import Foundation
 import GatewayCore
 import GatewayTesting
-import GatewayTokens
 import GatewayTokenStores
+import GatewayTokens
 import Logging
 import Testing
-@testable import GatewayRuntime
 
+@testable import GatewayRuntime
 
 /// A static strategy, whose behavior a test chooses.
 private struct KeyStrategy: AuthStrategy {

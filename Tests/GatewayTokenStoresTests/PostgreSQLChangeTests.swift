@@ -2,8 +2,8 @@ import GatewayCore
 import GatewayFiles
 import GatewayTesting
 import Testing
-@testable import GatewayTokenStores
 
+@testable import GatewayTokenStores
 
 /// What others are told of changes, and what it costs to ask for them.
 @Suite("Changes in PostgreSQL", .timeLimit(.minutes(5)))

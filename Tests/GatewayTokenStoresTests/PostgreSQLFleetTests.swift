@@ -4,8 +4,8 @@ import GatewayFiles
 import GatewayTesting
 import Synchronization
 import Testing
-@testable import GatewayTokenStores
 
+@testable import GatewayTokenStores
 
 @Suite("Gateways in PostgreSQL", .timeLimit(.minutes(5)))
 struct PostgreSQLFleetTests {

@@ -2,8 +2,8 @@ import GatewayCore
 import GatewayFiles
 import GatewayTesting
 import Testing
-@testable import GatewayTokenStores
 
+@testable import GatewayTokenStores
 
 /// Rows that somebody has locked in an open transaction, or written by hand.
 @Suite("Rows that a person holds in PostgreSQL", .timeLimit(.minutes(5)))

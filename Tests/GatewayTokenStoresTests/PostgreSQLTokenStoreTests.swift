@@ -3,8 +3,8 @@ import GatewayCore
 import GatewayFiles
 import GatewayTesting
 import Testing
-@testable import GatewayTokenStores
 
+@testable import GatewayTokenStores
 
 @Suite("Tokens in PostgreSQL", .timeLimit(.minutes(5)))
 struct PostgreSQLTokenStoreTests {

@@ -1,5 +1,5 @@
-import GatewayHTTP
 import GRDB
+import GatewayHTTP
 
 extension SQLiteFile {
     /// Copies a database by SQLite's online backup (https://www.sqlite.org/backup.html): one state of it, while another

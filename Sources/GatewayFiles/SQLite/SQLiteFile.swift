@@ -1,5 +1,5 @@
-import GatewayHTTP
 package import GRDB
+import GatewayHTTP
 
 /// An SQLite file that keeps what was committed, also when the power fails.
 package enum SQLiteFile {

@@ -1,6 +1,6 @@
 import Dispatch
-import GatewayHTTP
 package import GRDB
+import GatewayHTTP
 import Synchronization
 
 /// The one connection that writes an SQLite file, and its thread.

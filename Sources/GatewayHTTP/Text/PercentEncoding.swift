@@ -53,7 +53,12 @@ package enum PercentEncoding {
     }
 
     /// - Parameter kept: What stays as it is besides unreserved characters.
-    package static func append(_ text: String, to bytes: inout [UInt8], isForm: Bool = false, keeping kept: Set<UInt8> = []) {
+    package static func append(
+        _ text: String,
+        to bytes: inout [UInt8],
+        isForm: Bool = false,
+        keeping kept: Set<UInt8> = []
+    ) {
         for byte in text.utf8 {
             switch byte {
             case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E:

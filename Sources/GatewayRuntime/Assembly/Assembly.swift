@@ -5,8 +5,8 @@ import GatewayCore
 import GatewayProxy
 import GatewayStrategies
 import GatewayTokenClient
-import GatewayTokens
 import GatewayTokenStores
+import GatewayTokens
 import Logging
 import NIOCore
 import NIOPosix

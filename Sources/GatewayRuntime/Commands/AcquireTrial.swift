@@ -1,7 +1,7 @@
 import GatewayCore
 import GatewayTokenClient
-import GatewayTokens
 import GatewayTokenStores
+import GatewayTokens
 import Logging
 
 /// Fetches one token of each credential and keeps none: what `check --acquire` does.

@@ -1,8 +1,8 @@
 import Foundation
 import GatewayCore
 import GatewayProxy
-import GatewayTokens
 import GatewayTokenStores
+import GatewayTokens
 import Logging
 import NIOCore
 import NIOPosix

@@ -1,6 +1,6 @@
 import GatewayCore
-import GatewayTokens
 import GatewayTokenStores
+import GatewayTokens
 import Logging
 
 /// The sources of all credentials of a plan: one keeper per distinct token, shared by all routes that use it.

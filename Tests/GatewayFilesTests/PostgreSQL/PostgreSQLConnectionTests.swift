@@ -1,9 +1,10 @@
 import Foundation
-@testable import GatewayFiles
 import GatewayHTTP
 import GatewayTesting
 import Synchronization
 import Testing
+
+@testable import GatewayFiles
 
 @Suite("A connection to PostgreSQL", .timeLimit(.minutes(5)))
 struct PostgreSQLConnectionTests {

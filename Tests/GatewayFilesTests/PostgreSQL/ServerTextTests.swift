@@ -1,5 +1,6 @@
-@testable import GatewayFiles
 import Testing
+
+@testable import GatewayFiles
 
 @Suite("Text of a database server", .timeLimit(.minutes(1)))
 struct ServerTextTests {

@@ -1,6 +1,6 @@
 import Foundation
-import GatewayFiles
 import GRDB
+import GatewayFiles
 import Testing
 
 @Suite("SQLite files", .timeLimit(.minutes(5)))

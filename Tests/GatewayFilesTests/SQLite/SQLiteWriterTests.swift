@@ -1,6 +1,6 @@
 import Foundation
-import GatewayFiles
 import GRDB
+import GatewayFiles
 import Synchronization
 import Testing
 

@@ -1,5 +1,5 @@
-import GatewayFiles
 import GRDB
+import GatewayFiles
 import Testing
 
 @Suite("Rows without values", .timeLimit(.minutes(5)))

@@ -1,6 +1,6 @@
 import GatewayHTTP
-import GatewayTokens
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 @Suite("Acceptances that are told", .timeLimit(.minutes(5)))
