@@ -125,6 +125,9 @@ ODD = {
     "a-byte-order-mark": Odd(USED, lambda access, refresh, sent: text(b"\xef\xbb\xbf" + json.dumps(pair(access, refresh)).encode())),
     # MARK: members
     "no-error": besides(b'"error":null'),
+    "an-empty-error": besides(b'"error":{}'),
+    "an-error-in-a-word": besides(b'"error":"success"'),
+    "an-error-that-says-ok": besides(b'"error":{"code":0,"message":"ok"}'),
     "an-unused-member-twice": besides(b'"scope":"read","scope":"write"'),
     "a-lifetime-in-words": Odd(USED, lambda access, refresh, sent: text(pair(access, refresh, expires_in="soon"))),
     "no-lifetime-left": Odd(USED, lambda access, refresh, sent: text(pair(access, refresh, expires_in=0))),
