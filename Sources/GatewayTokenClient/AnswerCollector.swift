@@ -15,12 +15,16 @@ final class AnswerCollector: HTTPClientResponseDelegate {
         case noHead
     }
 
-    /// Those that async-http-client has undone when the body comes here, and the one that changes nothing.
-    private static let encodings: Set<String> = ["gzip", "deflate", "identity"]
+    /// Those that async-http-client has undone when the body comes here.
+    private static let encodings: Set<String> = ["gzip", "deflate"]
+
+    /// The others that servers use (IANA's registry). What else stands in the field is not repeated.
+    private static let unreadable: Set<String> = ["br", "zstd", "compress", "x-compress", "exi", "dcb", "dcz"]
 
     private struct State {
         var requestWasSent = false
         var head: HTTPResponseHead?
+        var codings: String?
         var body: [UInt8] = []
     }
 
@@ -33,12 +37,17 @@ final class AnswerCollector: HTTPClientResponseDelegate {
     /// it.
     var requestWasSent: Bool { state.withLock { $0.requestWasSent } }
 
+    /// The content codings of the response, by the names that are safe to show; nil if it has none.
+    var codings: String? { state.withLock { $0.codings } }
+
     func didSendRequestHead(task: HTTPClient.Task<TokenReply>, _ head: HTTPRequestHead) {
         state.withLock { $0.requestWasSent = true }
     }
 
     func didReceiveHead(task: HTTPClient.Task<TokenReply>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
         let encodings = head.headers[canonicalForm: "Content-Encoding"].map { $0.lowercased() }
+        let names = encodings.map { Self.encodings.union(Self.unreadable).contains($0) ? $0 : "unknown" }
+        if !names.isEmpty { state.withLock { $0.codings = names.prefix(4).joined(separator: ", ") } }
         let isReadable = encodings.isEmpty || encodings.count == 1 && Self.encodings.contains(encodings[0])
         guard isReadable else { return task.eventLoop.makeFailedFuture(Refusal.encoded) }
         if let length = head.headers.first(name: "Content-Length").flatMap({ Int($0) }), length > limitBytes {

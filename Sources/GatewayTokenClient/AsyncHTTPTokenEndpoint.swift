@@ -49,7 +49,8 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
                 let pipeline = channel.pipeline.syncOperations
                 try pipeline.addHandler(limit, position: .first)
                 let decompressor = try pipeline.handler(type: NIOHTTPResponseDecompressor.self)
-                try pipeline.addHandler(GzipName(), position: .before(decompressor))
+                try pipeline.addHandler(ContentCodingNames(), position: .before(decompressor))
+                try pipeline.addHandler(TrailingDataFilter(), position: .after(decompressor))
             }
         }
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
@@ -113,7 +114,12 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
             do {
                 return .success(try await task.get())
             } catch {
-                return .failure(TransportErrors.failure(for: error, requestWasSent: collector.requestWasSent))
+                let failure = TransportErrors.failure(
+                    for: error,
+                    requestWasSent: collector.requestWasSent,
+                    codings: collector.codings
+                )
+                return .failure(failure)
             }
         } onCancel: {
             task.cancel()

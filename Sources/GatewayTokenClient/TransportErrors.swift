@@ -8,15 +8,22 @@ import NIOSSL
 
 /// Sorts what async-http-client and NIO throw into the few reasons that the gateway tells apart.
 enum TransportErrors {
-    static func failure(for error: any Error, requestWasSent: Bool) -> TokenTransportFailure {
+    /// - Parameter codings: The content codings of the response; nil if it has none.
+    static func failure(
+        for error: any Error,
+        requestWasSent: Bool,
+        codings: String? = nil
+    ) -> TokenTransportFailure {
         // A server may decide about the client certificate when the request is on its way already (TLS 1.3).
         if let alert = TLSAlert(error) {
             return TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: requestWasSent, alert: alert)
         }
-        return TokenTransportFailure(
+        var failure = TokenTransportFailure(
             requestWasSent ? reasonAfterSending(error) : reasonBeforeSending(error),
             mayHaveBeenProcessed: requestWasSent
         )
+        if failure.reason == .invalidAnswer, isAboutCoding(error) { failure.unreadableCoding = codings ?? "unknown" }
+        return failure
     }
 
     private static func reasonBeforeSending(_ error: any Error) -> TokenTransportFailure.Reason {
@@ -40,6 +47,14 @@ enum TransportErrors {
         case is AnswerCollector.Refusal, is HTTPParserError: .invalidAnswer
         case let error as HTTPClientError where timeouts.contains(error): .responseTimeout
         default: .connectionLost
+        }
+    }
+
+    private static func isAboutCoding(_ error: any Error) -> Bool {
+        switch error {
+        case AnswerCollector.Refusal.encoded: true
+        case is NIOHTTPDecompression.DecompressionError, is NIOHTTPDecompression.ExtraDecompressionError: true
+        default: false
         }
     }
 

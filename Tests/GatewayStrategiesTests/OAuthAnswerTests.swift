@@ -90,6 +90,27 @@ struct OAuthAnswerTests {
         }
     }
 
+    @Test(arguments: ["{}", "[]", #"" ""#, #""0""#, #""none""#, "true", #"{"code":0,"message":"ok"}"#])
+    func anErrorThatIsNoKnownCodeDoesNotCostThePair(_ error: String) {
+        let pair = TokenReply(200, #"{"access_token":"t","refresh_token":"r","error":\#(error)}"#)
+        let answers = TokenAnswers(errors: errors)
+        let login = try? answers.exchange(pair, at: now).get()
+        #expect(login?.access == Secret("t") && login?.refreshToken == Secret("r"))
+        var attempt = GrantAttempt.sample(holding: nil, at: now)
+        let refreshed = try? answers.refresh(pair, in: &attempt, holding: nil).get()
+        #expect(refreshed?.access == Secret("t") && refreshed?.refreshToken == Secret("r"))
+        #expect(attempt.nextRefreshToken == Secret("r"))
+        #expect(attempt.remarks.count == 1)
+    }
+
+    @Test func aKnownCodeCostsThePair() {
+        let pair = TokenReply(200, #"{"access_token":"t","refresh_token":"r","error":"bad_refresh_token"}"#)
+        var attempt = GrantAttempt.sample(holding: nil, at: now)
+        let refreshed = TokenAnswers(errors: errors).refresh(pair, in: &attempt, holding: nil)
+        #expect(refreshed.failure?.class == .loginRequired)
+        #expect(attempt.nextRefreshToken == nil)
+    }
+
     @Test func aFormIsReadWhereItsTypeSaysThatItIsOne() {
         let form = "access_token=t%2B1&token_type=Bearer&expires_in=60\r\n"
         func token(_ type: String) -> TokenSet? {

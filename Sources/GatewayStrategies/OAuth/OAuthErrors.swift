@@ -63,7 +63,12 @@ struct OAuthErrors: Sendable {
         isRefresh: Bool = false
     ) -> Result<OAuthTokenResponse, TokenFailure> {
         let result = read(reply, at: attempt.now, rotatesRefreshToken: rotatesRefreshToken, isRefresh: isRefresh)
-        if case .success(let answer) = result { attempt.remarks += answer.remarks }
+        if case .success(let answer) = result {
+            attempt.remarks += answer.remarks
+            if RefreshError.ignoresError(in: reply) {
+                attempt.remarks.append("ignored error: it is not a known error code, and an access_token came with it")
+            }
+        }
         return result
     }
 

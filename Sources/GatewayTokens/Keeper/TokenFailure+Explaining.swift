@@ -23,9 +23,17 @@ extension TokenFailure {
         case .connectionLost:
             kind = .tokenEndpointUnreachable
             detail = "The connection to the token endpoint of \(credential) was lost."
-        case .answerTooLarge, .invalidAnswer:
+        case .answerTooLarge:
             kind = .tokenEndpointUnreachable
-            detail = "The token endpoint of \(credential) sent an answer that is not valid HTTP or too large."
+            detail =
+                "The token endpoint of \(credential) sent a response that is too large; the limit is 1 MiB after decompression."
+        case .invalidAnswer:
+            kind = .tokenEndpointUnreachable
+            detail =
+                failure.unreadableCoding.map { coding in
+                    "The token endpoint of \(credential) sent a body in a content coding that cannot be read (\(coding)):"
+                        + " it should answer without Content-Encoding, or with gzip."
+                } ?? "The token endpoint of \(credential) sent a response that is not valid HTTP."
         case .unsendable:
             let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))

@@ -61,6 +61,9 @@ extension UnresolvedFailure {
 
     private var check: String? {
         switch failure.problem.kind {
+        // The network works: something answers.
+        case .tokenEndpointUnreachable where failure.problem.hopError == .protocolError:
+            "Check what answers at the token endpoint's address"
         case .tokenEndpointUnreachable, .tokenEndpointTimeout: "Check the network and the authority's address"
         case .auditUnavailable: "Make the audit log writable"
         default: nil

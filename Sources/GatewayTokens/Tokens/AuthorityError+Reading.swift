@@ -7,7 +7,7 @@ extension AuthorityError {
     /// - Returns: nil where a program answered: what it prints is not for others.
     package init?(_ reply: TokenReply, hiding secrets: [Secret]) {
         guard let status = reply.httpStatus else { return nil }
-        let text = AuthorityText(hiding: secrets)
+        let text = AuthorityText(hiding: secrets + Self.tokens(in: reply))
         self.init(status: status)
         if let json = reply.document {
             code = RefreshError.code(in: reply).flatMap { text.shown($0, limit: 64) }
@@ -15,6 +15,14 @@ extension AuthorityError {
         } else {
             readDocument(reply, text)
         }
+    }
+
+    /// What stands in the token members of the answer: its words may repeat that as well. Some authorities write there what is
+    /// wrong, such as `"refresh_token":"is invalid"`; that is no secret.
+    private static func tokens(in reply: TokenReply) -> [Secret] {
+        ["access_token", "refresh_token", "id_token"].compactMap { reply.document?[$0]?.string }
+            .filter { $0.utf8.count >= 8 && !$0.contains(where: \.isWhitespace) && !OAuthErrorCode.known.contains($0) }
+            .map { Secret($0) }
     }
 
     // MARK: JSON

@@ -17,20 +17,36 @@ package enum RefreshError: Hashable, Sendable {
     /// Any other 4xx. A firewall or a portal may have answered in the authority's place.
     case suspect
 
-    /// nil for a 2xx without an `error`.
+    /// nil for a 2xx that reports no error: it has no `error`, a harmless one, or one beside an access token that is no known code.
     package init?(_ reply: TokenReply) {
-        if (200..<300).contains(reply.status) {
-            switch reply.document?["error"] {
-            // Some authorities send the member with every answer.
-            case nil, .null?, .bool(false)?, .string("")?: return nil
-            case .number(let number)? where number.value == 0: return nil
-            default: break
-            }
+        if (200..<300).contains(reply.status), !Self.hasError(reply.document) || Self.ignoresError(in: reply) {
+            return nil
         }
         self.init(status: reply.status, code: Self.code(in: reply))
         // A redirect is no answer of the token endpoint, whatever it says.
         let isRedirect = (300..<400).contains(reply.status)
         if mayBeAboutRefreshToken, !isRedirect, Self.namesRefreshToken(reply) { self = .refused }
+    }
+
+    /// Whether a 2xx brings an access token beside an `error` that is no known error code: `{}`, `"none"`, `"success"`, `true`.
+    ///
+    /// The tokens can be read without doubt, and may be had only once, so they count for more than a member that says nothing.
+    package static func ignoresError(in reply: TokenReply) -> Bool {
+        guard (200..<300).contains(reply.status), let answer = reply.document, hasError(answer),
+            let token = answer["access_token"]?.string, !token.isEmpty
+        else { return false }
+        let codes = candidates(in: reply).map { $0.lowercased() }
+        let hasKnownCode = codes.contains { meaning(of: $0) != nil || OAuthErrorCode.known.contains($0) }
+        return !hasKnownCode && !namesRefreshToken(reply)
+    }
+
+    /// Some authorities send the member with every answer, as one of these values.
+    private static func hasError(_ answer: JSONValue?) -> Bool {
+        switch answer?["error"] {
+        case nil, .null?, .bool(false)?, .string("")?: false
+        case .number(let number)?: number.value != 0
+        default: true
+        }
     }
 
     /// - Parameters:

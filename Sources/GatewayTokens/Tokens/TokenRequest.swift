@@ -153,6 +153,8 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     package let missingAssertion: MissingAssertion?
     /// With which the server refused the TLS connection.
     package let alert: TLSAlert?
+    /// The content coding that cannot be undone, where ``Reason/invalidAnswer`` means that.
+    package var unreadableCoding: String?
 
     package init(_ reason: Reason, mayHaveBeenProcessed: Bool, alert: TLSAlert? = nil) {
         self.reason = reason

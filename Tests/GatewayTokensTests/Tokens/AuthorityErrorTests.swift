@@ -66,6 +66,20 @@ struct AuthorityErrorTests {
         }
     }
 
+    @Test(arguments: ["access_token", "refresh_token", "id_token"])
+    func aTokenOfTheAnswerIsHiddenInItsWords(_ member: String) {
+        let said = Self.read(
+            400,
+            #"{"error":"invalid_grant","\#(member)":"r7-kq2-mz","error_description":"r7-kq2-mz is spent."}"#
+        )
+        #expect(said?.code == "invalid_grant")
+        #expect(said?.description == "\(AuthorityText.hidden) is spent.")
+        let word = Self.read(400, #"{"\#(member)":"is invalid","error_description":"It is invalid."}"#)
+        #expect(word?.description == "It is invalid.")
+        let code = Self.read(400, #"{"error":"invalid_grant","\#(member)":"invalid_grant"}"#)
+        #expect(code?.code == "invalid_grant")
+    }
+
     @Test func aDocumentIsCutAt100Characters() {
         let said = Self.read(500, String(repeating: "word ", count: 100))
         #expect(said?.description?.count == 101)

@@ -175,6 +175,37 @@ struct RefreshErrorTests {
     ])
     func aSuccessWithoutAnErrorIsNoError(_ body: String) { Self.check(Row(200, body, nil)) }
 
+    /// An `error` beside an access token counts only if it is a known code.
+    @Test(arguments: [
+        "{}", "[]", "[{}]", #"" ""#, #""0""#, #""none""#, #""success""#, #""false""#, #""something_new""#, "true", "1",
+        #"{"code":0,"message":"ok"}"#, #"{"code":"0","message":"OK"}"#,
+    ])
+    func anAccessTokenOutweighsAnErrorThatIsNoKnownCode(_ error: String) {
+        Self.check(Row(200, #"{"access_token":"a","refresh_token":"r","error":\#(error)}"#, nil))
+        Self.check(Row(201, #"{"error":\#(error),"access_token":"a"}"#, nil))
+        for token in ["", #""access_token":"","#, #""access_token":null,"#, #""access_token":["a"],"#] {
+            Self.check(Row(200, #"{\#(token)"refresh_token":"r","error":\#(error)}"#, .refused))
+        }
+        Self.check(Row(400, #"{"access_token":"a","error":\#(error)}"#, .suspect))
+    }
+
+    @Test(arguments: [
+        Row(200, #"{"access_token":"a","error":"bad_refresh_token"}"#, .refused),
+        Row(200, #"{"access_token":"a","error":"INVALID_GRANT"}"#, .refused),
+        Row(200, #"{"access_token":"a","error":{"code":"invalid_grant"}}"#, .refused),
+        Row(200, #"{"access_token":"a","error":"access_denied"}"#, .refused),
+        Row(200, #"{"access_token":"a","error":"mfa_required"}"#, .personNeeded),
+        Row(200, #"{"access_token":"a","error":"server_error"}"#, .transient),
+        Row(200, #"{"access_token":"a","error":"invalid_client"}"#, .configuration),
+        Row(200, #"{"access_token":"a","error":"invalid_scope"}"#, .request),
+        Row(200, #"{"access_token":"a","error":"x","error_description":"refresh_token is invalid"}"#, .refused),
+    ])
+    func aKnownCodeOutweighsAnAccessToken(_ row: Row) {
+        Self.check(row)
+        let reply = TokenReply(status: row.status, body: Array(row.body.utf8))
+        #expect(!RefreshError.ignoresError(in: reply))
+    }
+
     @Test(arguments: [
         (RefreshError.refused, true, true), (.personNeeded, false, false), (.transient, false, false),
         (.configuration, false, true), (.request, false, true), (.suspect, false, true),
