@@ -45,7 +45,7 @@ extension RejectionRule {
         {
             return .content
         }
-        return content.flatMap { body?.firstMatch(in: $0) } == nil ? nil : .content
+        return content.flatMap { body?.firstMatch(in: $0, mostSteps: Self.mostSteps) } == nil ? nil : .content
     }
 
     private static func leads(
