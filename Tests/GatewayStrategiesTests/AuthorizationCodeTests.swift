@@ -295,6 +295,16 @@ struct AuthorizationCodeTests {
         #expect(grant.seed(at: now) == nil)
     }
 
+    @Test func afterARevocationThePersonIsToldSo() throws {
+        let revoked = StoredToken.revoked(generation: 1, at: now.wall).token
+        let step = try grant("oauth2_authorization_code", Self.plain).firstStep(holding: revoked)
+        guard case .impossible(let failure) = step else {
+            Issue.record("something is asked")
+            return
+        }
+        #expect(failure.problem.detail.hasPrefix("The token was revoked by an operator: a person must log in at "))
+    }
+
     @Test func configuredTokensAreTriedAtOnce() throws {
         let refreshAlone: FixtureNode = [
             "authorize_url": "https://id.example.com/authorize", "token_url": "https://id.example.com/token",

@@ -45,7 +45,7 @@ extension RejectionRule {
         {
             return .content
         }
-        return content.flatMap { body?.firstMatch(in: $0) } == nil ? nil : .content
+        return content.flatMap { body?.firstMatch(in: $0, mostSteps: Self.mostSteps) } == nil ? nil : .content
     }
 
     private static func leads(
@@ -53,10 +53,16 @@ extension RejectionRule {
         to location: Location,
         from upstream: (origin: Origin, path: [UInt8])
     ) -> Bool {
-        guard let target = URIReference(text)?.resolved(against: upstream.origin, upstream.path),
+        // Only the path is compared, and some servers put spaces and quotes into a query as they are.
+        let whole = Array(text.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
+        guard let target = URIReference(whole)?.resolved(against: upstream.origin, upstream.path),
             target.origin == location.origin ?? upstream.origin
         else { return false }
-        let path = URIReference.withoutDotSegments(target.path)
-        return URIReference.rest(of: path, behind: Array(location.path.utf8)) != nil
+        let path = URIReference.withoutDotSegments(PercentEncoding.decodeUnreserved(target.path))
+        let prefix = PercentEncoding.decodeUnreserved(Array(location.path.utf8))
+        guard path.starts(with: prefix) else { return false }
+        // Behind a semicolon stand parameters of the segment: servlet containers put their session there.
+        let next = path.dropFirst(prefix.count).first
+        return next == nil || next == UInt8(ascii: "/") || next == UInt8(ascii: ";")
     }
 }

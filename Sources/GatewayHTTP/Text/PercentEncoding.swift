@@ -43,6 +43,24 @@ package enum PercentEncoding {
         return decoded
     }
 
+    /// Undoes only the escapes of unreserved characters, which mean the same as the characters (RFC 3986 section 6.2.2.2).
+    package static func decodeUnreserved(_ bytes: [UInt8]) -> [UInt8] {
+        guard bytes.contains(UInt8(ascii: "%")) else { return bytes }
+        let span = bytes.span
+        var decoded: [UInt8] = []
+        var index = 0
+        while index < bytes.count {
+            if let byte = escape(span, at: index, before: bytes.count), isUnreserved(byte) {
+                decoded.append(byte)
+                index += 3
+            } else {
+                decoded.append(bytes[index])
+                index += 1
+            }
+        }
+        return decoded
+    }
+
     static func decodeStrictly(_ bytes: [UInt8], isForm: Bool = false) -> String? {
         let span = bytes.span
         // Hexadecimal digits are no percent signs, so each of those begins an escape of its own.
@@ -61,13 +79,20 @@ package enum PercentEncoding {
     ) {
         for byte in text.utf8 {
             switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E:
+            case _ where isUnreserved(byte):
                 bytes.append(byte)
             case 0x20 where isForm:
                 bytes.append(UInt8(ascii: "+"))
             default:
                 if kept.contains(byte) { bytes.append(byte) } else { append(escapeOf: byte, to: &bytes) }
             }
+        }
+    }
+
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: true
+        default: false
         }
     }
 

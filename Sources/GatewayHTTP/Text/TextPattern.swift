@@ -28,6 +28,9 @@ package struct TextPattern: Hashable, Sendable {
     package let text: String
     private let program: [Instruction]
 
+    /// The most steps that a search takes for one byte. A repetition with an upper limit counts once for each time.
+    package var size: Int { program.count }
+
     package init(_ text: String) throws(Mistake) {
         self.text = text
         var parser = TextPatternParser(text)
@@ -100,15 +103,18 @@ package struct TextPattern: Hashable, Sendable {
     }
 
     /// The text of the group in the first place where the pattern fits; of the whole place when it has no group.
-    package func firstMatch(in text: some Collection<UInt8>) -> [UInt8]? {
+    ///
+    /// - Parameter mostSteps: After so many steps the rest of the text is not searched.
+    package func firstMatch(in text: some Collection<UInt8>, mostSteps: Int = .max) -> [UInt8]? {
         let bytes = Array(text.prefix(Self.longestText))
         var current: [Walker] = []
         var following: [Walker] = []
         var seen = [Int](repeating: -1, count: program.count)
         var found: Walker?
         var position = 0
-        while true {
-            if found == nil { add(Walker(counter: 0), at: position, of: bytes.count, to: &current, &seen) }
+        var steps = 0
+        while steps < mostSteps {
+            if found == nil { steps += add(Walker(counter: 0), at: position, of: bytes.count, to: &current, &seen) }
             if current.isEmpty { break }
             following.removeAll(keepingCapacity: true)
             for walker in current {
@@ -118,7 +124,7 @@ package struct TextPattern: Hashable, Sendable {
                 case .byte(let set) where position < bytes.count && set.contains(bytes[position]):
                     var next = walker
                     next.counter += 1
-                    add(next, at: position + 1, of: bytes.count, to: &following, &seen)
+                    steps += add(next, at: position + 1, of: bytes.count, to: &following, &seen)
                     continue
                 default:
                     continue
@@ -135,17 +141,21 @@ package struct TextPattern: Hashable, Sendable {
     }
 
     /// Follows all instructions that take no byte.
+    ///
+    /// - Returns: How many instructions it has reached: over all calls for one position, at most ``size``.
     private func add(
         _ first: Walker,
         at position: Int,
         of length: Int,
         to walkers: inout [Walker],
         _ seen: inout [Int]
-    ) {
+    ) -> Int {
         var stack = [first]
+        var steps = 0
         while var walker = stack.popLast() {
             guard seen[walker.counter] != position else { continue }
             seen[walker.counter] = position
+            steps += 1
             switch program[walker.counter] {
             case .byte, .match:
                 walkers.append(walker)
@@ -171,6 +181,7 @@ package struct TextPattern: Hashable, Sendable {
             }
             stack.append(walker)
         }
+        return steps
     }
 }
 

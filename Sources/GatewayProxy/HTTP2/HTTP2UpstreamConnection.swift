@@ -221,7 +221,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         if let alert {
             settle(.failure(TLSFailure.problem(alert, origin)))
         } else if !Self.isOfConnection(error) {
-            if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams(Self.brokenRule) }
+            let isHeadTooLarge = error is NIOHTTP2Errors.ExcessivelyLargeHeaderBlock
+            broken(isHeadTooLarge ? Self.headTooLarge : Self.brokenRule)
         } else if TLSFailure.isRenegotiation(error), phase != .opening {
             failStreams(TLSFailure.renegotiation)
         } else {
@@ -237,11 +238,17 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     /// The upstream has sent more than it has a use for.
     func broken() {
-        if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams(Self.brokenRule) }
+        broken(Self.brokenRule)
         close()
     }
 
+    private func broken(_ detail: String) {
+        if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams(detail) }
+    }
+
     private static let brokenRule = "It broke a rule of HTTP/2."
+    /// The library refuses such a head before it is decoded, and the connection with it. In the words for one that was decoded.
+    private static let headTooLarge = "It sent a response that is not valid HTTP: \(HeadRefusal.headTooLarge.rawValue)."
 
     private func failStreams(_ detail: String) {
         for stream in Array(streams.values) where !stream.hasArrived {

@@ -71,7 +71,7 @@ struct AuthorizationCodeGrant: TokenGrant {
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
         let held = attempt.held
         guard let refreshToken = held == nil ? seeds.refresh : held?.refreshToken else {
-            return .impossible(loginRequired(hadToken: held != nil))
+            return .impossible(loginRequired(holding: held))
         }
         let form = [
             TokenRequest.Parameter("grant_type", "refresh_token"),
@@ -96,11 +96,15 @@ struct AuthorizationCodeGrant: TokenGrant {
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 
-    private func loginRequired(hadToken: Bool) -> TokenFailure {
+    private func loginRequired(holding held: TokenSet?) -> TokenFailure {
         let what =
-            hadToken
-            ? "The authority gave no refresh token with the last login, so the token cannot be renewed"
-            : "No person has logged in yet"
+            switch held?.access.isEmpty {
+            case nil: "No person has logged in yet"
+            // What is left of a token after a revocation (``StoredToken/revoked(generation:at:)``): no answer of the authority
+            // ends a token of this grant for good.
+            case true?: "The token was revoked by an operator"
+            case false?: "The authority gave no refresh token with the last login, so the token cannot be renewed"
+            }
         return TokenFailure(
             .loginRequired,
             problem: GatewayProblem(.loginRequired, "\(what): a person must log in at \(flow.authorizeURL).")

@@ -36,9 +36,9 @@ extension TokenKeeper {
             dropDescendantsForOperator()
             return .success("\(name) holds no token: there is nothing to revoke.")
         case .impossible(let problem): return .failure(problem)
-        case .request(let request, let attempt):
+        case .starts(let starts):
             decide { $0.suspend() }
-            let (problem, isForgotten) = await renewer.revoke(by: request, in: attempt)
+            let (problem, isForgotten) = await renewer.revoke(starts)
             if isForgotten {
                 leave(&renewer)
                 dropDescendantsForOperator()

@@ -104,34 +104,59 @@ extension TokenRenewer {
 
     // MARK: Revocation
 
+    /// The first request of the revocation of one token.
+    struct RevocationStart {
+        let request: TokenRequest
+        let attempt: GrantAttempt
+    }
+
     enum Revocation {
         case nothing
         case impossible(GatewayProblem)
-        case request(TokenRequest, GrantAttempt)
+        /// One for each refresh token that may still be valid.
+        case starts([RevocationStart])
     }
 
     var revocation: Revocation {
         guard let record, !record.isRevoked else { return .nothing }
-        let attempt = context.attempt(holding: record.token)
-        switch context.grant.revocation(in: attempt) {
-        case .request(let request): return .request(request, attempt)
-        case .impossible(let reason):
-            let problem = GatewayProblem(
-                .requestRefused,
-                "The token of \(context.name) cannot be revoked. \(reason) To forget it here without telling the authority,"
-                    + " clear it.",
-                command: GatewayCommand.line("token", "clear", context.name)
-            )
-            return .impossible(problem)
+        var tokens = [record.token]
+        if record.isUnproven, let proven = record.previousRefreshToken, proven != record.token.refreshToken {
+            var earlier = record.token
+            earlier.refreshToken = proven
+            tokens.insert(earlier, at: 0)
         }
+        var starts: [RevocationStart] = []
+        for token in tokens {
+            let attempt = context.attempt(holding: token)
+            switch context.grant.revocation(in: attempt) {
+            // Some grants revoke the access token, and both refresh tokens are kept beside the same one.
+            case .request(let request) where starts.contains { $0.request == request }: continue
+            case .request(let request): starts.append(RevocationStart(request: request, attempt: attempt))
+            case .impossible(let reason): return .impossible(irrevocable(reason))
+            }
+        }
+        return .starts(starts)
     }
 
-    /// - Returns: Why the authority may still accept the token; and whether it was forgotten here all the same.
-    mutating func revoke(
-        by first: TokenRequest,
-        in attempt: GrantAttempt
-    ) async -> (problem: GatewayProblem?, isForgotten: Bool) {
-        let end = await takeRevocation(first, in: attempt)
+    private func irrevocable(_ reason: String) -> GatewayProblem {
+        GatewayProblem(
+            .requestRefused,
+            "The token of \(context.name) cannot be revoked. \(reason) To forget it here without telling the authority,"
+                + " clear it.",
+            command: GatewayCommand.line("token", "clear", context.name)
+        )
+    }
+
+    /// - Returns: Why the authority may still accept a token; and whether it was forgotten here all the same.
+    mutating func revoke(_ starts: [RevocationStart]) async -> (problem: GatewayProblem?, isForgotten: Bool) {
+        let begun = context.clock.now().monotonic
+        var end = RevocationEnd()
+        for start in starts {
+            let next = await takeRevocation(start, since: begun)
+            if end.problem == nil { end = next }
+            // A token that is kept is revoked again later, with all its steps.
+            if end.problem != nil, context.grant.keepsTokenUntilRevoked { break }
+        }
         var event = context.event(
             end.problem == nil ? .revoked : .revocationFailed,
             generation: record?.generation,
@@ -140,7 +165,7 @@ extension TokenRenewer {
         event.outcome = end.problem == nil ? .ok : .failed
         event.httpStatus = end.httpStatus
         event.errorCode = end.code
-        event.duration = context.clock.now().monotonic - attempt.now.monotonic
+        event.duration = context.clock.now().monotonic - begun
         event.token = record?.token.access
         event.detail = end.said
         unrecorded = await context.note(event)
@@ -163,11 +188,14 @@ extension TokenRenewer {
         var said: [String: String] = [:]
     }
 
-    /// Takes every step of a revocation, all of them within one deadline.
-    private func takeRevocation(_ first: TokenRequest, in begun: GrantAttempt) async -> RevocationEnd {
-        var (attempt, request) = (begun, first)
+    /// Takes every step of the revocation of one token.
+    ///
+    /// - Parameter begun: When that of the first token began: all of them share one deadline.
+    private func takeRevocation(_ start: RevocationStart, since begun: MonotonicTime) async -> RevocationEnd {
+        var (attempt, request) = (start.attempt, start.request)
+        attempt.now = context.clock.now()
         while true {
-            let left = TokenKeeper.callDeadline - (attempt.now.monotonic - begun.now.monotonic)
+            let left = TokenKeeper.callDeadline - (attempt.now.monotonic - begun)
             let answer = await context.endpoint.send(request, deadline: max(left, .milliseconds(1)))
             attempt.now = context.clock.now()
             attempt.answers += 1

@@ -326,6 +326,7 @@ struct PlanTests {
         ("rejected_when: {location: login}", "rejected_when.location: expected the beginning of a URL"),
         ("rejected_when: {location: \"/login?next=\"}", "rejected_when.location: expected the beginning of a URL"),
         ("rejected_when: {body: \"(\"}", "rejected_when.body: "),
+        ("rejected_when: {body: \"(.*a){30}z\"}", "steps for each byte, and at most 128 are allowed"),
         ("rejected_when: {page: x}", "unknown key \"page\""),
         ("retry_on: [302]", "expected a status between 400 and 499; for a redirect or a page, see rejected_when"),
     ])

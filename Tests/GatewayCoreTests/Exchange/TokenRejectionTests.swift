@@ -83,6 +83,17 @@ struct TokenRejectionTests {
         ("/login", "/a/../login", true), ("/login", "/login/../home", false), ("/login", "?login", false),
         ("/login", "", false), ("/login", "/lo gin", false), ("/", "/anything", true),
         ("/", "https://id.example.com/", false),
+        // Parameters of the segment.
+        ("/login", "/login;jsessionid=0A", true), ("/login", "/login;jsessionid=0A?next=/", true),
+        ("/login", "/logins;x", false), ("/login/sso", "/login;x/sso", false), ("/", "/;jsessionid=0A", true),
+        // What stands in a query or a fragment has no part in it.
+        ("/login", "/login?next=/a b", true), ("/login", "/login?next=\"<x>\\", true), ("/login", "/login#a b", true),
+        ("/login", "/home?next=/login", false), ("/login", "/home#/login", false), ("/login", "/lo<gin?x", false),
+        // Escapes of unreserved characters.
+        ("/login", "/%6Cogin", true), ("/login", "/%6cog%69n/sso", true), ("/%6Cogin", "/login", true),
+        ("/login", "/a/%2E%2e/login", true), ("/login", "/login/%2e%2e/home", false), ("/login", "/login%3Bx", false),
+        ("/login", "/login%2Fsso", false), ("/login", "%2e%2e/login", true), ("/login", "/%6", false),
+        ("/login", "/login/%zz", true),
         ("https://id.example.com/login", "https://id.example.com/login?x", true),
         ("https://id.example.com/login", "/login", false),
         ("https://id.example.com", "https://id.example.com", true),

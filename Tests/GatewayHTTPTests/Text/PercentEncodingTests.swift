@@ -67,6 +67,14 @@ struct PercentEncodingTests {
         #expect(String(decoding: FormEncoding.encode(parameters), as: UTF8.self) == "a+b=c%26d&e=%3D%2B&f=")
     }
 
+    @Test(arguments: [
+        ("/%6cog%69n%2D%7e", "/login-~"), ("/a%2Fb%3b%20%25", "/a%2Fb%3b%20%25"), ("/%", "/%"), ("/%4", "/%4"),
+        ("/%zz%41", "/%zzA"), ("/%2541", "/%2541"), ("%2e%2E", ".."),
+    ])
+    func onlyEscapesOfUnreservedCharactersAreUndone(_ text: String, _ decoded: String) {
+        #expect(PercentEncoding.decodeUnreserved(Array(text.utf8)) == Array(decoded.utf8))
+    }
+
     private func lenient(_ text: String, _ range: Range<Int>? = nil, isForm: Bool = false) -> [UInt8] {
         let bytes = Array(text.utf8)
         return PercentEncoding.decodeLeniently(bytes.span, range ?? bytes.indices, isForm: isForm)

@@ -83,6 +83,20 @@ struct TextPatternTests {
         #expect(try TextPattern("b").firstMatch(in: text + Array("ab".utf8)) == nil)
     }
 
+    @Test func theStepsOfASearchAreLimited() throws {
+        let pattern = try TextPattern("(?:.*a){20}z")
+        let text = [UInt8](repeating: UInt8(ascii: "a"), count: 1000) + Array("z".utf8)
+        #expect(pattern.firstMatch(in: text) != nil)
+        #expect(pattern.firstMatch(in: text, mostSteps: 1000) == nil)
+        // Never more steps for a byte than the size says.
+        #expect(pattern.firstMatch(in: text, mostSteps: (text.count + 1) * pattern.size) != nil)
+        // A text that fits nowhere costs few.
+        let page = [UInt8](repeating: UInt8(ascii: "<"), count: 1000) + Array("session expired".utf8)
+        let alternatives = try TextPattern("(?:session|login|token)[a-z ]{0,40}(?:expired|invalid)")
+        #expect(alternatives.size <= 128)
+        #expect(alternatives.firstMatch(in: page, mostSteps: 10_000) != nil)
+    }
+
     @Test func theSizeOfAPatternIsLimited() {
         #expect(isRead(String(repeating: "a", count: TextPattern.largestProgram)))
         #expect(!isRead(String(repeating: "a", count: TextPattern.largestProgram + 1)))

@@ -174,6 +174,63 @@ struct RevocationTests {
         }
     }
 
+    // MARK: A refresh token that has not worked yet
+
+    private func benchHoldingTwo(
+        _ answers: [ScriptedTokenEndpoint.Answer],
+        keepsTokenUntilRevoked: Bool = true
+    ) -> KeeperBench {
+        let store = RecordingTokenStore()
+        let now = ManualClock().now().wall
+        var token = TokenSet(
+            access: Secret("access"),
+            refreshToken: Secret("new"),
+            obtainedAt: now,
+            expiresAt: now + .seconds(3600)
+        )
+        token.refreshTokenObtainedAt = now
+        var record = StoredToken(generation: 1, token: token, previousRefreshToken: Secret("proven"))
+        record.isUnproven = true
+        store[KeeperBench.key] = record
+        let grant = RefreshRevokingGrant(keepsTokenUntilRevoked: keepsTokenUntilRevoked)
+        return KeeperBench(ScriptedTokenEndpoint(answers), grant: grant, store: store)
+    }
+
+    private func revoked(_ bench: KeeperBench) -> [String] {
+        bench.endpoint.requests.compactMap { request in
+            guard case .form(let parameters) = request.body else { return nil }
+            return parameters.first { $0.name == "token" }?.value.withValue { $0 }
+        }
+    }
+
+    @Test func theProvenRefreshTokenIsRevokedBeforeTheNewOne() async throws {
+        try await benchHoldingTwo([done, done]).running { bench in
+            _ = try await bench.perform(.revoke)
+            #expect(revoked(bench) == ["proven", "new"])
+            #expect(bench.store[KeeperBench.key] == nil)
+            #expect(bench.audit.count(of: .revoked) == 1)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func bothMustBeRevoked(isFirstRefused: Bool) async throws {
+        let refusal = ScriptedTokenEndpoint.Answer.json("", status: 403)
+        try await benchHoldingTwo(isFirstRefused ? [refusal] : [done, refusal]).running { bench in
+            #expect(await bench.keeper.perform(.revoke).problem?.kind == .credentialMisconfigured)
+            #expect(revoked(bench) == (isFirstRefused ? ["proven"] : ["proven", "new"]))
+            #expect(bench.store[KeeperBench.key]?.previousRefreshToken == Secret("proven"))
+            #expect(bench.audit.count(of: .revoked) == 0 && bench.audit.last(.revocationFailed)?.httpStatus == 403)
+        }
+    }
+
+    @Test func bothAreTriedBeforeASessionIsForgotten() async throws {
+        try await benchHoldingTwo([down, done], keepsTokenUntilRevoked: false).running { bench in
+            let problem = await bench.keeper.perform(.revoke).problem
+            #expect(problem?.kind == .tokenEndpointUnreachable && problem?.hasTakenAway == true)
+            #expect(revoked(bench) == ["proven", "new"])
+        }
+    }
+
     @Test func aLockedCredentialCanBeRevokedAndStaysLocked() async throws {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), done])
         try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
@@ -184,6 +241,39 @@ struct RevocationTests {
             #expect(report.message.contains("stays locked"))
             #expect(bench.store[KeeperBench.key] == nil)
         }
+    }
+}
+
+/// Revokes the refresh token (RFC 7009 section 2.1).
+private struct RefreshRevokingGrant: TokenGrant {
+    private let grant: SampleGrant
+
+    init(keepsTokenUntilRevoked: Bool) {
+        grant = SampleGrant(
+            rotatesRefreshToken: true,
+            revokes: true,
+            keepsTokenUntilRevoked: keepsTokenUntilRevoked
+        )
+    }
+
+    var identity: GrantIdentity { grant.identity }
+    var isRenewable: Bool { true }
+    var rotatesRefreshToken: Bool { true }
+    var keepsTokenUntilRevoked: Bool { grant.keepsTokenUntilRevoked }
+    func seed(at now: Moment) -> TokenSet? { nil }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
+    func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        grant.interpret(reply, in: &attempt)
+    }
+
+    func revocation(in attempt: GrantAttempt) -> RevocationStep {
+        guard case .request(var request) = grant.revocation(in: attempt), let token = attempt.held?.refreshToken else {
+            return .impossible("There is no refresh token.")
+        }
+        request.body = .form([.init("token", token)])
+        return .request(request)
     }
 }
 
