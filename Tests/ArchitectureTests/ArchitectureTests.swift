@@ -40,11 +40,20 @@ struct ArchitectureTests {
 
     /// The keeper is where tokens meet clocks, tasks and stores: nothing that decides may know it.
     @Test func noPureFileNamesTheKeeper() {
-        let isKeeper = { (file: SourceTree.File) in file.path.hasPrefix("GatewayTokens/Keeper/") }
-        let declared = FolderUses(tree.files.filter { $0.target == "GatewayTokens" })
-        let uses = declared.examples.filter { $0.key != "Keeper" }.compactMap { $0.value["Keeper"] }
+        let (keeper, others) = (
+            tree.files.filter { $0.path.hasPrefix("GatewayTokens/Keeper/") },
+            tree.files.filter { $0.target == "GatewayTokens" && !$0.path.hasPrefix("GatewayTokens/Keeper/") }
+        )
+        let types = Set(keeper.flatMap(\.lines).compactMap { declaredType($0.code) })
+        #expect(!types.isEmpty)
+        var uses: [String] = []
+        for file in others {
+            for line in file.lines {
+                let words = line.code.split { !$0.isLetter && !$0.isNumber && $0 != "_" }.map(String.init)
+                for word in words where types.contains(word) { uses.append("\(word) in \(file.path):\(line.number)") }
+            }
+        }
         #expect(uses == [])
-        #expect(tree.files.contains(where: isKeeper))
     }
 
     @Test func everyImpureFileExists() {
@@ -147,6 +156,15 @@ struct ArchitectureTests {
         }
         #expect(limited > 0)
         #expect(unlimited == [], "write @Suite(.timeLimit(.minutes(5))) on the line before the type")
+    }
+
+    /// The type that a line declares which begins at the margin.
+    private func declaredType(_ code: String) -> String? {
+        guard code.first?.isWhitespace == false else { return nil }
+        let words = code.split { !$0.isLetter && !$0.isNumber && $0 != "_" }.map(String.init)
+        let kinds: Set = ["struct", "class", "enum", "actor", "protocol", "typealias"]
+        guard let position = words.firstIndex(where: kinds.contains), position + 1 < words.count else { return nil }
+        return words[position + 1]
     }
 
     private func importedModule(_ code: String) -> String? {

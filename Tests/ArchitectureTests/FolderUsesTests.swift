@@ -16,7 +16,7 @@ struct FolderUsesTests {
             "Low/Secret.swift": "package struct Secret {}",
             "High/Reader.swift": "// Secret\nstruct Reader {\n    let text = \"\\(Secret())\"\n}",
         ])
-        #expect(examples == ["High": ["Low": "Secret in Core/Target/High/Reader.swift:3"]])
+        #expect(examples == ["High": ["Low": "Secret in Target/High/Reader.swift:3"]])
     }
 
     @Test func aMemberOfAnExtensionIsAUse() {
@@ -24,7 +24,7 @@ struct FolderUsesTests {
             "Low/Bytes.swift": "extension UInt8 {\n    package var isDigit: Bool { true }\n}",
             "High/Reader.swift": "func read(_ byte: UInt8) -> Bool { byte.isDigit }",
         ])
-        #expect(examples == ["High": ["Low": "isDigit in Core/Target/High/Reader.swift:1"]])
+        #expect(examples == ["High": ["Low": "isDigit in Target/High/Reader.swift:1"]])
     }
 
     @Test func aNameThatTwoFoldersDeclareTellsNothing() {

@@ -119,17 +119,6 @@ enum RenewalDecoder {
     }
 }
 
-extension AuthStrategy {
-    var isRenewable: Bool {
-        switch behavior {
-        case .token(let grant): grant.isRenewable
-        case .tokenPerSubject(let grants): grants.isRenewable
-        case .tokenPerChallenge(let grants): grants.isRenewable
-        case .none, .fixed, .onChallenge: false
-        }
-    }
-}
-
 extension AuthBehavior {
     /// Why no token can be asked for before a request needs it; nil where one can.
     fileprivate var reasonForDemand: String? {

@@ -204,3 +204,15 @@ package struct RenewalPolicy: Hashable, Sendable {
         self.acquireOn = acquireOn
     }
 }
+
+extension AuthStrategy {
+    /// Whether a token of it can be replaced without a person.
+    package var isRenewable: Bool {
+        switch behavior {
+        case .token(let grant): grant.isRenewable
+        case .tokenPerSubject(let grants): grants.isRenewable
+        case .tokenPerChallenge(let grants): grants.isRenewable
+        case .none, .fixed, .onChallenge: false
+        }
+    }
+}
