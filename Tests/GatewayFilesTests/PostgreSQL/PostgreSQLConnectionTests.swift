@@ -217,7 +217,8 @@ struct PostgreSQLConnectionTests {
     @Test func statementsThatWaitHaveABound() async throws {
         let connection = try connection()
         _ = try await rows(connection, "SELECT 1")
-        async let asleep = rows(connection, "SELECT pg_sleep(2)")
+        // Long enough for what follows to be queued behind it on a busy machine.
+        async let asleep = rows(connection, "SELECT pg_sleep(4)")
         while connection.state.withLock({ $0.begunAt }) == nil { try await Task.sleep(for: .milliseconds(5)) }
         // They are overdue: the thread sends none of them.
         connection.state.withLock { state in
