@@ -156,6 +156,6 @@ def test_a_page_is_one_session(tmp_path):
 @pytest.mark.parametrize("target", ["GatewayCore", "GatewayRuntime"])
 def test_the_page_of_the_architecture_names_each_folder(target):
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    table = text.partition(f"\n{target.partition('/')[2]}, from the lowest layer up:\n")[2].partition("\n|---|---|\n")[2].partition("\n\n")[0]
+    table = text.partition(f"\n{target}, from the lowest layer up:\n")[2].partition("\n|---|---|\n")[2].partition("\n\n")[0]
     named = [name for row in table.splitlines() for name in row.split("|")[1].strip().split(", ")]
     assert sorted(named) == sorted(path.name for path in (ROOT / "Sources" / target).iterdir() if path.is_dir())
