@@ -10,7 +10,7 @@ from harness.postgresql import VERSIONS, PostgreSQL
 from harness.processes import wait_until
 from harness.second_host import SecondHost
 
-#: What a client may see while the database is away and a token has ended: 504 where its time was over before it was known why.
+#: What a client may see while the database is away and a token has expired. 504: the request timed out before the cause was known.
 PATIENT = {200, 401, 503, 504}
 #: How many seconds a token lives.
 LIFETIME = 4

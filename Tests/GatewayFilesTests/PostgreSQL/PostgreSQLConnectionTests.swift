@@ -217,18 +217,22 @@ struct PostgreSQLConnectionTests {
     @Test func statementsThatWaitHaveABound() async throws {
         let connection = try connection()
         _ = try await rows(connection, "SELECT 1")
-        // They are overdue: the thread sends none of them. Made before the server sleeps, since a busy machine takes long for it.
+        // All are overdue, so the thread sends none of them. Filling the queue is slow on a busy machine, so it is done before the server sleeps.
         var overdue = FirstInFirstOut<PostgreSQLConnection.Work>()
         while overdue.count < PostgreSQLConnection.maximumQueue - 1 {
             let statement = PostgreSQLStatement("SELECT 1/0")
             overdue.append(PostgreSQLConnection.Work(statement: statement, deadline: .now, end: Promise()))
         }
-        try await until("the first statement has ended", connection) { $0.begunAt == nil }
+        try await waitUntil("the first statement has ended") { connection.state.withLock { $0.begunAt == nil } }
         async let asleep = rows(connection, "SELECT pg_sleep(2)")
-        try await until("the server sleeps", connection) { $0.begunAt != nil && $0.queue.isEmpty }
+        try await waitUntil("the server sleeps") {
+            connection.state.withLock { $0.begunAt != nil && $0.queue.isEmpty }
+        }
         connection.state.withLock { $0.queue = overdue }
         async let last = rows(connection, "SELECT 7")
-        try await until("the queue is full", connection) { $0.queue.count == PostgreSQLConnection.maximumQueue }
+        try await waitUntil("the queue is full") {
+            connection.state.withLock { $0.queue.count == PostgreSQLConnection.maximumQueue }
+        }
         do throws(PostgreSQLFailure) {
             _ = try await connection.run(PostgreSQLStatement("SELECT 8"), within: .seconds(5))
             Issue.record("there was room for one more")
@@ -239,18 +243,6 @@ struct PostgreSQLConnectionTests {
         _ = try await asleep
         #expect(try await last.first?.integer(0) == 7)
         await connection.close(within: .seconds(3))
-    }
-
-    private func until(
-        _ what: String,
-        _ connection: PostgreSQLConnection,
-        _ holds: (PostgreSQLConnection.State) -> Bool
-    ) async throws {
-        let deadline = ContinuousClock.now + .seconds(5)
-        while !connection.state.withLock({ holds($0) }) {
-            try #require(ContinuousClock.now < deadline, "\(what)")
-            try await Task.sleep(for: .milliseconds(5))
-        }
     }
 
     @Test func theFirstHostThatAnswersIsUsed() async throws {
