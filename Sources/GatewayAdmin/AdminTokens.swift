@@ -97,11 +97,11 @@ struct AdminTokens: Sendable {
 
     private func downscope(_ request: Request, _ name: String) async -> Response {
         let body = try? await request.body.collect(upTo: Self.termsLimitBytes)
-        guard let terms = DownscopeTerms(body.flatMap { JSONValue(Array($0.readableBytesView)) }) else {
+        guard let options = DownscopeOptions(body.flatMap { JSONValue(Array($0.readableBytesView)) }) else {
             let example = #"{"scopes": ["item_preview"], "resource": "https://api.box.com/2.0/files/1"}"#
             return AdminResponse.problem(GatewayProblem(.requestRefused, "The body is to be JSON such as \(example)."))
         }
-        switch await control.downscope(name, terms) {
+        switch await control.downscope(name, options) {
         case .success(let token): return AdminResponse.json(RevealedBody(token))
         case .failure(let problem): return AdminResponse.problem(problem)
         }

@@ -75,7 +75,7 @@ package final class ProxyServer: Sendable {
     /// Binds every listener, or none: the first failure closes the ones already bound. Nothing is accepted yet.
     ///
     /// - Throws: ``ListenerError`` that names the address and what to do.
-    package func bind(_ listeners: [ListenerPlan]) async throws -> [ArrivalListener] {
+    package func bind(_ listeners: [ListenerPlan]) async throws -> [BoundListener] {
         try passed.requireUse(by: listeners)
         let limits = serving.withLock { $0.limits }
         let settings = try listeners.map { try Listener.Settings($0, limits) }
@@ -92,7 +92,7 @@ package final class ProxyServer: Sendable {
     // MARK: Reload
 
     /// The addresses in use, with real ports.
-    package var bound: [ArrivalListener] { listening.withLock { $0 }.map(\.bound) }
+    package var bound: [BoundListener] { listening.withLock { $0 }.map(\.bound) }
 
     /// Makes ready what `configuration` needs and takes the addresses that are new; nothing changes for clients yet.
     ///

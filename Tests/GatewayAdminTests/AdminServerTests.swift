@@ -187,7 +187,7 @@ struct AdminServerTests {
         }
     }
 
-    @Test func theSizeOfDownscopeTermsIsLimited() async throws {
+    @Test func theSizeOfDownscopeOptionsIsLimited() async throws {
         try await withServer(control) { (port: Int) async throws in
             let path = "/api/tokens/box-service%5Buser%3A42%5D/downscope"
             let terms = #"{"scopes": ["a"], "resource": "https://api.example/1"}"#

@@ -127,8 +127,8 @@ final class ScriptedControl: GatewayControl {
         }
     }
 
-    func downscope(_ credential: String, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem> {
-        let what = (terms.scopes + [terms.resource ?? "-", terms.sharedLink == nil ? "-" : "link"]).joined(
+    func downscope(_ credential: String, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem> {
+        let what = (options.scopes + [terms.resource ?? "-", terms.sharedLink == nil ? "-" : "link"]).joined(
             separator: " "
         )
         actions.withLock { $0.append("downscope \(credential) \(what)") }

@@ -85,7 +85,7 @@ struct ClientProofSettingsTests {
         ("{token: [{env: ONE}, {env: ONE}]}", "both tokens are the same"),
         ("{token_sha256: [\(digest), \(digest)]}", "both tokens are the same"),
         ("{token: [{env: ONE}, {env: SHORT}]}", "the token has fewer than 16 bytes"),
-        ("{certificate: {dns: a}}", "no listener asks clients for certificates, so this proves nobody"),
+        ("{certificate: {dns: a}}", "no listener asks clients for certificates, so this has no effect"),
     ])
     func whatIsNoUseIsAWarning(_ settings: String, _ message: String) {
         let outcome = outcome("access: {clients: {ci: \(settings)}}")

@@ -79,7 +79,7 @@ struct ConfigKeyTests {
     private static let othersThatAreMissing = [
         "missing key", "no client is named", "no engine is named", "no preset is named", "no credential is named",
         "is for ",
-        "has no place beside",
+        "cannot be combined with",
         "belong together", "has no effect", "no client is configured", "nothing is named \"{{unique_id}}\"",
         "which is missing", "is sent nowhere", "tunnel needs", "needs a path and hosts", "Box takes",
         "is sent the password at once", "the token server is sent a header field",

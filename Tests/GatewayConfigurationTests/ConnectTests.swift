@@ -48,7 +48,7 @@ struct ConnectTests {
 
     @Test(arguments: [
         ("tls: {ca: other}", "expected one of local"),
-        ("tls: {ca: local, certificate: cert.pem}", "has no place beside \"ca: local\""),
+        ("tls: {ca: local, certificate: cert.pem}", "cannot be combined with \"ca: local\""),
         ("tls: {ca: local}, intercept: true", "is for CONNECT, which a listener with"),
         ("connect: {unrouted: tunnel}", "tunnel needs \"intercept: true\" on the same listener"),
         ("intercept: true, connect: {unrouted: pass}", "expected one of refuse, tunnel; found \"pass\""),

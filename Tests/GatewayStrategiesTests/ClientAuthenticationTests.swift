@@ -120,7 +120,7 @@ struct ClientAuthenticationTests {
             ),
             (
                 [("private_key", "\(SampleKeys.rsa)"), ("client_secret", "s")],
-                "client_secret: has no place beside client_auth: private_key_jwt"
+                "client_secret: cannot be combined with client_auth: private_key_jwt"
             ),
         ] as [([(String, FixtureNode)], String)]
     )

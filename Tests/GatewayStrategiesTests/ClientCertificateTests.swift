@@ -89,7 +89,7 @@ struct ClientCertificateTests {
             [("client_auth", "tls"), ("tls", ["certificate": "lost.pem"])],
             ["tls.certificate: lost.pem: no such file", "tls: missing key \"private_key\""]
         ),
-        (tls([("client_secret", "s")]), ["client_secret: has no place beside client_auth: tls"]),
+        (tls([("client_secret", "s")]), ["client_secret: cannot be combined with client_auth: tls"]),
         ([("client_secret", "s"), ("tls", ["certificate": "app.pem"])], ["tls: is for client_auth: tls"]),
         ([("client_secret", "s"), ("certificate", "app.pem")], ["certificate: is for client_auth: private_key_jwt"]),
     ]

@@ -144,7 +144,7 @@ struct IssuedAssertionTests {
         ),
         (
             "oauth2_client_credentials", client([("assertion", file), ("client_secret", "s")]),
-            ["client_secret: has no place beside client_auth: assertion"]
+            ["client_secret: cannot be combined with client_auth: assertion"]
         ),
         (
             "oauth2_client_credentials",
@@ -165,8 +165,8 @@ struct IssuedAssertionTests {
         (
             "oauth2_jwt_bearer", bearer([("key", "canary"), ("claims", ["iss": "robot"])]),
             [
-                "key: is for an assertion that the gateway signs; it has no place beside assertion",
-                "claims: is for an assertion that the gateway signs; it has no place beside assertion",
+                "key: is for an assertion that the gateway signs; it cannot be combined with assertion",
+                "claims: is for an assertion that the gateway signs; it cannot be combined with assertion",
             ]
         ),
         (
@@ -175,7 +175,7 @@ struct IssuedAssertionTests {
         ),
         (
             "oauth2_token_exchange", exchange([("parent", "box")]),
-            ["subject_token: has no place beside parent: one token is exchanged"]
+            ["subject_token: cannot be combined with parent: one token is exchanged"]
         ),
         ("oauth2_token_exchange", ["subject_token": file], ["missing key \"token_url\""]),
         (

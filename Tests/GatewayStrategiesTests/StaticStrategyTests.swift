@@ -208,8 +208,8 @@ struct StaticStrategyTests {
     @Test func aPathStandsAlone() throws {
         #expect(
             try problems("header", ["path": "/{{token}}", "value": "t", "scheme": "Bearer", "query": "q"]) == [
-                "scheme: has no place beside \"path\": the value goes into the path",
-                "query: has no place beside \"path\": the value goes into the path",
+                "scheme: cannot be combined with \"path\": the value goes into the path",
+                "query: cannot be combined with \"path\": the value goes into the path",
             ]
         )
     }

@@ -120,7 +120,7 @@ struct TokenExchangeTests {
             ),
             (
                 [("resource", "https://a.example"), ("shared_link", "https://b.example")],
-                "shared_link: has no place beside resource: a token is for one of them"
+                "shared_link: cannot be combined with resource: a token is for one of them"
             ),
             (
                 [("parameters", ["subject_token": "x"])],

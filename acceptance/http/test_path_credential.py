@@ -122,7 +122,7 @@ def test_an_upstream_that_is_away_does_not_show_it_either(origin, start_gateway)
         ({"path": "/bot"}, "path: must hold {{token}} once"),
         ({"path": "bot{{token}}"}, "path: expected a path"),
         ({"path": "/{{token}}", "value": ".."}, "value: it is empty or made of dots"),
-        ({"scheme": "Bearer"}, "scheme: has no place beside"),
+        ({"scheme": "Bearer"}, "scheme: cannot be combined with"),
     ],
 )
 def test_a_path_that_could_mean_another_is_refused(make_gateway, origin, changes, words):

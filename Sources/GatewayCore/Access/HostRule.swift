@@ -11,7 +11,7 @@ struct HostRule: Sendable {
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
         _ head: borrowing RequestHead,
-        on listener: ListenerIdentity
+        on listener: ConnectionContext
     ) -> GatewayProblem? {
         guard listener.reach == .loopback || head.form == .absolute else { return nil }
         // HTTP/1.0 without Host: no browser does that.

@@ -10,7 +10,7 @@ package enum NameDisclosure {
     ///   - hasClients: `access.clients` names at least one.
     package static func isAllowed(
         to client: String?,
-        on reach: ListenerIdentity.Reach,
+        on reach: ConnectionContext.Reach,
         hasClients: Bool
     ) -> Bool {
         client != nil || (!hasClients && reach != .network && reach != .engine)

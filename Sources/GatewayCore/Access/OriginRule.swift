@@ -49,7 +49,7 @@ struct OriginRule: Sendable {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
-        on listener: ListenerIdentity
+        on listener: ConnectionContext
     ) -> Bool {
         guard head.form != .absolute, listener.engine == nil, !authority.host.isEmpty,
             listener.intercepted.map({ $0.listenerPort != nil }) ?? true

@@ -93,7 +93,7 @@ package struct ReloadWithdrawal: Sendable {
     ///   - client: nil for one without a name.
     ///   - route: Its index in the old configuration; nil for a server that no route leads to. Only a new decision admits those.
     ///   - reach: Of the listener that the client came to.
-    package func covers(client: String?, route: Int?, on reach: ListenerIdentity.Reach = .loopback) -> Bool {
+    package func covers(client: String?, route: Int?, on reach: ConnectionContext.Reach = .loopback) -> Bool {
         guard let route else { return true }
         return routes[route].covers(client)
             || client.map(clients.contains) ?? newAccess?.requiresClient(on: reach)
@@ -108,7 +108,7 @@ package struct ReloadWithdrawal: Sendable {
     package func takesRight(
         of client: String?,
         route: Int?,
-        on reach: ListenerIdentity.Reach,
+        on reach: ConnectionContext.Reach,
         verdict: Verdict
     ) -> Bool {
         // Without a route, being admitted is the only right.
@@ -121,7 +121,7 @@ package struct ReloadWithdrawal: Sendable {
     package func event(
         of client: String?,
         route: Int?,
-        on reach: ListenerIdentity.Reach,
+        on reach: ConnectionContext.Reach,
         verdict: Verdict
     ) -> ExchangeEvent {
         // Without a route, another connection would be judged by what was replaced.
@@ -142,7 +142,7 @@ extension RequestAuthorizer {
         of client: String?,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ListenerIdentity
+        on listener: ConnectionContext
     ) -> ReloadWithdrawal.Verdict {
         guard refusal.mayLackProof, let client else {
             return refusal.mayLackProof || refusal.isByRule ? .refused : .other

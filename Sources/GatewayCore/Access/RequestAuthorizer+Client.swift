@@ -6,7 +6,7 @@ extension RequestAuthorizer {
         match: RouteTable.Match?,
         isProxyRequest: Bool,
         _ grant: CrossOriginGrant?,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
@@ -39,7 +39,7 @@ extension RequestAuthorizer {
     func refusal(
         of evidence: ClientAuthenticator.Evidence,
         isProxyRequest: Bool,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         route: Int? = nil
     ) -> Refusal? {
         guard evidence.client == nil, evidence.isContradictory || access.requiresClient(on: listener.reach) else {
@@ -53,7 +53,7 @@ extension RequestAuthorizer {
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match?,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         _ cache: inout ClientAuthenticationCache
     ) -> ClientAuthenticator.Evidence {
         if clients.isEmpty { return ClientAuthenticator.Evidence() }
@@ -76,7 +76,7 @@ extension RequestAuthorizer {
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match? = nil,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         _ trace: AuthorizationTrace?
     ) -> ClientAuthenticator.Evidence {

@@ -18,7 +18,7 @@ extension RequestAuthorizer {
     package func decideConnect(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ListenerIdentity
+        on listener: ConnectionContext
     ) -> ConnectDecision {
         guard let authority = Authority(bytes, head.targetAuthority), let port = authority.port else {
             return .refused(refusal(GatewayProblem(.requestRefused, "The target is no host and port."), on: listener))
@@ -33,7 +33,7 @@ extension RequestAuthorizer {
     }
 
     /// The server in whose place the gateway answers a client that has named it in its TLS hello; nil where no route leads there.
-    package func origin(named name: String, on listener: ListenerIdentity) -> InterceptedOrigin? {
+    package func origin(named name: String, on listener: ConnectionContext) -> InterceptedOrigin? {
         let host = Array(Origin.unrooted(name.lowercased()).utf8)
         let ports = table.upstreamPorts(host.span, scheme: .https, host: host.indices)
         guard
@@ -45,7 +45,7 @@ extension RequestAuthorizer {
     }
 
     /// Whether the client would get the same tunnel now: a reload has come.
-    package func stillAdmits(_ tunnel: TunnelDestination, on listener: ListenerIdentity) -> Bool {
+    package func stillAdmits(_ tunnel: TunnelDestination, on listener: ConnectionContext) -> Bool {
         let decision = decideConnect(
             to: tunnel.host,
             port: tunnel.port,
@@ -72,7 +72,7 @@ extension RequestAuthorizer {
         port: Int,
         isRooted: Bool,
         proof: [UInt8]?,
-        on listener: ListenerIdentity
+        on listener: ConnectionContext
     ) -> ConnectDecision {
         let evidence = clients.evidence(proof: proof, peer: listener.peer)
         if let refusal = refusal(of: evidence, isProxyRequest: true, on: listener) { return .refused(refusal) }
@@ -111,7 +111,7 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         inPlaceOf origin: InterceptedOrigin,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {

@@ -17,7 +17,7 @@ extension RequestAuthorizer {
         /// The client authenticated to us with `Authorization`, so it must not go upstream.
         package let stripsAuthorization: Bool
         /// Of the listener that the request came to.
-        package let reach: ListenerIdentity.Reach
+        package let reach: ConnectionContext.Reach
         /// Where the route leaves the choice to the request; nil otherwise.
         package let chosen: (any CredentialSource)?
         /// What the response says to the browser of a page; nil where no page of another origin may call the route.

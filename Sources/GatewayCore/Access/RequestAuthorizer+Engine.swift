@@ -15,7 +15,7 @@ extension RequestAuthorizer {
         scheme: Origin.Scheme?,
         route: [UInt8],
         askedBy engine: String,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         trace: inout AuthorizationTrace?
     ) -> Decision {
         // A connection of an engine carries requests of many clients.

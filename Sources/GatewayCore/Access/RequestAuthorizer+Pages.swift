@@ -7,7 +7,7 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match?,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         _ grant: inout CrossOriginGrant?,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
@@ -49,7 +49,7 @@ extension RequestAuthorizer {
     package func crossOriginFields(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ListenerIdentity
+        on listener: ConnectionContext
     ) -> [ProblemAnswer.Field] {
         guard head.present.contains(.origin) else { return [] }
         guard let authority = authority(of: head, bytes) else { return [] }

@@ -12,7 +12,7 @@ extension RequestAuthorizer {
         _ match: RouteTable.Match?,
         _ authority: Authority,
         isProxyRequest: Bool,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
@@ -47,7 +47,7 @@ extension RequestAuthorizer {
         _ match: RouteTable.Match,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         _ trace: inout AuthorizationTrace?
     ) -> GatewayProblem? {
         if head.present.contains(.destination), listener.engine != nil, gates[match.route].guardsPaths {
@@ -80,7 +80,7 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ strictness: CanonicalPath.Strictness,
-        on listener: ListenerIdentity
+        on listener: ConnectionContext
     ) -> CanonicalPath.Verdict {
         CanonicalPath.judge(bytes, head.path, strictness: strictness, refusesReadings: listener.engine != nil)
     }
@@ -177,7 +177,7 @@ extension RequestAuthorizer {
         _ match: RouteTable.Match,
         _ evidence: ClientAuthenticator.Evidence,
         _ grant: CrossOriginGrant?,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
         if let problem = loopRule.refusal(head, bytes) {

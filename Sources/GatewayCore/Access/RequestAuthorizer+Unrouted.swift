@@ -32,7 +32,7 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision? {
@@ -62,7 +62,7 @@ extension RequestAuthorizer {
         return .unrouted(UnroutedRequest(to: server, admitted(evidence, on: listener)))
     }
 
-    private func admitted(_ evidence: ClientAuthenticator.Evidence, on listener: ListenerIdentity) -> Admitted {
+    private func admitted(_ evidence: ClientAuthenticator.Evidence, on listener: ConnectionContext) -> Admitted {
         Admitted(
             match: .unrouted,
             client: evidence.client,

@@ -14,7 +14,7 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
-        on listener: ListenerIdentity
+        on listener: ConnectionContext
     ) -> RouteTable.UpstreamMatch {
         let (host, path) = (authority.host, head.path)
         if let origin = listener.intercepted {
@@ -32,7 +32,7 @@ extension RequestAuthorizer {
         _ shared: SharedUpstream,
         _ evidence: ClientAuthenticator.Evidence,
         isProxyRequest: Bool,
-        on listener: ListenerIdentity
+        on listener: ConnectionContext
     ) -> Decision {
         if let refusal = refusal(of: evidence, isProxyRequest: isProxyRequest, on: listener) {
             return .refused(refusal)

@@ -81,7 +81,7 @@ package final class RequestAuthorizer: Sendable {
     package func decide(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         cache: inout ClientAuthenticationCache,
         trace: inout AuthorizationTrace?
     ) -> Decision {
@@ -131,7 +131,7 @@ package final class RequestAuthorizer: Sendable {
 
     func refuse(
         _ problem: GatewayProblem,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         route: Int? = nil,
         client: String? = nil
     ) -> Decision {
@@ -140,7 +140,7 @@ package final class RequestAuthorizer: Sendable {
 
     package func refusal(
         _ problem: GatewayProblem,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         route: Int? = nil,
         client: String? = nil
     ) -> Refusal {
@@ -149,7 +149,7 @@ package final class RequestAuthorizer: Sendable {
     }
 
     /// Whether an answer may name routes, credentials and strategies. For answers that need no decision, the client is nil.
-    package func disclosesNames(to client: String?, on listener: ListenerIdentity) -> Bool {
+    package func disclosesNames(to client: String?, on listener: ConnectionContext) -> Bool {
         NameDisclosure.isAllowed(to: client, on: listener.reach, hasClients: !clients.isEmpty)
     }
 

@@ -148,7 +148,7 @@ extension AccessDecoder {
                 let span = keys.first(where: { $0.key == "certificate" })?.keySpan
             {
                 let advice = "add tls.client_ca to the listener that the client uses"
-                let message = "no listener asks clients for certificates, so this proves nobody; \(advice)"
+                let message = "no listener asks clients for certificates, so this has no effect; \(advice)"
                 fields.context.warning(message, at: span, path: path.appending("certificate"))
             }
         }

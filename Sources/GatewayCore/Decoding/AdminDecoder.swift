@@ -80,7 +80,7 @@ extension ListenerDecoder {
             AccessDecoder.refuseTwins(of: proofs, among: users.map(\.proofs), own, at: entry.keySpan)
             AccessDecoder.refuseShortTokens(of: proofs, own)
             if proofs.certificate != nil, tls?.clientCAPath == nil {
-                own.error("certificate", "proves nobody here, because the listener has no tls.client_ca")
+                own.error("certificate", "has no effect: tls.client_ca is not set")
             }
             users.append(AdminUser(role: role, proofs: proofs))
         }

@@ -71,8 +71,8 @@ struct CredentialDecoder {
 
     mutating func parent(_ reference: ParentReference, of chain: [String]) -> Int? {
         guard !chain.contains(reference.name) else {
-            let circle = (chain.drop { $0 != reference.name } + [reference.name]).joined(separator: " from ")
-            context.error("a circle: \(circle)", at: reference.span, path: reference.path)
+            let circle = (chain.drop { $0 != reference.name } + [reference.name]).joined(separator: " → ")
+            context.error("circular parent: \(circle)", at: reference.span, path: reference.path)
             return nil
         }
         let scalar = ConfigNode.Scalar(text: reference.name, isQuoted: false)

@@ -26,7 +26,7 @@ struct CredentialVending {
             )
             return nil
         case .faulty, .terms:
-            if isWhole { fields.error("whole_token", "has no place beside downscope") }
+            if isWhole { fields.error("whole_token", "cannot be combined with downscope") }
         case .none: break
         }
         guard let clients else { return nil }

@@ -113,7 +113,7 @@ enum ListenerDecoder {
         fields.refuseNothing(behind: "client_ca", hint: "to ask clients for no certificate")
         let clientCA = fields.filePath("client_ca")
         for name in ["certificate", "private_key", "client_ca"] where usesLocalAuthority && fields.has(name) {
-            fields.error(name, "has no place beside \"ca: local\", which makes the certificates")
+            fields.error(name, "cannot be combined with \"ca: local\", which makes the certificates")
         }
         if !usesLocalAuthority {
             // The value of a misspelt key may be the secret.

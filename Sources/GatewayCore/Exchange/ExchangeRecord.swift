@@ -14,7 +14,7 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     /// Host and port that the client has named, where no route leads there; nil otherwise.
     package var destination: String?
     /// Set where an engine asked about the request; nil for a request that the gateway itself forwards.
-    package var engine: EngineUse?
+    package var engine: AuthzOutcome?
     /// What the client was answered; 0 when nothing was sent.
     package var status: Int
     /// Set when the gateway answered by itself.

@@ -13,11 +13,11 @@ package enum ExchangeStep: Hashable, Sendable {
     case sendContent(isHeld: Bool)
     case passInformational
     /// Send the head of the response to the client.
-    case passResponse(ResponseNote)
+    case passResponse(RejectionOutcome)
     /// Keep the response back, tell the source that the token was rejected, and ask it for another one.
     case holdResponse
     /// Send the response that was held back to the client after all.
-    case passHeldResponse(ResponseNote)
+    case passHeldResponse(RejectionOutcome)
     case tunnel
     /// The response is complete.
     case finish(reusesConnection: Bool)
@@ -49,7 +49,7 @@ package enum ExchangeProblem: Hashable, Sendable {
 }
 
 /// What a response says of the token that the request went with, in `Gateway-Token`.
-package enum ResponseNote: Hashable, Sendable {
+package enum RejectionOutcome: Hashable, Sendable {
     case none
     /// The token was rejected; it cannot be replaced without a person.
     case rejected

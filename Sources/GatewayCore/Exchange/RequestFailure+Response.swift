@@ -7,7 +7,7 @@ extension RequestFailure {
     ///   - credential: What was injected; nil where nothing was.
     package convenience init?(
         status: Int,
-        note: ResponseNote,
+        note: RejectionOutcome,
         wasReplayed: Bool,
         credential: String?,
         place: @autoclosure () -> RequestPlace
@@ -27,7 +27,7 @@ extension RequestFailure {
     }
 }
 
-extension ResponseNote {
+extension RejectionOutcome {
     /// For the operator. The client has ``fieldValue(generation:)``.
     fileprivate var explanation: String {
         switch self {
@@ -44,7 +44,7 @@ extension ResponseNote {
                 + " the path may reject every token."
         case .overBudget(let wait):
             "The upstream rejected the credential. This client's renewal budget is empty; the next renewal is available in"
-                + " \(ResponseNote.seconds(wait)) s. Anonymous clients share one budget."
+                + " \(RejectionOutcome.seconds(wait)) s. Anonymous clients share one budget."
         case .rejectedAgain:
             "The upstream rejected a new token, too: does the credential have the rights that this path needs?"
         case .notReplaced(let kind):

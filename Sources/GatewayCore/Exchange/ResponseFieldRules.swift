@@ -25,7 +25,7 @@ package struct ResponseFieldRules: Sendable {
     }
 
     /// What differs between the responses of a route.
-    package struct Terms: Sendable {
+    package struct Options: Sendable {
         /// nil where links stay as they are.
         package var links: LinkRewriter?
         /// How many bytes more than the upstream's the head may have for them.
@@ -60,7 +60,7 @@ package struct ResponseFieldRules: Sendable {
     /// - Parameters:
     ///   - knowsChunks: The client is sent the content in the upstream's chunks.
     ///   - links: nil where links stay as they are.
-    ///   - keepsTransportSecurity: That of ``Terms``.
+    ///   - keepsTransportSecurity: That of ``Options``.
     ///   - index: Of the field to begin with; then of the one to go on with.
     package func next(
         of head: borrowing ResponseHead,

@@ -1,7 +1,7 @@
 /// Decides what becomes of response fields that could hand a client more than the response: sessions, credentials, and ways to
 /// authenticate a connection that clients share.
 package struct ResponsePolicy: Sendable {
-    private let echo: CredentialEcho?
+    private let echo: CredentialLeakFilter?
     /// A bit for each ``FieldKind`` that has to be looked at.
     let concerned: UInt64
 
@@ -11,7 +11,7 @@ package struct ResponsePolicy: Sendable {
     package init(
         cookies: CookiePolicy = .pass,
         allowsConnectionAuth: Bool = false,
-        echo: CredentialEcho? = nil
+        echo: CredentialLeakFilter? = nil
     ) {
         self.echo = echo
         var kinds: [FieldKind] = []

@@ -44,7 +44,7 @@ package enum RetryPolicy {
     /// What happens to a response that rejects the credential.
     package enum RetryDecision: Hashable, Sendable {
         case sendAgain
-        case pass(ResponseNote)
+        case pass(RejectionOutcome)
     }
 
     /// Whether a request whose token was rejected is sent with another one.

@@ -47,7 +47,7 @@ package enum UpstreamVersionRule {
 }
 
 /// Remembers that an upstream wanted HTTP/1.1 for a request (HTTP_1_1_REQUIRED, RFC 9113 section 7).
-package struct HTTP1Demand: Sendable {
+package struct HTTP1Fallback: Sendable {
     /// After this time the upstream is asked for HTTP/2 again.
     package static let lifetime = Duration.seconds(600)
 

@@ -70,7 +70,7 @@ extension Explanation.Request {
 }
 
 extension Explanation.Listener {
-    fileprivate init(_ listener: ArrivalListener) {
+    fileprivate init(_ listener: BoundListener) {
         self.init(name: listener.text, port: listener.port, isTls: listener.isTLS)
         switch listener.address {
         case .tcp(let host, _): address = host
@@ -79,7 +79,7 @@ extension Explanation.Listener {
     }
 }
 
-extension WayIn {
+extension ListenerMatch {
     /// The way that an explanation names, so that the request can be sent on it.
     package init(_ request: Explanation.Request) {
         let listener = request.listener
@@ -91,7 +91,7 @@ extension WayIn {
             }
         self.init(
             form: request.way,
-            listener: ArrivalListener(address: address, port: listener.port, isTLS: listener.isTls),
+            listener: BoundListener(address: address, port: listener.port, isTLS: listener.isTls),
             host: request.host
         )
     }

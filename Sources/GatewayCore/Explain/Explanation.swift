@@ -38,7 +38,7 @@ package struct Explanation: Hashable, Sendable, Codable {
         package var target: String
         package var host: String
         package var listener: Listener
-        package var way: WayIn.Form
+        package var way: ListenerMatch.Form
         /// The field of the answer that names the request; nil for none.
         package var idField: String?
         /// What somebody should know of how the input was read.

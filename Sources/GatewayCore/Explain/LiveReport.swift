@@ -18,7 +18,7 @@ package struct LiveReport: Hashable, Sendable, Codable {
     /// - Returns: nil when it is no response.
     package init?(
         answerTo request: DescribedRequest,
-        by arrival: WayIn,
+        by arrival: ListenerMatch,
         _ bytes: [UInt8],
         idField: String?,
         after duration: Duration

@@ -61,7 +61,7 @@ package struct RequestJudgement: Sendable {
         }
     }
 
-    package let arrival: WayIn
+    package let arrival: ListenerMatch
     package let request: DescribedRequest
     package var trace = AuthorizationTrace()
     /// What the client would be answered; nil when the request goes to the upstream.
@@ -77,7 +77,7 @@ package struct RequestJudgement: Sendable {
     /// The field of the answer that names the request; nil for none.
     package var idField: String?
 
-    package init(_ request: DescribedRequest, arrival: WayIn) {
+    package init(_ request: DescribedRequest, arrival: ListenerMatch) {
         self.request = request
         self.arrival = arrival
     }

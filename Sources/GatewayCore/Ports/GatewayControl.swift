@@ -22,7 +22,7 @@ package protocol GatewayControl: Sendable {
     func reveal(_ credential: String) async -> Result<RevealedToken, GatewayProblem>
 
     /// Hands out a weaker token made from the credential's, once the event `downscoped` is committed.
-    func downscope(_ credential: String, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem>
+    func downscope(_ credential: String, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem>
 
     /// Replaces the key of the token store and encrypts all tokens anew. Audited.
     func rotateKey() async -> Result<KeyRotationReport, GatewayProblem>

@@ -10,7 +10,7 @@ package struct RequestFieldRules: Sendable {
     package let dropsForwarded: Bool
 
     /// What differs between the requests of a route.
-    package struct Terms: Hashable, Sendable {
+    package struct Options: Hashable, Sendable {
         /// The client used `Authorization` to authenticate to the gateway.
         package let stripsAuthorization: Bool
         /// The upstream is asked before content is sent.
@@ -78,22 +78,22 @@ package struct RequestFieldRules: Sendable {
         of field: HeadField,
         in head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        _ terms: Terms
+        _ options: Options
     ) -> DropReason? {
         switch field.kind {
         case .host: return .host
         case .authorization:
-            if terms.stripsAuthorization { return .clientToken }
+            if options.stripsAuthorization { return .clientToken }
             return keepsAuthorization ? nil : .authorization
         case .contentLength, .transferEncoding: return nil
-        case .expect: return head.expectsContinue && terms.sendsExpect ? nil : .expectation
+        case .expect: return head.expectsContinue && options.sendsExpect ? nil : .expectation
         case .forwarded where dropsForwarded: return .forwardedPolicy
         case .cookie where dropsCookies: return .cookiePolicy
-        case .destination where terms.replacesDestination: return .link
+        case .destination where options.replacesDestination: return .link
         default:
             if field.kind.isHopByHop { return .hopByHop }
             if owns(field, bytes) { return .owned }
-            if terms.trace != .pass, terms.trace.drops(field, bytes) { return .trace }
+            if options.trace != .pass, options.trace.drops(field, bytes) { return .trace }
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return .nominated }
             return nil
         }
@@ -104,9 +104,9 @@ package struct RequestFieldRules: Sendable {
         _ field: HeadField,
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        _ terms: Terms
+        _ options: Options
     ) -> Bool {
-        if case nil = dropReason(of: field, in: head, bytes, terms) { true } else { false }
+        if case nil = dropReason(of: field, in: head, bytes, options) { true } else { false }
     }
 
     /// The next fields that are forwarded as they came and follow each other; nil where none is left.
@@ -118,15 +118,15 @@ package struct RequestFieldRules: Sendable {
     package func nextKept(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        _ terms: Terms,
+        _ options: Options,
         from index: inout Int
     ) -> Range<Int>? {
         let count = head.section.fields.count
-        while index < count, !keeps(head.section.fields[index], of: head, bytes, terms) { index &+= 1 }
+        while index < count, !keeps(head.section.fields[index], of: head, bytes, options) { index &+= 1 }
         guard index < count else { return nil }
         let first = index
         index &+= 1
-        while index < count, keeps(head.section.fields[index], of: head, bytes, terms) { index &+= 1 }
+        while index < count, keeps(head.section.fields[index], of: head, bytes, options) { index &+= 1 }
         return first..<index
     }
 

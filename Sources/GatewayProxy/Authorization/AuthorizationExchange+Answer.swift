@@ -107,7 +107,7 @@ extension AuthorizationExchange {
 
     private func refuse(_ problem: GatewayProblem, route: CompiledRoute?, client: String?, disclosesNames: Bool) {
         let status = engine.plan.contract.status(of: problem.kind)
-        var record = record(EngineUse.Outcome(problem.kind))
+        var record = record(AuthzOutcome.Outcome(problem.kind))
         record.route = route?.number
         record.client = client
         record.status = status
@@ -126,7 +126,7 @@ extension AuthorizationExchange {
         stream.send(shared.answer(problem, to: subject, in: form))
     }
 
-    private func record(_ outcome: EngineUse.Outcome) -> ExchangeRecord {
+    private func record(_ outcome: AuthzOutcome.Outcome) -> ExchangeRecord {
         let bytes = original.bytes
         var record = ExchangeRecord(
             requestID: id,
@@ -138,7 +138,7 @@ extension AuthorizationExchange {
             startedAt: startedAt,
             finishedAt: shared.clock.monotonic()
         )
-        record.engine = EngineUse(name: engine.plan.name, outcome: outcome)
+        record.engine = AuthzOutcome(name: engine.plan.name, outcome: outcome)
         record.isTLS = stream.isTLS
         return record
     }

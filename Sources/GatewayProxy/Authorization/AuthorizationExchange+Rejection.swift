@@ -30,7 +30,7 @@ extension AuthorizationExchange {
         _ rejected: GenerationMark.Rejected,
         of source: any CredentialSource,
         for admitted: RequestAuthorizer.Admitted
-    ) -> EngineUse.Outcome {
+    ) -> AuthzOutcome.Outcome {
         // Another request, or another gateway, has replaced it before.
         guard case .ready(let credential) = source.current(at: startedAt),
             engine.mark.names(credential, rejected, from: source)
@@ -60,7 +60,7 @@ extension AuthorizationExchange {
         _ generation: Int,
         of source: any CredentialSource,
         for admitted: RequestAuthorizer.Admitted
-    ) -> EngineUse.Outcome? {
+    ) -> AuthzOutcome.Outcome? {
         guard let rejections = source.rejections else { return source.isRenewable ? nil : .unchanged }
         let bytes = original.bytes
         let key = rejections.key(shared.routes[admitted.match.route].number, decoder.head, bytes.span)

@@ -6,7 +6,7 @@ import NIOCore
 /// Belongs to the connection's event loop. One connection uses it for one request after the other.
 final class AuthorizationExchange {
     let configuration: WorkerConfiguration
-    let engine: AskingEngine
+    let engine: AuthzClient
     unowned let stream: any EngineStream
     /// The stream, where a message of gRPC asks.
     private(set) weak var check: (any CheckStream)?
@@ -17,7 +17,7 @@ final class AuthorizationExchange {
     var id: RequestID
     var startedAt: MonotonicTime
     /// What became of a generation that the engine reports as rejected; nil where it reports none.
-    var rejection: EngineUse.Outcome?
+    var rejection: AuthzOutcome.Outcome?
     /// What waits for a credential.
     var wait: Wait?
     /// Tells the answer of a wait from that of an earlier one.
@@ -30,7 +30,7 @@ final class AuthorizationExchange {
         var ticket: CredentialTicket?
     }
 
-    init(_ engine: AskingEngine, on stream: any EngineStream, under configuration: WorkerConfiguration) {
+    init(_ engine: AuthzClient, on stream: any EngineStream, under configuration: WorkerConfiguration) {
         self.engine = engine
         self.stream = stream
         self.configuration = configuration

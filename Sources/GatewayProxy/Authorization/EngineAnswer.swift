@@ -2,7 +2,7 @@ import GatewayCore
 
 /// What an engine is handed for one generation of a credential on one route. Made once.
 final class EngineAnswer {
-    /// ``AskingEngine/number``
+    /// ``AuthzClient/number``
     let engine: Int
     /// As they are sent in HTTP/1, each with its CRLF: all but `Date` and what says how long the answer may be kept.
     let lines: SecretBytes
@@ -17,7 +17,7 @@ final class EngineAnswer {
 
     /// - Parameter source: Of the credential.
     /// - Returns: nil where the credential is not in header fields alone.
-    init?(_ route: CredentialedRoute, from source: any CredentialSource, for engine: AskingEngine) {
+    init?(_ route: CredentialedRoute, from source: any CredentialSource, for engine: AuthzClient) {
         guard let credential = route.credential, !credential.injection.fields.isEmpty,
             !credential.injection.hasSecretTarget
         else { return nil }
@@ -52,7 +52,7 @@ extension RoutePlan {
 
 extension CredentialedRoute {
     /// - Returns: nil where the credential is not in header fields alone.
-    func answer(to engine: AskingEngine, from source: any CredentialSource) -> EngineAnswer? {
+    func answer(to engine: AuthzClient, from source: any CredentialSource) -> EngineAnswer? {
         for answer in engineAnswers where answer.engine == engine.number { return answer }
         guard let answer = EngineAnswer(self, from: source, for: engine) else { return nil }
         engineAnswers.append(answer)

@@ -5,7 +5,7 @@ import NIOCore
 protocol EngineStream: AnyObject {
     /// The engine's own request.
     var request: RequestMessage { get }
-    var identity: ListenerIdentity { get }
+    var identity: ConnectionContext { get }
     var peer: String { get }
     var isTLS: Bool { get }
     /// The request is a call of gRPC.

@@ -25,7 +25,7 @@ extension HTTP2ClientStream: CheckStream {
     }
 
     /// Why the method is not served here; nil where it is.
-    private func refusal(of engine: AskingEngine) -> GatewayProblem? {
+    private func refusal(of engine: AuthzClient) -> GatewayProblem? {
         let bytes = request.bytes
         let path = bytes.readableBytesUInt8Span.string(request.decoder.head.path)
         guard engine.plan.contract == .envoy, path == CheckResponse.path else {

@@ -44,7 +44,7 @@ protocol ClientStream: AnyObject {
     /// The client's address as `Forwarded` names it; nil on a unix socket.
     var clientAddress: String? { get }
     /// The listener that accepted its connection.
-    var identity: ListenerIdentity { get }
+    var identity: ConnectionContext { get }
     var isTLS: Bool { get }
     /// Content has come that the exchange has not taken yet.
     var hasUnreadContent: Bool { get }
@@ -65,7 +65,7 @@ protocol ClientStream: AnyObject {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
-        _ terms: ResponseFieldRules.Terms,
+        _ options: ResponseFieldRules.Options,
         id: RequestID
     )
     /// - Returns: How the content has to come.
@@ -73,7 +73,7 @@ protocol ClientStream: AnyObject {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
-        _ terms: ResponseFieldRules.Terms,
+        _ options: ResponseFieldRules.Options,
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool

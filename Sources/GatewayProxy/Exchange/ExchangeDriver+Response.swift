@@ -191,7 +191,7 @@ extension ExchangeDriver {
                 head,
                 bytes,
                 by: route,
-                responseTerms(head, bytes),
+                responseOptions(head, bytes),
                 id: record.requestID,
                 tokenNote: tokenNote,
                 requestIsComplete: rules.requestIsComplete
@@ -227,7 +227,7 @@ extension ExchangeDriver {
         let step = rules.handle(.informational(status: head.status))
         if isWaitedFor { followDeadline() }
         guard step == .passInformational else { return }
-        client.sendInformational(head, bytes, by: route, responseTerms(head, bytes), id: record.requestID)
+        client.sendInformational(head, bytes, by: route, responseOptions(head, bytes), id: record.requestID)
     }
 
     /// Takes the first `count` bytes of `buffer`, unless they are so many that ``receive(content:)`` is better.

@@ -25,7 +25,7 @@ final class ExchangeDriver {
     /// What the stream before this one could not send any of.
     var unsent: ByteBuffer?
     /// What the response says of the token.
-    var note = ResponseNote.none
+    var note = RejectionOutcome.none
     var watch = TransferWatch()
     var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.

@@ -7,7 +7,7 @@ struct DepartureDraft: Sendable {
     let match: RouteTable.Match
     let stripsAuthorization: Bool
     let credential: JudgedCredential?
-    let listener: ArrivalListener
+    let listener: BoundListener
     let client: String?
 
     /// Call it on the event loop of the configuration.
@@ -95,14 +95,14 @@ struct DepartureDraft: Sendable {
         _ rules: RequestFieldRules,
         replacesDestination: Bool
     ) -> [(name: String, reason: RequestFieldRules.DropReason)] {
-        let terms = RequestFieldRules.Terms(
+        let options = RequestFieldRules.Options(
             stripsAuthorization: stripsAuthorization,
             sendsExpect: true,
             replacesDestination: replacesDestination
         )
         var dropped: [(name: String, reason: RequestFieldRules.DropReason)] = []
         for field in head.fields {
-            guard let reason = rules.dropReason(of: field, in: head, bytes.span, terms) else { continue }
+            guard let reason = rules.dropReason(of: field, in: head, bytes.span, options) else { continue }
             // The writer puts it back with a Connection of its own.
             if head.wantsUpgrade, field.kind == .upgrade { continue }
             dropped.append((bytes.span.string(field.name), reason))

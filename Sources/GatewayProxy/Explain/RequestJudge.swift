@@ -8,7 +8,7 @@ struct RequestJudge: Sendable {
     let shared: ProxyShared
     let workers: WorkerRegistry
     let request: DescribedRequest
-    let arrival: WayIn
+    let arrival: ListenerMatch
 
     /// - Parameter client: As whom the request is judged; nil for whom its token names.
     /// - Returns: nil when a reload came in between, or no event loop answers.
@@ -93,7 +93,7 @@ struct RequestJudge: Sendable {
         case tunnel(TunnelDestination)
     }
 
-    private func judgeConnect(on identity: ListenerIdentity) -> Result<TakenConnect, RefusedConnect> {
+    private func judgeConnect(on identity: ConnectionContext) -> Result<TakenConnect, RefusedConnect> {
         var connect = request
         connect.content = []
         let bytes = Array(arrival.head(of: connect, contentLength: nil).utf8)
@@ -191,13 +191,13 @@ extension ProxyServer {
     package func judge(
         _ request: DescribedRequest,
         as client: String?,
-        listeners: [ArrivalListener]? = nil
+        listeners: [BoundListener]? = nil
     ) async -> RequestJudgement? {
         let listeners = listeners ?? bound.filter { $0.engine == nil }
         // A reload may come in between.
         for _ in 0..<3 {
             guard let shared = await workers.ask({ $0.shared }) else { return nil }
-            let arrival = WayIn(
+            let arrival = ListenerMatch(
                 of: request,
                 to: listeners,
                 knowsHost: { shared.authorizer.knowsHost($0) },

@@ -17,7 +17,7 @@ extension HTTP1ClientConnection: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
-        _ terms: ResponseFieldRules.Terms,
+        _ options: ResponseFieldRules.Options,
         id: RequestID
     ) {
         // One that does not fit is dropped: it is only advice.
@@ -29,7 +29,7 @@ extension HTTP1ClientConnection: ClientStream {
                 persistence: .implied,
                 knowsChunks: true,
                 rules: route.responseFields,
-                terms: terms,
+                options: options,
                 tokenNote: nil,
                 date: nil,
                 into: &staged
@@ -41,7 +41,7 @@ extension HTTP1ClientConnection: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
-        _ terms: ResponseFieldRules.Terms,
+        _ options: ResponseFieldRules.Options,
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
@@ -67,7 +67,7 @@ extension HTTP1ClientConnection: ClientStream {
                 persistence: persistence,
                 knowsChunks: !isHTTP10,
                 rules: route.responseFields,
-                terms: terms,
+                options: options,
                 tokenNote: tokenNote,
                 date: date,
                 into: &staged

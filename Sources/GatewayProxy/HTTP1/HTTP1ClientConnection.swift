@@ -36,7 +36,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     private(set) var configuration: WorkerConfiguration
-    private(set) var identity: ListenerIdentity
+    private(set) var identity: ConnectionContext
     /// Of a client that is asked for one. Read when the handshake is over.
     var peerCertificate: PeerCertificate?
     /// Tells which listener accepted the connection.
@@ -91,7 +91,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
 
-    init(configuration: WorkerConfiguration, listener: ListenerIdentity, listenerNumber: Int, hasDirectSocket: Bool) {
+    init(configuration: WorkerConfiguration, listener: ConnectionContext, listenerNumber: Int, hasDirectSocket: Bool) {
         self.configuration = configuration
         self.hasDirectSocket = hasDirectSocket
         isOpening = !hasDirectSocket

@@ -110,14 +110,14 @@ struct RequestWriter {
 
     private func writeFields(_ head: borrowing RequestHead, _ source: ByteBuffer, _ cursor: inout HeadCursor) {
         let bytes = source.readableBytesUInt8Span
-        let terms = RequestFieldRules.Terms(
+        let options = RequestFieldRules.Options(
             stripsAuthorization: stripsAuthorization,
             sendsExpect: sendsExpect,
             trace: trace?.fields ?? .pass,
             replacesDestination: !destination.isEmpty
         )
         var index = 0
-        while let kept = route.requestFields.nextKept(of: head, bytes, terms, from: &index) {
+        while let kept = route.requestFields.nextKept(of: head, bytes, options, from: &index) {
             cursor.copy(head.section.lines(kept))
         }
         if head.wantsUpgrade {

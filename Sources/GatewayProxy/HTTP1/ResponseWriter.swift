@@ -46,20 +46,20 @@ final class ResponseWriter: Sendable {
         persistence: Persistence,
         knowsChunks: Bool,
         rules: ResponseFieldRules,
-        terms: ResponseFieldRules.Terms,
+        options: ResponseFieldRules.Options,
         tokenNote: String?,
         date: UnixTime?,
         into out: inout ByteBuffer
     ) -> Outcome {
         let own =
-            tail.count + requestIDStart.count + (tokenNote?.utf8.count ?? 0) + terms.room + terms.crossOrigin.count
-            + (terms.exposesFields
+            tail.count + requestIDStart.count + (tokenNote?.utf8.count ?? 0) + options.room + options.crossOrigin.count
+            + (options.exposesFields
                 ? head.end + Self.exposing.utf8CodeUnitCount + requestIDStart.count + "\r\n".utf8.count : 0)
         var dropsCookies = false
         let isWritten = HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
             writeStatus(head, &cursor)
-            dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, rules, terms, &cursor)
+            dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, rules, options, &cursor)
             if dropsCookies {
                 cursor.write("Gateway-Note: ")
                 cursor.write(text: CookiePolicy.note)
@@ -77,8 +77,8 @@ final class ResponseWriter: Sendable {
                     cursor.write(id)
                     cursor.write("\r\n")
                 }
-                if !terms.crossOrigin.isEmpty { cursor.write(terms.crossOrigin) }
-                if terms.exposesFields { writeExposed(head, source, knowsChunks: knowsChunks, rules, &cursor) }
+                if !options.crossOrigin.isEmpty { cursor.write(options.crossOrigin) }
+                if options.exposesFields { writeExposed(head, source, knowsChunks: knowsChunks, rules, &cursor) }
             }
             if let date {
                 cursor.write("Date: ")
@@ -162,7 +162,7 @@ final class ResponseWriter: Sendable {
         _ source: ByteBuffer,
         knowsChunks: Bool,
         _ rules: ResponseFieldRules,
-        _ terms: ResponseFieldRules.Terms,
+        _ options: ResponseFieldRules.Options,
         _ cursor: inout HeadCursor
     ) -> Bool {
         let bytes = source.readableBytesUInt8Span
@@ -172,8 +172,8 @@ final class ResponseWriter: Sendable {
             of: head,
             bytes,
             knowsChunks: knowsChunks,
-            links: terms.links,
-            keepsTransportSecurity: terms.keepsTransportSecurity,
+            links: options.links,
+            keepsTransportSecurity: options.keepsTransportSecurity,
             from: &index
         ) {
             switch piece {

@@ -152,7 +152,7 @@ final class SocketWriter {
 
     /// What the other end has not taken yet: what the channel holds, and what the system has sent without being told that it came.
     ///
-    /// Asks the system: for whom has waited already.
+    /// Costs a system call; call only after a deadline.
     func untakenBytes() -> Int {
         let held = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
         return held + (onSocket(Self.unacknowledged) ?? 0)

@@ -59,7 +59,10 @@ extension HTTP1ClientConnection {
         let frames = HTTP2FrameGuard(of: connection)
         let joiner = HTTP2FrameJoiner(configuration.buffers)
         guard
-            let handOver = try? HandOver(from: context, to: [frames, joiner, HTTP2FirstSettings(), http2, connection])
+            let handOver = try? HandlerSwap(
+                from: context,
+                to: [frames, joiner, HTTP2FirstSettings(), http2, connection]
+            )
         else {
             return context.close(promise: nil)
         }

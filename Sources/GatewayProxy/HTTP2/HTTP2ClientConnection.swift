@@ -27,7 +27,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     }
 
     private(set) var configuration: WorkerConfiguration
-    let identity: ListenerIdentity
+    let identity: ConnectionContext
     let listenerNumber: Int
     let isTLS: Bool
     var context: ChannelHandlerContext?
@@ -66,7 +66,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// - Parameter places: What the connection takes of the limits; it has begun as one of HTTP/1.
     init(
         configuration: WorkerConfiguration,
-        listener: ListenerIdentity,
+        listener: ConnectionContext,
         listenerNumber: Int,
         isTLS: Bool,
         places: ConnectionPlaces,

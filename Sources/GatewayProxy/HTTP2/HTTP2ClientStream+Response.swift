@@ -7,7 +7,7 @@ import NIOHTTP2
 /// From the exchange to the client.
 extension HTTP2ClientStream: ClientStream {
     var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
-    var identity: ListenerIdentity { connection.identity }
+    var identity: ConnectionContext { connection.identity }
     var isTLS: Bool { connection.isTLS }
     var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && !input.isDelivered }
     var unreadBytes: Int { input.bytes.readableBytes }
@@ -23,11 +23,11 @@ extension HTTP2ClientStream: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
-        _ terms: ResponseFieldRules.Terms,
+        _ options: ResponseFieldRules.Options,
         id: RequestID
     ) {
         // One that does not fit is dropped: it is only advice.
-        let written = try? write(head, bytes, by: route, terms, id: id, tokenNote: nil, date: nil)
+        let written = try? write(head, bytes, by: route, options, id: id, tokenNote: nil, date: nil)
         guard let (fields, _) = written else { return }
         connection.write(.headers(.init(headers: fields)), on: self.id)
     }
@@ -36,14 +36,14 @@ extension HTTP2ClientStream: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
-        _ terms: ResponseFieldRules.Terms,
+        _ options: ResponseFieldRules.Options,
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
     ) throws(HeadFault) -> ContentForm {
         guard !isWebSocket || !(200..<300).contains(head.status) else { throw .opensNothing }
         let date = head.hasDate ? nil : configuration.shared.clock.now().wall
-        let (fields, outcome) = try write(head, bytes, by: route, terms, id: id, tokenNote: tokenNote, date: date)
+        let (fields, outcome) = try write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, date: date)
         if case .writtenWithoutCookies = outcome, route.state.route.isFirstDroppedCookie() {
             configuration.shared.logger.warning("\(CookiePolicy.warning(route: route.state.route.plan.name))")
         }
@@ -55,7 +55,7 @@ extension HTTP2ClientStream: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
-        _ terms: ResponseFieldRules.Terms,
+        _ options: ResponseFieldRules.Options,
         id: RequestID,
         tokenNote: String?,
         date: UnixTime?
@@ -69,7 +69,7 @@ extension HTTP2ClientStream: ClientStream {
             persistence: .implied,
             knowsChunks: true,
             rules: route.responseFields,
-            terms: terms,
+            options: options,
             tokenNote: tokenNote,
             date: date,
             into: &text

@@ -90,8 +90,8 @@ final class Listener: Sendable {
     var plan: ListenerPlan { current.plan }
     var current: Settings { settings.withLock { $0 } }
 
-    var bound: ArrivalListener {
-        ArrivalListener(plan, boundPort: port)
+    var bound: BoundListener {
+        BoundListener(plan, boundPort: port)
     }
 
     private var port: Int? { channels.first?.localAddress?.port }
@@ -251,7 +251,7 @@ final class Listener: Sendable {
         _ settings: Settings,
         _ workers: WorkerRegistry
     ) -> EventLoopFuture<Void> {
-        let identity = ArrivalListener(settings.plan, boundPort: port).identity
+        let identity = BoundListener(settings.plan, boundPort: port).identity
         return channel.eventLoop.makeCompletedFuture {
             guard let configuration = workers.configuration(of: channel.eventLoop) else {
                 throw ListenerError("the connection belongs to no event loop of the gateway")

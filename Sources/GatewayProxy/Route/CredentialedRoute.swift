@@ -82,7 +82,7 @@ final class CredentialedRoute {
             policy: ResponsePolicy(
                 cookies: route.plan.cookies,
                 allowsConnectionAuth: route.plan.allowsConnectionAuth,
-                echo: credential.flatMap { CredentialEcho(of: $0.injection) }
+                echo: credential.flatMap { CredentialLeakFilter(of: $0.injection) }
             )
         )
         query = credential?.injection.query.map(InjectedQuery.init)

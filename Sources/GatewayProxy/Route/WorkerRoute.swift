@@ -9,7 +9,7 @@ final class WorkerRoute {
     let http1Pool: UpstreamPool
     /// Requests that wait for a credential, by client (`limits.pending_per_route`, this worker's part).
     var waiting = ClientPlaces()
-    var http1Demand = HTTP1Demand()
+    var http1Demand = HTTP1Fallback()
     /// From the end of a request to the head of its response.
     let responseTimeout: TimeAmount
     /// Within a response or a tunnel.

@@ -50,7 +50,7 @@ extension HTTP1ClientConnection {
             listenerNumber: listenerNumber,
             hasDirectSocket: false
         )
-        guard let handOver = try? HandOver(from: context, to: [NIOSSLServerHandler(context: tls), inner]) else {
+        guard let handOver = try? HandlerSwap(from: context, to: [NIOSSLServerHandler(context: tls), inner]) else {
             return context.close(promise: nil)
         }
         handOver.finish(replaying: rest)
@@ -91,7 +91,7 @@ extension HTTP1ClientConnection {
             setDeadline(timeouts.header)
             return true
         case .other:
-            openBlindTunnel(peek)
+            openConnectTunnel(peek)
             return true
         }
     }
@@ -99,10 +99,10 @@ extension HTTP1ClientConnection {
     /// Its deadline has passed. Bytes that could still become a request of the route must not pass without it.
     func peekIsLate() {
         guard reader.isEmpty, let peek = tunnelPeek, peek.tunnel != nil else { return closeNow() }
-        openBlindTunnel(peek)
+        openConnectTunnel(peek)
     }
 
-    private func openBlindTunnel(_ peek: TunnelPeek) {
+    private func openConnectTunnel(_ peek: TunnelPeek) {
         tunnelPeek = nil
         guard let tunnel = peek.tunnel else { return refuse(TunnelOpening.noRequest(to: peek.origin)) }
         openTunnel(to: tunnel, isEstablished: true)

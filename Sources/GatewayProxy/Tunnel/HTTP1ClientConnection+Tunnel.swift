@@ -13,7 +13,7 @@ extension HTTP1ClientConnection {
         phase = .dialling
         // The answer of the dialler comes before.
         setDeadline(timeouts.connect + timeouts.linger)
-        let tunnel = BlindTunnel(to: destination, of: self, countedBy: usage, isEstablished: isEstablished)
+        let tunnel = ConnectTunnel(to: destination, of: self, countedBy: usage, isEstablished: isEstablished)
         TunnelDialer(to: destination, of: configuration.worker, under: shared)
             .dial { [self] result in
                 switch result {
@@ -23,7 +23,7 @@ extension HTTP1ClientConnection {
             }
     }
 
-    private func fail(_ tunnel: BlindTunnel, with problem: GatewayProblem) {
+    private func fail(_ tunnel: ConnectTunnel, with problem: GatewayProblem) {
         guard phase == .dialling else { return tunnel.fail(with: nil) }
         let subject = ProblemSubject(
             requestID: tunnel.requestID,
@@ -34,7 +34,7 @@ extension HTTP1ClientConnection {
         respond(with: problem, as: subject, requestIsComplete: true)
     }
 
-    private func begin(_ tunnel: BlindTunnel, on connection: TunnelDialer.Connection) {
+    private func begin(_ tunnel: ConnectTunnel, on connection: TunnelDialer.Connection) {
         guard phase == .dialling, let context, !isEnding, connection.channel.isActive,
             tunnel.mayOpen(to: connection.dialled)
         else {
@@ -42,7 +42,7 @@ extension HTTP1ClientConnection {
             return fail(tunnel, with: Self.ending)
         }
         let client = TunnelEnd(hasDirectSocket: hasDirectSocket)
-        guard let handOver = try? HandOver(from: context, to: [client]) else {
+        guard let handOver = try? HandlerSwap(from: context, to: [client]) else {
             connection.end.cut()
             return fail(tunnel, with: Self.ending)
         }

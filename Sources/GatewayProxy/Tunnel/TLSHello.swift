@@ -11,13 +11,13 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
     typealias InboundIn = ByteBuffer
 
     private let configuration: WorkerConfiguration
-    private let identity: ListenerIdentity
+    private let identity: ConnectionContext
     let listenerNumber: Int
     private var context: ChannelHandlerContext?
     private var places = ConnectionPlaces()
     private let timer: DeadlineTimer
 
-    private init(_ configuration: WorkerConfiguration, _ identity: ListenerIdentity, listenerNumber: Int) {
+    private init(_ configuration: WorkerConfiguration, _ identity: ConnectionContext, listenerNumber: Int) {
         self.configuration = configuration
         self.identity = identity
         self.listenerNumber = listenerNumber
@@ -27,7 +27,7 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
     static func add(
         to channel: any Channel,
         _ configuration: WorkerConfiguration,
-        _ identity: ListenerIdentity,
+        _ identity: ConnectionContext,
         listenerNumber: Int
     ) throws {
         let hello = TLSHello(configuration, identity, listenerNumber: listenerNumber)
@@ -112,7 +112,7 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
             hasDirectSocket: false
         )
         places.giveBack(to: configuration.shared)
-        guard let handOver = try? HandOver(from: context, to: [NIOSSLServerHandler(context: tls), connection]) else {
+        guard let handOver = try? HandlerSwap(from: context, to: [NIOSSLServerHandler(context: tls), connection]) else {
             return close()
         }
         handOver.finish()

@@ -2,7 +2,7 @@ import GatewayCore
 import NIOCore
 import NIOPosix
 
-/// Opens the connection of a ``BlindTunnel``: at addresses that may be dialled, which are those that the name has now.
+/// Opens the connection of a ``ConnectTunnel``: at addresses that may be dialled, which are those that the name has now.
 struct TunnelDialer: Sendable {
     struct Connection {
         let end: TunnelEnd

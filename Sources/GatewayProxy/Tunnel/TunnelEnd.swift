@@ -2,7 +2,7 @@ import GatewayCore
 import NIOCore
 import NIOSSL
 
-/// One of the two connections of a ``BlindTunnel``: passes what it reads to the other one, as fast as that takes it.
+/// One of the two connections of a ``ConnectTunnel``: passes what it reads to the other one, as fast as that takes it.
 final class TunnelEnd: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -12,7 +12,7 @@ final class TunnelEnd: ChannelDuplexHandler {
     /// TLS is not in the pipeline.
     private let hasDirectSocket: Bool
     private var context: ChannelHandlerContext?
-    private var tunnel: BlindTunnel?
+    private var tunnel: ConnectTunnel?
     private var other: TunnelEnd?
     private var isWritable = true
     private var pendingRead = false
@@ -27,7 +27,7 @@ final class TunnelEnd: ChannelDuplexHandler {
     init(hasDirectSocket: Bool) { self.hasDirectSocket = hasDirectSocket }
 
     /// From now on bytes pass.
-    func join(_ other: TunnelEnd, in tunnel: BlindTunnel) {
+    func join(_ other: TunnelEnd, in tunnel: ConnectTunnel) {
         self.tunnel = tunnel
         self.other = other
         isWritable = context?.channel.isWritable ?? false
@@ -129,7 +129,7 @@ final class TunnelEnd: ChannelDuplexHandler {
     }
 
     /// The tunnel and its ends hold each other.
-    private func leave() -> BlindTunnel? {
+    private func leave() -> ConnectTunnel? {
         other = nil
         return tunnel.take()
     }

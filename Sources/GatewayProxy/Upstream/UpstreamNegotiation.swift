@@ -134,7 +134,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
     private func becomeHTTP1(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: Done) throws {
         let connection = dialer.makeConnection(of: pool)
         try context.channel.syncOptions?.setOption(.recvAllocator, value: dialer.receiveAllocator(for: connection))
-        let handOver = try HandOver(from: context, to: [connection])
+        let handOver = try HandlerSwap(from: context, to: [connection])
         guard connection.begin(as: id, of: nil) else { throw ChannelError.ioOnClosedChannel }
         connection.becameReady()
         handOver.finish()
@@ -146,6 +146,6 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
         let frames = HTTP2Configuration.upstreamFrameHandler(connection.limits)
         let joiner = HTTP2FrameJoiner(connection.buffers)
         let handlers: [any ChannelHandler] = [HTTP2FrameGuard(of: connection), joiner, frames, connection]
-        try HandOver(from: context, to: handlers).finish()
+        try HandlerSwap(from: context, to: handlers).finish()
     }
 }

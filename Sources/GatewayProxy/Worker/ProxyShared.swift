@@ -9,7 +9,7 @@ final class ProxyShared: Sendable {
     let authorizer: RequestAuthorizer
     let links: LinkTable
     /// By name.
-    let engines: [String: AskingEngine]
+    let engines: [String: AuthzClient]
     /// Of clients with limits, by name.
     private let usages: [String: ClientUsage]
     /// Clients are told apart.
@@ -88,7 +88,7 @@ final class ProxyShared: Sendable {
         links = LinkTable(served.map(\.plan), table: authorizer.table)
         engines = Dictionary(
             configuration.engines.enumerated().map {
-                ($1.name, AskingEngine(number: $0, $1, authenticate: configuration.authenticate))
+                ($1.name, AuthzClient(number: $0, $1, authenticate: configuration.authenticate))
             }
         ) { first, _ in first }
         usages = state.usages(of: configuration.access.clients)
@@ -175,7 +175,7 @@ final class ProxyShared: Sendable {
         _ problem: GatewayProblem,
         to subject: ProblemSubject,
         of request: RequestMessage,
-        on listener: ListenerIdentity,
+        on listener: ConnectionContext,
         isHTTP2: Bool = false
     ) -> ProblemAnswer {
         let bytes = request.bytes

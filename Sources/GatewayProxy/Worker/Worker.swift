@@ -19,7 +19,7 @@ final class Worker {
     var requests: UInt64 = 0
     var traceNumbers = TraceNumbers(seed: .random(in: .min ... .max))
     var connections: [ObjectIdentifier: any ClientConnection] = [:]
-    var tunnels: [ObjectIdentifier: BlindTunnel] = [:]
+    var tunnels: [ObjectIdentifier: ConnectTunnel] = [:]
     /// Connections whose host is not known yet.
     var hellos: [ObjectIdentifier: TLSHello] = [:]
     private var date = (second: Int64.min, line: [UInt8]())
@@ -59,7 +59,7 @@ final class Worker {
     func verdict(
         on exchange: ExchangeDriver,
         _ request: RequestMessage,
-        from listener: ListenerIdentity
+        from listener: ConnectionContext
     ) -> ReloadWithdrawal.Verdict {
         guard let shared = current?.shared else { return .other }
         var cache = ClientAuthenticationCache()

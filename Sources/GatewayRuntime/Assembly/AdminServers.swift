@@ -39,11 +39,11 @@ struct AdminServers: Sendable {
     }
 
     /// - Returns: Where it answers, with its real port.
-    func bind() async throws(CommandFailure) -> ArrivalListener {
+    func bind() async throws(CommandFailure) -> BoundListener {
         if let local { _ = try await bind(local.server, at: local.address) }
         do throws(CommandFailure) {
             let port = try await bind(main.server, at: main.address)
-            return ArrivalListener(address: main.address, port: port, isTLS: isTLS)
+            return BoundListener(address: main.address, port: port, isTLS: isTLS)
         } catch {
             await close(local)
             throw error
@@ -62,7 +62,7 @@ struct AdminServers: Sendable {
                 return nil
             }
         } catch {
-            throw CommandFailure(.failed, Binding.refusal(of: place, error))
+            throw CommandFailure(.failed, ServerFactory.refusal(of: place, error))
         }
     }
 

@@ -20,7 +20,7 @@ struct Assembly: Sendable {
     let proxy: ProxyServer
     let admin: AdminServers
     /// Where the admin listener answers, with its real port.
-    let adminPlace: ArrivalListener
+    let adminPlace: BoundListener
     /// For one question: it speaks of the plan that is served when it is made.
     let makeControl: @Sendable () -> OperatorControl
     /// nil when there is no file to read again.
@@ -104,7 +104,7 @@ struct Assembly: Sendable {
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
         let authenticate = storage.key.authenticator(for: .engineGeneration)
-        let binding = Binding(plan: plan, options: options, group: group, clock: clock)
+        let binding = ServerFactory(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
             let proxy = try binding.makeProxy(
                 sources: sources,
@@ -127,7 +127,7 @@ struct Assembly: Sendable {
                 authority: storage.authority,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
                 makeConfiguration: {
-                    Binding.configuration(of: $0, sources: $1, observer: observer, authenticate: authenticate)
+                    ServerFactory.configuration(of: $0, sources: $1, observer: observer, authenticate: authenticate)
                 },
                 clock: clock,
                 logger: options.logger("gateway")

@@ -11,7 +11,7 @@ struct Explainer: ExplanationControl {
     private let source: Explanation.Source
     private let clock: any GatewayClock
     /// nil for those that are open.
-    private let listeners: [ArrivalListener]?
+    private let listeners: [BoundListener]?
 
     init(
         live: LivePlan,
@@ -20,7 +20,7 @@ struct Explainer: ExplanationControl {
         archive: RequestArchive,
         source: Explanation.Source,
         clock: any GatewayClock,
-        listeners: [ArrivalListener]? = nil
+        listeners: [BoundListener]? = nil
     ) {
         self.live = live
         self.proxy = proxy

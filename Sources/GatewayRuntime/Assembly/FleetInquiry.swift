@@ -48,7 +48,7 @@ struct FleetInquiry: Sendable {
     }
 
     /// Adds to an operator's answer which gateways have not followed. A failure that took nothing away stays as it is.
-    func telling(
+    func addingWarning(
         _ result: Result<OperationReport, GatewayProblem>,
         of operation: TokenOperation,
         begunAt begun: MonotonicTime,

@@ -40,11 +40,11 @@ package final class Gateway: Sendable {
     }
 
     /// Where other proxies ask, with the real ports.
-    package var engineListeners: [ArrivalListener] { assembly.proxy.bound.filter { $0.engine != nil } }
+    package var engineListeners: [BoundListener] { assembly.proxy.bound.filter { $0.engine != nil } }
     /// Where clients send requests, with the real ports.
-    package var listeners: [ArrivalListener] { assembly.proxy.bound.filter { $0.engine == nil } }
+    package var listeners: [BoundListener] { assembly.proxy.bound.filter { $0.engine == nil } }
     /// Where the admin listener answers, with its real port.
-    package var admin: ArrivalListener { assembly.adminPlace }
+    package var admin: BoundListener { assembly.adminPlace }
     package var control: any GatewayControl { assembly.makeControl() }
 
     /// Whether ``run()`` has come to where requests are taken.

@@ -21,7 +21,7 @@ struct OperatorControl: GatewayControl {
         /// nil where no gateway runs.
         var startedAt: UnixTime?
         /// Where clients find the gateway.
-        var listeners: @Sendable () -> [ArrivalListener] = { [] }
+        var listeners: @Sendable () -> [BoundListener] = { [] }
         /// Of these clients.
         var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
@@ -227,7 +227,7 @@ struct OperatorControl: GatewayControl {
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
         let (begun, result) = (clock.monotonic(), await operations.perform(operation, on: name))
         guard let inquiry, operation.concernsOtherGateways else { return result }
-        return await inquiry.telling(result, of: operation, begunAt: begun, from: storage.audit.chainName)
+        return await inquiry.addingWarning(result, of: operation, begunAt: begun, from: storage.audit.chainName)
     }
 
     private var inquiry: FleetInquiry? { FleetInquiry(storage.tokens, clock: clock) }
@@ -244,11 +244,11 @@ struct OperatorControl: GatewayControl {
         }
     }
 
-    func downscope(_ name: String, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem> {
+    func downscope(_ name: String, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem> {
         do throws(GatewayProblem) {
             let keeper = try keepers.keeper(of: name).get()
-            let grant = try terms.grant(of: keeper.grant, catalog: .builtIn, secrets: SystemSecretSource())
-            return await keeper.downscope(by: grant, terms)
+            let grant = try options.grant(of: keeper.grant, catalog: .builtIn, secrets: SystemSecretSource())
+            return await keeper.downscope(by: grant, options)
         } catch {
             return .failure(error)
         }

@@ -2,10 +2,10 @@ import GatewayCore
 
 extension ProxyOffer {
     /// What a gateway that serves this plan offers. Unix sockets are no proxies for clients.
-    init(_ plan: Plan, bound: [ArrivalListener]) {
+    init(_ plan: Plan, bound: [BoundListener]) {
         let endpoints = bound.compactMap { listener -> ProxyEndpoint? in
             guard case .tcp(let host, let port) = listener.address else { return nil }
-            let reach: ListenerIdentity.Reach =
+            let reach: ConnectionContext.Reach =
                 Origin(scheme: .http, host: host, port: port).isLoopback ? .loopback : .network
             return ProxyEndpoint(
                 host: host,

@@ -85,7 +85,7 @@ extension TokenOperations {
         let report = settled.map { note in
             OperationReport(message: credential.lockedWords + note, token: status(of: successor(of: credential)))
         }
-        return Self.telling(of: silent, report)
+        return Self.addingWarning(of: silent, report)
     }
 
     private func unlock(_ credential: WholeCredential) async -> Result<OperationReport, GatewayProblem> {

@@ -26,7 +26,7 @@ struct TokenOperations {
         }
         let before = withdrawals
         let keeper: TokenKeeper
-        switch takeAway(operation, from: name) {
+        switch withdrawNow(operation, from: name) {
         case .success(let found): keeper = found
         case .failure(let problem): return .failure(problem)
         }
@@ -34,11 +34,11 @@ struct TokenOperations {
         var silent = await withdraw(withdrawn(since: before))
         let result = await carryOut(operation, keeper, name)
         silent += await withdraw(withdrawn(since: between))
-        return Self.telling(of: silent, result)
+        return Self.addingWarning(of: silent, result)
     }
 
     /// - Parameter silent: The numbers of the workers that did not answer in time.
-    static func telling(
+    static func addingWarning(
         of silent: [Int],
         _ result: Result<OperationReport, GatewayProblem>
     ) -> Result<OperationReport, GatewayProblem> {
@@ -64,16 +64,16 @@ struct TokenOperations {
     }
 
     /// - Returns: The keeper that carries out the rest.
-    private func takeAway(_ operation: TokenOperation, from name: String) -> Result<TokenKeeper, GatewayProblem> {
+    private func withdrawNow(_ operation: TokenOperation, from name: String) -> Result<TokenKeeper, GatewayProblem> {
         keepers.keeper(of: name).map { found in
             guard case .lock = operation else {
-                found.takeAway(operation)
+                found.withdrawNow(operation)
                 return found
             }
             // Whichever keeper is made from now on begins locked; the one that serves by now is locked here.
             locks.hold(name)
             let serving = successor(of: found, name)
-            serving.takeAway(operation)
+            serving.withdrawNow(operation)
             return serving
         }
     }

@@ -88,7 +88,7 @@ struct AcquireTrial: Sendable {
             logger: logger,
             parent: parent
         )
-        keeper.actAlone()
+        keeper.runOffline()
         parent?.adopt(keeper)
         keepers[index] = keeper
         return keeper

@@ -71,9 +71,9 @@ package struct TokenCommands: Sendable {
         scopes: [String],
         resource: String?
     ) async throws(CommandFailure) -> String {
-        var terms: [String: JSONValue] = ["scopes": .array(scopes.map { .string($0) })]
-        if let resource { terms["resource"] = .string(resource) }
-        guard let body = try? JSONValue.object(terms).bytes() else {
+        var options: [String: JSONValue] = ["scopes": .array(scopes.map { .string($0) })]
+        if let resource { options["resource"] = .string(resource) }
+        guard let body = try? JSONValue.object(options).bytes() else {
             throw CommandFailure(.usage, "the scopes cannot be written as JSON")
         }
         let token = try await client.downscope(name, body)

@@ -83,8 +83,8 @@ struct AdminClient: Sendable {
     }
 
     /// Audited before it is answered.
-    func downscope(_ credential: String, _ terms: [UInt8]) async throws(CommandFailure) -> RevealedToken {
-        try revealed(await change(credential, "downscope", terms))
+    func downscope(_ credential: String, _ options: [UInt8]) async throws(CommandFailure) -> RevealedToken {
+        try revealed(await change(credential, "downscope", options))
     }
 
     private func revealed(_ body: ByteBuffer) throws(CommandFailure) -> RevealedToken {
@@ -268,7 +268,7 @@ struct AdminClient: Sendable {
     }
 
     /// As a person reads it.
-    private var place: String { ArrivalListener(address: address, port: nil, isTLS: named?.tls != nil).boundText }
+    private var place: String { BoundListener(address: address, port: nil, isTLS: named?.tls != nil).boundText }
 
     func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
         do {

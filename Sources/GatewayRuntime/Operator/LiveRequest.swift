@@ -9,7 +9,7 @@ struct LiveRequest: Sendable {
     /// More than this of an answer is not waited for.
     private static let answerLimit = 16 << 20
 
-    let listener: ArrivalListener
+    let listener: BoundListener
     let host: String
     let bytes: [UInt8]
 

@@ -29,7 +29,7 @@ struct LiveSender: Sendable {
 
     /// - Parameter explanation: Says how the request comes in.
     func send(_ explanation: Explanation) async throws(CommandFailure) -> LiveReport {
-        let way = WayIn(explanation.request)
+        let way = ListenerMatch(explanation.request)
         let head = way.head(of: request, contentLength: content.count)
         let live = LiveRequest(listener: way.listener, host: way.host, bytes: Array(head.utf8) + content)
         let start = ContinuousClock.now

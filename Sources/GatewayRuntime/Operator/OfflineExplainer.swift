@@ -28,7 +28,7 @@ struct OfflineExplainer: Sendable {
         do {
             let proxy = try ProxyServer(
                 group: group,
-                configuration: Binding.configuration(of: live.plan, sources: live.sources) { _ in 0 },
+                configuration: ServerFactory.configuration(of: live.plan, sources: live.sources) { _ in 0 },
                 clock: clock,
                 observer: NoObserver(),
                 logger: LogOutput.standardError.logger("authgateway.explain", level: .error)
@@ -42,7 +42,7 @@ struct OfflineExplainer: Sendable {
                 archive: RequestArchive(audit: plan.audit, recent: nil),
                 source: control == nil ? .configuration : .store,
                 clock: clock,
-                listeners: plan.listeners.map { ArrivalListener($0) }
+                listeners: plan.listeners.map { BoundListener($0) }
             )
         } catch {
             try? await group.shutdownGracefully()

@@ -29,10 +29,10 @@ package struct RunningGateways: Sendable {
     /// - Parameters:
     ///   - configuration: The absolute path of the file.
     ///   - admin: As it is bound.
-    package func announce(_ plan: Plan, configuration: String, admin: ArrivalListener) {
+    package func announce(_ plan: Plan, configuration: String, admin: BoundListener) {
         // Commands of this machine need no certificate.
         let socket = AdminPlan.localSocket(in: plan.stateDirectory)
-        let local = plan.admin.tls == nil ? admin : ArrivalListener(address: socket, port: nil, isTLS: false)
+        let local = plan.admin.tls == nil ? admin : BoundListener(address: socket, port: nil, isTLS: false)
         let key: String? = if case .file(let path) = plan.tokens.key { path } else { nil }
         let gateway = ConfigLocator.RunningGateway(
             process: Int(getpid()),

@@ -71,12 +71,12 @@ struct ClientAuthentication: Sendable {
         case .basic: proof = fields.requiredSecret("client_secret").map { .basic($0, encoding) }
         case .privateKeyJWT:
             if fields.has("client_secret") {
-                fields.error("client_secret", "has no place beside client_auth: private_key_jwt")
+                fields.error("client_secret", "cannot be combined with client_auth: private_key_jwt")
             }
             proof = ClientAssertion(in: fields, clientID: clientID ?? "", tokenURL: tokenURL).map { .assertion($0) }
         case .assertion:
             if fields.has("client_secret") {
-                fields.error("client_secret", "has no place beside client_auth: assertion")
+                fields.error("client_secret", "cannot be combined with client_auth: assertion")
             }
             proof = fields.requiredAssertion("assertion").map { .issued($0) }
         case .tls: proof = Self.tls(in: fields, tokenURL: tokenURL).map { .tls($0) }
@@ -101,7 +101,7 @@ struct ClientAuthentication: Sendable {
 
     private static func tls(in fields: ConfigFields, tokenURL: AuthorityURL?) -> ClientTLS? {
         if fields.has("client_secret") {
-            fields.error("client_secret", "has no place beside client_auth: tls")
+            fields.error("client_secret", "cannot be combined with client_auth: tls")
         }
         if !fields.has("tls") { fields.missing("tls") }
         if tokenURL?.origin.scheme == .http { fields.error("tls", "has no effect: token_url is http") }
@@ -128,7 +128,7 @@ struct ClientAuthentication: Sendable {
         guard let method = fields.choice("client_auth", of: Method.self, standardNames: names) else { return nil }
         guard method == .none else { return method }
         if !allowsPublic { fields.error("client_auth", "this grant is for clients that prove who they are") }
-        if fields.has("client_secret") { fields.error("client_secret", "has no place beside client_auth: none") }
+        if fields.has("client_secret") { fields.error("client_secret", "cannot be combined with client_auth: none") }
         return method
     }
 

@@ -34,7 +34,7 @@ struct JWTBearerStrategy: AuthStrategy {
     private static func issuedAssertion(in fields: ConfigFields) -> GrantAssertion? {
         for key in ["key", "passphrase", "key_id", "algorithm", "claims", "lifetime"] where fields.has(key) {
             if let node = fields.node(key) { fields.context.hide(node) }
-            fields.error(key, "is for an assertion that the gateway signs; it has no place beside assertion")
+            fields.error(key, "is for an assertion that the gateway signs; it cannot be combined with assertion")
         }
         return fields.requiredAssertion("assertion").map { .issued($0) }
     }

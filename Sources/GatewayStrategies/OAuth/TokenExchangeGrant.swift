@@ -5,29 +5,29 @@ struct TokenExchangeGrant: BearerGrant {
     private static let grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
     private static let tokenType = "urn:ietf:params:oauth:token-type:access_token"
 
-    let terms: ExchangeTerms
+    let options: ExchangeOptions
     /// nil until the parent is known; such a grant asks nothing.
     private let parent: (any TokenGrant)?
     /// nil where there is a parent.
     private let subject: SubjectToken?
     private let point: ExchangePoint?
 
-    init(terms: ExchangeTerms) {
-        self.terms = terms
+    init(options: ExchangeOptions) {
+        self.options = options
         parent = nil
         subject = nil
         point = nil
     }
 
-    init(terms: ExchangeTerms, parent: any TokenGrant, point: ExchangePoint) {
-        self.terms = terms
+    init(options: ExchangeOptions, parent: any TokenGrant, point: ExchangePoint) {
+        self.options = options
         self.parent = parent
         subject = nil
         self.point = point
     }
 
-    init(terms: ExchangeTerms, subject: SubjectToken, point: ExchangePoint) {
-        self.terms = terms
+    init(options: ExchangeOptions, subject: SubjectToken, point: ExchangePoint) {
+        self.options = options
         parent = nil
         self.subject = subject
         self.point = point
@@ -40,7 +40,7 @@ struct TokenExchangeGrant: BearerGrant {
             identity.add("token_url", point.url.text)
             point.client?.addInputs(to: &identity)
         }
-        terms.addInputs(to: &identity)
+        options.addInputs(to: &identity)
         identity.add("parent.strategy", parent?.strategy)
         if let parent { identity.add(parent: parent) }
         if let subject {
@@ -54,7 +54,7 @@ struct TokenExchangeGrant: BearerGrant {
         guard let point else { return Self.nothingToExchange }
         let grantType = TokenRequest.Parameter("grant_type", Self.grantType)
         if let subject {
-            let form = [grantType, TokenRequest.Parameter("subject_token_type", subject.type)] + terms.form
+            let form = [grantType, TokenRequest.Parameter("subject_token_type", subject.type)] + options.form
             return step(
                 form,
                 at: point,
@@ -68,7 +68,7 @@ struct TokenExchangeGrant: BearerGrant {
             TokenRequest.Parameter("subject_token", token),
             TokenRequest.Parameter("subject_token_type", Self.tokenType),
         ]
-        return step(form + terms.form, at: point, in: attempt)
+        return step(form + options.form, at: point, in: attempt)
     }
 
     private func step(

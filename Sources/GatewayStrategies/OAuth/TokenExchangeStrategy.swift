@@ -5,7 +5,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
     static let kind = "oauth2_token_exchange"
 
     let parent: ParentReference?
-    private let terms: ExchangeTerms
+    private let options: ExchangeOptions
     private let tokenURL: AuthorityURL?
     private let client: ClientAuthentication?
     private let revocation: RevocationEndpoint?
@@ -23,19 +23,22 @@ struct TokenExchangeStrategy: DerivedStrategy {
         let client =
             ClientAuthentication.isNamed(in: fields)
             ? ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true) : nil
-        let terms = ExchangeTerms(in: fields, parameters: fields.extraParameters(own: ExchangeTerms.ownParameters))
+        let options = ExchangeOptions(
+            in: fields,
+            parameters: fields.extraParameters(own: ExchangeOptions.ownParameters)
+        )
         revocation = fields.revocationEndpoint()
-        guard parent != nil || subject != nil, let terms, fields.context.errorCount == errors else { return nil }
+        guard parent != nil || subject != nil, let options, fields.context.errorCount == errors else { return nil }
         self.parent = parent
         self.tokenURL = tokenURL
         self.client = client
-        self.terms = terms
+        self.options = options
         guard let subject, let tokenURL else {
-            grant = TokenExchangeGrant(terms: terms)
+            grant = TokenExchangeGrant(options: options)
             return
         }
         let point = ExchangePoint(url: tokenURL, client: client, revocation: revocation)
-        grant = TokenExchangeGrant(terms: terms, subject: subject, point: point)
+        grant = TokenExchangeGrant(options: options, subject: subject, point: point)
     }
 
     private static func parent(in fields: ConfigFields) -> ParentReference? {
@@ -46,20 +49,20 @@ struct TokenExchangeStrategy: DerivedStrategy {
     init?(downscope fields: ConfigFields) {
         fields.explain(Self.termMeanings)
         let errors = fields.context.errorCount
-        let terms = ExchangeTerms(in: fields, parameters: [])
+        let options = ExchangeOptions(in: fields, parameters: [])
         if !fields.has("scopes") { fields.missing("scopes") }
-        guard let terms, fields.context.errorCount == errors else { return nil }
-        self.terms = terms
+        guard let options, fields.context.errorCount == errors else { return nil }
+        self.options = options
         parent = nil
         tokenURL = nil
         client = nil
         revocation = nil
-        grant = TokenExchangeGrant(terms: terms)
+        grant = TokenExchangeGrant(options: options)
     }
 
     private init(_ strategy: TokenExchangeStrategy, made grant: TokenExchangeGrant) {
         parent = strategy.parent
-        terms = strategy.terms
+        options = strategy.options
         tokenURL = strategy.tokenURL
         client = strategy.client
         revocation = strategy.revocation
@@ -85,8 +88,8 @@ struct TokenExchangeStrategy: DerivedStrategy {
             )
         }
         let isBox = known?.isBox ?? false
-        if isBox, terms.scopes.isEmpty { throw ParentRefusal("Box wants to know which scopes; set scopes") }
-        if !isBox, terms.sharedLink != nil { throw ParentRefusal("shared_link is for tokens of Box") }
+        if isBox, options.scopes.isEmpty { throw ParentRefusal("Box wants to know which scopes; set scopes") }
+        if !isBox, options.sharedLink != nil { throw ParentRefusal("shared_link is for tokens of Box") }
         let point = ExchangePoint(
             url: url,
             client: client ?? inherited,
@@ -94,12 +97,12 @@ struct TokenExchangeStrategy: DerivedStrategy {
             isParents: isParents,
             revocation: revocation
         )
-        return TokenExchangeStrategy(self, made: TokenExchangeGrant(terms: terms, parent: parent, point: point))
+        return TokenExchangeStrategy(self, made: TokenExchangeGrant(options: options, parent: parent, point: point))
     }
 }
 
 /// What is asked for: scopes, and the one thing that they are for.
-struct ExchangeTerms: Sendable {
+struct ExchangeOptions: Sendable {
     static let ownParameters: Set<String> = [
         "subject_token", "subject_token_type", "resource", "box_shared_link",
     ]
@@ -130,7 +133,7 @@ struct ExchangeTerms: Sendable {
             fields.error("shared_link", "expected the URL of a shared item")
         }
         if resource != nil, sharedLink != nil {
-            fields.error("shared_link", "has no place beside resource: a token is for one of them")
+            fields.error("shared_link", "cannot be combined with resource: a token is for one of them")
         }
         guard fields.context.errorCount == errors else { return nil }
     }
@@ -167,11 +170,13 @@ struct SubjectToken: Sendable {
 
     /// Reads `subject_token` and `subject_token_type`, which stand in the place of `parent`. nil after a mistake.
     init?(in fields: ConfigFields) {
-        if fields.has("parent") { fields.error("subject_token", "has no place beside parent: one token is exchanged") }
+        if fields.has("parent") {
+            fields.error("subject_token", "cannot be combined with parent: one token is exchanged")
+        }
         if !fields.has("token_url") { fields.missing("token_url", orAnother: true) }
         if fields.has("shared_link") { fields.error("shared_link", "is for tokens of Box") }
         let type = fields.string("subject_token_type")
-        if let type, !ExchangeTerms.isURI(type) {
+        if let type, !ExchangeOptions.isURI(type) {
             fields.error("subject_token_type", "expected a URI such as \(Self.jwt)")
         }
         guard let source = fields.requiredAssertion("subject_token") else { return nil }

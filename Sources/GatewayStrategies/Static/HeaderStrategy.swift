@@ -42,7 +42,7 @@ struct HeaderStrategy: AuthStrategy {
 
     private static func path(in fields: ConfigFields, value: Secret?) -> Injection? {
         for key in ["name", "scheme", "format", "query"] where fields.has(key) {
-            fields.error(key, "has no place beside \"path\": the value goes into the path")
+            fields.error(key, "cannot be combined with \"path\": the value goes into the path")
         }
         let scope = TemplateScope(names: [TokenPlacement.token])
         guard let placement = PathPlacement("path", in: fields, scope: scope), let value else { return nil }

@@ -1,6 +1,6 @@
 /// Takes the path that a credential added out of URIs, so that they are those that a client may ask for.
 struct PathEcho {
-    /// Decoded and folded, as ``CredentialEcho`` does it.
+    /// Decoded and folded, as ``CredentialLeakFilter`` does it.
     private let segments: [[UInt8]]
 
     init(_ segments: [[UInt8]]) { self.segments = segments }
@@ -45,7 +45,9 @@ struct PathEcho {
             guard index < value.count, value[index] == Self.slash else { return nil }
             let start = index + 1
             index = value[start...].firstIndex(where: Self.ends.contains) ?? value.count
-            guard CredentialEcho.fold(CredentialEcho.decode(Array(value[start..<index]))) == segment else { return nil }
+            guard CredentialLeakFilter.fold(CredentialLeakFilter.decode(Array(value[start..<index]))) == segment else {
+                return nil
+            }
         }
         return index
     }

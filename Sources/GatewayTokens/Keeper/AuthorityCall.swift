@@ -16,7 +16,7 @@ struct AuthorityCall {
         let failure: TokenFailure
         var reply: TokenReply?
         let code: String?
-        let fate: RefreshTokenFate
+        let fate: RefreshTokenState
         let took: Duration
     }
 
@@ -39,7 +39,7 @@ struct AuthorityCall {
     /// Of a step that asks nothing.
     private static func failed(_ failure: TokenFailure) -> Outcome {
         let code = failure.problem.cause?.code
-        return .failure(Failed(failure: failure, code: code, fate: RefreshTokenFate(), took: .zero))
+        return .failure(Failed(failure: failure, code: code, fate: RefreshTokenState(), took: .zero))
     }
 
     private enum Question {
@@ -54,7 +54,7 @@ struct AuthorityCall {
 
     private func ask(from first: Question, in begun: GrantAttempt) async -> Outcome {
         var (attempt, question) = (begun, first)
-        var fate = RefreshTokenFate()
+        var fate = RefreshTokenState()
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)

@@ -209,7 +209,7 @@ final class KeeperContext: Sendable {
     func log(_ remarks: inout [String]) {
         for remark in remarks {
             logger.warning(
-                "Odd answer of the authority",
+                "Unexpected token response",
                 metadata: ["gateway.credential": "\(name)", "gateway.remark": "\(remark)"]
             )
         }
@@ -231,7 +231,7 @@ final class KeeperContext: Sendable {
             return nil
         } catch {
             metrics.auditFailed()
-            // When the log has no room for what requests cause, that is said elsewhere, and once.
+            // EventQueue logs once that it has no room for what requests cause.
             guard event.name.priority > .traffic else { return error }
             logger.warning(
                 isWithdrawal ? "Token event is not recorded yet" : "Token event was lost",

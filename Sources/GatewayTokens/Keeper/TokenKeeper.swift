@@ -32,9 +32,9 @@ package final class TokenKeeper: CredentialSource, Service {
     let commands = Mutex<[OperatorCommand]>([])
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
-    let notes = KeeperNotes()
+    let notes = AuditBuffer()
     /// What somebody else has written to the store and the loop has yet to apply.
-    let news = Mutex<News?>(nil)
+    let news = Mutex<RemoteChange?>(nil)
 
     /// No gateway runs, so nothing is tried again by itself.
     let isAlone = Atomic<Bool>(false)

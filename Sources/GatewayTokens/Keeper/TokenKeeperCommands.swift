@@ -7,14 +7,14 @@ extension TokenKeeper {
     package static let commandDeadline: Duration = .seconds(50)
 
     package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
-        takeAway(operation)
+        withdrawNow(operation)
         return report(await outcome(of: operation) { await settled(carriedOut(OperatorCommand($0))) })
     }
 
     /// What needs no turn, nor anything on the disk: from now on the token is not handed out.
     ///
     /// Requests wait until ``perform(_:)`` has carried out a `clear`, so it must follow.
-    package func takeAway(_ operation: TokenOperation) {
+    package func withdrawNow(_ operation: TokenOperation) {
         switch operation {
         case .lock: lock()
         case .clear: decide { $0.beginClear() }
@@ -30,7 +30,7 @@ extension TokenKeeper {
         switch operation {
         case .lock:
             let outcome = OperatorCommand.Outcome.success("\(name) is locked: it is neither injected nor renewed.")
-            return outcome.telling(of: await recordLock())
+            return outcome.addingWarning(of: await recordLock())
         case .unlock:
             if let problem = await recordUnlock() { return .failure(problem) }
             unlock()
@@ -101,12 +101,12 @@ extension TokenKeeper {
     }
 
     /// Lets messages promise nothing that only a running gateway does.
-    package func actAlone() { isAlone.store(true, ordering: .relaxed) }
+    package func runOffline() { isAlone.store(true, ordering: .relaxed) }
 
     /// Carries out an operation while no gateway runs the keeper.
     package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
-        actAlone()
-        takeAway(operation)
+        runOffline()
+        withdrawNow(operation)
         return report(await outcome(of: operation) { await carryOutAlone($0) })
     }
 
@@ -185,7 +185,7 @@ extension TokenKeeper {
 
     func carryOut(_ command: OperatorCommand, _ renewer: inout TokenRenewer) async {
         guard command.begin() else { return }
-        let outcome = await outcome(of: command.kind, &renewer).telling(of: renewer.unrecorded.take())
+        let outcome = await outcome(of: command.kind, &renewer).addingWarning(of: renewer.unrecorded.take())
         command.finish(outcome, dropping: takeDrops())
     }
 
@@ -256,7 +256,7 @@ extension TokenKeeper {
 
 extension OperatorCommand.Outcome {
     /// The same, and that it is not in the audit log yet.
-    fileprivate func telling(of error: AuditError?) -> Self {
+    fileprivate func addingWarning(of error: AuditError?) -> Self {
         guard let error else { return self }
         let note = " \(error.lateRecord)"
         return map { $0 + note }.mapError { problem in

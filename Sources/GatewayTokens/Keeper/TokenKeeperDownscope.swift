@@ -10,7 +10,7 @@ extension TokenKeeper {
     /// `audit.on_failure: degrade` in any case.
     package func downscope(
         by grant: any TokenGrant,
-        _ terms: DownscopeTerms
+        _ options: DownscopeOptions
     ) async -> Result<RevealedToken, GatewayProblem> {
         var renewer = TokenRenewer(context: context.exchanging(by: grant, from: self))
         renewer.phase = .open
@@ -18,18 +18,19 @@ extension TokenKeeper {
         case .failed(let failure): return .failure(failure.operatorProblem)
         case .nothing, .held, .withdrawn:
             return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
-        case .obtained(let fresh): return await handOut(fresh.token, terms)
+        case .obtained(let fresh): return await handOut(fresh.token, options)
         }
     }
 
-    private func handOut(_ token: TokenSet, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem> {
+    private func handOut(_ token: TokenSet, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem>
+    {
         let generation = look { $0.generation }
         var event = context.event(.downscoped, generation: generation, trigger: .operator)
         event.expiresAt = token.expiresAt
         event.token = token.access
-        event.detail["scopes"] = terms.scopes.joined(separator: " ")
-        event.detail["resource"] = terms.resource
-        if terms.sharedLink != nil { event.detail["shared_link"] = "given" }
+        event.detail["scopes"] = options.scopes.joined(separator: " ")
+        event.detail["resource"] = options.resource
+        if options.sharedLink != nil { event.detail["shared_link"] = "given" }
         guard await context.commit(event) == nil else {
             let detail = "The audit log cannot be written, so no token made from \(name) is handed out."
             return .failure(GatewayProblem(.auditUnavailable, detail))

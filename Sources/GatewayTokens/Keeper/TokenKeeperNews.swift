@@ -2,7 +2,7 @@ import Synchronization
 
 /// What other gateways, and operators there, have written to the store.
 extension TokenKeeper {
-    struct News {
+    struct RemoteChange {
         let entry: TokenEntry
         /// Requests wait until it is applied.
         let hasTakenAway: Bool
@@ -14,7 +14,7 @@ extension TokenKeeper {
     /// Whether the store holds another record than this keeper knows.
     package func isUnknown(_ revision: TokenRevision) -> Bool { revision != context.known.revision }
 
-    /// Has an entry of the store applied. What it takes away is not handed out from now on, as with ``takeAway(_:)``.
+    /// Has an entry of the store applied. What it takes away is not handed out from now on, as with ``withdrawNow(_:)``.
     ///
     /// - Returns: Whether it takes the token away.
     @discardableResult
@@ -25,7 +25,7 @@ extension TokenKeeper {
         if takesAway { decide { $0.beginClear() } }
         news.withLock { news in
             let isLatest = news.map { $0.entry.revision <= entry.revision } ?? true
-            news = News(
+            news = RemoteChange(
                 entry: isLatest ? entry : news?.entry ?? entry,
                 hasTakenAway: takesAway || news?.hasTakenAway ?? false
             )
@@ -73,9 +73,9 @@ extension TokenKeeper {
         return true
     }
 
-    /// What has overtaken a write comes first. News may be the keeper's own writes.
-    private func nextNews(_ renewer: inout TokenRenewer) -> News? {
-        if let entry = renewer.overtakenBy.take() { return News(entry: entry, hasTakenAway: false) }
+    /// What has overtaken a write comes first. RemoteChange may be the keeper's own writes.
+    private func nextNews(_ renewer: inout TokenRenewer) -> RemoteChange? {
+        if let entry = renewer.overtakenBy.take() { return RemoteChange(entry: entry, hasTakenAway: false) }
         return news.withLock { $0.take() }
     }
 

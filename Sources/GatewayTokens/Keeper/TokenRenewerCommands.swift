@@ -92,7 +92,7 @@ extension TokenRenewer {
     mutating func restore(_ earlier: Earlier, inPlaceOf refused: TokenSet) async {
         // An import that the store has not taken has replaced nothing there.
         let isOperators = pendingWrite.isOperators && earlier.isOperatorsWrite
-        stored.disown(refused)
+        stored.ignoreOwnWrite(refused)
         if let record = earlier.record {
             replaceRecord(with: record)
             await save(asOperators: isOperators)

@@ -111,7 +111,7 @@ extension TokenRenewer {
     }
 
     /// Stores what a call that failed has made of the refresh token.
-    private mutating func settle(_ fate: RefreshTokenFate, of sent: Secret?) async {
+    private mutating func settle(_ fate: RefreshTokenState, of sent: Secret?) async {
         if context.grant.rotatesRefreshToken { await keep(fate, spending: sent) }
         if fate.isRefused { await dropRefreshToken(sent) }
     }
@@ -137,7 +137,7 @@ extension TokenRenewer {
     ///
     /// While the next one is unproven, the journal stays. With it, this gateway, a later start, other gateways and earlier
     /// versions of the program send the next one first, and the previous one if that is refused.
-    private mutating func keep(_ fate: RefreshTokenFate, spending spent: Secret?) async {
+    private mutating func keep(_ fate: RefreshTokenState, spending spent: Secret?) async {
         guard var kept = record, let spent, let next = fate.next, next != spent else { return }
         let mayBeNone = fate.isLost || fate.isUnproven && !context.grant.canAcquireAnew
         // What was sent may be none itself. The last one that has worked must outlive a row of such answers.

@@ -6,10 +6,10 @@ import GatewayHTTP
 package struct StoredRecord: Sendable {
     package private(set) var seen = TokenEntry.nothing
     package private(set) var lease: TokenLease?
-    /// The store has said what it holds. Otherwise that is no news, but the past.
+    /// The store has said what it holds. Before the first read, a difference is not a change.
     private var hasRead = false
-    /// See ``disown(_:)``.
-    private var disowned: TokenSet?
+    /// See ``ignoreOwnWrite(_:)``.
+    private var ownWrite: TokenSet?
 
     package init() {}
 
@@ -35,7 +35,7 @@ package struct StoredRecord: Sendable {
             guard let held, !held.isRevoked else { return .none }
             return entry.revision == seen.revision ? .none : .withdrawn
         }
-        if token.token == held?.token || token.token == seen.token?.token || token.token == disowned { return .none }
+        if token.token == held?.token || token.token == seen.token?.token || token.token == ownWrite { return .none }
         if let seen = seen.token?.token, let held, held.token != seen, token.token.isRemainder(of: seen) {
             return .none
         }
@@ -47,11 +47,11 @@ package struct StoredRecord: Sendable {
 
     /// The gateway brought this token and takes it back. The store may hold it although the write seemed to fail: it is not
     /// adopted from there. Ends with the next write.
-    package mutating func disown(_ token: TokenSet) { disowned = token }
+    package mutating func ignoreOwnWrite(_ token: TokenSet) { ownWrite = token }
 
     /// An operator's write, which nothing can refuse.
     package mutating func replace(with token: StoredToken?, as revision: TokenRevision) {
-        disowned = nil
+        ownWrite = nil
         see(TokenEntry(token: token, revision: revision))
     }
 
@@ -128,7 +128,7 @@ package struct StoredRecord: Sendable {
     ) -> Write {
         switch answer {
         case .saved(let revision):
-            disowned = nil
+            ownWrite = nil
             see(TokenEntry(token: token, revision: revision))
             return .done
         case .held(let time): return .later(time)
@@ -144,7 +144,7 @@ package struct StoredRecord: Sendable {
     ) -> Write {
         switch answer {
         case .granted(let lease):
-            disowned = nil
+            ownWrite = nil
             grant(lease, writing: token)
             return .done
         case .held(let time): return .later(time)

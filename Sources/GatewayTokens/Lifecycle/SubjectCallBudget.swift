@@ -18,7 +18,7 @@ package struct SubjectCallBudget: Sendable {
     /// More than most configurations have.
     static let maximumClients = 1024
 
-    private struct Purse {
+    private struct TokenBuckets {
         var calls: CallBudget
         /// A quarter for each client.
         var shares: [String: CallBudget] = [:]
@@ -46,12 +46,12 @@ package struct SubjectCallBudget: Sendable {
         }
     }
 
-    private var newTokens: Purse
-    private var renewals: Purse
-    private var looks: Purse
+    private var newTokens: TokenBuckets
+    private var renewals: TokenBuckets
+    private var looks: TokenBuckets
 
     package init(members: Int) {
-        newTokens = Purse(calls: CallBudget(perHour: CallBudget.usual, members: members))
+        newTokens = TokenBuckets(calls: CallBudget(perHour: CallBudget.usual, members: members))
         (renewals, looks) = (newTokens, newTokens)
     }
 

@@ -56,7 +56,7 @@ package enum AssertionSource: Hashable, Sendable {
     }
 }
 
-/// Why an assertion is not to be had.
+/// Why an assertion is unavailable.
 package struct MissingAssertion: Error, Hashable, Sendable {
     package let place: String
     package let reason: String

@@ -139,7 +139,7 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
         case invalidAnswer = "invalid_answer"
         /// A field or the URL cannot be written as HTTP; repeating it does not help.
         case unsendable = "unsendable_request"
-        /// An assertion that is part of the request is not to be had now; it may be there again later.
+        /// An assertion that is part of the request is unavailable now; it may be there again later.
         case missingAssertion = "missing_assertion"
 
         /// The request was not sent, because of something on this machine.
@@ -149,7 +149,7 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     package let reason: Reason
     /// The request may have been acted upon although no answer came: a refresh token may be spent.
     package let mayHaveBeenProcessed: Bool
-    /// Which assertion is not to be had, and why; nil for any other reason.
+    /// Which assertion is unavailable, and why; nil for any other reason.
     package let missingAssertion: MissingAssertion?
     /// With which the server refused the TLS connection.
     package let alert: TLSAlert?

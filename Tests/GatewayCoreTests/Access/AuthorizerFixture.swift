@@ -65,7 +65,7 @@ struct AuthorizerFixture {
     /// - Returns: nil where the head cannot be read.
     func decide(
         _ request: String,
-        on reach: ListenerIdentity.Reach = .loopback,
+        on reach: ConnectionContext.Reach = .loopback,
         isTLS: Bool = false
     ) -> RequestAuthorizer.Decision? {
         var trace: AuthorizationTrace?
@@ -77,7 +77,7 @@ struct AuthorizerFixture {
     /// - Parameter client: As whom the request is judged.
     func trace(
         _ request: String,
-        on reach: ListenerIdentity.Reach = .loopback,
+        on reach: ConnectionContext.Reach = .loopback,
         routes: [RoutePlan],
         as client: String? = nil
     ) -> AuthorizationTrace? {
@@ -96,7 +96,7 @@ struct AuthorizerFixture {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span) else { return nil }
-        let listener = ListenerIdentity(
+        let listener = ConnectionContext(
             reach: .loopback,
             port: 8080,
             intercepts: intercepts,
@@ -113,7 +113,7 @@ struct AuthorizerFixture {
         guard case .head = decoder.decode(bytes.span) else { return nil }
         var cache = ClientAuthenticationCache()
         var trace: AuthorizationTrace?
-        let listener = ListenerIdentity(reach: .loopback, port: 8080, intercepts: true, address: address)
+        let listener = ConnectionContext(reach: .loopback, port: 8080, intercepts: true, address: address)
         return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }
 
@@ -124,7 +124,7 @@ struct AuthorizerFixture {
         guard case .head = decoder.decode(bytes.span) else { return nil }
         var cache = ClientAuthenticationCache()
         var trace: AuthorizationTrace?
-        let listener = ListenerIdentity(reach: .loopback, port: 8080, intercepts: true).intercepting(origin)
+        let listener = ConnectionContext(reach: .loopback, port: 8080, intercepts: true).intercepting(origin)
         return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }
 
@@ -135,13 +135,13 @@ struct AuthorizerFixture {
         guard case .head = decoder.decode(bytes.span) else { return nil }
         var cache = ClientAuthenticationCache()
         var trace: AuthorizationTrace?
-        let listener = ListenerIdentity(reach: .network, port: 8080, isTLS: isTLS).identifying(peer)
+        let listener = ConnectionContext(reach: .network, port: 8080, isTLS: isTLS).identifying(peer)
         return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }
 
     private func decide(
         _ request: String,
-        on reach: ListenerIdentity.Reach,
+        on reach: ConnectionContext.Reach,
         isTLS: Bool,
         _ trace: inout AuthorizationTrace?
     ) -> RequestAuthorizer.Decision? {
@@ -149,12 +149,12 @@ struct AuthorizerFixture {
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span) else { return nil }
         var cache = ClientAuthenticationCache()
-        let listener = ListenerIdentity(reach: reach, port: reach == .unix ? nil : 8080, isTLS: isTLS)
+        let listener = ConnectionContext(reach: reach, port: reach == .unix ? nil : 8080, isTLS: isTLS)
         return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }
 
     /// nil where the request is refused.
-    func admission(_ request: String, on reach: ListenerIdentity.Reach) -> RequestAuthorizer.Admitted? {
+    func admission(_ request: String, on reach: ConnectionContext.Reach) -> RequestAuthorizer.Admitted? {
         switch decide(request, on: reach) {
         case .admitted(let admitted)?: admitted
         default: nil
@@ -162,7 +162,7 @@ struct AuthorizerFixture {
     }
 
     /// nil where the request is not the question of a browser.
-    func preflight(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> Preflight? {
+    func preflight(_ request: String, on reach: ConnectionContext.Reach = .loopback) -> Preflight? {
         switch decide(request, on: reach) {
         case .preflight(let preflight)?: preflight
         default: nil
@@ -177,7 +177,7 @@ struct AuthorizerFixture {
         return authorizer.crossOriginFields(
             decoder.head,
             bytes.span,
-            on: ListenerIdentity(reach: .loopback, port: 8080)
+            on: ConnectionContext(reach: .loopback, port: 8080)
         )
     }
 
@@ -186,14 +186,14 @@ struct AuthorizerFixture {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span), let refusal = refusal(request) else { return nil }
-        let listener = ListenerIdentity(reach: .loopback, port: 8080)
+        let listener = ConnectionContext(reach: .loopback, port: 8080)
         return authorizer.verdict(refusal, of: client, decoder.head, bytes.span, on: listener)
     }
 
     /// nil where the request is admitted.
     func refusal(
         _ request: String,
-        on reach: ListenerIdentity.Reach = .loopback,
+        on reach: ConnectionContext.Reach = .loopback,
         isTLS: Bool = false
     ) -> RequestAuthorizer.Refusal? {
         switch decide(request, on: reach, isTLS: isTLS) {

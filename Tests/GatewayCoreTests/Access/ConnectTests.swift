@@ -152,7 +152,7 @@ struct ConnectTests {
         ("other.example", false), ("open.localhost", false), ("", false),
     ])
     func aServerWithARouteMayBeNamedInTheHello(_ name: String, _ isServed: Bool) {
-        let listener = ListenerIdentity(reach: .loopback, port: 8443)
+        let listener = ConnectionContext(reach: .loopback, port: 8443)
         let origin = fixture().authorizer.origin(named: name, on: listener)
         #expect((origin != nil) == isServed)
         guard isServed else { return }

@@ -72,7 +72,7 @@ struct CrossOriginTests {
         var host = "localhost:8080"
         var fields: [String] = []
         var proof: String? = "laptop-token"
-        var reach = ListenerIdentity.Reach.loopback
+        var reach = ConnectionContext.Reach.loopback
         var isTLS = false
         var isAdmitted = true
         /// In the refusal.

@@ -24,7 +24,7 @@ struct EngineTests {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span) else { return (nil, nil) }
-        let listener = ListenerIdentity(reach: .engine, port: 8191, engine: engine)
+        let listener = ConnectionContext(reach: .engine, port: 8191, engine: engine)
         var trace: AuthorizationTrace?
         let decision = AuthorizerFixture(routes, clients: clients).authorizer.decide(
             decoder.head,

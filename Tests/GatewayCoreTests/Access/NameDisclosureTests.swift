@@ -10,11 +10,11 @@ struct NameDisclosureTests {
             (nil, .network, true, false), (nil, .loopback, true, false), (nil, .unix, true, false),
             // Refused at load, and told nothing all the same.
             (nil, .network, false, false), (nil, .loopback, false, true), (nil, .unix, false, true),
-        ] as [(String?, ListenerIdentity.Reach, Bool, Bool)]
+        ] as [(String?, ConnectionContext.Reach, Bool, Bool)]
     )
     func knownClientsAreToldAndOthersOnLocalListenersWithoutClients(
         _ client: String?,
-        _ reach: ListenerIdentity.Reach,
+        _ reach: ConnectionContext.Reach,
         _ hasClients: Bool,
         _ isAllowed: Bool
     ) {
@@ -55,12 +55,12 @@ struct NameDisclosureTests {
             ([], "X: y", .loopback, true), ([], "X: y", .unix, true), (["laptop"], "X: y", .loopback, false),
             (["laptop"], laptop, .loopback, true), (["laptop"], laptop, .network, true),
             (["laptop"], "X: y", .unix, false),
-        ] as [([String], String, ListenerIdentity.Reach, Bool)]
+        ] as [([String], String, ConnectionContext.Reach, Bool)]
     )
     func anAdmissionSaysItForLaterRefusals(
         _ clients: [String],
         _ field: String,
-        _ reach: ListenerIdentity.Reach,
+        _ reach: ConnectionContext.Reach,
         _ discloses: Bool
     ) throws {
         let fixture = AuthorizerFixture(Self.routes, clients: clients, requireClient: .false)

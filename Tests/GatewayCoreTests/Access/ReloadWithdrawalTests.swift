@@ -243,7 +243,7 @@ struct ReloadWithdrawalTests {
             under: AccessPlan(clients: clients, allowedOrigins: [], requireClient: nameless.requires),
             proofs: Self.proofs
         )
-        let reaches: [ListenerIdentity.Reach] = [.loopback, .network, .unix]
+        let reaches: [ConnectionContext.Reach] = [.loopback, .network, .unix]
         #expect(reaches.map { withdrawal.covers(client: nil, route: 0, on: $0) } == nameless.taken)
         #expect(reaches.allSatisfy { !withdrawal.covers(client: "a", route: 0, on: $0) })
     }

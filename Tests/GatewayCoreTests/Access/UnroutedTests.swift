@@ -123,7 +123,7 @@ struct UnroutedTests {
     func aTunnelEndsWithItsRight(_ plan: ConnectPlan, _ isAdmitted: Bool) throws {
         var tunnel = try #require(destination("other.example:443", Self.plan()))
         tunnel.dialled = TunnelDestination.Dialled(address: try #require(IPAddress("93.184.216.34")), isOwn: false)
-        let listener = ListenerIdentity(reach: .loopback, port: 8080, intercepts: true, address: Self.address)
+        let listener = ConnectionContext(reach: .loopback, port: 8080, intercepts: true, address: Self.address)
         let new = AuthorizerFixture([AuthorizerFixture.route("open")], connect: [Self.address: plan])
         #expect(new.authorizer.stillAdmits(tunnel, on: listener) == isAdmitted)
         let without = AuthorizerFixture([AuthorizerFixture.route("open")])

@@ -25,7 +25,7 @@ struct PeerIdentityTests {
 
     @Test func aConnectionBehindConnectKeepsThePeer() {
         let peer = PeerIdentity([.dns("ci")])
-        let listener = ListenerIdentity(reach: .network, port: 8443, intercepts: true).identifying(peer)
+        let listener = ConnectionContext(reach: .network, port: 8443, intercepts: true).identifying(peer)
         let inner = listener.intercepting(InterceptedOrigin(host: "up.example", port: 443))
         #expect(inner.peer === peer && inner.intercepted != nil && inner.intercepts && inner.port == 8443)
     }

@@ -224,7 +224,7 @@ struct ExchangeScript: ~Copyable {
         if let copy, copy > 0 { done.append("body \(copy)") }
     }
 
-    private static func text(_ note: ResponseNote) -> String {
+    private static func text(_ note: RejectionOutcome) -> String {
         switch note {
         case .none: ""
         case .notReplaced(let kind): " (\(kind.rawValue))"

@@ -6,7 +6,7 @@ import Testing
 struct FailedResponseTests {
     private static func reason(
         _ status: Int,
-        _ note: ResponseNote = .none,
+        _ note: RejectionOutcome = .none,
         wasReplayed: Bool = false,
         credential: String? = "box"
     ) -> String? {
@@ -32,10 +32,10 @@ struct FailedResponseTests {
     }
 
     @Test(arguments: [
-        ResponseNote.rejected, .rejectedNotHeld, .rejectedNotSafe, .challengedNotHeld, .notRenewed, .rejectedAgain,
+        RejectionOutcome.rejected, .rejectedNotHeld, .rejectedNotSafe, .challengedNotHeld, .notRenewed, .rejectedAgain,
         .overBudget(fillsAfter: .seconds(9)), .notReplaced(.loginRequired),
     ])
-    func aRejectedCredentialIsOne(_ note: ResponseNote) {
+    func aRejectedCredentialIsOne(_ note: RejectionOutcome) {
         #expect(Self.reason(401, note) == "credential_rejected")
         #expect(Self.reason(403, note) == "credential_rejected")
     }

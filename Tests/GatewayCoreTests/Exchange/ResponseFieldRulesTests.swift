@@ -144,7 +144,7 @@ struct ResponseFieldRulesTests {
         let fields = ["Location: /?key=s3cret&a=1", "A: 1", "Link: </>"]
         let expected = ["Location := /?a=1", "A: 1", "Link: </>"]
         #expect(
-            Self.pieces(fields, policy: ResponsePolicy(echo: CredentialEcho(of: Injection(query: parameter))))
+            Self.pieces(fields, policy: ResponsePolicy(echo: CredentialLeakFilter(of: Injection(query: parameter))))
                 == expected
         )
         #expect(Self.pieces(fields) == [fields.joined(separator: "|")])

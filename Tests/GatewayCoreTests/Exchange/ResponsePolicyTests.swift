@@ -15,7 +15,7 @@ struct ResponsePolicyTests {
             ResponsePolicy(
                 cookies: cookies,
                 allowsConnectionAuth: allowsConnectionAuth,
-                echo: CredentialEcho(
+                echo: CredentialLeakFilter(
                     of: Injection(
                         query: hasQuery ? Injection.QueryParameter(name: "key", value: Secret("s3cret/")) : nil
                     )
@@ -100,7 +100,11 @@ struct ResponsePolicyTests {
     func theInjectedCredentialIsTakenOutOfURIs(_ value: String, _ expected: String) {
         let parameter = Injection.QueryParameter(name: "key", value: Secret("s3cret/"))
         #expect(
-            Self.rewrite(ResponsePolicy(echo: CredentialEcho(of: Injection(query: parameter))), .uriReference, value)
+            Self.rewrite(
+                ResponsePolicy(echo: CredentialLeakFilter(of: Injection(query: parameter))),
+                .uriReference,
+                value
+            )
                 == expected
         )
         #expect(Self.rewrite(ResponsePolicy(), .uriReference, value) == "unchanged")

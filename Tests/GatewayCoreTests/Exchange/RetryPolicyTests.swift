@@ -99,7 +99,7 @@ struct RetryPolicyTests {
         #expect(RetryPolicy.decision(for: begun, after: .challenge(isAnswered: true)) == .pass(.challengedNotHeld))
     }
 
-    private static let notes: [(ResponseNote, tellsSource: Bool, String?)] = [
+    private static let notes: [(RejectionOutcome, tellsSource: Bool, String?)] = [
         (.none, false, nil),
         (.rejected, true, nil),
         (.rejectedNotHeld, true, "generation=7; retried=0; reason=\"request body not held\""),
@@ -115,7 +115,7 @@ struct RetryPolicyTests {
     ]
 
     @Test(arguments: notes)
-    func aNoteSaysWhatBecameOfTheToken(_ note: ResponseNote, tellsSource: Bool, _ value: String?) {
+    func aNoteSaysWhatBecameOfTheToken(_ note: RejectionOutcome, tellsSource: Bool, _ value: String?) {
         #expect(note.fieldValue(generation: 7) == value)
         #expect(note.tellsSource == tellsSource)
     }

@@ -43,7 +43,7 @@ struct UpstreamVersionRuleTests {
 
     @Test func aDemandForHTTP1HoldsForTenMinutes() {
         let start = MonotonicTime(nanoseconds: 7)
-        var demand = HTTP1Demand()
+        var demand = HTTP1Fallback()
         var hasReadClock = false
         func now() -> MonotonicTime {
             hasReadClock = true

@@ -7,7 +7,7 @@ import Testing
 @Suite("Explanation", .timeLimit(.minutes(5)))
 struct ExplanationTests {
     private static let canary = "CANARY-5f2c9a"
-    private static let listener = ArrivalListener(
+    private static let listener = BoundListener(
         address: .tcp(host: "127.0.0.1", port: 8080),
         port: 8080,
         isTLS: false
@@ -16,7 +16,7 @@ struct ExplanationTests {
 
     private static func judgement(_ text: String) throws -> RequestJudgement {
         guard case .request(let request) = try ExplainInput(text),
-            let arrival = WayIn(of: request, to: [listener], knowsHost: { _ in false })
+            let arrival = ListenerMatch(of: request, to: [listener], knowsHost: { _ in false })
         else { throw ExplainInputError("no request") }
         return RequestJudgement(request, arrival: arrival)
     }

@@ -90,7 +90,9 @@ struct LinkFieldTests {
 
     @Test func theCredentialOfTheQueryIsTakenAwayBefore() {
         let policy = ResponsePolicy(
-            echo: CredentialEcho(of: Injection(query: Injection.QueryParameter(name: "key", value: Secret("s3cret"))))
+            echo: CredentialLeakFilter(
+                of: Injection(query: Injection.QueryParameter(name: "key", value: Secret("s3cret")))
+            )
         )
         #expect(Self.head(["Location: /v2/a?key=s3cret"], policy: policy)?.lines == ["Location: /api/a"])
         #expect(Self.head(["Location: /v2/s3cret"], policy: policy)?.lines == [])

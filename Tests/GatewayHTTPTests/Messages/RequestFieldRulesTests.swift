@@ -27,14 +27,14 @@ struct RequestFieldRulesTests {
         trace: TraceFields = .pass,
         line: String = "GET / HTTP/1.1"
     ) -> [[String]]? {
-        let terms = RequestFieldRules.Terms(
+        let options = RequestFieldRules.Options(
             stripsAuthorization: stripsAuthorization,
             sendsExpect: sendsExpect,
             trace: trace
         )
         return HeadText.request(fields, line: line) { head, bytes in
             var (runs, index) = ([[String]](), 0)
-            while let run = rules.nextKept(of: head, bytes, terms, from: &index) {
+            while let run = rules.nextKept(of: head, bytes, options, from: &index) {
                 let lines = bytes.string(head.section.lines(run))
                 runs.append(lines.split(separator: "\r\n").map(String.init))
             }

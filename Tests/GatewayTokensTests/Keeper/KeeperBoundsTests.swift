@@ -19,11 +19,11 @@ struct KeeperBoundsTests {
     }
 
     @Test func theQueueOfRequestEventsIsLimited() {
-        let notes = KeeperNotes()
+        let notes = AuditBuffer()
         let event = TokenEvent(at: UnixTime(seconds: 0), name: .acquired, trigger: .demand)
-        for _ in 0..<KeeperNotes.limit { #expect(notes.add(event)) }
+        for _ in 0..<AuditBuffer.limit { #expect(notes.add(event)) }
         #expect(!notes.add(event))
-        #expect(notes.take().count == KeeperNotes.limit)
+        #expect(notes.take().count == AuditBuffer.limit)
         #expect(notes.add(event))
     }
 }

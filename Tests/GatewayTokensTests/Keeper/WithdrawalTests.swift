@@ -113,7 +113,7 @@ struct WithdrawalTests {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .token("two", expiresIn: 3600)])
         try await KeeperBench(endpoint).running { bench in
             _ = await bench.credential()
-            bench.keeper.takeAway(.clear)
+            bench.keeper.withdrawNow(.clear)
             let (answers, answered) = AsyncStream.makeStream(of: Result<Credential, GatewayProblem>.self)
             _ = bench.keeper.wait(for: .sample) { answered.yield($0) }
             // As long as a call needs to begin.

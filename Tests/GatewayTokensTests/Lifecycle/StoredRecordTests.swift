@@ -148,7 +148,7 @@ struct StoredRecordTests {
     /// An import was refused. Its write seemed to fail, and did not.
     @Test func whatWasTakenBackIsNotAdopted() {
         var record = loaded()
-        record.disown(token(9).token)
+        record.ignoreOwnWrite(token(9).token)
         #expect(record.change(to: entry(token(9), 6), holding: token(1)) == .none)
         #expect(record.saved(.changed(entry(token(9), 6)), writing: token(1), holding: token(1)) == .again)
         #expect(record.saved(.saved(revision(7)), writing: token(1), holding: token(1)) == .done)

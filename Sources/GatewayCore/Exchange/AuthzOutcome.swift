@@ -1,5 +1,5 @@
 /// What an engine was answered that asked about a request.
-package struct EngineUse: Hashable, Sendable {
+package struct AuthzOutcome: Hashable, Sendable {
     package enum Outcome: String, CaseIterable, Sendable {
         /// It was given the credential.
         case handedOut = "handed_out"
@@ -26,7 +26,7 @@ package struct EngineUse: Hashable, Sendable {
     }
 }
 
-extension EngineUse.Outcome {
+extension AuthzOutcome.Outcome {
     /// Of a refusal.
     package init(_ kind: ProblemKind) {
         self =

@@ -1,7 +1,7 @@
 import GatewayCore
 
 /// An engine as the data plane answers it under one configuration.
-final class AskingEngine: Sendable {
+final class AuthzClient: Sendable {
     /// Into the engines of its configuration.
     let number: Int
     let plan: EnginePlan

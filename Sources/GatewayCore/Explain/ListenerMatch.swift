@@ -1,5 +1,5 @@
 /// How a described request comes to the gateway: by which listener, and with which target.
-package struct WayIn: Hashable, Sendable {
+package struct ListenerMatch: Hashable, Sendable {
     package enum Form: String, Hashable, Sendable, Codable {
         /// To the gateway itself: the target is a path.
         case direct
@@ -10,12 +10,12 @@ package struct WayIn: Hashable, Sendable {
     }
 
     package let form: Form
-    package let listener: ArrivalListener
+    package let listener: BoundListener
     /// What `Host` says.
     package let host: String
     package var remarks: [String] = []
 
-    init(form: Form, listener: ArrivalListener, host: String) {
+    init(form: Form, listener: BoundListener, host: String) {
         self.form = form
         self.listener = listener
         self.host = host
@@ -27,7 +27,7 @@ package struct WayIn: Hashable, Sendable {
     ///   - isUpstream: Whether routes have their upstream at this host and port.
     package init?(
         of request: DescribedRequest,
-        to listeners: [ArrivalListener],
+        to listeners: [BoundListener],
         knowsHost: (String) -> Bool,
         isUpstream: (Origin) -> Bool = { _ in false }
     ) {
@@ -95,7 +95,7 @@ package struct WayIn: Hashable, Sendable {
 
     /// The head of the request as it comes behind a CONNECT.
     package func interceptedHead(of request: DescribedRequest, contentLength length: Int?) -> String {
-        var direct = WayIn(form: .direct, listener: listener, host: request.host ?? request.url.authority)
+        var direct = ListenerMatch(form: .direct, listener: listener, host: request.host ?? request.url.authority)
         direct.remarks = remarks
         return direct.head(of: request, contentLength: length)
     }

@@ -4,7 +4,7 @@ import NIOCore
 /// A connection of a client to a server that no route leads to: bytes pass as they are, without a credential.
 ///
 /// Begins with the CONNECT, and is reported when it is over. Lives on one event loop.
-final class BlindTunnel: DeadlineKeeper {
+final class ConnectTunnel: DeadlineKeeper {
     private enum Phase {
         case dialling
         case open
@@ -14,7 +14,7 @@ final class BlindTunnel: DeadlineKeeper {
     private(set) var destination: TunnelDestination
     /// The client was told that its CONNECT was taken, and can be told nothing else.
     let isEstablished: Bool
-    private let listener: ListenerIdentity
+    private let listener: ConnectionContext
     let listenerNumber: Int
     private let configuration: WorkerConfiguration
     private let place: RequestPlace

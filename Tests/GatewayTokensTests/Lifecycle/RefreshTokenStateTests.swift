@@ -3,7 +3,7 @@ import GatewayTokens
 import Testing
 
 @Suite("What becomes of a refresh token in an attempt", .timeLimit(.minutes(5)))
-struct RefreshTokenFateTests {
+struct RefreshTokenStateTests {
     private static let now = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 0))
     private static let failure = GrantAnswer.failure(
         TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, "refused"))
@@ -24,7 +24,7 @@ struct RefreshTokenFateTests {
 
     @Test(arguments: [(200, true), (400, false), (401, false), (500, true), (502, true), (503, false), (0, false)])
     func aFailureAfterTheTokenWasSentMayHaveSpentIt(_ status: Int, _ isLost: Bool) {
-        var fate = RefreshTokenFate()
+        var fate = RefreshTokenState()
         fate.take(TokenReply(status: status), Self.failure, in: Self.attempt(), wasSent: true)
         #expect(fate.isLost == isLost)
         #expect(fate.next == nil)
@@ -32,14 +32,14 @@ struct RefreshTokenFateTests {
 
     @Test(arguments: [(#"{"error":"server_error"}"#, false), ("{}", true)])
     func anErrorWithStatus200IsAnAnswer(_ body: String, _ isLost: Bool) {
-        var fate = RefreshTokenFate()
+        var fate = RefreshTokenState()
         fate.take(TokenReply(status: 200, body: Array(body.utf8)), Self.failure, in: Self.attempt(), wasSent: true)
         #expect(fate.isLost == isLost)
     }
 
     @Test(arguments: [(RefreshError.refused, true), (.suspect, false), (.configuration, false), (.request, false)])
     func onlyARefusalEndsTheOneAtHand(_ error: RefreshError, _ isRefused: Bool) throws {
-        var (fate, attempt) = (RefreshTokenFate(), Self.attempt())
+        var (fate, attempt) = (RefreshTokenState(), Self.attempt())
         attempt.beginAnew(after: error)
         fate.take(TokenReply(status: 400), try Self.next(), in: attempt, wasSent: true)
         #expect(fate.isRefused == isRefused)
@@ -47,7 +47,7 @@ struct RefreshTokenFateTests {
     }
 
     @Test func whatWasNotSentIsNotLost() {
-        var fate = RefreshTokenFate()
+        var fate = RefreshTokenState()
         fate.take(TokenReply(status: 500), Self.failure, in: Self.attempt(), wasSent: false)
         fate.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: false)
         fate.takeNoAnswer(mayHaveBeenProcessed: false, wasSent: true)
@@ -55,7 +55,7 @@ struct RefreshTokenFateTests {
     }
 
     @Test func noAnswerAfterTheTokenWasSentMayHaveSpentIt() {
-        var fate = RefreshTokenFate()
+        var fate = RefreshTokenState()
         fate.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: true)
         #expect(fate.isLost)
         fate.takeNoAnswer(mayHaveBeenProcessed: false, wasSent: false)
@@ -63,7 +63,7 @@ struct RefreshTokenFateTests {
     }
 
     @Test func aNextTokenIsNotLostUntilItIsSentItself() throws {
-        var fate = RefreshTokenFate()
+        var fate = RefreshTokenState()
         fate.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: true)
         fate.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(next: "r2"), wasSent: true)
         #expect(fate.next == Secret("r2"))
@@ -74,17 +74,17 @@ struct RefreshTokenFateTests {
     }
 
     @Test func aNextTokenOfAnAnswerWithoutAUsableTokenIsUnproven() throws {
-        var fate = RefreshTokenFate()
+        var fate = RefreshTokenState()
         fate.take(TokenReply(status: 200), Self.failure, in: Self.attempt(next: "r2"), wasSent: true)
         #expect(fate.next == Secret("r2") && fate.isUnproven && !fate.isLost)
-        fate = RefreshTokenFate()
+        fate = RefreshTokenState()
         fate.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(next: "r2"), wasSent: true)
         fate.take(TokenReply(status: 503), Self.failure, in: Self.attempt(next: "r2", answers: 2), wasSent: false)
         #expect(fate.next == Secret("r2") && !fate.isUnproven, "an earlier step has brought it")
     }
 
     @Test func aStepThatARefusalLeadsToSpendsNothing() throws {
-        var fate = RefreshTokenFate()
+        var fate = RefreshTokenState()
         fate.take(TokenReply(status: 401), try Self.next(), in: Self.attempt(), wasSent: true)
         #expect(!fate.isLost)
         fate.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(answers: 2), wasSent: true)
@@ -92,7 +92,7 @@ struct RefreshTokenFateTests {
     }
 
     @Test func anAttemptThatBeginsAnotherWayWasRefused() throws {
-        var fate = RefreshTokenFate()
+        var fate = RefreshTokenState()
         fate.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: true)
         let restarted = Self.attempt(answers: 2, restartedAfter: 2)
         fate.take(TokenReply(status: 200), try Self.next(), in: restarted, wasSent: true)

@@ -1,12 +1,12 @@
 /// A listener of the gateway, as clients reach it.
-package struct ArrivalListener: Hashable, Sendable {
+package struct BoundListener: Hashable, Sendable {
     package let address: ListenerPlan.Address
     /// The one that is bound, also where the configuration asks for port 0; nil on a unix socket.
     package let port: Int?
     package let isTLS: Bool
     package let intercepts: Bool
     package let publicURL: GatewayURL?
-    /// ``ListenerIdentity/engine``
+    /// ``ConnectionContext/engine``
     package let engine: String?
 
     package init(
@@ -43,8 +43,8 @@ package struct ArrivalListener: Hashable, Sendable {
         )
     }
 
-    package var identity: ListenerIdentity {
-        ListenerIdentity(
+    package var identity: ConnectionContext {
+        ConnectionContext(
             reach: reach,
             port: port,
             intercepts: intercepts,
@@ -55,7 +55,7 @@ package struct ArrivalListener: Hashable, Sendable {
         )
     }
 
-    private var reach: ListenerIdentity.Reach {
+    private var reach: ConnectionContext.Reach {
         if engine != nil { return .engine }
         guard case .tcp(let host, _) = address else { return .unix }
         return Origin(scheme: .http, host: host, port: 80).isLoopback ? .loopback : .network

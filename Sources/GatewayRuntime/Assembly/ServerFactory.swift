@@ -9,7 +9,7 @@ import NIOCore
 import NIOPosix
 
 /// Makes the two servers and takes their addresses.
-struct Binding {
+struct ServerFactory {
     let plan: Plan
     let options: GatewayOptions
     let group: MultiThreadedEventLoopGroup

@@ -3,19 +3,19 @@ import NIOCore
 
 /// What differs between the responses of a route: URLs, and what a page may read.
 extension ExchangeDriver {
-    func responseTerms(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFieldRules.Terms {
-        var terms = ResponseFieldRules.Terms()
-        if head.hasTransportSecurity { terms.keepsTransportSecurity = client.isIntercepted }
+    func responseOptions(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFieldRules.Options {
+        var options = ResponseFieldRules.Options()
+        if head.hasTransportSecurity { options.keepsTransportSecurity = client.isIntercepted }
         if let grant = admitted.crossOrigin {
-            terms.crossOrigin = grant.lines
-            terms.exposesFields = grant.exposesFields
+            options.crossOrigin = grant.lines
+            options.exposesFields = grant.exposesFields
         }
         guard head.hasLinks || head.hasCookies, let links = linkRewriter(),
             let room = links.room(for: head, bytes.readableBytesUInt8Span)
-        else { return terms }
-        terms.links = links
-        terms.room = room
-        return terms
+        else { return options }
+        options.links = links
+        options.room = room
+        return options
     }
 
     /// nil where the client's links are the upstream's.

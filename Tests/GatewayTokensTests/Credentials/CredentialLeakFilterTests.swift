@@ -4,13 +4,13 @@ import Testing
 @testable import GatewayTokens
 
 @Suite("A credential that an answer repeats", .timeLimit(.minutes(5)))
-struct CredentialEchoTests {
+struct CredentialLeakFilterTests {
     private static func rewrite(_ value: String, name: String = "api_key", secret: String = "s3cr et/+") -> String {
         rewrite(value, Injection(query: Injection.QueryParameter(name: name, value: Secret(secret))))
     }
 
     private static func rewrite(_ value: String, _ injection: Injection) -> String {
-        switch CredentialEcho(of: injection)?.rewrite(Array(value.utf8)) {
+        switch CredentialLeakFilter(of: injection)?.rewrite(Array(value.utf8)) {
         case nil: "no echo"
         case .unchanged: "unchanged"
         case .dropped: "dropped"
@@ -149,7 +149,7 @@ struct CredentialEchoTests {
     }
 
     @Test func whatIsEncodedTooOftenIsDropped() {
-        let most = CredentialEcho.maximumDecodings
+        let most = CredentialLeakFilter.maximumDecodings
         for times in 1..<most { #expect(Self.rewrite("/a?b=" + Self.encoded("%41", times: times)) == "unchanged") }
         for times in most...(most + 3) {
             #expect(Self.rewrite("/a?b=" + Self.encoded("%41", times: times)) == "dropped")

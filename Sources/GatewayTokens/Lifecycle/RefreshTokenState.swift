@@ -1,7 +1,7 @@
 package import GatewayHTTP
 
 /// What the answers of an attempt say about the refresh token: whether there is a next one, and whether it may be spent.
-package struct RefreshTokenFate: Hashable, Sendable {
+package struct RefreshTokenState: Hashable, Sendable {
     /// The next one, once an answer has brought it.
     package private(set) var next: Secret?
     /// Whether the next one, or the one at hand while there is none, may be spent.

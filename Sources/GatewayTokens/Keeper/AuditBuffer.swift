@@ -3,7 +3,7 @@ import GatewayHTTP
 import Synchronization
 
 /// Events of the request path that wait for the audit log, so that no request does.
-final class KeeperNotes: Sendable {
+final class AuditBuffer: Sendable {
     /// How many may wait.
     static let limit = 1024
 

@@ -5,7 +5,7 @@ import GatewayCore
 import GatewayLocalAuthority
 import GatewayProxy
 
-extension Binding {
+extension ServerFactory {
     /// - Returns: nil where the admin listener has no TLS.
     /// - Throws: ``CommandFailure`` when certificate or key cannot be used.
     func makeOperatorTLS() throws(CommandFailure) -> OperatorTLS? {
@@ -83,7 +83,7 @@ extension Binding {
     }
 
     /// - Parameter proxy: Gives its addresses back when the admin listener's cannot be had.
-    func bind(_ admin: AdminServers, closing proxy: ProxyServer) async throws(CommandFailure) -> ArrivalListener {
+    func bind(_ admin: AdminServers, closing proxy: ProxyServer) async throws(CommandFailure) -> BoundListener {
         do throws(CommandFailure) {
             return try await admin.bind()
         } catch {

@@ -4,7 +4,7 @@ package import GatewayHTTP
 ///
 /// An upstream that redirects often repeats the path and the query that it was sent. It may decode them before, or encode
 /// them again. So everything is compared decoded, without regard to case.
-package struct CredentialEcho: Sendable {
+package struct CredentialLeakFilter: Sendable {
     private enum Place {
         /// The parameter with this name.
         case parameter(name: [UInt8])

@@ -1,7 +1,7 @@
 /// What a listener is, and a connection that came to it, as far as admission is concerned.
 ///
 /// A class, so that a request passes one reference on.
-package final class ListenerIdentity: Sendable {
+package final class ConnectionContext: Sendable {
     package enum Reach: Sendable {
         /// A loopback address: every browser on the machine can be led to it.
         case loopback
@@ -57,16 +57,16 @@ package final class ListenerIdentity: Sendable {
     var clientPeer: PeerIdentity? { engine == nil ? peer : nil }
 
     /// The same listener for a connection on which CONNECT was taken.
-    package func intercepting(_ origin: InterceptedOrigin) -> ListenerIdentity { with(origin, peer) }
+    package func intercepting(_ origin: InterceptedOrigin) -> ConnectionContext { with(origin, peer) }
 
     /// The same listener for a connection whose client has shown a certificate.
-    package func identifying(_ peer: PeerIdentity) -> ListenerIdentity { with(intercepted, peer) }
+    package func identifying(_ peer: PeerIdentity) -> ConnectionContext { with(intercepted, peer) }
 
     /// The same listener for a request that its client's certificate does not prove.
-    var withoutPeer: ListenerIdentity { peer == nil ? self : with(intercepted, nil) }
+    var withoutPeer: ConnectionContext { peer == nil ? self : with(intercepted, nil) }
 
-    private func with(_ intercepted: InterceptedOrigin?, _ peer: PeerIdentity?) -> ListenerIdentity {
-        ListenerIdentity(
+    private func with(_ intercepted: InterceptedOrigin?, _ peer: PeerIdentity?) -> ConnectionContext {
+        ConnectionContext(
             reach: reach,
             port: port,
             intercepts: intercepts,
@@ -82,7 +82,7 @@ package final class ListenerIdentity: Sendable {
 
 extension AccessPlan {
     /// Whether a request needs a client token on such a listener, where its route names no clients.
-    package func requiresClient(on reach: ListenerIdentity.Reach) -> Bool {
+    package func requiresClient(on reach: ConnectionContext.Reach) -> Bool {
         switch requireClient {
         case .true: true
         case .false: reach == .network

@@ -2,7 +2,7 @@ import GatewayConfiguration
 package import GatewayHTTP
 
 /// What a weaker token, handed to somebody else, may do.
-package struct DownscopeTerms: Hashable, Sendable {
+package struct DownscopeOptions: Hashable, Sendable {
     package var scopes: [String]
     package var resource: String?
     /// The URL of a shared item at Box; anyone with the URL may see the item.

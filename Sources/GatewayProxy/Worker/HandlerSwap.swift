@@ -1,7 +1,7 @@
 import NIOCore
 
 /// A connection goes from the handler that has served it to the handlers that serve it from now on, within its pipeline.
-struct HandOver {
+struct HandlerSwap {
     private let context: ChannelHandlerContext
 
     /// Puts the new handlers behind the present one. That one stays until ``finish()`` or ``finish(replaying:)``.

@@ -2,18 +2,18 @@ import GatewayCore
 import Testing
 
 @Suite("Way in", .timeLimit(.minutes(5)))
-struct WayInTests {
+struct ListenerMatchTests {
     private static let listeners = [
-        ArrivalListener(address: .tcp(host: "127.0.0.1", port: 8080), port: 8080, isTLS: false),
-        ArrivalListener(address: .tcp(host: "0.0.0.0", port: 8443), port: 8443, isTLS: true),
-        ArrivalListener(address: .unix(path: "/run/gw", allowedUsers: []), port: nil, isTLS: false),
+        BoundListener(address: .tcp(host: "127.0.0.1", port: 8080), port: 8080, isTLS: false),
+        BoundListener(address: .tcp(host: "0.0.0.0", port: 8443), port: 8443, isTLS: true),
+        BoundListener(address: .unix(path: "/run/gw", allowedUsers: []), port: nil, isTLS: false),
     ]
 
-    private static func wayIn(_ text: String, _ listeners: [ArrivalListener] = listeners) throws -> (
-        WayIn, head: String
+    private static func wayIn(_ text: String, _ listeners: [BoundListener] = listeners) throws -> (
+        ListenerMatch, head: String
     ) {
         guard case .request(let request) = try ExplainInput(text),
-            let way = WayIn(
+            let way = ListenerMatch(
                 of: request,
                 to: listeners,
                 knowsHost: { ["box.localhost", "api.known.com"].contains($0) },
