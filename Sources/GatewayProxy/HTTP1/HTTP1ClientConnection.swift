@@ -1,6 +1,7 @@
 import GatewayCore
 import Logging
 import NIOCore
+import NIOHTTP2
 import NIOSSL
 import NIOTLS
 
@@ -41,52 +42,52 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var peerCertificate: PeerCertificate?
     /// Tells which listener accepted the connection.
     let listenerNumber: Int
-    var context: ChannelHandlerContext?
-    let writer = SocketWriter()
-    let stage: ResponseStage
+    private var context: ChannelHandlerContext?
+    private let writer = SocketWriter()
+    private let stage: ResponseStage
     /// TLS is not in the pipeline.
-    let hasDirectSocket: Bool
+    private let hasDirectSocket: Bool
     /// The TLS handshake is under way, and what is written waits for it.
     private(set) var isOpening: Bool
-    let clock: LoopClock
-    let buffers: SpareBuffers
-    var phase = Phase.head
-    var reader: RequestReader
+    private let clock: LoopClock
+    private let buffers: SpareBuffers
+    private var phase = Phase.head
+    private var reader: RequestReader
     /// That of ``reader``.
     let request: RequestMessage
-    var exchange: ExchangeDriver?
+    private var exchange: ExchangeDriver?
     /// For requests of an engine.
-    var authorization: AuthorizationExchange?
+    private var authorization: AuthorizationExchange?
     /// Content of an engine's request that was thrown away so far; nil unless it is awaited.
-    var engineContent: Int?
-    var engineRequestIsComplete = true
+    private var engineContent: Int?
+    private var engineRequestIsComplete = true
     /// Of a CONNECT to a server that a plain route leads to, until the client's first bytes have come.
-    var tunnelPeek: TunnelPeek?
+    private var tunnelPeek: TunnelPeek?
     /// For routes with `connection_auth: true`.
     var privateConnection: PrivateConnection?
     /// Of the last request for a server that no route leads to, under ``configuration``.
-    var unroutedRoute: UnroutedRoute?
+    private var unroutedRoute: UnroutedRoute?
     /// Under ``shared``.
-    var clientCache = ClientAuthenticationCache()
-    let timer: DeadlineTimer
-    var keepsAlive = true
+    private var clientCache = ClientAuthenticationCache()
+    private let timer: DeadlineTimer
+    private var keepsAlive = true
     /// The content of the response comes without framing, and the client gets it in chunks.
-    var sendsChunks = false
+    private var sendsChunks = false
     /// No request has come before, apart from the CONNECT to the server that is asked.
-    var isFirst = true
+    private var isFirst = true
     /// The request at hand, or the one whose head is coming, is the last.
-    var isEnding = false
-    var clientHasClosedOutput = false
+    private var isEnding = false
+    private var clientHasClosedOutput = false
     /// The connection did not end as the client wanted it to.
-    var wasCut = false
+    private var wasCut = false
     /// The client takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
-    var closing = ClosingState()
-    var unfinishedHead = UnfinishedHead()
+    private var closing = ClosingState()
+    private var unfinishedHead = UnfinishedHead()
     private var pendingRead = false
     private var isProcessing = false
     private var hasOpened = false
-    var places = ConnectionPlaces()
+    private var places = ConnectionPlaces()
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
@@ -286,4 +287,978 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         if clientHasClosedOutput { inputEnded() }
         resumeReading()
     }
+}
+
+/// From the first byte of a head to the exchange of its request.
+extension HTTP1ClientConnection {
+    /// - Returns: Whether there is more to do with what has come.
+    func readHead() -> Bool {
+        let wasWithinHead = request.decoder.isWithinHead
+        if configuration.isReplaced, !wasWithinHead { takeConfiguration() }
+        switch reader.readHead() {
+        case .needMore:
+            if request.decoder.isWithinHead { countHead() }
+            if clientHasClosedOutput {
+                closeAfterWrites(lingering: false)
+            } else if request.decoder.isWithinHead, !wasWithinHead {
+                setDeadline(timeouts.header)
+            }
+            return false
+        case .refused(.versionNotSupported) where beginsHTTP2():
+            becomeHTTP2()
+            return false
+        case .refused(let reason):
+            releaseHead()
+            refuse(reason.problem("The request was", under: configuration.limits))
+            return false
+        case .head:
+            releaseHead()
+            reader.takeHead()
+            timer.clear()
+            // A head is judged by what is served when it is complete, whenever its first bytes came.
+            if configuration.isReplaced { takeConfiguration() }
+            // The client has left, or the request lacks a part.
+            guard !clientHasClosedOutput || !reader.clientHasLeft() else {
+                closeAfterWrites(lingering: false)
+                return false
+            }
+            authorize()
+            return true
+        }
+    }
+
+    func releaseHead() { unfinishedHead.release(in: configuration.worker) }
+
+    private func countHead() {
+        unfinishedHead.count(reader.shrink(), of: self, in: configuration.worker)
+        configuration.worker.endOldHeads()
+    }
+
+    /// Newer heads need the memory of this one (`limits.head_memory`).
+    func endHeadForItsMemory() {
+        unfinishedHead.forget()
+        refuse(shared.state.headMemory.problem)
+    }
+
+    func authorize() {
+        isFirst = false
+        if let engine = identity.engine { return answerEngine(engine) }
+        if request.decoder.head.form == .authority { return connect() }
+        keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
+        let bytes = request.bytes
+        let id = configuration.nextRequestID()
+        var trace: AuthorizationTrace?
+        let decision = shared.authorizer.decide(
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            on: identity,
+            cache: &clientCache,
+            trace: &trace
+        )
+        switch consume decision {
+        case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
+        case .admitted(let admitted): begin(id, admitted)
+        case .unrouted(let unrouted): forward(unrouted, id: id)
+        case .preflight(let preflight): answer(preflight, id: id)
+        }
+    }
+
+    /// - Parameter route: nil for the one that was matched.
+    func begin(_ id: RequestID, _ admitted: consuming RequestAuthorizer.Admitted, by route: CredentialedRoute? = nil) {
+        let now = shared.clock.monotonic()
+        let bytes = request.bytes
+        let exchange = ExchangeDriver(
+            id,
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted: admitted,
+            by: route,
+            client: self,
+            configuration: configuration,
+            at: now
+        )
+        self.exchange = exchange
+        phase = .exchange
+        exchange.begin(at: now)
+    }
+}
+
+extension HTTP1ClientConnection {
+    func readContent() -> Bool {
+        guard let exchange, exchange.intake == .content else { return false }
+        switch reader.nextPart(forbidden: forbiddenTrailers(exchange)) {
+        case .content(let bytes, let length, let isLast): exchange.receive(bytes, length: length, isLast: isLast)
+        case .trailers(let bytes): exchange.receive(trailers: bytes)
+        case .needMore: return false
+        case .broken(let length):
+            let problem = GatewayProblem(.requestRefused, "The chunked body is not valid.")
+            exchange.requestBroke(problem, behind: length)
+        case .refusedTrailers(let reason):
+            exchange.requestBroke(reason.problem("The trailers were", under: configuration.limits))
+        }
+        return true
+    }
+
+    private func forbiddenTrailers(_ exchange: ExchangeDriver) -> [[UInt8]] {
+        guard reader.awaitsTrailers else { return [] }
+        return exchange.namesKeptFromUpstream + request.decoder.head.options.nominatedAsOwned
+    }
+
+    func readTunnel() -> Bool {
+        guard let exchange, exchange.intake == .content else { return false }
+        exchange.receive(tunnelled: reader.takeAll())
+        return true
+    }
+}
+
+extension HTTP1ClientConnection {
+    /// Passes a plain request to a server that no route leads to.
+    func forward(_ unrouted: UnroutedRequest, id: RequestID) {
+        do throws(ListenerError) {
+            let way = try unroutedRoute(to: unrouted.server)
+            begin(id, unrouted.admitted, by: way.route)
+        } catch {
+            refuse(GatewayProblem(.internalError, error.description), id: id)
+        }
+    }
+
+    /// The route of the last such request is used again for the same server and client.
+    private func unroutedRoute(to server: TunnelDestination) throws(ListenerError) -> UnroutedRoute {
+        if let unroutedRoute, unroutedRoute.leads(to: server) { return unroutedRoute }
+        let new = try UnroutedRoute(to: server, under: configuration)
+        unroutedRoute = new
+        return new
+    }
+}
+
+extension HTTP1ClientConnection {
+    /// A reload has come.
+    ///
+    /// - Parameter withdrawal: What the reload takes from requests of a configuration.
+    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
+        guard let exchange else {
+            if engineFollowsReload() { return }
+            if phase == .head, !reader.isWithinHead { takeConfiguration() }
+            return
+        }
+        let verdict = configuration.worker.verdict(on: exchange, request, from: identity)
+        guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
+        self.exchange = nil
+        takeConfiguration()
+        phase = .head
+        authorize()
+        process()
+    }
+}
+
+extension HTTP1ClientConnection {
+    func setDeadline(_ amount: TimeAmount) {
+        closing.watch.reset()
+        timer.set(clock.now + amount, for: self)
+    }
+
+    func clearDeadline() { timer.clear() }
+    func cancelDeadline() { timer.cancel() }
+
+    func deadlinePassed() {
+        switch phase {
+        case .head:
+            if reader.isWithinHead {
+                releaseHead()
+                refuse(GatewayProblem(.requestTimeout, "The head of the request took too long."))
+            } else if isWritable, writer.hasInput {
+                // A request has come and waits for its turn.
+                setDeadline(timeouts.idle)
+            } else if !clientTakes(within: timeouts.idle) {
+                closeNow()
+            }
+        case .exchange, .tunnel:
+            exchange?.deadlinePassed()
+            engineIsLate()
+        // A slow client has as long for the rest of its answer as for any other part of it.
+        case .finishing: if !clientTakes(within: timeouts.response) { reset() }
+        case .cutting: resetWhenTaken()
+        case .peeking: peekIsLate()
+        case .preparing, .lingering, .dialling, .closed: closeNow()
+        }
+    }
+
+    /// Whether the client takes what was written, however slowly; then it has `amount` to take more.
+    private func clientTakes(within amount: TimeAmount) -> Bool {
+        let now = TransferProgress(untakenByClient: writer.untakenBytes(), untakenByUpstream: 0, responseSent: nil)
+        guard closing.watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) else { return false }
+        timer.set(clock.now + amount, for: self)
+        return true
+    }
+}
+
+extension HTTP1ClientConnection: ClientStream {
+    var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
+    var isTLS: Bool { !hasDirectSocket }
+    var hasUnreadContent: Bool { !reader.isEmpty }
+    var unreadBytes: Int { reader.bytes.readableBytes }
+    var untakenBytes: Int { writer.untakenBytes() }
+
+    func resumeRequest() { process() }
+
+    // MARK: Response
+
+    func sendInformational(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        _ options: ResponseFieldRules.Options,
+        id: RequestID
+    ) {
+        // One that does not fit is dropped: it is only advice.
+        _ = stage.append { staged in
+            route.responseWriter.write(
+                head,
+                bytes,
+                id: id,
+                persistence: .implied,
+                knowsChunks: true,
+                rules: route.responseFields,
+                options: options,
+                tokenNote: nil,
+                date: nil,
+                into: &staged
+            )
+        }
+    }
+
+    func sendHead(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        _ options: ResponseFieldRules.Options,
+        id: RequestID,
+        tokenNote: String?,
+        requestIsComplete: Bool
+    ) throws(HeadFault) -> ContentForm {
+        // HTTP/1.0 clients know no chunks: they get the content, and the end of the connection as its end.
+        let isHTTP10 = request.decoder.head.isHTTP10
+        let (isUntilClose, isChunked) =
+            switch head.framing {
+            case .untilClose: (true, false)
+            case .chunked: (false, true)
+            default: (false, false)
+            }
+        let endsWithConnection = isHTTP10 && (isUntilClose || isChunked)
+        if endsWithConnection || !requestIsComplete || shared.isDraining { keepsAlive = false }
+        let persistence: ResponseWriter.Persistence =
+            if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
+        let date = head.hasDate || head.status == 101 ? nil : shared.clock.now().wall
+        let outcome = stage.append { staged in
+            route.responseWriter.write(
+                head,
+                bytes,
+                id: id,
+                persistence: persistence,
+                knowsChunks: !isHTTP10,
+                rules: route.responseFields,
+                options: options,
+                tokenNote: tokenNote,
+                date: date,
+                into: &staged
+            )
+        }
+        switch outcome {
+        case .tooLong: throw .unwritable
+        case .written: break
+        case .writtenWithoutCookies: warnOfCookies(route.state.route)
+        }
+        sendsChunks = !isHTTP10 && isUntilClose
+        return sendsChunks || endsWithConnection ? .content : .wire
+    }
+
+    private func warnOfCookies(_ route: CompiledRoute) {
+        guard route.isFirstDroppedCookie() else { return }
+        shared.logger.warning("\(CookiePolicy.warning(route: route.plan.name))")
+    }
+
+    func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
+        guard sendsChunks else { return stage.take(count, of: &buffer) }
+        stage.appendChunk(count, of: &buffer)
+        return true
+    }
+
+    func sendContent(_ bytes: ByteBuffer) { stage.send(bytes) }
+
+    func sendEnd(trailers: ByteBuffer?) {
+        if sendsChunks {
+            stage.appendLastChunk(trailers)
+        } else if let trailers, !request.decoder.head.isHTTP10 {
+            stage.send(trailers)
+        }
+    }
+
+    func flush() { stage.flush() }
+
+    func finish(requestIsComplete: Bool) {
+        let isTunnel = phase == .tunnel
+        endExchange()
+        flush()
+        guard isTunnel || !keepsAlive || !requestIsComplete else { return becomeReady() }
+        // Requests that were or are still sent ahead: closing on them would reset the connection and take this answer away.
+        let sendsMore = !requestIsComplete || !reader.isEmpty || request.decoder.head.clientKeepsAlive
+        closeAfterWrites(lingering: sendsMore)
+    }
+
+    func becomeReady() {
+        phase = .head
+        reader.nextRequest()
+        setDeadline(timeouts.idle)
+        process()
+    }
+
+    func endExchange() {
+        if exchange != nil { exchange = nil }
+        sendsChunks = false
+    }
+
+    // MARK: Tunnel
+
+    func beginTunnel() {
+        keepsAlive = false
+        phase = .tunnel
+        process()
+    }
+
+    func closeOutput() {
+        // It will be closed when the last bytes of the client are with the upstream.
+        guard !clientHasClosedOutput else { return }
+        writer.closeOutput()
+    }
+
+    // MARK: Problems
+
+    /// Answers a request that no exchange has begun for.
+    func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
+        let id = id ?? configuration.nextRequestID()
+        let hasHead = request.bytes.readableBytes > 0
+        let route = refusal?.route.map { shared.routes[$0] }
+        configuration.observe(problem, refusal, of: request, id: id, from: peer, isTLS: isTLS)
+        let disclosesNames =
+            refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: identity)
+        let subject = ProblemSubject(requestID: id, route: route, disclosesNames: disclosesNames)
+        respond(with: problem, as: subject, requestIsComplete: hasHead && request.decoder.head.framing == .none)
+    }
+
+    func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
+        endExchange()
+        let hasHead = request.bytes.readableBytes > 0
+        let isDubious = problem.kind.leavesConnectionDubious
+        let closes = isDubious || !keepsAlive || !requestIsComplete || !hasHead || request.decoder.head.isHTTP10
+        send(shared.answer(problem, to: subject, of: request, on: identity), closes: closes)
+    }
+
+    /// Answers the browser of a page without an exchange.
+    func answer(_ preflight: Preflight, id: RequestID) {
+        let framing = request.decoder.head.framing
+        let answer = configuration.answer(preflight, of: request, id: id, isTLS: isTLS)
+        send(answer, closes: !keepsAlive || framing != .none || request.decoder.head.isHTTP10)
+    }
+
+    func send(_ answer: ProblemAnswer, closes: Bool) {
+        let response = ProblemResponse(answer: answer, closes: closes)
+        stage.append { response.write(at: shared.clock.now().wall, into: &$0) }
+        flush()
+        if closes { closeAfterWrites(lingering: true) } else { becomeReady() }
+    }
+}
+
+/// A connection on which an engine asks. It has no exchange: nothing goes to an upstream.
+extension HTTP1ClientConnection: EngineStream {
+    /// An engine has sent a request, and ``request`` has its head.
+    ///
+    /// - Parameter contentIsRead: All of it.
+    func answerEngine(_ name: String, contentIsRead: Bool = false) {
+        keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
+        guard let engine = shared.engines[name] else {
+            return refuse(GatewayProblem(.draining, "The engine is no longer configured."))
+        }
+        phase = .exchange
+        engineRequestIsComplete = contentIsRead || request.decoder.head.framing == .none
+        let exchange =
+            authorization.flatMap { $0.configuration === configuration ? $0 : nil }
+            ?? AuthorizationExchange(engine, on: self, under: configuration)
+        authorization = exchange
+        guard !engineRequestIsComplete, exchange.isProven else { return exchange.begin() }
+        if request.decoder.head.expectsContinue {
+            stage.append { $0.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n") }
+            flush()
+        }
+        engineContent = 0
+        setDeadline(timeouts.bodyIdle)
+    }
+
+    /// Content means nothing here. It is read, so that the connection can go on behind it.
+    func dropEngineContent() -> Bool {
+        switch reader.nextPart(forbidden: []) {
+        case .content(_, let length, let isLast):
+            let count = (engineContent ?? 0) + length
+            engineContent = count
+            guard count <= Self.maximumEngineContent else {
+                endEngineContent(
+                    GatewayProblem(.contentTooLarge, "An engine need not send the content of the request.")
+                )
+                return true
+            }
+            if isLast { decideBehindContent() }
+        case .trailers: decideBehindContent()
+        case .needMore: return false
+        case .broken, .refusedTrailers:
+            endEngineContent(GatewayProblem(.requestRefused, "The content of the engine's request is not valid."))
+        }
+        return true
+    }
+
+    private static let maximumEngineContent = 1_048_576
+
+    private func decideBehindContent() {
+        engineContent = nil
+        timer.clear()
+        decideAgain()
+    }
+
+    /// By the configuration of the moment.
+    private func decideAgain() {
+        if configuration.isReplaced { takeConfiguration() }
+        if let engine = identity.engine { answerEngine(engine, contentIsRead: true) }
+    }
+
+    private func endEngineContent(_ problem: GatewayProblem) {
+        engineContent = nil
+        refuse(problem)
+    }
+
+    /// The deadline of a request of an engine has passed.
+    func engineIsLate() {
+        if engineContent != nil {
+            endEngineContent(GatewayProblem(.requestTimeout, "The content of the engine's request took too long."))
+        } else {
+            authorization?.deadlinePassed()
+        }
+    }
+
+    /// gRPC needs HTTP/2.
+    var isCall: Bool { false }
+
+    func send(_ write: (inout ByteBuffer) -> Void) {
+        let closes = !keepsAlive || !engineRequestIsComplete
+        let isHTTP10 = request.decoder.head.isHTTP10
+        stage.append { out in
+            write(&out)
+            if closes {
+                out.writeStaticString("Connection: close\r\n\r\n")
+            } else if isHTTP10 {
+                out.writeStaticString("Connection: keep-alive\r\n\r\n")
+            } else {
+                out.writeStaticString("\r\n")
+            }
+        }
+        flush()
+        if closes { closeAfterWrites(lingering: true) } else { becomeReady() }
+    }
+
+    func send(_ problem: ProblemAnswer) {
+        send(problem, closes: !keepsAlive || !engineRequestIsComplete || request.decoder.head.isHTTP10)
+    }
+
+    /// - Returns: Whether a reload decides about the request anew.
+    func engineFollowsReload() -> Bool {
+        guard let authorization, authorization.isWaiting else { return false }
+        authorization.cancel()
+        decideAgain()
+        process()
+        return true
+    }
+
+    /// An answer that the engine has not taken yet may hold what was withdrawn.
+    func engineLosesWithdrawn() {
+        guard identity.engine != nil, writer.untakenBytes() > 0 else { return }
+        reset()
+    }
+}
+
+/// The client speaks HTTP/2: by ALPN, or because it knows that the gateway does (RFC 9113 section 3).
+extension HTTP1ClientConnection {
+    /// The first line of what an HTTP/2 client begins with.
+    private static let preface = "PRI * HTTP/2.0\r\n"
+
+    /// Whether the client's first bytes begin HTTP/2. With TLS it has to be agreed on by ALPN, except behind a CONNECT to an `http`
+    /// server: that TLS is the proxy's, and what passes inside is in clear.
+    func beginsHTTP2() -> Bool {
+        guard hasDirectSocket || identity.intercepted?.scheme == .http else { return false }
+        return isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
+    }
+
+    /// The TLS handshake is over. Only now it is known in which version a client that is one too many can be told so.
+    func agreed(onHTTP2: Bool) {
+        guard let refusal = closing.refusal.take() else {
+            if onHTTP2 { becomeHTTP2() }
+            return
+        }
+        guard phase == .head else { return }
+        if onHTTP2 { refuseHTTP2(refusal) } else { refuse(refusal) }
+        setDeadline(timeouts.linger)
+    }
+
+    /// HTTP/2 has no answer to a connection, so GOAWAY says that none of its requests are looked at.
+    private func refuseHTTP2(_ problem: GatewayProblem) {
+        configuration.observe(problem, nil, of: request, id: configuration.nextRequestID(), from: peer, isTLS: isTLS)
+        let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
+        // The last stream is 0, the reason ENHANCE_YOUR_CALM.
+        let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0] + [0, 0, 0, 0] + [0, 0, 0, 0x0B]
+        stage.append { $0.writeBytes(settings + goAway) }
+        flush()
+        closeAfterWrites(lingering: true)
+    }
+
+    func becomeHTTP2() {
+        guard phase == .head, let context else { return }
+        releaseHead()
+        let rest = reader.takeAll()
+        let places = handPlaces(over: context)
+        let configuration = configuration.worker.current ?? configuration
+        let failures = HTTP2FailureWatch()
+        let connection = HTTP2ClientConnection(
+            configuration: configuration,
+            listener: identity,
+            listenerNumber: listenerNumber,
+            isTLS: isTLS,
+            places: places,
+            failures: failures
+        )
+        let http2 = NIOHTTP2Handler(
+            mode: .server,
+            frameDelegate: failures,
+            connectionConfiguration: HTTP2Configuration.client(configuration.limits)
+        )
+        let frames = HTTP2FrameGuard(of: connection)
+        let joiner = HTTP2FrameJoiner(configuration.buffers)
+        guard
+            let handOver = try? HandlerSwap(
+                from: context,
+                to: [frames, joiner, HTTP2FirstSettings(), http2, connection]
+            )
+        else {
+            return context.close(promise: nil)
+        }
+        if isEnding || shared.isDraining { connection.drain() }
+        handOver.finish(replaying: rest)
+    }
+
+    // MARK: Handing over
+
+    /// They count for the handler that takes the connection.
+    func handOverPlaces() -> ConnectionPlaces {
+        defer { places = ConnectionPlaces() }
+        return places
+    }
+
+    /// Another handler takes the connection from here on.
+    func hand(over context: ChannelHandlerContext) {
+        var places = handPlaces(over: context)
+        places.giveBack(to: shared)
+    }
+
+    /// The same, where it goes on with the places that the connection has.
+    func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
+        configuration.unregister(self)
+        phase = .closed
+        clock.end()
+        timer.cancel()
+        return handOverPlaces()
+    }
+}
+
+/// CONNECT: the client asks for a connection to a server, and speaks TLS with the gateway in its place.
+extension HTTP1ClientConnection {
+    func connect() {
+        // What the client has sent behind it is for another protocol, whatever the answer is.
+        keepsAlive = false
+        guard !isEnding, !shared.isDraining else { return refuse(Self.ending) }
+        let bytes = request.bytes
+        switch shared.authorizer.decideConnect(request.decoder.head, bytes.readableBytesUInt8Span, on: identity) {
+        case .refused(let refusal): refuse(refusal.problem, id: nil, refusal)
+        case .tunnel(let destination): openTunnel(to: destination)
+        case .peek(let origin, let tunnel): peek(for: origin, or: tunnel)
+        case .intercept(let origin):
+            guard let interception = shared.state.interception, let loop = context?.eventLoop else {
+                return refuse(GatewayProblem(.overloaded, "The gateway has no local authority."))
+            }
+            phase = .preparing
+            setDeadline(timeouts.header)
+            let wait = NIOLoopBound(self, eventLoop: loop)
+            interception.context(for: origin.host, on: loop)
+                .whenComplete { wait.value.take($0, inPlaceOf: origin) }
+        }
+    }
+
+    private func take(_ result: Result<NIOSSLContext, any Error>, inPlaceOf origin: InterceptedOrigin) {
+        guard phase == .preparing else { return }
+        switch result {
+        case .failure(let error):
+            refuse(GatewayProblem(.overloaded, "There is no certificate for \(origin.host): \(error)"))
+        case .success where isEnding: refuse(Self.ending)
+        case .success(let tls):
+            writer.send(Self.established)
+            writer.afterWrites { [self] in begin(tls, inPlaceOf: origin) }
+        }
+    }
+
+    /// What the client has sent behind its CONNECT belongs to TLS.
+    private func begin(_ tls: NIOSSLContext, inPlaceOf origin: InterceptedOrigin) {
+        guard phase == .preparing, let context else { return }
+        // A reload has replaced the settings that admitted this client.
+        guard !isEnding else { return closeNow() }
+        let rest = reader.takeAll()
+        hand(over: context)
+        let inner = HTTP1ClientConnection(
+            configuration: configuration.worker.current ?? configuration,
+            listener: identity.intercepting(origin),
+            listenerNumber: listenerNumber,
+            hasDirectSocket: false
+        )
+        guard let handOver = try? HandlerSwap(from: context, to: [NIOSSLServerHandler(context: tls), inner]) else {
+            return context.close(promise: nil)
+        }
+        handOver.finish(replaying: rest)
+    }
+
+    // MARK: Without TLS
+
+    /// The client's first bytes say whether they are a request for the route.
+    private func peek(for origin: InterceptedOrigin, or tunnel: TunnelDestination?) {
+        phase = .peeking
+        tunnelPeek = TunnelPeek(origin: origin, tunnel: tunnel)
+        writer.send(Self.established)
+        guard phase == .peeking else { return }
+        setDeadline(tunnel == nil ? timeouts.header : min(TimeAmount(TunnelOpening.patience), timeouts.header))
+    }
+
+    /// - Returns: Whether there is more to do with what has come.
+    func peekAtOpening() -> Bool {
+        guard let peek = tunnelPeek else { return false }
+        let bytes = reader.bytes
+        switch TunnelOpening.judge(bytes.readableBytesUInt8Span) {
+        case .unfinished:
+            // It has begun to speak, so it does not wait for the server to do so.
+            if !peek.hasBegun {
+                tunnelPeek?.hasBegun = true
+                setDeadline(timeouts.header)
+            }
+            return false
+        case .request:
+            tunnelPeek = nil
+            // A reload has replaced the settings that admitted this client.
+            guard !isEnding else {
+                closeNow()
+                return true
+            }
+            beginRequests(inPlaceOf: peek.origin)
+            reader.nextRequest()
+            setDeadline(timeouts.header)
+            return true
+        case .other:
+            openConnectTunnel(peek)
+            return true
+        }
+    }
+
+    /// Its deadline has passed. Bytes that could still become a request of the route must not pass without it.
+    func peekIsLate() {
+        guard reader.isEmpty, let peek = tunnelPeek, peek.tunnel != nil else { return closeNow() }
+        openConnectTunnel(peek)
+    }
+
+    private func openConnectTunnel(_ peek: TunnelPeek) {
+        tunnelPeek = nil
+        guard let tunnel = peek.tunnel else { return refuse(TunnelOpening.noRequest(to: peek.origin)) }
+        openTunnel(to: tunnel, isEstablished: true)
+    }
+
+    static let ending = GatewayProblem(
+        .overloaded,
+        "This connection ends, because the listener has changed or the gateway stops. Connect again.",
+        retryAfter: .seconds(1)
+    )
+    static let established = ByteBuffer(string: "HTTP/1.1 200 Connection Established\r\n\r\n")
+}
+
+/// What the client's first bytes decide between, behind a CONNECT.
+struct TunnelPeek {
+    let origin: InterceptedOrigin
+    /// nil where bytes may not pass as they are.
+    let tunnel: TunnelDestination?
+    /// Some bytes have come.
+    var hasBegun = false
+}
+
+/// CONNECT to a server that no route leads to.
+extension HTTP1ClientConnection {
+    /// - Parameter isEstablished: The client was told that its CONNECT was taken, and can be told nothing else.
+    func openTunnel(to destination: TunnelDestination, isEstablished: Bool = false) {
+        let usage = shared.usage(of: destination.client)
+        if let problem = usage?.refusal(at: shared.clock.monotonic()) {
+            let refusal = shared.authorizer.refusal(problem, on: identity, client: destination.client)
+            return isEstablished ? closeNow() : refuse(problem, refusal)
+        }
+        phase = .dialling
+        // The answer of the dialler comes before.
+        setDeadline(timeouts.connect + timeouts.linger)
+        let tunnel = ConnectTunnel(to: destination, of: self, countedBy: usage, isEstablished: isEstablished)
+        TunnelDialer(to: destination, of: configuration.worker, under: shared)
+            .dial { [self] result in
+                switch result {
+                case .success(let connection): begin(tunnel, on: connection)
+                case .failure(let problem): fail(tunnel, with: problem)
+                }
+            }
+    }
+
+    private func fail(_ tunnel: ConnectTunnel, with problem: GatewayProblem) {
+        guard phase == .dialling else { return tunnel.fail(with: nil) }
+        let subject = ProblemSubject(
+            requestID: tunnel.requestID,
+            disclosesNames: shared.authorizer.disclosesNames(to: tunnel.destination.client, on: identity)
+        )
+        tunnel.fail(with: problem)
+        guard !tunnel.isEstablished else { return closeNow() }
+        respond(with: problem, as: subject, requestIsComplete: true)
+    }
+
+    private func begin(_ tunnel: ConnectTunnel, on connection: TunnelDialer.Connection) {
+        guard phase == .dialling, let context, !isEnding, connection.channel.isActive,
+            tunnel.mayOpen(to: connection.dialled)
+        else {
+            connection.end.cut()
+            return fail(tunnel, with: Self.ending)
+        }
+        let client = TunnelEnd(hasDirectSocket: hasDirectSocket)
+        guard let handOver = try? HandlerSwap(from: context, to: [client]) else {
+            connection.end.cut()
+            return fail(tunnel, with: Self.ending)
+        }
+        if !tunnel.isEstablished { writer.send(Self.established) }
+        // Sending finds out that a client has gone.
+        guard phase == .dialling, context.channel.isActive else {
+            connection.end.cut()
+            return tunnel.fail(with: nil)
+        }
+        let rest = reader.takeAll()
+        tunnel.open(between: client, and: connection.end, places: handOverPlaces())
+        hand(over: context)
+        handOver.finish(replaying: rest)
+        if clientHasClosedOutput { client.inputEnded() }
+        connection.end.resumeReading()
+    }
+}
+
+/// What a connection that ends has to remember.
+struct ClosingState {
+    enum Patience {
+        case long
+        case short
+        /// The connection is closed at once.
+        case none
+    }
+
+    /// There is no place for the connection. Its client is told so in the version of HTTP that the handshake agrees on.
+    var refusal: GatewayProblem?
+    /// With a client that goes on sending behind its last answer.
+    var patience = Patience.long
+    /// When such a client is waited for no longer.
+    var lingersUntil = NIODeadline.distantFuture
+    /// When a broken response is cut, whatever the client has taken of it by then.
+    var cutsAt = NIODeadline.distantFuture
+    /// When a client that takes none of a broken response is waited for no longer.
+    var takesUntil = NIODeadline.distantFuture
+    /// At the last look, of a broken response.
+    var untaken = Int.max
+    var watch = TransferWatch()
+}
+
+extension HTTP1ClientConnection {
+    // MARK: End of the client's input
+
+    /// The client has sent all it will send.
+    ///
+    /// A client that asked for the connection to be closed may do so and still read; any other has left, and its upstream
+    /// must not go on working for it.
+    func clientClosedOutput() {
+        clientHasClosedOutput = true
+        switch phase {
+        // Nothing more can come, so that nothing is waited for: with TLS, a close_notify.
+        case .lingering, .closed:
+            phase = .closed
+            writer.closeAtOnce()
+        // What waits here may be more requests, the last of which says whether the client still reads.
+        case .head, .exchange, .tunnel, .preparing, .peeking, .dialling: process()
+        case .finishing, .cutting: break
+        }
+    }
+
+    /// The client sends no more; what it sent may still wait here.
+    func inputEnded() {
+        switch phase {
+        case .exchange:
+            guard let exchange else { return }
+            let isComplete = exchange.requestIsComplete
+            // After an early answer a client stops sending and reads on (RFC 9112 section 9.5).
+            if !isComplete, exchange.responseHasBegun { return }
+            let hasLeft = reader.isEmpty ? !isComplete || request.decoder.head.clientKeepsAlive : reader.clientHasLeft()
+            if hasLeft { leaveClient() }
+        case .tunnel: if reader.isEmpty { exchange?.clientClosedOutput() }
+        case .head: if reader.isEmpty { closeAfterWrites(lingering: false) }
+        case .preparing, .peeking: closeNow()
+        // It may have sent all that the server is to get.
+        case .dialling: break
+        case .finishing, .lingering, .cutting, .closed: break
+        }
+    }
+
+    // MARK: Withdrawal, drain and stop
+
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) {
+        exchange?.endIfWithdrawn(withdrawn)
+        engineLosesWithdrawn()
+    }
+
+    func drain() {
+        isEnding = true
+        keepsAlive = false
+        guard phase == .head, !reader.isWithinHead, isWritable || reader.isEmpty else { return }
+        if isOpening || writer.hasInput || !reader.isEmpty {
+            // A request, most likely, that is about to come or waits for its turn; or half of an empty line.
+            setDeadline(timeouts.linger)
+        } else {
+            // The last answer may still be on its way to a slow client.
+            closeAfterWrites(lingering: false)
+        }
+    }
+
+    /// The gateway ends, whatever is under way. No client may take a part of an answer for the whole.
+    func stop() {
+        let hasPart = exchange?.responseHasBegun ?? false
+        if hasPart || phase == .cutting || writer.isHoldingBytes() { reset() } else { closeNow() }
+    }
+
+    // MARK: Closing
+
+    /// Ends the connection of a client that has left, or is broken, and what the upstream does for it. Answers that were written
+    /// before may still be read.
+    func leaveClient() {
+        let exchange = exchange.take()
+        let hasPart = exchange?.responseHasBegun ?? false
+        exchange?.clientLeft(isCut: wasCut)
+        guard hasPart || writer.isHoldingBytes() else { return closeNow() }
+        if hasPart { cut(within: nil) } else { closeAfterWrites(lingering: false) }
+    }
+
+    /// Closes without an answer: the TLS handshake would have to come first, and there is no room to wait for it.
+    func refuseUnsaid(_ problem: GatewayProblem) {
+        configuration.observe(problem, nil, of: request, id: configuration.nextRequestID(), from: peer, isTLS: isTLS)
+        phase = .closed
+        writer.closeAtOnce()
+    }
+
+    func closePrivateConnection() { privateConnection.take()?.close() }
+
+    func closeNow() {
+        phase = .closed
+        writer.closeConnection()
+        if clientHasClosedOutput { writer.closeAtOnce() }
+    }
+
+    /// Ends the connection in a way that no client takes for a good end; what it has not taken yet is lost.
+    func reset() {
+        phase = .closed
+        wasCut = true
+        cancelDeadline()
+        writer.reset()
+    }
+
+    /// - Parameter lingering: The client may still be sending: closing at once would reset the connection and take the
+    ///   answer away before it is read.
+    func closeAfterWrites(lingering: Bool) {
+        guard context != nil else { return }
+        closePrivateConnection()
+        phase = .finishing
+        // The exchange is over, so this is limits.response_timeout, whatever timeouts.idle of the route says.
+        setDeadline(timeouts.response)
+        writer.afterWrites { [self] in writesDone(lingering: lingering) }
+        reader.dropAll()
+        resumeReading()
+    }
+
+    private func writesDone(lingering: Bool) {
+        guard phase == .finishing else { return }
+        phase = .lingering
+        closing.lingersUntil = .now() + (closing.patience == .long ? timeouts.lingerInAll : timeouts.linger)
+        setDeadline(timeouts.linger)
+        if lingering, closing.patience != .none, !clientHasClosedOutput {
+            writer.closeOutput()
+        } else {
+            context?.channel.close(promise: nil)
+        }
+        if clientHasClosedOutput { writer.closeAtOnce() }
+    }
+
+    // MARK: Cutting
+
+    /// Resets the connection, so that a client that reads until the end sees a failure and not an end.
+    ///
+    /// Not before the client has what was written: an earlier answer that is whole, and what there is of this one.
+    func cut(within limit: TimeAmount?) {
+        endExchange()
+        flush()
+        closePrivateConnection()
+        guard phase != .closed else { return }
+        phase = .cutting
+        closing.takesUntil = .now() + timeouts.response
+        if let limit { closing.cutsAt = .now() + limit }
+        reader.dropAll()
+        resumeReading()
+        resetWhenTaken()
+    }
+
+    func resetWhenTaken() {
+        let untaken = writer.untakenBytes()
+        if untaken < closing.untaken {
+            closing.takesUntil = .now() + timeouts.response
+            closing.untaken = untaken
+        }
+        guard untaken > 0, .now() < min(closing.takesUntil, closing.cutsAt) else { return reset() }
+        // The system does not tell when the last byte has been taken.
+        setDeadline(Self.pauseBetweenLooks)
+    }
+
+    private static let pauseBetweenLooks = TimeAmount.milliseconds(50)
+}
+
+/// What a connection's unfinished head holds of `limits.head_memory`.
+struct UnfinishedHead {
+    private var place: UnfinishedHeads<HTTP1ClientConnection>.Place?
+    private var bytes = 0
+
+    /// - Parameter bytes: What the connection holds for the head now.
+    mutating func count(_ bytes: Int, of connection: HTTP1ClientConnection, in worker: Worker) {
+        if let place {
+            worker.growHead(place, by: bytes - self.bytes)
+        } else {
+            place = worker.beginHead(connection, bytes: bytes)
+        }
+        self.bytes = bytes
+    }
+
+    mutating func release(in worker: Worker) {
+        guard let place = place.take() else { return }
+        worker.endHead(place)
+    }
+
+    /// The worker has ended it.
+    mutating func forget() { place = nil }
 }

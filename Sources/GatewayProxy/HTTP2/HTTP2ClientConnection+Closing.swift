@@ -7,7 +7,7 @@ extension HTTP2ClientConnection {
     // MARK: Withdrawal and reload
 
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) {
-        for stream in Array(streams.values) { stream.exchange?.endIfWithdrawn(withdrawn) }
+        for stream in Array(streams.values) { stream.endIfWithdrawn(withdrawn) }
         flush()
         // An answer that the engine has not taken yet may hold what was withdrawn.
         guard identity.engine != nil else { return }

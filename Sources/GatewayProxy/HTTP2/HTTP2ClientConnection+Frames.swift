@@ -87,7 +87,7 @@ extension HTTP2ClientConnection {
     /// The client has taken note of our settings.
     func windowsChanged(by delta: Int) {
         flow.initialReceiving += delta
-        for stream in streams.values { stream.input.window.change(by: delta) }
+        for stream in streams.values { stream.receiveWindowChanged(by: delta) }
     }
 
     /// Lets the client send more where enough of what it has sent is taken.
@@ -116,9 +116,7 @@ extension HTTP2ClientConnection {
         flow.waiting = []
         while let stream = waiting.first, maySend() {
             waiting.removeFirst()
-            assert(stream.output.isWaiting, "A stream that is not waiting got a turn.")
-            stream.output.isWaiting = false
-            stream.send(frames: 1)
+            stream.takeTurn()
             waiting += flow.waiting
             flow.waiting = []
         }

@@ -1,4 +1,5 @@
 import GatewayCore
+import Logging
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
@@ -8,21 +9,21 @@ final class HTTP2ClientStream: DeadlineKeeper {
     let id: HTTP2StreamID
     let connection: HTTP2ClientConnection
     let request: RequestMessage
-    var exchange: ExchangeDriver?
+    private var exchange: ExchangeDriver?
     /// For a request of an engine.
-    var authorization: AuthorizationExchange?
+    private var authorization: AuthorizationExchange?
     /// Content of a call of an engine, as far as it has come; nil where none is awaited.
-    var question: ByteBuffer?
-    let timer: DeadlineTimer
-    var watch = TransferWatch()
-    var isClosed = false
+    private var question: ByteBuffer?
+    private let timer: DeadlineTimer
+    private var watch = TransferWatch()
+    private var isClosed = false
 
     /// It asks for a WebSocket.
-    var isWebSocket = false
+    private var isWebSocket = false
     /// What follows in both directions is no HTTP.
-    var isTunnel = false
-    var input: Input
-    var output: Output
+    private var isTunnel = false
+    private var input: Input
+    private var output: Output
     /// For routes with `connection_auth: true`, which are refused before they use it.
     var privateConnection: PrivateConnection?
 
@@ -86,6 +87,18 @@ final class HTTP2ClientStream: DeadlineKeeper {
     /// That of the exchange, which keeps what it began with.
     var configuration: WorkerConfiguration { exchange?.configuration ?? connection.configuration }
 
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) { exchange?.endIfWithdrawn(withdrawn) }
+
+    /// The client has taken note of our settings.
+    func receiveWindowChanged(by delta: Int) { input.window.change(by: delta) }
+
+    /// Sends one frame: other streams wait for the connection, too.
+    func takeTurn() {
+        assert(output.isWaiting, "A stream that is not waiting got a turn.")
+        output.isWaiting = false
+        send(frames: 1)
+    }
+
     // MARK: End
 
     /// The client has broken a rule that concerns this stream alone.
@@ -146,5 +159,584 @@ final class HTTP2ClientStream: DeadlineKeeper {
         } else {
             reset(output.isCutting ? .internalError : .cancel)
         }
+    }
+}
+
+/// From the client to the exchange.
+extension HTTP2ClientStream {
+    // MARK: Head
+
+    func begin(_ fields: HPACKHeaders, hasContent: Bool) {
+        input.hasEnded = !hasContent
+        let bytes: [UInt8]
+        do throws(HTTP2Malformation) {
+            let mustBeTLS = connection.identity.intercepted?.scheme == .https
+            (bytes, isWebSocket) = try HTTP2Messages.requestHead(fields, hasContent: hasContent, mustBeTLS: mustBeTLS)
+        } catch {
+            return refuse(malformed: error)
+        }
+        switch request.decoder.decode(bytes.span) {
+        case .head where request.decoder.head.end == bytes.count: break
+        case .refused(let reason):
+            return refuse(reason.problem("The request was", under: connection.configuration.limits))
+        case .head, .needMore: return refuse(malformed: .invalidValue)
+        }
+        request.bytes = ByteBuffer(bytes: bytes)
+        let framing = request.decoder.head.framing
+        input.isChunked = if case .chunked = framing { true } else { false }
+        input.declared = DeclaredLength(isWebSocket ? .untilClose : framing)
+        if case .none = framing { input.isDelivered = true }
+        authorize()
+    }
+
+    func authorize() {
+        if let engine = connection.identity.engine { return answerEngine(engine) }
+        guard request.decoder.head.form != .authority else {
+            return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
+        }
+        let configuration = connection.configuration
+        let bytes = request.bytes
+        let id = configuration.nextRequestID()
+        var trace: AuthorizationTrace?
+        let decision = configuration.shared.authorizer.decide(
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            on: connection.identity,
+            cache: &connection.clientCache,
+            trace: &trace
+        )
+        switch consume decision {
+        case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
+        case .unrouted(let unrouted):
+            let refusal = unrouted.refusalInHTTP2
+            refuse(refusal.problem, id: id, refusal)
+        case .preflight(let preflight): send(configuration.answer(preflight, of: request, id: id, isTLS: isTLS))
+        case .admitted(let admitted):
+            // What authenticates a connection cannot share it with other streams. Clients then come back with HTTP/1.1.
+            guard !configuration.route(admitted.match.route).usesPrivateConnection else {
+                return reset(.http11Required)
+            }
+            begin(id, admitted, configuration)
+        }
+    }
+
+    private func begin(
+        _ id: RequestID,
+        _ admitted: consuming RequestAuthorizer.Admitted,
+        _ configuration: WorkerConfiguration
+    ) {
+        let now = configuration.shared.clock.monotonic()
+        let bytes = request.bytes
+        let exchange = ExchangeDriver(
+            id,
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted: admitted,
+            client: self,
+            configuration: configuration,
+            contentIsFramed: false,
+            at: now
+        )
+        self.exchange = exchange
+        exchange.begin(at: now)
+        process()
+    }
+
+    // MARK: Content
+
+    func receive(_ data: ByteBuffer, padding: Int, isLast: Bool) {
+        _ = input.window.receive(data.readableBytes + padding)
+        input.window.take(padding)
+        input.hasEnded = isLast
+        guard input.declared.take(data.readableBytes, isLast: isLast) else {
+            return broke(.contentLengthMismatch, data)
+        }
+        guard exchange != nil, !input.isDelivered || isWebSocket else {
+            let isQuestion = collect(data)
+            drop(data.readableBytes)
+            if isQuestion, isLast { ask() }
+            return
+        }
+        if input.bytes.readableBytes == 0, exchange?.intake == .content {
+            input.bytes = data
+        } else {
+            // A slice would keep the whole of the buffer that it came in.
+            input.bytes.writeImmutableBuffer(data)
+        }
+        process()
+    }
+
+    func receive(trailers fields: HPACKHeaders, isLast: Bool) {
+        input.hasEnded = isLast
+        do throws(HTTP2Malformation) {
+            guard isLast else { throw .unfinishedTrailers }
+            guard input.declared.take(0, isLast: true) else { throw .contentLengthMismatch }
+            input.trailers = try HTTP2Messages.trailers(fields)
+        } catch {
+            return broke(error, nil)
+        }
+        if exchange != nil, !input.isDelivered { process() } else { ask() }
+    }
+
+    /// Throws away content of a request that is over. The client may send as much again.
+    private func drop(_ count: Int) {
+        connection.flow.receiving.take(count)
+        input.window.take(count)
+        creditStream()
+    }
+
+    private func broke(_ reason: HTTP2Malformation, _ data: ByteBuffer?) {
+        if let data { drop(data.readableBytes) }
+        connection.shared.logger.debug("HTTP/2 stream reset", metadata: ["gateway.error": "\(reason.rawValue)"])
+        resetForFault()
+    }
+
+    /// Gives the exchange what it takes; called whenever either has changed.
+    func process() {
+        guard !input.isProcessing else { return }
+        input.isProcessing = true
+        while let exchange, !input.isDelivered, exchange.intake == .content {
+            if input.bytes.readableBytes > 0 {
+                deliver(to: exchange)
+            } else if input.hasEnded {
+                deliverEnd(to: exchange)
+            } else {
+                break
+            }
+        }
+        input.isProcessing = false
+        creditStream()
+        connection.touch(self)
+    }
+
+    private func deliver(to exchange: ExchangeDriver) {
+        let bytes = input.bytes
+        input.bytes = connection.configuration.buffers.empty
+        connection.flow.receiving.take(bytes.readableBytes)
+        input.window.take(bytes.readableBytes)
+        guard !isTunnel else { return exchange.receive(tunnelled: bytes) }
+        input.isDelivered = input.hasEnded && !input.isChunked
+        exchange.receive(bytes, length: bytes.readableBytes, isLast: input.isDelivered)
+    }
+
+    private func deliverEnd(to exchange: ExchangeDriver) {
+        input.isDelivered = true
+        guard !isTunnel else { return exchange.clientClosedOutput() }
+        guard input.isChunked else {
+            // A body of known length has no trailers in HTTP/1.
+            return exchange.receive(connection.configuration.buffers.empty, length: 0, isLast: true)
+        }
+        guard let trailers = input.trailers else { return exchange.receive(trailers: Self.noTrailers) }
+        let limits = exchange.configuration.limits
+        var section = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        switch section.read(trailers.span, forbidden: exchange.namesKeptFromUpstream) {
+        case .complete(let output, _): exchange.receive(trailers: ByteBuffer(bytes: output))
+        case .refused(let reason): exchange.requestBroke(reason.problem("The trailers were", under: limits))
+        case .needMore: exchange.requestBroke(GatewayProblem(.requestRefused, "The trailers are not valid."))
+        }
+    }
+
+    private static let noTrailers = ByteBuffer(string: "\r\n")
+
+    func flushRequest() { exchange?.flushRequest() }
+
+    private func creditStream() {
+        guard !input.hasEnded, !isClosed, let increment = input.window.credit() else { return }
+        connection.write(.windowUpdate(windowSizeIncrement: increment), on: id)
+        connection.flush()
+    }
+
+    // MARK: Reload
+
+    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
+        guard let exchange else { return engineFollowsReload() }
+        let verdict = connection.configuration.worker.verdict(on: exchange, request, from: connection.identity)
+        guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
+        self.exchange = nil
+        connection.takeConfiguration()
+        authorize()
+    }
+
+    // MARK: Refusal
+
+    /// A malformed request gets no answer: a client that sends it does not know what HTTP is (RFC 9113 section 8.1.1).
+    private func refuse(malformed reason: HTTP2Malformation) {
+        observe(GatewayProblem(.requestRefused, "The HTTP/2 request is malformed: \(reason.rawValue)."), nil, nil)
+        resetForFault()
+    }
+
+    /// Answers a request that no exchange has begun for.
+    func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
+        let shared = connection.shared
+        let id = observe(problem, id, refusal)
+        let subject = ProblemSubject(
+            requestID: id,
+            route: refusal?.route.map { shared.routes[$0] },
+            disclosesNames: refusal?.disclosesNames
+                ?? shared.authorizer.disclosesNames(to: nil, on: connection.identity)
+        )
+        respond(with: problem, as: subject, requestIsComplete: input.hasEnded)
+    }
+
+    @discardableResult
+    private func observe(
+        _ problem: GatewayProblem,
+        _ id: RequestID?,
+        _ refusal: RequestAuthorizer.Refusal?
+    ) -> RequestID {
+        let id = id ?? connection.configuration.nextRequestID()
+        connection.configuration.observe(problem, refusal, of: request, id: id, from: peer, isTLS: isTLS)
+        return id
+    }
+}
+
+/// From the exchange to the client.
+extension HTTP2ClientStream: ClientStream {
+    var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
+    var identity: ConnectionContext { connection.identity }
+    var isTLS: Bool { connection.isTLS }
+    var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && !input.isDelivered }
+    var unreadBytes: Int { input.bytes.readableBytes }
+    var isWritable: Bool { !output.isFull && !isClosed }
+    /// What the client's windows, or its connection, have no room for.
+    var untakenBytes: Int { output.bytes.readableBytes }
+
+    func resumeRequest() { process() }
+
+    // MARK: Head
+
+    func sendInformational(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        _ options: ResponseFieldRules.Options,
+        id: RequestID
+    ) {
+        // One that does not fit is dropped: it is only advice.
+        let written = try? write(head, bytes, by: route, options, id: id, tokenNote: nil, date: nil)
+        guard let (fields, _) = written else { return }
+        connection.write(.headers(.init(headers: fields)), on: self.id)
+    }
+
+    func sendHead(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        _ options: ResponseFieldRules.Options,
+        id: RequestID,
+        tokenNote: String?,
+        requestIsComplete: Bool
+    ) throws(HeadFault) -> ContentForm {
+        guard !isWebSocket || !(200..<300).contains(head.status) else { throw .opensNothing }
+        let date = head.hasDate ? nil : configuration.shared.clock.now().wall
+        let (fields, outcome) = try write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, date: date)
+        if case .writtenWithoutCookies = outcome, route.state.route.isFirstDroppedCookie() {
+            configuration.shared.logger.warning("\(CookiePolicy.warning(route: route.state.route.plan.name))")
+        }
+        output.head = fields
+        return .content
+    }
+
+    private func write(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        _ options: ResponseFieldRules.Options,
+        id: RequestID,
+        tokenNote: String?,
+        date: UnixTime?
+    ) throws(HeadFault) -> (HPACKHeaders, ResponseWriter.Outcome) {
+        var text = configuration.buffers.take()
+        defer { configuration.buffers.giveBack(text) }
+        let outcome = route.responseWriter.write(
+            head,
+            bytes,
+            id: id,
+            persistence: .implied,
+            knowsChunks: true,
+            rules: route.responseFields,
+            options: options,
+            tokenNote: tokenNote,
+            date: date,
+            into: &text
+        )
+        if case .tooLong = outcome { throw .unwritable }
+        let opensWebSocket = isWebSocket && head.status == 101
+        let limit = connection.maximumFrame
+        guard let fields = HTTP2Messages.response(text, opensWebSocket: opensWebSocket, within: limit) else {
+            throw .exceedsFrame
+        }
+        return (fields, outcome)
+    }
+
+    // MARK: Content
+
+    func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool { false }
+
+    func sendContent(_ bytes: ByteBuffer) {
+        guard !isClosed, bytes.readableBytes > 0 else { return }
+        if output.bytes.readableBytes == 0 {
+            // Few bytes must not keep a large buffer while the client takes nothing.
+            let isWasteful = bytes.readableBytes < bytes.storageCapacity / 4
+            output.bytes = isWasteful ? ByteBuffer(buffer: bytes) : bytes
+        } else {
+            output.bytes.discardReadBytes()
+            output.bytes.writeImmutableBuffer(bytes)
+        }
+        if output.bytes.readableBytes >= Self.maximumStaged { send() }
+        output.isFull = output.bytes.readableBytes >= Self.highWaterMark
+    }
+
+    func sendEnd(trailers: ByteBuffer?) {
+        output.trailers = trailers.flatMap { HTTP2Messages.trailers($0, within: connection.maximumFrame) }
+        output.isComplete = true
+    }
+
+    func flush() {
+        send()
+        connection.flush()
+    }
+
+    func finish(requestIsComplete: Bool) { end() }
+
+    func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
+        send(configuration.shared.answer(problem, to: subject, of: request, on: connection.identity, isHTTP2: true))
+    }
+
+    /// Answers without an exchange, or in its place.
+    func send(_ answer: ProblemAnswer) {
+        output.head = HTTP2Messages.response(answer, at: configuration.shared.clock.now().wall)
+        output.bytes = ByteBuffer(bytes: answer.body)
+        end()
+    }
+
+    /// The exchange is over, and what waits to be sent is the rest of the response.
+    func end() {
+        let wasTunnel = isTunnel
+        output.isComplete = true
+        leaveExchange()
+        send()
+        connection.flush()
+        guard !isClosed else { return }
+        // Of a tunnel whose client has not ended its side.
+        guard !wasTunnel || !output.hasSentEnd || input.hasEnded else { return reset(.noError) }
+        setDeadline(connection.timeouts.response)
+    }
+
+    func cut(within limit: TimeAmount?) {
+        leaveExchange()
+        guard !isClosed else { return }
+        output.isCutting = true
+        send()
+        guard !isClosed else { return }
+        setDeadline(limit ?? connection.timeouts.response)
+    }
+
+    private func leaveExchange() {
+        exchange = nil
+        input.isDelivered = true
+        (isTunnel, isWebSocket) = (false, false)
+        timer.clear()
+        dropIncoming()
+    }
+
+    private static let maximumStaged = 32_768
+    private static let highWaterMark = 65_536
+    private static let lowWaterMark = 32_768
+
+    // MARK: Sending
+
+    /// The client lets this stream send more, or less.
+    func windowGrew(by increment: Int) {
+        // The library has refused windows that are too large.
+        _ = output.window.grow(by: increment)
+        send()
+    }
+
+    /// Sends what the windows allow.
+    ///
+    /// - Parameter frames: How many with content are sent at most.
+    func send(frames: Int = .max) {
+        guard !isClosed, !output.isSending else { return }
+        output.isSending = true
+        sendHead()
+        var rest = frames
+        while output.bytes.readableBytes > 0, output.window.available > 0, rest > 0, connection.maySend() {
+            sendContentFrame()
+            rest -= 1
+        }
+        if output.bytes.readableBytes == 0 { sendEndOrReset() } else { waitForConnection() }
+        output.isSending = false
+        guard output.isFull, output.bytes.readableBytes < Self.lowWaterMark else { return }
+        output.isFull = false
+        exchange?.clientBecameWritable()
+    }
+
+    private func sendHead() {
+        guard let head = output.head.take() else { return }
+        let isLast = output.isComplete && output.bytes.readableBytes == 0 && output.trailers == nil
+        let promise = isLast ? promiseOfEnd() : nil
+        connection.write(.headers(.init(headers: head, endStream: isLast)), on: id, promise: promise)
+    }
+
+    private func sendContentFrame() {
+        let count = min(
+            output.bytes.readableBytes,
+            HTTP2Configuration.frameSize,
+            output.window.available,
+            connection.flow.sending.available
+        )
+        guard let part = output.bytes.readSlice(length: count) else { return }
+        let isLast = output.isComplete && output.bytes.readableBytes == 0 && output.trailers == nil
+        let promise = isLast ? promiseOfEnd() : nil
+        output.window.spend(count)
+        connection.write(.data(.init(data: .byteBuffer(part), endStream: isLast)), on: id, promise: promise)
+        connection.spend(count)
+    }
+
+    private func sendEndOrReset() {
+        if output.isCutting { return reset(.internalError) }
+        guard output.isComplete, !output.hasSentEnd, !isClosed else { return }
+        let promise = promiseOfEnd()
+        if let fields = output.trailers.take() {
+            connection.write(.headers(.init(headers: fields, endStream: true)), on: id, promise: promise)
+        } else {
+            let empty = ByteBuffer()
+            connection.write(.data(.init(data: .byteBuffer(empty), endStream: true)), on: id, promise: promise)
+        }
+    }
+
+    /// The end of the response is about to be written. A client that still sends its request is told to stop, once the response
+    /// has left (RFC 9113 section 8.1).
+    private func promiseOfEnd() -> EventLoopPromise<Void>? {
+        output.hasSentEnd = true
+        // For what the library still holds of it.
+        setDeadline(connection.timeouts.response)
+        guard !input.hasEnded, !isTunnel, let loop = connection.context?.eventLoop else { return nil }
+        let promise = loop.makePromise(of: Void.self)
+        promise.futureResult.assumeIsolated().whenComplete { [self] _ in
+            if !input.hasEnded { reset(.noError) }
+        }
+        return promise
+    }
+
+    private func waitForConnection() {
+        guard output.window.available > 0, !output.isWaiting else { return }
+        output.isWaiting = true
+        connection.flow.waiting.append(self)
+    }
+
+    // MARK: Tunnel
+
+    func beginTunnel() {
+        isTunnel = true
+        input.isDelivered = false
+        process()
+    }
+
+    func closeOutput() {
+        output.isComplete = true
+        flush()
+    }
+}
+
+/// A stream on which an engine asks. It has no exchange: nothing goes to an upstream.
+///
+/// Content of a request is thrown away. That of a call of gRPC is the question.
+extension HTTP2ClientStream: CheckStream {
+    func answerEngine(_ name: String) {
+        guard let engine = connection.shared.engines[name] else {
+            return refuse(GatewayProblem(.draining, "The engine is no longer configured."))
+        }
+        let exchange = AuthorizationExchange(engine, on: self, under: connection.configuration)
+        authorization = exchange
+        guard isCall, exchange.isProven else { return exchange.begin() }
+        if let problem = refusal(of: engine) { return exchange.refuse(problem) }
+        if question == nil { question = connection.configuration.buffers.empty }
+        guard input.hasEnded, let question else { return setDeadline(connection.timeouts.bodyIdle) }
+        exchange.begin(question.readableBytesUInt8Span, of: self)
+    }
+
+    var isCall: Bool {
+        let bytes = request.bytes
+        return GRPCStatus.isCall(request.decoder.head, bytes.readableBytesUInt8Span)
+    }
+
+    /// Why the method is not served here; nil where it is.
+    private func refusal(of engine: AuthzClient) -> GatewayProblem? {
+        let bytes = request.bytes
+        let path = bytes.readableBytesUInt8Span.string(request.decoder.head.path)
+        guard engine.plan.contract == .envoy, path == CheckResponse.path else {
+            return GatewayProblem(.methodRefused, "Engines with contract: envoy call \(CheckResponse.path).")
+        }
+        return nil
+    }
+
+    // MARK: Question
+
+    /// - Returns: Whether the content is a part of the question.
+    func collect(_ data: ByteBuffer) -> Bool {
+        guard let count = question?.readableBytes else { return false }
+        guard count + data.readableBytes <= Self.maximumQuestion else {
+            question = nil
+            authorization?.refuse(GatewayProblem(.contentTooLarge, "A question of an engine has at most 1 MiB."))
+            return false
+        }
+        question?.writeImmutableBuffer(data)
+        setDeadline(connection.timeouts.bodyIdle)
+        return true
+    }
+
+    private static let maximumQuestion = 1_048_576
+
+    /// The question is complete.
+    func ask() {
+        guard question != nil, !isClosed, let engine = connection.identity.engine else { return }
+        timer.clear()
+        // A reload may have come since its head.
+        connection.takeConfiguration()
+        answerEngine(engine)
+    }
+
+    /// - Returns: Whether the deadline was for an engine.
+    func engineIsLate() -> Bool {
+        guard let authorization else { return false }
+        if authorization.isWaiting {
+            authorization.deadlinePassed()
+            return true
+        }
+        guard question != nil, !input.hasEnded else { return false }
+        question = nil
+        authorization.refuse(GatewayProblem(.requestTimeout, "The question of the engine took too long."))
+        return true
+    }
+
+    // MARK: Answer
+
+    func send(_ write: (inout ByteBuffer) -> Void) {
+        var text = configuration.buffers.take()
+        defer { configuration.buffers.giveBack(text) }
+        write(&text)
+        text.writeStaticString("\r\n")
+        guard let head = HTTP2Messages.response(text, isSecret: true, within: connection.maximumFrame) else {
+            return refuse(GatewayProblem(.internalError, "The fields of the credential are too long for HTTP/2."))
+        }
+        output.head = head
+        end()
+    }
+
+    func send(message: ByteBuffer) {
+        output.head = [":status": "200", "content-type": "application/grpc"]
+        output.bytes = message
+        output.trailers = ["grpc-status": "0"]
+        end()
+    }
+
+    func engineFollowsReload() {
+        guard let authorization, authorization.isWaiting else { return }
+        authorization.cancel()
+        self.authorization = nil
+        connection.takeConfiguration()
+        authorize()
     }
 }

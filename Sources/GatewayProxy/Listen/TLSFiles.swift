@@ -1,4 +1,4 @@
-import GatewayCore
+package import GatewayCore
 import GatewayFiles
 import NIOSSL
 
@@ -89,5 +89,61 @@ extension TLSConfiguration {
         case nil, .default?: certificateVerification != .none
         default: false
         }
+    }
+}
+
+/// What is agreed on by ALPN (RFC 7301).
+enum ApplicationProtocol {
+    static let http2 = "h2"
+    static let http1 = "http/1.1"
+    /// To clients, the preferred one first.
+    static let served = [http2, http1]
+}
+
+/// When certificates end.
+package enum CertificateValidity {
+    /// From when to when a PEM file can be used: the certificate of the chain that ends first. nil when it cannot be read.
+    package static func ofFile(_ path: String) -> (start: UnixTime, end: UnixTime)? {
+        of((try? TLSFiles.certificates(path)) ?? [])
+    }
+
+    package static func ofText(_ pem: String) -> (start: UnixTime, end: UnixTime)? {
+        of((try? NIOSSLCertificate.fromPEMBytes(Array(pem.utf8))) ?? [])
+    }
+
+    private static func of(_ chain: [NIOSSLCertificate]) -> (start: UnixTime, end: UnixTime)? {
+        guard let first = chain.min(by: { $0.notValidAfter < $1.notValidAfter }) else { return nil }
+        return (UnixTime(seconds: Int64(first.notValidBefore)), UnixTime(seconds: Int64(first.notValidAfter)))
+    }
+}
+
+/// The certificate that a client shows on a listener with `tls.client_ca`.
+struct PeerCertificate {
+    private let tls: NIOSSLServerHandler
+
+    init(_ tls: NIOSSLServerHandler) { self.tls = tls }
+
+    /// - Returns: nil where the listener asks clients for no certificate.
+    init?(_ plan: ListenerPlan.TLS?, _ tls: NIOSSLServerHandler) {
+        guard plan?.clientCAPath != nil else { return nil }
+        self.tls = tls
+    }
+
+    /// What it names, when the handshake is over. The library has verified it against `client_ca`.
+    ///
+    /// - Returns: nil without a certificate. Also for one that has ended: a resumed session verifies none.
+    func identity(at now: UnixTime) -> PeerIdentity? {
+        guard let leaf = tls.peerCertificate, UnixTime(seconds: Int64(leaf.notValidAfter)) >= now else { return nil }
+        let names = leaf._subjectAlternativeNames()
+        guard names.count <= PeerIdentity.maximumNames else { return nil }
+        return PeerIdentity(
+            names.compactMap { name in
+                switch name.nameType {
+                case .dnsName: PeerIdentity.Name(dns: Array(name.contents))
+                case .uri: PeerIdentity.Name(uri: Array(name.contents))
+                default: nil
+                }
+            }
+        )
     }
 }
