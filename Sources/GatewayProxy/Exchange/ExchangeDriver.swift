@@ -1,64 +1,77 @@
 import GatewayCore
+import Logging
 import NIOCore
 
-/// Carries out one exchange: tells its ``Exchange`` what happens, and does what that answers. Holds no rule.
+/// Carries out one exchange: a request of a client, and the response of an upstream.
 ///
-/// The one object that a request takes. Belongs to its connection's event loop. An end that comes while an event is carried out
-/// waits until that is done: sending can find out that a connection is lost.
+///                  request ──▶                    request ──▶
+///     ClientStream             ExchangeDriver                  UpstreamStream ─── UpstreamPool
+///                 ◀── response     │    ▲        ◀── response
+///                            event │    │ step
+///                                  ▼    │
+///                                 Exchange
+///
+/// It reports what happens on either side to its ``Exchange``, carries out the step that this returns, and holds no rule. The phases
+/// and the ways between them are drawn there.
+///
+/// The only object that a request allocates. It belongs to its connection's event loop. If a connection ends while an event is
+/// carried out, the end waits until that is done: sending can find out that a connection is lost.
 final class ExchangeDriver {
-    var rules: Exchange
-    var record: ExchangeRecord
     let configuration: WorkerConfiguration
     let client: any ClientStream
-    let admitted: RequestAuthorizer.Admitted
-    /// What it injects counts once the request is authorized.
-    var route: CredentialedRoute
+    private var rules: Exchange
+    private var record: ExchangeRecord
+    private let admitted: RequestAuthorizer.Admitted
+    /// Its credential counts once the request is authorized.
+    private var route: CredentialedRoute
     /// It is known what is injected: ``credential``, or nothing.
-    var isAuthorized = false
-    var upstream: (any UpstreamStream)?
-    var content: RequestContent
-    var wait = CredentialWait()
+    private var isAuthorized = false
+    private var upstream: (any UpstreamStream)?
+    private var content: RequestContent
+    private var wait: CredentialWait?
     /// In the queue for a connection to the upstream.
-    var place: WaiterTicket?
+    private var place: WaiterTicket?
     /// Tells the answer of a wait or a connection attempt from that of an earlier one.
-    var attemptID: UInt64 = 0
+    private var attemptID: UInt64 = 0
     /// What the stream before this one could not send any of.
-    var unsent: ByteBuffer?
+    private var unsent: ByteBuffer?
     /// What the response says of the token.
-    var note = RejectionOutcome.none
-    var watch = TransferWatch()
-    var backlog = Backlog()
+    private var note = RejectionOutcome.none
+    private var watch = TransferWatch()
+    private var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
-    var usage: ClientUsage?
+    private var usage: ClientUsage?
     private var upload = UploadHold()
     /// The upstream will call back when it has taken what waits.
     private var awaitsRelease = false
-    /// The deadline is that of a body that is looked at.
-    var isInspecting = false
+    /// The deadline is that of a body that is inspected.
+    private var isInspecting = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
-    var goesByHTTP1 = false
+    private var goesByHTTP1 = false
     /// In the event loop's clock.
     private let begunAt: NIODeadline
 
-    struct CredentialWait {
-        var isWaiting = false
+    private struct CredentialWait {
+        /// nil until the source has given it out.
         var ticket: CredentialTicket?
     }
 
-    /// Ends that came while an event was carried out: one of each side at most.
-    struct Backlog {
+    /// Ends that came while an event was carried out: at most one of each side.
+    private struct Backlog {
+        /// How many events are being carried out, each within another.
         var depth = 0
-        var clientLeft: (isCut: Bool, Void)?
+        /// Whether the client's end is a cut; nil while it has not left.
+        var clientCut: Bool?
         var upstreamEnd: UpstreamEnd?
     }
 
-    enum UpstreamEnd {
+    private enum UpstreamEnd {
         case lost(ConnectionLoss)
         case complete
     }
 
     /// - Parameters:
-    ///   - unrouted: The way to a server that no route leads to; nil for the route that was matched.
+    ///   - unrouted: How to reach a server that no route leads to; nil for the route that was matched.
     ///   - contentIsFramed: The request comes in HTTP/1.
     init(
         _ id: RequestID,
@@ -107,11 +120,12 @@ final class ExchangeDriver {
     }
 
     var shared: ProxyShared { configuration.shared }
-    var pool: UpstreamPool { goesByHTTP1 ? route.state.http1Pool : route.pool }
-    var compiled: CompiledRoute { route.state.route }
-    var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
-    var credential: Credential? { isAuthorized ? route.credential : nil }
-    var credentialRequest: CredentialRequest {
+    private var request: RequestMessage { client.request }
+    private var pool: UpstreamPool { goesByHTTP1 ? route.state.http1Pool : route.pool }
+    private var compiled: CompiledRoute { route.state.route }
+    private var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
+    private var credential: Credential? { isAuthorized ? route.credential : nil }
+    private var credentialRequest: CredentialRequest {
         CredentialRequest(
             route: compiled.plan.name,
             client: record.client,
@@ -139,9 +153,12 @@ final class ExchangeDriver {
 
     var clientIsWritable: Bool { client.isWritable }
 
-    func reached(_ step: RequestTimings.Step) {
+    private func reached(_ step: RequestTimings.Step) {
         record.timings.reached(step, after: (configuration.clock.now - begunAt).nanoseconds)
     }
+
+    /// The client that the request was admitted as.
+    var clientName: String? { record.client }
 
     /// Where the request goes, if no route leads there.
     var server: TunnelDestination? { route.pool.dialer.server }
@@ -170,19 +187,815 @@ final class ExchangeDriver {
 
     // MARK: One event after the other
 
-    func enter() { backlog.depth += 1 }
+    private func enter() { backlog.depth += 1 }
 
-    func leave() {
+    private func leave() {
         assert(backlog.depth > 0, "An event ends that has not begun.")
         backlog.depth -= 1
-        guard backlog.depth == 0, backlog.upstreamEnd != nil || backlog.clientLeft != nil else { return }
-        if let end = backlog.clientLeft.take() {
+        guard backlog.depth == 0, backlog.upstreamEnd != nil || backlog.clientCut != nil else { return }
+        if let isCut = backlog.clientCut.take() {
             backlog.upstreamEnd = nil
-            return leaveClient(isCut: end.isCut)
+            return leaveClient(isCut: isCut)
         }
         guard let end = backlog.upstreamEnd.take() else { return }
         upstreamEnded(end)
         client.resumeRequest()
+    }
+
+    // MARK: Credential
+
+    func begin(at now: MonotonicTime) {
+        enter()
+        if case .length(let length) = request.decoder.head.framing,
+            let problem = configuration.limits.refusal(ofContent: length)
+        {
+            end(with: .requestInvalid, problem)
+        } else if let problem = limitReached(at: now) {
+            end(with: .requestInvalid, problem)
+        } else {
+            authorize(at: now)
+        }
+        leave()
+    }
+
+    private func limitReached(at now: MonotonicTime) -> GatewayProblem? {
+        guard let usage = shared.usage(of: record.client) else { return nil }
+        if let problem = usage.refusal(at: now) { return problem }
+        self.usage = usage
+        return nil
+    }
+
+    /// Takes the credential that is at hand, or waits for one.
+    private func authorize(at now: MonotonicTime) {
+        // The source has to be told first of one that is sent again.
+        let isReplaying = if case .replaying = rules.phase { true } else { false }
+        if !isReplaying, admitted.chosen == nil, route.isOffered(at: now) { return connect(by: route) }
+        guard let source else { return connect(with: nil) }
+        switch source.current(at: now) {
+        case .ready(let credential): connect(with: credential)
+        case .wait: waitForCredential(source)
+        case .unavailable(let problem): credentialUnavailable(problem)
+        }
+    }
+
+    private func waitForCredential(_ source: any CredentialSource) {
+        let isShared = shared.hasClients
+        guard route.state.waiting.take(for: record.client, limit: shared.pendingPerRoute, isShared: isShared) else {
+            let detail = "Too many requests already wait for a credential of this route."
+            return credentialUnavailable(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
+        }
+        wait = CredentialWait()
+        _ = rules.handle(.credentialAwaited)
+        followDeadline()
+        let attempt = nextAttempt()
+        let loop = configuration.loop
+        let bound = NIOLoopBound(self, eventLoop: loop)
+        let ticket = source.wait(for: credentialRequest) { result in
+            loop.execute { bound.value.credentialCame(result, attempt) }
+        }
+        wait?.ticket = ticket
+    }
+
+    private func nextAttempt() -> UInt64 {
+        attemptID &+= 1
+        return attemptID
+    }
+
+    private func credentialCame(_ result: Result<Credential, GatewayProblem>, _ attempt: UInt64) {
+        guard wait != nil, attemptID == attempt else { return }
+        enter()
+        stopWaiting()
+        switch result {
+        case .success(let credential): connect(with: credential)
+        case .failure(let problem): credentialUnavailable(problem)
+        }
+        leave()
+        client.resumeRequest()
+    }
+
+    private func stopWaiting() {
+        guard wait != nil else { return }
+        wait = nil
+        route.state.waiting.giveBack(of: record.client)
+        client.clearDeadline()
+    }
+
+    private func credentialTimedOut() {
+        if let ticket = wait?.ticket { source?.cancel(ticket) }
+        stopWaiting()
+        let detail = "No token came within \(ConfigUnits.text(configuration.limits.credentialTimeout))."
+        credentialUnavailable(GatewayProblem(.tokenEndpointTimeout, detail, retryAfter: .seconds(1)))
+    }
+
+    private func credentialUnavailable(_ problem: GatewayProblem) {
+        if case .passHeldResponse(let note) = rules.handle(.credentialUnavailable(problem.kind)), let upstream {
+            self.note = note
+            followDeadline()
+            return upstream.passHeldResponse()
+        }
+        source?.note(.withheld, generation: 0, by: credentialRequest)
+        respond(with: problem)
+    }
+
+    // MARK: Connection
+
+    private func connect(with credential: Credential?) {
+        if case .replaying = rules.phase {
+            let rejected = self.credential?.generation ?? 0
+            source?.note(.replayed, generation: rejected, by: credentialRequest)
+            dropHeldResponse()
+        }
+        connect(by: configuration.credentialed(route.state, credential, from: admitted.chosen))
+    }
+
+    private func dropHeldResponse() {
+        guard let upstream = upstream.take() else { return }
+        upstream.dropHeldResponse(requestWasSent: hasSentAll(to: upstream))
+    }
+
+    private func connect(by prepared: CredentialedRoute) {
+        if route !== prepared { route = prepared }
+        isAuthorized = true
+        reached(.credential)
+        if let problem = refusalOfHead() { return end(with: .requestInvalid, problem) }
+        guard case .connect(let isFresh) = rules.handle(.authorized) else { return }
+        connect(isFresh: isFresh)
+    }
+
+    /// What can be said of a head only once it is known what is injected.
+    private func refusalOfHead() -> GatewayProblem? {
+        let hasDoubts = request.decoder.head.present.contains(.secondAuthorization)
+        guard hasDoubts || request.decoder.head.section.hasUnderscore else { return nil }
+        let bytes = request.bytes
+        return route.requestFields.refusal(
+            of: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            stripsAuthorization: admitted.stripsAuthorization
+        )
+    }
+
+    /// - Parameter isFresh: Never a pooled connection: the last one died under this request.
+    private func connect(isFresh: Bool) {
+        if route.pool.mayUseHTTP2, !goesByHTTP1 { chooseProtocol() }
+        let pool = pool
+        client.clearDeadline()
+        let mayRepeat = rules.mayRepeat
+        let own = route.usesPrivateConnection ? client.privateConnection(to: pool, for: record.client) : nil
+        guard mayRepeat || isFresh || !(own?.isBusyReading ?? pool.isBusyReading) else { return connectNextTurn() }
+        if !isFresh, let stream = takeIdle(of: pool, or: own, mayRepeat: mayRepeat) { return send(on: stream) }
+        let attempt = nextAttempt()
+        place = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
+            connected(result, attempt)
+        }
+    }
+
+    private func takeIdle(
+        of pool: UpstreamPool,
+        or own: PrivateConnection?,
+        mayRepeat: Bool
+    ) -> (any UpstreamStream)? {
+        guard let own else { return pool.takeIdle(for: record.client, mayRepeat: mayRepeat) }
+        return own.takeIdle()
+    }
+
+    /// By then it is known whether a connection that has just brought a response has ended with it.
+    private func connectNextTurn() {
+        let attempt = nextAttempt()
+        configuration.loop.assumeIsolated()
+            .execute { [self] in
+                guard rules.phase == .connecting, attemptID == attempt else { return }
+                enter()
+                connect(isFresh: false)
+                leave()
+                client.resumeRequest()
+            }
+    }
+
+    private func connected(_ result: Result<any UpstreamStream, GatewayProblem>, _ attempt: UInt64) {
+        guard rules.phase == .connecting, attemptID == attempt else {
+            if case .success(let stream) = result { stream.returnUnused() }
+            return
+        }
+        enter()
+        place = nil
+        switch result {
+        case .success(let stream): send(onceConnected: stream)
+        case .failure(let problem): end(with: .connectionFailed, problem)
+        }
+        leave()
+        client.resumeRequest()
+    }
+
+    /// The credential may have been taken away, or have expired, while the connection was waited for.
+    private func send(onceConnected stream: any UpstreamStream) {
+        let now = shared.clock.monotonic()
+        if let credential, !credential.isOffered(at: now) {
+            stream.returnUnused()
+            let step = rules.handle(.withdrawn)
+            return step == .reauthorize ? reauthorize(at: now) : end(by: step)
+        }
+        send(on: stream)
+    }
+
+    /// Gives up the place in the queue for a connection, and asks the source again.
+    private func reauthorize(at now: MonotonicTime) {
+        if let place = place.take() { pool.leave(place) }
+        // It begins with the credential that is asked for anew.
+        unsent = nil
+        isAuthorized = false
+        // A connection that comes for the earlier attempt is given back.
+        attemptID &+= 1
+        authorize(at: now)
+    }
+
+    // MARK: Version of HTTP
+
+    private func chooseProtocol() {
+        let request = request
+        let bytes = request.bytes
+        // What one request has wanted must not take calls of gRPC away from the others of the route: HTTP/1.1 cannot carry them.
+        goesByHTTP1 =
+            route.state.http1Demand.holds(at: shared.clock.monotonic()) && !isGRPC
+            || UpstreamVersionRule.needsHTTP1(
+                request.decoder.head,
+                bytes.readableBytesUInt8Span,
+                route.pool.target.version,
+                lacksWebSocket: route.pool.lacksWebSocket
+            )
+    }
+
+    private var isGRPC: Bool {
+        let request = request
+        let bytes = request.bytes
+        return GRPCStatus.isCall(request.decoder.head, bytes.readableBytesUInt8Span)
+    }
+
+    private var mayFallBack: Bool { UpstreamVersionRule.mayFallBack(route.pool.target.version) }
+
+    /// The upstream wants HTTP/1.1 for the request (HTTP_1_1_REQUIRED), and has not looked at it.
+    ///
+    /// - Returns: Whether the request can be sent again in that version.
+    func goOnInHTTP1() -> Bool {
+        guard mayFallBack, rules.isHolding, !goesByHTTP1, !isGRPC else { return false }
+        goesByHTTP1 = true
+        route.state.http1Demand.begin(at: shared.clock.monotonic())
+        return true
+    }
+
+    /// The head fits in no frame of HTTP/2, and nothing was sent.
+    private func sendByHTTP1(insteadOfFrameOn stream: any UpstreamStream) {
+        upstream = nil
+        stream.returnUnused()
+        let isCall = isGRPC
+        guard mayFallBack, !isCall else {
+            return end(with: .requestInvalid, UpstreamVersionRule.requestHeadTooLong(isCall: isCall))
+        }
+        goesByHTTP1 = true
+        guard case .connect(let isFresh) = rules.handle(.headUnsendable) else { return }
+        connect(isFresh: isFresh)
+    }
+
+    /// The upstream's HTTP/2 takes no WebSocket.
+    private func sendByHTTP1(not stream: any UpstreamStream) {
+        stream.returnUnused()
+        guard mayFallBack else {
+            return end(
+                with: .connectionFailed,
+                upstreamProblem(.upgradeFailed, UpstreamVersionRule.takesNoWebSocket)
+            )
+        }
+        goesByHTTP1 = true
+        connect(isFresh: false)
+    }
+
+    // MARK: Request
+
+    private func send(on stream: any UpstreamStream) {
+        guard !request.decoder.head.wantsUpgrade || stream.takesUpgrade else { return sendByHTTP1(not: stream) }
+        guard case .sendRequest = rules.handle(.connected(isReused: stream.isReused, mayRefuse: stream.canRefuse))
+        else {
+            return stream.abandon(isCut: false)
+        }
+        assert(upstream == nil, "A request has two connections.")
+        stream.begin(for: self, answersHead: request.decoder.head.isHead)
+        upstream = stream
+        reached(.connection)
+        if case .content = stream.requestForm {
+            // What an HTTP/1 connection could not send is in its framing, and is the request if nothing else is kept.
+            guard unsent.take() == nil || rules.isHolding || !rules.contentHasBegun else {
+                let loss = ConnectionLoss(hasAnswered: true, isUnprocessed: false)
+                return end(by: rules.handle(.upstreamLost(loss)))
+            }
+            content.sendUnframed()
+        }
+        if let unsent = unsent.take() {
+            record.trace?.sendUnsent(at: shared.clock.monotonic())
+            stream.sendAgain(unsent, isChunked: content.isChunked)
+        } else {
+            let trace = record.trace
+            record.trace?.send(at: shared.clock.monotonic())
+            guard isAuthorized else {
+                return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The request is not authorized."))
+            }
+            do throws(HeadFault) {
+                if let problem = try writeHead(on: stream) { return end(with: .requestInvalid, problem) }
+            } catch {
+                record.trace = trace
+                if case .exceedsFrame = error { return sendByHTTP1(insteadOfFrameOn: stream) }
+                return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The head could not be rewritten."))
+            }
+            sendCopy(on: stream)
+        }
+        record.wasSent = true
+        followDeadline()
+        if rules.awaitsContinue, client.hasUnreadContent { setDeadline(configuration.timeouts.bodyIdle) }
+        // What has come of the content goes in the same write.
+        if rules.requestIsComplete || !client.hasUnreadContent { stream.flush() }
+        if !route.isUseNoted, let credential { noteFirstUse(of: credential, on: stream) }
+    }
+
+    /// The source is told of the first use of a generation when the head has left. It drops repeats from other loops.
+    private func noteFirstUse(of credential: Credential, on stream: any UpstreamStream) {
+        let (route, source, request) = (route, source, credentialRequest)
+        stream.whenSent {
+            guard !route.isUseNoted else { return }
+            route.isUseNoted = true
+            source?.note(.injected, generation: credential.generation, by: request)
+        }
+    }
+
+    /// - Returns: Why it may not be sent.
+    private func writeHead(on stream: any UpstreamStream) throws(HeadFault) -> GatewayProblem? {
+        var writer = RequestWriter(
+            route: route,
+            match: admitted.match,
+            stripsAuthorization: admitted.stripsAuthorization,
+            // A second try has the content at hand.
+            sendsExpect: !rules.contentHasBegun
+        )
+        writer.trace = route.requestFields.ownsTraceParent ? nil : record.trace
+        let bytes = request.bytes
+        if request.decoder.head.present.contains(.destination) {
+            let problem = writer.takeDestination(
+                of: request.decoder.head,
+                bytes,
+                linkRewriter(),
+                client: record.client,
+                in: shared
+            )
+            if let problem { return problem }
+        }
+        if route.addsForwarded {
+            writer.forwarded = compiled.forwarded.lines(
+                client: client.clientAddress,
+                host: bytes.readableBytesUInt8Span.string(request.decoder.head.host),
+                isTLS: client.isTLS
+            )
+        }
+        let request = request
+        let end = shared.requestEnd(of: compiled)
+            .line(isHTTP10: request.decoder.head.isHTTP10, isHTTP2: request.isHTTP2)
+        try stream.sendHead(request.decoder.head, bytes, by: writer, end: end)
+        return nil
+    }
+
+    private func sendCopy(on stream: any UpstreamStream) {
+        guard let held = content.held else { return }
+        // What comes from now on follows the copy.
+        content.sendUnframed()
+        stream.sendContent(held, as: content.form)
+        if let trailers = content.heldTrailers { stream.sendEnd(trailers: trailers) }
+    }
+
+    /// Takes content of the request, framing included.
+    ///
+    /// - Parameter length: Without framing.
+    func receive(_ wire: ByteBuffer, length: Int, isLast: Bool) {
+        enter()
+        defer { leave() }
+        setDeadline(configuration.timeouts.bodyIdle)
+        content.count(length)
+        if let problem = configuration.limits.refusal(ofContent: content.received) {
+            return end(with: .requestInvalid, problem)
+        }
+        record.bytesReceived += wire.readableBytes
+        guard let isHeld = contentCame(length, isLast: isLast) else { return }
+        let form = content.form
+        upstream?.sendContent(content.take(wire, isHeld: isHeld), as: form)
+        if isLast {
+            requestCompleted()
+        } else if let upstream, !upstream.isWritable {
+            upstreamIsFull()
+        }
+    }
+
+    /// - Parameter trailers: With the empty line that ends them.
+    func receive(trailers: ByteBuffer) {
+        enter()
+        defer { leave() }
+        guard let isHeld = contentCame(trailers.readableBytes, isLast: true) else { return }
+        content.takeTrailers(trailers, isHeld: isHeld)
+        switch content.form {
+        case .wire: upstream?.sendContent(trailers, as: .wire)
+        case .content: upstream?.sendEnd(trailers: trailers)
+        }
+        requestCompleted()
+    }
+
+    /// - Returns: Whether a copy of it is kept; nil when it is not sent.
+    private func contentCame(_ count: Int, isLast: Bool) -> Bool? {
+        let fits = HoldPolicy.fits(count, behind: content.heldBytes, limit: configuration.limits.replayBodyBytes)
+        guard case .sendContent(let isHeld) = rules.handle(.requestContent(isHeld: fits, isLast: isLast)) else {
+            return nil
+        }
+        return isHeld
+    }
+
+    private func requestCompleted() {
+        followDeadline()
+        upstream?.flush()
+    }
+
+    /// The client has sent all that has come so far.
+    func flushRequest() {
+        enter()
+        upstream?.flush()
+        countUpload()
+        leave()
+    }
+
+    /// The rest of the request breaks a rule of its protocol.
+    ///
+    /// - Parameter length: Of the content before that.
+    func requestBroke(_ problem: GatewayProblem, behind length: Int = 0) {
+        enter()
+        content.count(length)
+        end(with: .requestInvalid, configuration.limits.refusal(ofContent: content.received) ?? problem)
+        leave()
+    }
+
+    /// Nothing of the request can be mistaken for the next one on its upstream connection.
+    private func hasSentAll(to stream: any UpstreamStream) -> Bool {
+        rules.requestIsComplete && (!rules.contentHasBegun || stream.untakenBytes == 0)
+    }
+
+    // MARK: Response
+
+    /// What becomes of the head of a final response.
+    enum ResponseDecision {
+        case pass(ContentForm)
+        /// What follows it is no HTTP: ``tunnelBegan()`` comes next.
+        case tunnel
+        /// Keep the response back until so much of its body has come as ``RejectionRule`` looks at, or all of it.
+        /// ``receive(_:_:content:)`` comes next.
+        case inspect
+        /// Keep the response back: the token was rejected and the request can be sent again. ``sendAgain()`` comes next.
+        case hold
+        /// The exchange is over, and so is the lease of the stream.
+        case over
+    }
+
+    func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
+        enter()
+        defer { leave() }
+        reached(.response)
+        if head.status == 403 { AsUserAdvice.log(head, bytes, of: compiled, to: shared) }
+        if let rule = rejectionRule, rule.readsBody(of: head, bytes.readableBytesUInt8Span) {
+            setDeadline(TimeAmount(RejectionRule.patience))
+            isInspecting = true
+            return .inspect
+        }
+        return follow(head, bytes, responseFacts(head, bytes))
+    }
+
+    /// - Parameter content: The beginning of the body, which was asked for with ``ResponseDecision/inspect``.
+    func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, content: [UInt8]) -> ResponseDecision {
+        enter()
+        defer { leave() }
+        setDeadline(route.state.responsePause)
+        return follow(head, bytes, responseFacts(head, bytes, content: content))
+    }
+
+    private func follow(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        _ facts: ResponseFacts
+    ) -> ResponseDecision {
+        let step = rules.handle(.responseHead(facts))
+        switch step {
+        case .passResponse(let note):
+            self.note = note
+            if note.tellsSource { tellRejected() }
+            return pass(head, bytes)
+        case .holdResponse:
+            record.trace?.reject(status: head.status, at: shared.clock.monotonic())
+            if case .token = facts.rejection { tellRejected() }
+            return .hold
+        case .tunnel:
+            guard case .pass = pass(head, bytes) else { return .over }
+            return .tunnel
+        default:
+            end(by: step)
+            return .over
+        }
+    }
+
+    /// nil also where nothing is injected that could be over.
+    private var rejectionRule: RejectionRule? {
+        guard let rule = compiled.policy.rejectedWhen, credential != nil else { return nil }
+        return rule
+    }
+
+    private func responseFacts(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        content: [UInt8]? = nil
+    ) -> ResponseFacts {
+        let sign = rejectionRule?.sign(
+            in: head,
+            bytes.readableBytesUInt8Span,
+            from: (compiled.plan.upstream, upstreamPath),
+            content: content
+        )
+        if sign == nil, (200..<300).contains(head.status), head.grpcStatus != GRPCStatus.unauthenticated.rawValue {
+            confirm()
+            return ResponseFacts(status: head.status)
+        }
+        noteRefusal(head, bytes)
+        let rejection = TokenRejection.judge(
+            head,
+            bytes.readableBytesUInt8Span,
+            retryOn: compiled.policy.retryOn,
+            sign: sign,
+            method: record.method,
+            credential: credential,
+            of: source
+        )
+        guard head.status == 101 else {
+            return ResponseFacts(status: head.status, rejection: counted(rejection))
+        }
+        let requestBytes = request.bytes
+        let isOffered = UpgradeRule.isOffered(
+            by: request.decoder.head,
+            requestBytes.readableBytesUInt8Span,
+            head,
+            bytes.readableBytesUInt8Span
+        )
+        return ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: isOffered)
+    }
+
+    /// That the upstream was asked for.
+    private var upstreamPath: [UInt8] {
+        let bytes = request.bytes
+        let rest = request.decoder.head.forwardedPath(admitted.match, without: route.prefix)
+        return compiled.basePath
+            + (bytes.getBytes(at: bytes.readerIndex + rest.lowerBound, length: rest.count) ?? [])
+    }
+
+    private func confirm() {
+        guard isAuthorized, route.fixed != nil || route.rejections != nil else { return }
+        let bytes = request.bytes
+        let span = bytes.readableBytesUInt8Span
+        route.accepted(request.decoder.head, span, by: record.client, at: shared.clock.monotonic())
+        guard rules.wasReplayed, route.fixed == nil, let rejections = route.rejections, let credential else { return }
+        let key = rejections.key(Int(route.number), request.decoder.head, span)
+        rejections.accepted(key, generation: credential.generation, at: shared.clock.monotonic())
+    }
+
+    /// Notes what the upstream says of a static credential. It is only reported, since nothing can be renewed.
+    private func noteRefusal(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
+        guard let fixed = route.fixed, isAuthorized else { return }
+        if head.status == 101 { return confirm() }
+        guard let status = TokenRejection.refusal(head, bytes.readableBytesUInt8Span) else { return }
+        let requestBytes = request.bytes
+        let span = requestBytes.readableBytesUInt8Span
+        let template = fixed.template(Int(route.number), request.decoder.head, span)
+        fixed.rejected(by: record.client, template, status: status, at: shared.clock.monotonic())
+    }
+
+    /// A path that rejects every token must not cause a renewal with each request.
+    private func counted(_ rejection: ResponseFacts.Rejection) -> ResponseFacts.Rejection {
+        let isRenewable: Bool
+        switch rejection {
+        case .none, .challenge, .tokenWithoutRenewal, .tokenOverBudget: return rejection
+        case .token(let canBeRenewed): isRenewable = canBeRenewed
+        case .tokenNotSentAgain: isRenewable = true
+        }
+        guard let rejections = route.rejections, let credential else { return rejection }
+        let bytes = request.bytes
+        let key = rejections.key(Int(route.number), request.decoder.head, bytes.readableBytesUInt8Span)
+        let (now, generation) = (shared.clock.monotonic(), credential.generation)
+        guard isRenewable else {
+            return rejections.endsToken(key, generation: generation) ? rejection : .tokenWithoutRenewal
+        }
+        guard !rules.wasReplayed else {
+            rejections.rejectedAgain(key, generation: generation, at: now)
+            return rejection
+        }
+        return switch rejections.decision(for: key, generation: generation, client: record.client, at: now) {
+        case .counts: rejection
+        case .suppressed: .tokenWithoutRenewal
+        case .overBudget(let until): .tokenOverBudget(fillsAfter: until - now)
+        }
+    }
+
+    /// Also of one that only a person can replace: it is dead, and the next request is told so.
+    private func tellRejected() {
+        guard let credential else { return }
+        source?.rejected(generation: credential.generation, by: credentialRequest)
+    }
+
+    private func pass(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
+        record.status = head.status
+        if head.status >= 400 || note != .none {
+            record.failure = RequestFailure(
+                status: head.status,
+                note: note,
+                wasReplayed: rules.wasReplayed,
+                credential: credential?.name,
+                place: requestPlace
+            )
+        }
+        content.stopHolding()
+        let tokenNote = note.fieldValue(generation: credential?.generation ?? 0)
+        do throws(HeadFault) {
+            let form = try client.sendHead(
+                head,
+                bytes,
+                by: route,
+                responseOptions(head, bytes),
+                id: record.requestID,
+                tokenNote: tokenNote,
+                requestIsComplete: rules.requestIsComplete
+            )
+            if case .responding = rules.phase { setDeadline(route.state.responsePause) }
+            return .pass(form)
+        } catch {
+            end(with: .responseUnsendable, problem(error, status: head.status))
+            return .over
+        }
+    }
+
+    private func problem(_ fault: HeadFault, status: Int) -> GatewayProblem {
+        switch fault {
+        case .unwritable: upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten.")
+        case .exceedsFrame: upstreamProblem(.upstreamInvalidResponse, UpstreamVersionRule.responseHeadTooLong)
+        case .opensNothing: upstreamProblem(.upgradeFailed, UpstreamVersionRule.opensNoWebSocket(status: status))
+        }
+    }
+
+    /// Passes the head on that was held back.
+    func passHeld(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
+        enter()
+        defer { leave() }
+        return pass(head, bytes)
+    }
+
+    func receiveInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
+        enter()
+        defer { leave() }
+        // An upstream that says that it is still busy is not silent (RFC 9110 section 15.2).
+        let isWaitedFor = rules.phase == .responding || rules.awaitsContinue && !client.hasUnreadContent
+        let step = rules.handle(.informational(status: head.status))
+        if isWaitedFor { followDeadline() }
+        guard step == .passInformational else { return }
+        client.sendInformational(head, bytes, by: route, responseOptions(head, bytes), id: record.requestID)
+    }
+
+    /// Takes the first `count` bytes of `buffer`, unless they are so many that ``receive(content:)`` is better.
+    ///
+    /// - Returns: Whether they were taken.
+    @inline(__always)
+    func stage(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
+        guard client.stageContent(count, of: &buffer) else { return false }
+        passed(count)
+        return true
+    }
+
+    /// Passes content of the response on to the client.
+    func receive(content: ByteBuffer) {
+        enter()
+        passed(content.readableBytes)
+        client.sendContent(content)
+        leave()
+    }
+
+    /// - Parameter trailers: With the empty line that ends them; nil where there are none.
+    func receive(responseTrailers trailers: ByteBuffer?) {
+        enter()
+        defer { leave() }
+        passed(trailers?.readableBytes ?? 0)
+        client.sendEnd(trailers: trailers)
+    }
+
+    private func passed(_ count: Int) {
+        record.bytesSent += count
+        switch rules.phase {
+        case .responding, .tunnelling: setDeadline(route.state.responsePause)
+        default: break
+        }
+    }
+
+    func flushResponse() {
+        enter()
+        client.flush()
+        leave()
+    }
+
+    /// The response is complete; its connection may go on.
+    func responseCompleted() {
+        guard let upstream = upstream.take() else { return }
+        enter()
+        let step = rules.handle(.responseEnded(isReusable: hasSentAll(to: upstream)))
+        let isReusable = if case .finish(reusesConnection: true) = step { true } else { false }
+        upstream.release(isReusable: isReusable)
+        finish()
+        leave()
+    }
+
+    /// Sends the request again with a newer token. The response that was held back waits until one is there.
+    func sendAgain() {
+        enter()
+        client.clearDeadline()
+        authorize(at: shared.clock.monotonic())
+        leave()
+        client.resumeRequest()
+    }
+
+    // MARK: Options of a response
+
+    private func responseOptions(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFieldRules.Options {
+        var options = ResponseFieldRules.Options()
+        if head.hasTransportSecurity { options.keepsTransportSecurity = client.isIntercepted }
+        if let grant = admitted.crossOrigin {
+            options.crossOrigin = grant.lines
+            options.exposesFields = grant.exposesFields
+        }
+        guard head.hasLinks || head.hasCookies, let links = linkRewriter(),
+            let room = links.room(for: head, bytes.readableBytesUInt8Span)
+        else { return options }
+        options.links = links
+        options.room = room
+        return options
+    }
+
+    /// nil where the client's links are the upstream's.
+    private func linkRewriter() -> LinkRewriter? {
+        guard compiled.plan.rewritesLinks(admitted.match) else { return nil }
+        let bytes = request.bytes
+        return LinkRewriter(
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted.match,
+            of: shared.links,
+            publicURL: client.publicURL,
+            isTLS: client.isTLS
+        )
+    }
+
+    // MARK: Tunnel
+
+    func tunnelBegan() {
+        enter()
+        followDeadline()
+        client.beginTunnel()
+        leave()
+    }
+
+    /// Takes what the client of a tunnel sends.
+    func receive(tunnelled bytes: ByteBuffer) {
+        enter()
+        setDeadline(route.state.responsePause)
+        record.bytesReceived += bytes.readableBytes
+        upstream?.sendContent(bytes, as: .wire)
+        upstream?.flush()
+        leave()
+    }
+
+    /// The client of a tunnel sends no more, and may still read.
+    func clientClosedOutput() { upstream?.closeOutput() }
+
+    /// The upstream of a tunnel sends no more, and may still read.
+    func upstreamClosedOutput() {
+        enter()
+        client.flush()
+        client.closeOutput()
+        leave()
+    }
+
+    /// Both ends of a tunnel have ended in good order: what the client sent last may not have left yet.
+    ///
+    /// - Returns: Whether it is so.
+    func finishTunnel(_ rest: ByteBuffer) -> Bool {
+        guard rules.phase == .tunnelling, let upstream, upstream.inputHasEnded else { return false }
+        if rest.readableBytes > 0 {
+            record.bytesReceived += rest.readableBytes
+            upstream.sendContent(rest, as: .wire)
+            upstream.flush()
+        }
+        self.upstream = nil
+        configuration.worker.finish(EndingTunnel(upstream: upstream, exchange: self))
+        return true
     }
 
     // MARK: Pace
@@ -195,7 +1008,7 @@ final class ExchangeDriver {
     }
 
     /// The upstream takes no more of the request for now.
-    func upstreamIsFull() {
+    private func upstreamIsFull() {
         guard upload.upstreamIsFull(limit: Duration(configuration.timeouts.bodyIdle)) else { return }
         watch.reset()
         client.setDeadline(TimeAmount(UploadHold.patience))
@@ -220,7 +1033,7 @@ final class ExchangeDriver {
     }
 
     /// Ends the request if its client may not hold that much (`limits.upload_memory`).
-    func countUpload() {
+    private func countUpload() {
         guard rules.phase != .done else { return }
         let growth = uploadGrowth
         guard growth != 0 else { return }
@@ -242,7 +1055,7 @@ final class ExchangeDriver {
         releaseUpload(-uploadGrowth)
     }
 
-    func releaseUpload() { releaseUpload(upload.bytes) }
+    private func releaseUpload() { releaseUpload(upload.bytes) }
 
     private func releaseUpload(_ count: Int) {
         guard count > 0 else { return }
@@ -252,7 +1065,7 @@ final class ExchangeDriver {
 
     // MARK: Deadline
 
-    func followDeadline() {
+    private func followDeadline() {
         switch rules.deadline {
         case .none: client.clearDeadline()
         case .credential: setDeadline(configuration.timeouts.credential)
@@ -262,7 +1075,7 @@ final class ExchangeDriver {
         }
     }
 
-    func setDeadline(_ amount: TimeAmount) {
+    private func setDeadline(_ amount: TimeAmount) {
         isInspecting = false
         watch.reset()
         upload.deadlineWasSet()
@@ -273,7 +1086,7 @@ final class ExchangeDriver {
         enter()
         switch rules.phase {
         case _ where isInspecting: upstream?.endInspection()
-        case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
+        case .authorizing, .connecting, .replaying: if wait != nil { credentialTimedOut() }
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))
         case .forwarding, .responding: transferStalled()
@@ -288,7 +1101,7 @@ final class ExchangeDriver {
     }
 
     /// Neither end has moved the deadline.
-    func transferStalled() {
+    private func transferStalled() {
         let policy = StallPolicy(
             requestIsComplete: rules.requestIsComplete,
             awaitsContinue: rules.awaitsContinue && !client.hasUnreadContent,
@@ -313,7 +1126,7 @@ final class ExchangeDriver {
     }
 
     /// Looks again after `amount` if something has moved.
-    func moves(within amount: TimeAmount, _ rule: (TransferProgress, TransferProgress) -> Bool) -> Bool {
+    private func moves(within amount: TimeAmount, _ rule: (TransferProgress, TransferProgress) -> Bool) -> Bool {
         let progress = TransferProgress(
             untakenByClient: client.untakenBytes,
             untakenByUpstream: upstream?.untakenBytes ?? 0,
@@ -322,5 +1135,344 @@ final class ExchangeDriver {
         guard watch.hasMoved(progress, by: rule) else { return false }
         client.setDeadline(amount)
         return true
+    }
+
+    // MARK: Withdrawal and reload
+
+    /// An operator has withdrawn credentials.
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) {
+        let now = shared.clock.monotonic()
+        guard let event = event(of: withdrawn, at: now) else { return }
+        enter()
+        let step = rules.handle(event)
+        if step == .reauthorize { reauthorize(at: now) } else { end(by: step) }
+        leave()
+        client.resumeRequest()
+    }
+
+    /// A reload has come.
+    ///
+    /// - Parameter verdict: On the same request, by the configuration that has come.
+    /// - Returns: Whether the connection is to authorize the request again, under the configuration that has come. This exchange
+    ///   is over then.
+    func followReload(_ withdrawal: ReloadWithdrawal, _ verdict: ReloadWithdrawal.Verdict) -> Bool {
+        let event = withdrawal.event(
+            of: record.client,
+            route: admitted.route,
+            on: admitted.reach,
+            verdict: verdict
+        )
+        let step = rules.handle(event)
+        guard step == .beginAgain else {
+            enter()
+            end(by: step)
+            leave()
+            return false
+        }
+        leaveUpstream(isCut: false)
+        stopWaiting()
+        usage.take()?.undo()
+        releaseUpload()
+        return true
+    }
+
+    /// For the tunnel of an exchange that is over: whether an operator has withdrawn its credential.
+    func isOver(by withdrawn: WithdrawnCredentials) -> Bool {
+        event(of: withdrawn, at: shared.clock.monotonic()) != nil
+    }
+
+    /// For the tunnel of an exchange that is over: whether a reload has taken the client, the route or the credential away, or its
+    /// rules refuse the request.
+    func isOver(by withdrawal: ReloadWithdrawal, _ verdict: ReloadWithdrawal.Verdict) -> Bool {
+        withdrawal.takesRight(of: record.client, route: admitted.route, on: admitted.reach, verdict: verdict)
+    }
+
+    private func event(of withdrawn: WithdrawnCredentials, at now: MonotonicTime) -> ExchangeEvent? {
+        guard let source, let credential else { return nil }
+        return withdrawn.event(credential, of: source, at: now)
+    }
+
+    // MARK: Loss
+
+    /// The client reads no more, or its connection is lost.
+    ///
+    /// - Parameter isCut: A tunnel must not pass its end on as an end.
+    func clientLeft(isCut: Bool) {
+        guard backlog.depth == 0 else { return backlog.clientCut = isCut }
+        leaveClient(isCut: isCut)
+    }
+
+    private func leaveClient(isCut: Bool) {
+        _ = rules.handle(.clientLeft)
+        leaveUpstream(isCut: isCut)
+        report()
+    }
+
+    /// The connection ended before the response did.
+    ///
+    /// - Parameters:
+    ///   - isRefused: The upstream has not looked at the request.
+    ///   - alert: What it said of TLS.
+    func upstreamLost(hasAnswered: Bool, isRefused: Bool = false, alert: TLSAlert? = nil) {
+        let loss = ConnectionLoss(
+            hasAnswered: hasAnswered,
+            isUnprocessed: false,
+            isRefused: isRefused,
+            alert: alert
+        )
+        upstreamCame(to: .lost(loss))
+    }
+
+    /// The end of the connection is the end of the response, or of the tunnel.
+    func responseEndedWithConnection() { upstreamCame(to: .complete) }
+
+    private func upstreamCame(to end: UpstreamEnd) {
+        guard backlog.depth == 0 else { return backlog.upstreamEnd = end }
+        upstreamEnded(end)
+        client.resumeRequest()
+    }
+
+    private func upstreamEnded(_ end: UpstreamEnd) {
+        guard let upstream = upstream.take() else { return }
+        enter()
+        defer { leave() }
+        switch end {
+        case .lost(let loss): lost(upstream, loss)
+        case .complete:
+            if rules.phase == .tunnelling {
+                _ = rules.handle(.tunnelEnded)
+            } else {
+                client.sendEnd(trailers: nil)
+                _ = rules.handle(.responseEnded(isReusable: false))
+            }
+            finish()
+        }
+    }
+
+    private func lost(_ upstream: any UpstreamStream, _ loss: ConnectionLoss) {
+        unsent = upstream.takeUnsent()
+        var loss = loss
+        loss.isUnprocessed = unsent != nil
+        let step = rules.handle(.upstreamLost(loss))
+        if case .connect(let isFresh) = step { connect(isFresh: isFresh) } else { end(by: step) }
+    }
+
+    /// The response breaks a rule of its protocol; its connection is closed already.
+    func upstreamBroke(_ detail: String) {
+        enter()
+        upstream = nil
+        end(with: .responseInvalid, upstreamProblem(.upstreamInvalidResponse, detail))
+        leave()
+    }
+
+    private func upstreamProblem(_ kind: ProblemKind, _ detail: String) -> GatewayProblem {
+        GatewayProblem(kind, "\(compiled.plan.upstream): \(detail)")
+    }
+
+    // MARK: End
+
+    /// Ends the exchange with a problem that the event brings.
+    private func end(with event: ExchangeEvent, _ problem: GatewayProblem) { end(by: rules.handle(event), problem) }
+
+    /// Carries out the end that was decided on; without effect where the exchange goes on.
+    ///
+    /// - Parameter reported: What the event brings.
+    private func end(by step: ExchangeStep, _ reported: GatewayProblem? = nil) {
+        switch step {
+        case .respond(let reason): respond(with: problem(reason, reported))
+        case .cut(let reason):
+            noteFailure(problem(reason, reported), isCut: true)
+            cut(within: reason.cutLimit.map { TimeAmount($0) })
+        default: break
+        }
+    }
+
+    private func problem(_ reason: ExchangeProblem, _ reported: GatewayProblem?) -> GatewayProblem {
+        let problem = reason.problem(
+            upstream: compiled.plan.upstream.description,
+            credential: source?.name,
+            timeouts: compiled.plan.timeouts,
+            limits: configuration.limits
+        )
+        return problem ?? reported ?? GatewayProblem(.internalError, "The exchange ended without a reason.")
+    }
+
+    private func respond(with problem: GatewayProblem) {
+        noteFailure(problem)
+        record.status = problem.kind.status
+        leaveUpstream(isCut: false)
+        report()
+        let subject = ProblemSubject(
+            requestID: record.requestID,
+            route: compiled,
+            credential: admitted.chosen?.name,
+            disclosesNames: admitted.disclosesNames
+        )
+        client.respond(with: problem, as: subject, requestIsComplete: rules.requestIsComplete)
+    }
+
+    private func noteFailure(_ problem: GatewayProblem, isCut: Bool = false) {
+        record.problem = problem.kind
+        record.failure = RequestFailure(problem, isCut: isCut, credential: source?.name, place: requestPlace)
+    }
+
+    private var requestPlace: RequestPlace {
+        let bytes = request.bytes
+        return RequestPlace(request.decoder.head, bytes.readableBytesUInt8Span, peer: client.peer)
+    }
+
+    private func cut(within limit: TimeAmount?) {
+        leaveUpstream(isCut: true)
+        report()
+        client.cut(within: limit)
+    }
+
+    private func finish() {
+        report()
+        client.finish(requestIsComplete: rules.requestIsComplete)
+    }
+
+    private func leaveUpstream(isCut: Bool) {
+        if let ticket = wait?.ticket { source?.cancel(ticket) }
+        if let place = place.take() { pool.leave(place) }
+        upstream.take()?.abandon(isCut: isCut)
+    }
+
+    private func report() {
+        stopWaiting()
+        releaseUpload()
+        usage.take()?.end()
+        record.credential = credential
+        record.wasReplayed = rules.wasReplayed
+        record.finishedAt = shared.clock.monotonic()
+        shared.observer.finished(record)
+    }
+}
+
+/// The content of a request on its way to the upstream, and the copy that is kept for a second try.
+///
+/// The copy is content without framing. A second try frames it anew, and so has to be the rest that follows it.
+private struct RequestContent {
+    /// Bytes of content that have come, without framing.
+    private(set) var received = 0
+    private(set) var held: ByteBuffer?
+    /// Of the copy; nil while the content is not complete.
+    private(set) var heldTrailers: ByteBuffer?
+    private(set) var form = ContentForm.wire
+    /// Follows the chunks; nil where the length is known.
+    private var chunks: ChunkDecoder?
+    /// It comes with the framing of HTTP/1.
+    private let isFramed: Bool
+
+    init(_ framing: BodyFraming, isFramed: Bool) {
+        self.isFramed = isFramed
+        guard case .chunked = framing else { return }
+        chunks = ChunkDecoder()
+        if !isFramed { form = .content }
+    }
+
+    var isChunked: Bool { chunks != nil }
+    var heldBytes: Int { held?.readableBytes ?? 0 }
+
+    mutating func count(_ length: Int) { received += length }
+
+    /// Takes what came, framing included.
+    ///
+    /// - Returns: What is to be sent, in the form that ``form`` says.
+    mutating func take(_ wire: ByteBuffer, isHeld: Bool) -> ByteBuffer {
+        guard isHeld || form == .content else {
+            stopHolding()
+            return wire
+        }
+        let content = unframed(wire)
+        if isHeld {
+            // A copy: a slice would keep the whole of the buffer that it came in.
+            if held == nil { held = ByteBuffer() }
+            held?.writeImmutableBuffer(content)
+        } else {
+            stopHolding()
+        }
+        return form == .content ? content : wire
+    }
+
+    mutating func takeTrailers(_ trailers: ByteBuffer, isHeld: Bool) {
+        if isHeld { heldTrailers = trailers } else { stopHolding() }
+    }
+
+    mutating func stopHolding() {
+        if held != nil { held = nil }
+        if heldTrailers != nil { heldTrailers = nil }
+    }
+
+    /// What comes from now on is sent as content.
+    mutating func sendUnframed() {
+        if isChunked { form = .content }
+    }
+
+    /// The chunks were found valid where they were read.
+    private mutating func unframed(_ wire: ByteBuffer) -> ByteBuffer {
+        guard isChunked, isFramed else { return wire }
+        var content = ByteBuffer()
+        let bytes = wire.readableBytesUInt8Span
+        _ = chunks?.feed(bytes, from: 0) { run in
+            content.writeImmutableBuffer(
+                wire.getSlice(at: wire.readerIndex + run.lowerBound, length: run.count) ?? ByteBuffer()
+            )
+        }
+        return content
+    }
+}
+
+/// Remembers how far a slow transfer was when its deadline passed, to tell at the next one whether it has moved.
+struct TransferWatch {
+    /// Nothing else has moved the deadline since.
+    private var hasLooked = false
+    private var last = TransferProgress.unknown
+
+    /// Something has moved the deadline.
+    mutating func reset() { hasLooked = false }
+
+    /// - Parameter rule: Given the progress at the last look and the present one.
+    mutating func hasMoved(_ now: TransferProgress, by rule: (TransferProgress, TransferProgress) -> Bool) -> Bool {
+        let before = hasLooked ? last : .unknown
+        (hasLooked, last) = (true, now)
+        return rule(before, now)
+    }
+}
+
+/// The upstream's end of a tunnel whose client has left in good order: what it sent last is on its way.
+struct EndingTunnel {
+    let upstream: any UpstreamStream
+    /// It is over. It still has the client, the route and the credential that the tunnel was opened with.
+    let exchange: ExchangeDriver
+}
+
+/// Explains why Box refuses `as_user`. It is set up in Box's console, which the response does not say.
+///
+/// The response is forwarded unchanged. The log line is for the author of the configuration.
+private enum AsUserAdvice {
+    private static let text =
+        "as_user needs the token of a service account or an administrator, and \"Make API calls using the as-user header\""
+        + " among the app's settings in Box's developer console, authorized again after the change; or this call needs a"
+        + " scope that the app lacks"
+
+    static func log(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        of route: CompiledRoute,
+        to shared: ProxyShared
+    ) {
+        guard !route.asUserLine.isEmpty else { return }
+        let challenges = AuthChallenge.all(in: head, bytes.readableBytesUInt8Span)
+        guard challenges.contains(where: { $0.parameters["error"] == "insufficient_scope" }),
+            route.mayExplain(at: shared.clock.monotonic())
+        else { return }
+        shared.logger.warning(
+            "Upstream refused as_user (403, insufficient_scope)",
+            metadata: [
+                "gateway.route": "\(route.plan.name)", "gateway.credential": "\(route.credentialName ?? "")",
+                "gateway.reason": "\(text)",
+            ]
+        )
     }
 }

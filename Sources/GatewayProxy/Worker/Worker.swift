@@ -76,7 +76,7 @@ final class Worker {
         case .refused(let refusal):
             return shared.authorizer.verdict(
                 refusal,
-                of: exchange.record.client,
+                of: exchange.clientName,
                 request.decoder.head,
                 bytes.readableBytesUInt8Span,
                 on: listener
