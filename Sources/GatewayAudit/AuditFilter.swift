@@ -1,5 +1,6 @@
 import GRDB
 package import GatewayCore
+import GatewayFiles
 
 /// Which rows to read. Conditions are joined with "and"; an empty filter means every row.
 package struct AuditFilter: Hashable, Sendable {
@@ -93,5 +94,103 @@ package struct AuditFilter: Hashable, Sendable {
         if failedOnly { add(failed) }
         if let after { add("id > ?", after.databaseValue) }
         return (terms.isEmpty ? "1" : terms.joined(separator: " AND "), arguments)
+    }
+}
+
+extension AuditFilter {
+    /// The condition for `authgateway.audit_event`. The rows of a request are looked at once more: see ``mayConcern(_:_:)``.
+    var sharedTerms: SharedTerms {
+        var terms = SharedTerms()
+        if let credential {
+            terms.add("(credential = ? OR starts_with(credential, ?))", [.text(credential), .text(credential + "[")])
+        }
+        if let route { terms.add("route = ?", [.text(route)]) }
+        if let client { terms.add("client = ?", [.text(client)]) }
+        if let event { terms.add("event = ?", [.text(event.rawValue)]) }
+        if let request { Self.mayConcern(request, &terms) }
+        if let since { terms.add("at >= ?", [.text(since.rfc3339)]) }
+        if let until { terms.add("at < ?", [.text(until.rfc3339)]) }
+        if failedOnly { terms.add("outcome = ?", [.text(TokenEvent.Outcome.failed.rawValue)]) }
+        if let after { terms.add("id > ?", [.integer(after)]) }
+        return terms
+    }
+
+    /// All rows that ``AuditRow/concerns(request:)``, and maybe some more: a detail that was changed is no JSON, and PostgreSQL ends
+    /// a query that reads it as such.
+    private static func mayConcern(_ id: String, _ terms: inout SharedTerms) {
+        let inDetail = String(SafeText.json(id).dropFirst().dropLast())
+        terms.add(
+            "(request_id = ? OR client_request_id = ? OR strpos(detail, ?) > 0)",
+            [.text(id), .text(id), .text(inDetail)]
+        )
+    }
+
+    /// Whether a row that fits ``sharedTerms`` is meant.
+    func isMeant(_ row: AuditRow) -> Bool { request.map { row.concerns(request: $0) } ?? true }
+}
+
+/// Rows of a table in PostgreSQL, one page after another. Each page begins behind the key of the row before, so no page depends on
+/// what was added or removed meanwhile.
+struct SharedSelection {
+    /// The columns that order the rows. They are unique, and come first in each row.
+    let key: [String]
+    /// What comes behind the key.
+    let columns: [String]
+    let table: String
+    var terms = SharedTerms()
+    var isNewestFirst = false
+
+    func page(after last: PostgreSQLRow?, size: Int) -> PostgreSQLStatement {
+        var terms = terms
+        if let last {
+            let marks = repeatElement("?", count: key.count).joined(separator: ", ")
+            let order = isNewestFirst ? "<" : ">"
+            terms.add("(\(key.joined(separator: ", "))) \(order) (\(marks))", key.indices.map(last.parameter))
+        }
+        let order = key.map { isNewestFirst ? "\($0) DESC" : $0 }.joined(separator: ", ")
+        return PostgreSQLStatement(
+            """
+            SELECT \((key + columns).joined(separator: ", ")) FROM \(table) WHERE \(terms.sql) ORDER BY \(order) LIMIT \(size)
+            """,
+            terms.parameters,
+            isRepeatable: true
+        )
+    }
+
+    /// The values of ``columns``.
+    func values(of row: PostgreSQLRow) -> [DatabaseValue] {
+        columns.indices.map { row.databaseValue(key.count + $0) }
+    }
+}
+
+/// Conditions that are joined with "and", and what is bound to their parameters.
+struct SharedTerms {
+    private var texts: [String] = []
+    private(set) var parameters: [PostgreSQLStatement.Parameter] = []
+
+    var sql: String { texts.isEmpty ? "true" : texts.joined(separator: " AND ") }
+
+    /// - Parameter term: With a question mark for each value.
+    mutating func add(_ term: String, _ values: [PostgreSQLStatement.Parameter]) {
+        var text = ""
+        for (index, part) in term.split(separator: "?", omittingEmptySubsequences: false).enumerated() {
+            if index > 0 { text += "$\(parameters.count + index)" }
+            text += part
+        }
+        texts.append(text)
+        parameters += values
+    }
+}
+
+extension PostgreSQLRow {
+    /// The audit tables hold texts and numbers alone.
+    fileprivate func databaseValue(_ column: Int) -> DatabaseValue {
+        if let text = text(column) { return text.databaseValue }
+        return integer(column)?.databaseValue ?? .null
+    }
+
+    fileprivate func parameter(_ column: Int) -> PostgreSQLStatement.Parameter {
+        if let text = text(column) { return .text(text) }
+        return integer(column).map { .integer($0) } ?? .null
     }
 }

@@ -72,7 +72,7 @@ final class AuditFeed: Sendable {
         }
         switch result {
         case .success(let rows): return rows
-        case .failure(let error): throw auditError(error, file: path)
+        case .failure(let error): throw AuditError(error, file: path)
         }
     }
 

@@ -97,3 +97,53 @@ struct EventQueue {
         )
     }
 }
+
+/// Requests that wait to be written.
+struct PendingRequests {
+    /// More are refused rather than held in memory.
+    static let limit = 65_536
+    /// Written in one transaction, so that a token event does not wait for long.
+    static let batchLimit = 2048
+
+    private var requests: [RequestUse] = []
+    var isWriting = false
+    /// The last attempt failed, and that was said.
+    var isFailing = false
+
+    var isEmpty: Bool { requests.isEmpty }
+
+    /// - Returns: How many there was no place for.
+    mutating func add(_ new: [RequestUse]) -> Int {
+        let accepted = min(new.count, max(0, Self.limit - requests.count))
+        requests.append(contentsOf: new.prefix(accepted))
+        return new.count - accepted
+    }
+
+    var batch: [RequestUse] { Array(requests.prefix(Self.batchLimit)) }
+
+    mutating func written(_ count: Int) { requests.removeFirst(count) }
+}
+
+/// Uses counted since the last flush.
+struct UsageCounts {
+    /// Distinct keys held at once. One minute of a hundred routes with a hundred clients each fits.
+    static let limit = 16_384
+
+    var uses: [TokenUse.Key: TokenUse] = [:]
+    var dropped = 0
+
+    mutating func add(_ use: TokenUse) {
+        guard var sum = uses[use.key] else {
+            guard uses.count < Self.limit else {
+                dropped += use.requests
+                return
+            }
+            uses[use.key] = use
+            return
+        }
+        sum.requests += use.requests
+        sum.bytesReceived += use.bytesReceived
+        sum.bytesSent += use.bytesSent
+        uses[use.key] = sum
+    }
+}
