@@ -36,11 +36,10 @@ package final class AuditReader: Sendable {
         picking isMeant: @escaping @Sendable (AuditRow) -> Bool = { _ in true }
     ) async throws(AuditError) -> (rows: [AuditRow], isWhole: Bool, endedBefore: Int64?) {
         try await read { database in
-            let cursor = try Row.fetchCursor(
-                database,
-                sql: "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) ORDER BY id DESC LIMIT ?",
-                arguments: [limit + 1]
-            )
+            var selection = Self.events
+            selection.isNewestFirst = true
+            selection.limit = limit + 1
+            let cursor = try selection.cursor(in: database)
             var rows: [AuditRow] = []
             var seen = 0
             while let values = try cursor.next() {
@@ -75,15 +74,7 @@ package final class AuditReader: Sendable {
         try await hand(over: body) { database, body in
             // Made when a gateway of this version opens the log.
             guard try database.tableExists("token_requests") else { return }
-            let (condition, arguments) = filter.requestCondition
-            let rows = try Row.fetchCursor(
-                database,
-                sql: """
-                    SELECT \(try AuditSchema.requestSelection(in: database)) FROM token_requests
-                    WHERE \(condition) ORDER BY id
-                    """,
-                arguments: StatementArguments(arguments)
-            )
+            let rows = try Self.requests(in: database, filter).cursor(in: database)
             while let row = try rows.next() {
                 guard let row = AuditRequestRow(Array(row.databaseValues)) else {
                     throw AuditError("a row of token_requests was changed")
@@ -143,8 +134,7 @@ package final class AuditReader: Sendable {
         guard column != .upstream else { return [] }
         return try await read { database in
             let tables = try ["token_events", "token_use", "token_requests"].filter { try database.tableExists($0) }
-            let parts = tables.map { "SELECT \(column.rawValue) FROM \($0) WHERE \(column.rawValue) <> ''" }
-            return try String.fetchAll(database, sql: parts.joined(separator: " UNION "))
+            return try String.fetchAll(database, sql: AuditSelection.names(in: column, of: tables))
         }
     }
 
@@ -217,18 +207,32 @@ package final class AuditReader: Sendable {
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
+    private static let events = AuditSelection(columns: AuditSchema.quotedColumns, table: AuditSchema.rows)
+
+    private static func requests(
+        in database: Database,
+        _ filter: AuditFilter,
+        table: String = "token_requests"
+    ) throws -> AuditSelection {
+        AuditSelection(
+            columns: try AuditSchema.readableRequestColumns(in: database),
+            table: table,
+            condition: filter.condition(for: .requests)
+        )
+    }
+
     private static func visit(_ filter: AuditFilter, in database: Database, _ body: (AuditRow) throws -> Void) throws {
-        let (condition, arguments) = filter.condition
-        var sql = "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) WHERE \(condition)"
-        var values = arguments
+        var selection = events
+        selection.condition = filter.condition(for: .events)
         if let limit = filter.limit {
-            sql += " AND id >= coalesce((SELECT min(id) FROM"
-            sql += " (SELECT id FROM \(AuditSchema.rows) WHERE \(condition) ORDER BY id DESC LIMIT ?)), 0)"
-            values += arguments + [max(0, limit).databaseValue]
-            if limit <= 0 { return }
+            guard limit > 0 else { return }
+            var newest = selection
+            newest.columns = ["id"]
+            newest.isNewestFirst = true
+            newest.limit = limit
+            selection.condition.add("id >= coalesce((SELECT min(id) FROM (\(newest.sql))), 0)")
         }
-        sql += " ORDER BY id"
-        let rows = try Row.fetchCursor(database, sql: sql, arguments: StatementArguments(values))
+        let rows = try selection.cursor(in: database)
         while let row = try rows.next() {
             guard let row = AuditRow(Array(row.databaseValues)) else {
                 throw AuditError("a row of the audit log was changed; run `authgateway audit verify`")
@@ -265,28 +269,16 @@ extension AuditReader {
         try await read { database in
             var found = AuditedRequest()
             let filter = AuditFilter(request: id)
-            let events = try Self.rows(
-                AuditSchema.columnList,
-                of: "token_events",
-                filter.condition,
-                newest: newest,
-                limit: limit,
-                in: database
-            )
+            var selection = Self.events
+            selection.condition = filter.condition(for: .events)
+            let events = try Self.rows(selection, newest: newest, limit: limit, in: database)
             found.events = events.rows.compactMap { AuditRow(Array($0.databaseValues)) }
             (found.isPartial, found.isCut) = (events.isPartial, events.isCut)
             guard try database.tableExists("token_requests") else { return found }
-            let columns = try AuditSchema.requestSelection(in: database)
             let canSearch = try database.columns(in: "token_requests").contains { $0.name == "client_request_id" }
             guard canSearch else { return found }
-            let requests = try Self.rows(
-                columns,
-                of: "token_requests",
-                filter.requestCondition,
-                newest: newest,
-                limit: limit,
-                in: database
-            )
+            selection = try Self.requests(in: database, filter, table: "token_requests NOT INDEXED")
+            let requests = try Self.rows(selection, newest: newest, limit: limit, in: database)
             found.requests = requests.rows.compactMap { AuditRequestRow(Array($0.databaseValues)) }
             found.isPartial = found.isPartial || requests.isPartial
             found.isCut = found.isCut || requests.isCut
@@ -294,22 +286,20 @@ extension AuditReader {
         }
     }
 
+    /// The oldest `limit` rows of the `newest` ones of a table that are selected.
     private static func rows(
-        _ columns: String,
-        of table: String,
-        _ condition: (sql: String, arguments: [DatabaseValue]),
+        _ selection: AuditSelection,
         newest: Int,
         limit: Int,
         in database: Database
     ) throws -> (rows: ArraySlice<Row>, isPartial: Bool, isCut: Bool) {
-        let last = try Int64.fetchOne(database, sql: "SELECT max(id) FROM \(table)") ?? 0
-        let first = try Int64.fetchOne(database, sql: "SELECT min(id) FROM \(table)") ?? 0
+        let last = try Int64.fetchOne(database, sql: "SELECT max(id) FROM \(selection.table)") ?? 0
+        let first = try Int64.fetchOne(database, sql: "SELECT min(id) FROM \(selection.table)") ?? 0
         let start = last - Int64(newest)
-        let rows = try Row.fetchAll(
-            database,
-            sql: "SELECT \(columns) FROM \(table) NOT INDEXED WHERE id > ? AND \(condition.sql) ORDER BY id LIMIT ?",
-            arguments: StatementArguments([start.databaseValue] + condition.arguments + [(limit + 1).databaseValue])
-        )
+        var selection = selection
+        selection.condition.add("id >", .integer(start))
+        selection.limit = limit + 1
+        let rows = try selection.rows(in: database)
         return (rows.prefix(limit), start >= first && last > 0, rows.count > limit)
     }
 }

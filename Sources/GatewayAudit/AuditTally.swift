@@ -116,7 +116,7 @@ struct AuditTally {
         var arguments: StatementArguments = []
         if let since {
             sql += " WHERE minute >= ?"
-            arguments = [UnixTime(milliseconds: since.milliseconds / 60_000 * 60_000).rfc3339]
+            arguments = [since.startOfMinute.rfc3339]
         }
         try StatementRow.forEach(of: sql, arguments: arguments, in: database) { row in
             let (statusClass, requests) = (row.integer(at: 1), Int(row.integer(at: 2)))
@@ -177,6 +177,11 @@ extension AuditTally.Sum {
         tokenCalls += other.tokenCalls
         failedTokenCalls += other.failedTokenCalls
     }
+}
+
+extension UnixTime {
+    /// Uses are counted by the minute, so the whole minute of a moment counts.
+    var startOfMinute: UnixTime { UnixTime(milliseconds: milliseconds / 60_000 * 60_000) }
 }
 
 extension Int {

@@ -59,11 +59,8 @@ package final class SharedAuditReader: Sendable {
     /// - Parameter column: `credential`, `route` or `client`.
     package func names(in column: AuditUsage.Grouping) async throws(AuditError) -> [String] {
         guard column != .upstream else { return [] }
-        let parts = ["audit_event", "audit_use"].map {
-            "SELECT \(column.rawValue) FROM authgateway.\($0) WHERE \(column.rawValue) <> ''"
-        }
-        let statement = parts.joined(separator: " UNION ") + " LIMIT 10000"
-        return try await ask(PostgreSQLStatement(statement, isRepeatable: true)).compactMap { $0.text(0) }
+        let names = AuditSelection.names(in: column, of: ["authgateway.audit_event", "authgateway.audit_use"])
+        return try await ask(PostgreSQLStatement(names + " LIMIT 10000", isRepeatable: true)).compactMap { $0.text(0) }
     }
 
     // MARK: Statements
@@ -78,7 +75,7 @@ package final class SharedAuditReader: Sendable {
 
     /// - Parameter body: false ends it.
     func forEachPage(
-        of selection: SharedSelection,
+        of selection: AuditSelection,
         size: Int? = nil,
         _ body: ([PostgreSQLRow]) async throws -> Bool
     ) async throws {
@@ -91,9 +88,9 @@ package final class SharedAuditReader: Sendable {
         }
     }
 
-    /// The values of ``SharedSelection/columns``, page by page.
+    /// The values of ``AuditSelection/columns``, page by page.
     func forEachRow(
-        of selection: SharedSelection,
+        of selection: AuditSelection,
         _ body: ([[DatabaseValue]]) async throws(AuditError) -> Void
     ) async throws(AuditError) {
         do {
@@ -106,21 +103,19 @@ package final class SharedAuditReader: Sendable {
         }
     }
 
-    private static func events(_ filter: AuditFilter) -> SharedSelection {
-        SharedSelection(
-            key: ["at", "chain", "id"],
-            columns: ["(SELECT host FROM authgateway.audit_chain AS c WHERE c.chain = e.chain)"] + eventColumns,
+    private static func events(_ filter: AuditFilter) -> AuditSelection {
+        AuditSelection(
+            columns: ["(SELECT host FROM authgateway.audit_chain AS c WHERE c.chain = e.chain)"]
+                + AuditSchema.quotedColumns,
             table: "authgateway.audit_event AS e",
-            terms: filter.sharedTerms
+            key: ["at", "chain", "id"],
+            condition: filter.condition(for: .sharedEvents)
         )
     }
 
-    /// `trigger` is a word of SQL.
-    static let eventColumns = AuditSchema.allColumns.map { "\"\($0)\"" }
-
     private func meant(
         _ rows: [PostgreSQLRow],
-        of selection: SharedSelection,
+        of selection: AuditSelection,
         _ filter: AuditFilter
     ) throws -> [SharedAuditRow] {
         try rows.compactMap { row in
@@ -159,23 +154,21 @@ extension SharedAuditReader {
     private func sums(since: UnixTime?) async throws(AuditError) -> SharedAuditCopy {
         let copy = try SharedAuditCopy()
         try await copy.use { try $0.execute(sql: Self.tables) }
-        var events = SharedSelection(
-            key: ["at", "chain", "id"],
+        var events = AuditSelection(
             columns: ["at", "event", "credential", "route", "client", "outcome", "duration_ms", "error_code"],
-            table: "authgateway.audit_event"
+            table: "authgateway.audit_event",
+            key: ["at", "chain", "id"]
         )
-        if let since { events.terms.add("at >= ?", [.text(since.rfc3339)]) }
-        var uses = SharedSelection(
-            key: ["chain", "minute", "route", "client", "credential", "generation", "status_class"],
+        if let since { events.condition.add("at >=", .text(since.rfc3339)) }
+        var uses = AuditSelection(
             columns: [
                 "minute", "route", "client", "credential", "status_class", "requests", "bytes_received", "bytes_sent",
             ],
-            table: "authgateway.audit_use"
+            table: "authgateway.audit_use",
+            key: ["chain", "minute", "route", "client", "credential", "generation", "status_class"]
         )
         if let since {
-            // As in AuditTally, the whole minute counts.
-            let minute = UnixTime(milliseconds: since.milliseconds / 60_000 * 60_000)
-            uses.terms.add("minute >= ?", [.text(minute.rfc3339)])
+            uses.condition.add("minute >=", .text(since.startOfMinute.rfc3339))
         }
         for (selection, table) in [(events, "token_events"), (uses, "token_use")] {
             try await forEachRow(of: selection) { rows throws(AuditError) in
@@ -278,7 +271,7 @@ extension SharedAuditReader {
 
     /// Checkpoints after the rows: they explain which rows were gone by then.
     private func fill(_ copy: SharedAuditCopy, with chain: String) async throws(AuditError) {
-        try await fetch(chain, "audit_event", Self.eventColumns, into: "token_events", of: copy)
+        try await fetch(chain, "audit_event", AuditSchema.quotedColumns, into: "token_events", of: copy)
         try await fetch(chain, "audit_checkpoint", AuditSchema.checkpointColumns, into: "audit_checkpoints", of: copy)
     }
 
@@ -309,8 +302,8 @@ extension SharedAuditReader {
         into target: String,
         of copy: SharedAuditCopy
     ) async throws(AuditError) {
-        var selection = SharedSelection(key: ["id"], columns: columns, table: "authgateway.\(table)")
-        selection.terms.add("chain = ?", [.text(chain)])
+        var selection = AuditSelection(columns: columns, table: "authgateway.\(table)")
+        selection.condition.add("chain =", .text(chain))
         try await forEachRow(of: selection) { rows throws(AuditError) in
             try await copy.insert(rows, into: target, columns)
         }
