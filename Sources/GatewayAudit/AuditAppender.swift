@@ -9,13 +9,7 @@ struct AuditAppender {
     let chain: AuditChain
     /// The last row so far.
     var head: AuditHead
-    private(set) var added: [AuditRow] = []
-
-    init(rows: AuditEventRow, chain: AuditChain, head: AuditHead) {
-        self.rows = rows
-        self.chain = chain
-        self.head = head
-    }
+    var added: [AuditRow] = []
 
     mutating func append(_ event: TokenEvent, to database: Database) throws {
         let columns = rows.columns(of: event, id: head.id + 1)

@@ -322,7 +322,7 @@ struct ShippingRun {
     }
 
     private func note(_ row: Int64) {
-        log.withShipping { $0.confirmed = row }
+        log.withShipping { $0.confirm(to: row) }
         confirm(row)
     }
 

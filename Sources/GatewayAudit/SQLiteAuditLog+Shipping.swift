@@ -7,11 +7,10 @@ import Synchronization
 extension SQLiteAuditLog {
     /// Notes for the next start how far the copy is.
     func saveShippingProgress() async {
-        let unsaved: Int64? = withShipping { $0.confirmed == $0.known ? nil : $0.confirmed }
-        guard let row = unsaved else { return }
+        guard let row = withShipping({ $0.unsaved }) else { return }
         _ = try? await onThread { [self] database in
             try AuditNotes.set(shippedTo: row, in: database)
-            withShipping { $0.known = row }
+            withShipping { $0.saved(row) }
         }
     }
 
@@ -181,15 +180,15 @@ extension UseKey {
 /// How far the copy of a log in a shared database is.
 struct ShippingProgress {
     /// The last row that the database has, as it has said itself; nil before it was asked.
-    var confirmed: Int64?
+    private var confirmed: Int64?
     /// The same as it was noted earlier.
-    var known: Int64 = 0
+    private var known: Int64
     /// Retention waits for a shipment.
-    var holdsRetention = false
+    private(set) var holdsRetention = false
     /// The last row of `token_use` that was shipped, where more of its minute follow.
-    var useCursor: UseKey?
+    private var useCursor: UseKey?
     /// The earliest minute of `token_use` that has changed since rows were read.
-    var useChangedAt: String?
+    private var useChangedAt: String?
 
     init(known: Int64 = 0) { self.known = known }
 
@@ -197,6 +196,15 @@ struct ShippingProgress {
     var removableTo: Int64 { confirmed ?? 0 }
 
     var shippedTo: Int64 { confirmed ?? known }
+
+    /// What the database has, and the log has not noted yet.
+    var unsaved: Int64? { confirmed == known ? nil : confirmed }
+
+    mutating func confirm(to row: Int64) { confirmed = row }
+
+    mutating func saved(_ row: Int64) { known = row }
+
+    mutating func holdRetention(_ isHeld: Bool) { holdsRetention = isHeld }
 
     mutating func noteUse(changedAt minute: String) { useChangedAt = min(useChangedAt ?? minute, minute) }
 

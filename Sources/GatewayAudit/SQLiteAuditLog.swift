@@ -121,7 +121,7 @@ package final class SQLiteAuditLog: AuditLog {
             var state = State(file: AuditFile(path: path), head: opened.head, room: room)
             state.loss = opened.loss
             state.chainName = opened.chainName
-            state.shipping.known = opened.shippedTo
+            state.shipping = ShippingProgress(known: opened.shippedTo)
             self.state = Mutex(state)
         } catch {
             throw AuditError(error, file: path)
@@ -202,8 +202,7 @@ package final class SQLiteAuditLog: AuditLog {
                 return (AuditError("too many events wait for the audit log; is the disk slow?"), false)
             }
             state.events.add(entry)
-            defer { state.events.isDraining = true }
-            return (nil, !state.events.isDraining)
+            return (nil, state.events.startDraining())
         }
         if starts { writer.start { self.drain() } }
         return refusal
@@ -571,10 +570,7 @@ extension SQLiteAuditLog {
     package func keep(_ new: [RequestUse]) -> Int {
         guard hasRoom(for: .traffic) else { return new.count }
         let (lost, starts) = requests.withLock { requests in
-            let lost = requests.add(new)
-            let starts = !requests.isWriting && !requests.isEmpty
-            if starts { requests.isWriting = true }
-            return (lost, starts)
+            (requests.add(new), requests.startWriting())
         }
         if starts { writer.start { self.writeRequests() } }
         return lost
@@ -598,23 +594,14 @@ extension SQLiteAuditLog {
             try commit(waitingForLock: backgroundLockLimit) { try add(batch, to: $0) }
         }
         measure()
-        let (isNews, more) = requests.withLock { requests in
-            switch result {
-            case .success:
-                requests.written(batch.count)
-                requests.isFailing = false
-                requests.isWriting = !requests.isEmpty
-                return (false, requests.isWriting)
-            case .failure:
-                defer { requests.isFailing = true }
-                requests.isWriting = false
-                return (!requests.isFailing, false)
-            }
+        switch result {
+        case .success: return requests.withLock { $0.written(batch.count) }
+        case .failure(let error):
+            let isNews = requests.withLock { $0.failed() }
+            suspect()
+            if isNews { warn("requests were not written to the audit log", error) }
+            return false
         }
-        guard case .failure(let error) = result else { return more }
-        suspect()
-        if isNews { warn("requests were not written to the audit log", error) }
-        return more
     }
 
     private func add(_ batch: [RequestUse], to database: Database) throws {
@@ -648,7 +635,7 @@ extension SQLiteAuditLog {
         guard options.recordsUsage else { return }
         let hasRoom = hasRoom(for: .traffic)
         usage.withLock { usage in
-            if hasRoom { usage.add(use) } else { usage.dropped += use.requests }
+            if hasRoom { usage.add(use) } else { usage.drop(use) }
         }
     }
 
@@ -680,10 +667,7 @@ extension SQLiteAuditLog {
 
     /// On the thread only.
     private func writeUsage() {
-        let uses = usage.withLock { usage in
-            defer { usage.uses = [:] }
-            return usage.uses.values.map { $0 }
-        }
+        let uses = usage.withLock { $0.takeAll() }
         guard !uses.isEmpty else { return }
         do {
             let first = uses.map(\.key.minute).min()?.rfc3339 ?? ""
@@ -789,7 +773,7 @@ extension SQLiteAuditLog {
             let removable = state.withLock { options.isShipped ? $0.shipping.removableTo : .max }
             // Before all rows are looked at, again each minute while a database is away.
             let oldest = try Int64.fetchOne(database, sql: "SELECT min(id) FROM token_events") ?? 0
-            state.withLock { $0.shipping.holdsRetention = oldest > removable }
+            state.withLock { $0.shipping.holdRetention(oldest > removable) }
             guard oldest <= removable else { return .commit }
             // The oldest rows up to the first one that is to stay: clocks jump, so times need not ascend.
             let range = try Row.fetchOne(
@@ -803,7 +787,7 @@ extension SQLiteAuditLog {
             )
             let bounds = range.map { $0.databaseValues.map { Int64.fromDatabaseValue($0) } } ?? []
             guard bounds.count == 2, let first = bounds[0], let kept = bounds[1], first < kept else { return .commit }
-            state.withLock { $0.shipping.holdsRetention = removable < kept - 1 }
+            state.withLock { $0.shipping.holdRetention(removable < kept - 1) }
             let last = min(kept - 1, first + Self.pruneLimit - 1, removable)
             guard first <= last else { return .commit }
             try requireIntactRows(upTo: last, in: database)
