@@ -73,3 +73,11 @@ struct AuditFile: Sendable {
             + "event tells of the loss"
     }
 }
+
+extension AuditError {
+    /// Why SQLite could not do something with the log, in words for the person who has to act.
+    init(_ error: any Error, file path: String) {
+        self =
+            error as? AuditError ?? AuditError(SQLiteFile.words(for: error, file: "the audit log \(path)", path: path))
+    }
+}

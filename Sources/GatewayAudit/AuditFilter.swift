@@ -1,5 +1,6 @@
 import GRDB
 package import GatewayCore
+import GatewayFiles
 
 /// Which rows to read. Conditions are joined with "and"; an empty filter means every row.
 package struct AuditFilter: Hashable, Sendable {
@@ -44,54 +45,62 @@ package struct AuditFilter: Hashable, Sendable {
         self.limit = limit
     }
 
-    /// The condition for `token_events` and what to bind to its question marks.
-    var condition: (sql: String, arguments: [DatabaseValue]) {
-        condition(failed: "outcome = 'failed'", request: Self.requestOfEvent)
+    /// What a filter is for. Its conditions differ in a few words.
+    enum Table {
+        /// `token_events` of a log.
+        case events
+        /// `token_requests` of a log.
+        case requests
+        /// `authgateway.audit_event` of a PostgreSQL database.
+        case sharedEvents
     }
 
-    /// The same for `token_requests`.
-    var requestCondition: (sql: String, arguments: [DatabaseValue]) {
-        condition(
-            failed: "(problem IS NOT NULL OR status >= 400 OR status = 0)",
-            request: "(request_id = :id OR client_request_id = :id)"
-        )
-    }
-
-    /// ``AuditRow/concerns(request:)``. The column `client_request_id` is not there in a log of an earlier version.
-    private static let requestOfEvent = """
-        (request_id = :id OR CASE WHEN json_valid(detail) THEN json_extract(detail, '$.client_request_id') = :id
-        OR instr(' ' || json_extract(detail, '$.requests') || ' ', ' ' || :id || ' ') END)
-        """
-
-    /// - Parameter request: With `:id` in the place of the id.
-    private func condition(failed: String, request requestTerm: String) -> (sql: String, arguments: [DatabaseValue]) {
-        var terms: [String] = []
-        var arguments: [DatabaseValue] = []
-        func add(_ term: String, _ values: DatabaseValue...) {
-            terms.append(term)
-            arguments += values
-        }
+    /// In ``Table/sharedEvents`` the rows of a request have to be looked at once more: see ``isMeant(_:)``.
+    func condition(for table: Table) -> AuditCondition {
+        var condition = AuditCondition()
         if let credential {
-            let subjects = (credential + "[").databaseValue
-            add(
-                "(credential = ? OR substr(credential, 1, length(?)) = ?)",
-                credential.databaseValue,
-                subjects,
-                subjects
+            let name = condition.bind(.text(credential))
+            let subjects = condition.bind(.text(credential + "["))
+            let isSubject =
+                table == .sharedEvents
+                ? "starts_with(credential, \(subjects))" : "substr(credential, 1, length(\(subjects))) = \(subjects)"
+            condition.add("(credential = \(name) OR \(isSubject))")
+        }
+        if let route { condition.add("route =", .text(route)) }
+        if let client { condition.add("client =", .text(client)) }
+        if let event { condition.add("event =", .text(event.rawValue)) }
+        if let request { Self.add(request, of: table, to: &condition) }
+        if let since { condition.add("at >=", .text(since.rfc3339)) }
+        if let until { condition.add("at <", .text(until.rfc3339)) }
+        if failedOnly {
+            condition.add(
+                table == .requests ? "(problem IS NOT NULL OR status >= 400 OR status = 0)" : "outcome = 'failed'"
             )
         }
-        if let route { add("route = ?", route.databaseValue) }
-        if let client { add("client = ?", client.databaseValue) }
-        if let event { add("event = ?", event.rawValue.databaseValue) }
-        if let request {
-            let parts = requestTerm.split(separator: ":id", omittingEmptySubsequences: false)
-            terms.append(parts.joined(separator: "?"))
-            arguments += repeatElement(request.databaseValue, count: parts.count - 1)
-        }
-        if let since { add("at >= ?", since.rfc3339.databaseValue) }
-        if let until { add("at < ?", until.rfc3339.databaseValue) }
-        if failedOnly { add(failed) }
-        if let after { add("id > ?", after.databaseValue) }
-        return (terms.isEmpty ? "1" : terms.joined(separator: " AND "), arguments)
+        if let after { condition.add("id >", .integer(after)) }
+        return condition
     }
+
+    /// ``AuditRow/concerns(request:)``.
+    private static func add(_ request: String, of table: Table, to condition: inout AuditCondition) {
+        let id = condition.bind(.text(request))
+        switch table {
+        case .requests: condition.add("(request_id = \(id) OR client_request_id = \(id))")
+        case .events:
+            // The column client_request_id is not there in a log of an earlier version.
+            condition.add(
+                """
+                (request_id = \(id) OR CASE WHEN json_valid(detail) THEN json_extract(detail, '$.client_request_id') = \(id)
+                OR instr(' ' || json_extract(detail, '$.requests') || ' ', ' ' || \(id) || ' ') END)
+                """
+            )
+        case .sharedEvents:
+            // Maybe some more rows: a detail that was changed is no JSON, and PostgreSQL ends a query that reads it as such.
+            let inDetail = condition.bind(.text(String(SafeText.json(request).dropFirst().dropLast())))
+            condition.add("(request_id = \(id) OR client_request_id = \(id) OR strpos(detail, \(inDetail)) > 0)")
+        }
+    }
+
+    /// Whether a row that fits the condition for ``Table/sharedEvents`` is meant.
+    func isMeant(_ row: AuditRow) -> Bool { request.map { row.concerns(request: $0) } ?? true }
 }

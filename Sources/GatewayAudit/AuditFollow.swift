@@ -72,7 +72,7 @@ final class AuditFeed: Sendable {
         }
         switch result {
         case .success(let rows): return rows
-        case .failure(let error): throw auditError(error, file: path)
+        case .failure(let error): throw AuditError(error, file: path)
         }
     }
 
@@ -108,11 +108,10 @@ final class AuditFeed: Sendable {
             return []
         }
         let start = try isSameLog(database, last: last, end: end, hash: state.hash) ? last : 0
-        let found = try Row.fetchAll(
-            database,
-            sql: "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) WHERE id > ? ORDER BY id LIMIT ?",
-            arguments: [start, batch]
-        )
+        var selection = AuditSelection(columns: AuditSchema.quotedColumns, table: AuditSchema.rows)
+        selection.condition.add("id >", .integer(start))
+        selection.limit = batch
+        let found = try selection.rows(in: database)
         let rows = found.compactMap { AuditRow(Array($0.databaseValues)) }
         state.last = rows.last?.id ?? start
         state.hash = rows.last?.hash ?? (start == last ? state.hash : nil)

@@ -10,7 +10,7 @@ struct AuditOpening {
 
     struct Opened {
         var head: AuditHead
-        /// See ``AuditChainName``.
+        /// See ``AuditNotes``.
         var chainName = ""
         /// The last row that the shared database is known to have, or that retention has removed.
         var shippedTo: Int64 = 0
@@ -37,8 +37,8 @@ struct AuditOpening {
             try requireOwnKey(in: database)
             opened.chainName =
                 options.takesNewChainName
-                ? try AuditChainName.replace(in: database) : try AuditChainName.ensure(in: database)
-            opened.shippedTo = try ShippingMarks.shippedTo(in: database)
+                ? try AuditNotes.replaceChainName(in: database) : try AuditNotes.ensureChainName(in: database)
+            opened.shippedTo = try AuditNotes.shippedTo(in: database)
             opened.head = try Self.head(of: database, chain: chain)
             try requireExportedHead(exported, in: database, head: opened.head)
             return .commit
@@ -74,8 +74,8 @@ struct AuditOpening {
         try appender.append(event, to: database)
         return Opened(
             head: appender.head,
-            chainName: try AuditChainName.ensure(in: database),
-            shippedTo: try ShippingMarks.shippedTo(in: database),
+            chainName: try AuditNotes.ensureChainName(in: database),
+            shippedTo: try AuditNotes.shippedTo(in: database),
             added: appender.added,
             loss: AuditLoss(lostTo: lost.id, at: now)
         )
@@ -101,9 +101,7 @@ struct AuditOpening {
     /// - Throws: ``AuditError`` when the table no longer holds the row that `known` names.
     static func requireRow(of known: AuditHead, in database: Database, head: AuditHead, path: String) throws {
         guard known.id > 0, known != head else { return }
-        let pruned =
-            try Int64.fetchOne(database, sql: "SELECT coalesce(max(pruned_to_id), 0) FROM audit_checkpoints") ?? 0
-        guard known.id > pruned else { return }
+        guard try known.id > AuditCheckpoint.prunedTo(in: database) else { return }
         let hash = try String.fetchOne(
             database,
             sql: "SELECT hash FROM token_events WHERE id = ?",
@@ -117,7 +115,7 @@ struct AuditOpening {
             sql: "INSERT OR IGNORE INTO audit_log (name, value) VALUES ('key_check', ?)",
             arguments: [chain.keyCheck]
         )
-        let found = try String.fetchOne(database, sql: "SELECT value FROM audit_log WHERE name = 'key_check'")
+        let found = try AuditNotes.keyCheck(in: database)
         guard found == chain.keyCheck else {
             throw AuditError(
                 "the audit log \(path) was written with another installation key; restore the key file "

@@ -36,11 +36,10 @@ package final class AuditReader: Sendable {
         picking isMeant: @escaping @Sendable (AuditRow) -> Bool = { _ in true }
     ) async throws(AuditError) -> (rows: [AuditRow], isWhole: Bool, endedBefore: Int64?) {
         try await read { database in
-            let cursor = try Row.fetchCursor(
-                database,
-                sql: "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) ORDER BY id DESC LIMIT ?",
-                arguments: [limit + 1]
-            )
+            var selection = Self.events
+            selection.isNewestFirst = true
+            selection.limit = limit + 1
+            let cursor = try selection.cursor(in: database)
             var rows: [AuditRow] = []
             var seen = 0
             while let values = try cursor.next() {
@@ -75,15 +74,7 @@ package final class AuditReader: Sendable {
         try await hand(over: body) { database, body in
             // Made when a gateway of this version opens the log.
             guard try database.tableExists("token_requests") else { return }
-            let (condition, arguments) = filter.requestCondition
-            let rows = try Row.fetchCursor(
-                database,
-                sql: """
-                    SELECT \(try AuditSchema.requestSelection(in: database)) FROM token_requests
-                    WHERE \(condition) ORDER BY id
-                    """,
-                arguments: StatementArguments(arguments)
-            )
+            let rows = try Self.requests(in: database, filter).cursor(in: database)
             while let row = try rows.next() {
                 guard let row = AuditRequestRow(Array(row.databaseValues)) else {
                     throw AuditError("a row of token_requests was changed")
@@ -143,8 +134,7 @@ package final class AuditReader: Sendable {
         guard column != .upstream else { return [] }
         return try await read { database in
             let tables = try ["token_events", "token_use", "token_requests"].filter { try database.tableExists($0) }
-            let parts = tables.map { "SELECT \(column.rawValue) FROM \($0) WHERE \(column.rawValue) <> ''" }
-            return try String.fetchAll(database, sql: parts.joined(separator: " UNION "))
+            return try String.fetchAll(database, sql: AuditSelection.names(in: column, of: tables))
         }
     }
 
@@ -202,7 +192,7 @@ package final class AuditReader: Sendable {
         }
         switch result {
         case .success(let value): return value
-        case .failure(let error): throw auditError(error, file: path)
+        case .failure(let error): throw AuditError(error, file: path)
         }
     }
 
@@ -217,23 +207,133 @@ package final class AuditReader: Sendable {
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
+    private static let events = AuditSelection(columns: AuditSchema.quotedColumns, table: AuditSchema.rows)
+
+    private static func requests(
+        in database: Database,
+        _ filter: AuditFilter,
+        table: String = "token_requests"
+    ) throws -> AuditSelection {
+        AuditSelection(
+            columns: try AuditSchema.readableRequestColumns(in: database),
+            table: table,
+            condition: filter.condition(for: .requests)
+        )
+    }
+
     private static func visit(_ filter: AuditFilter, in database: Database, _ body: (AuditRow) throws -> Void) throws {
-        let (condition, arguments) = filter.condition
-        var sql = "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) WHERE \(condition)"
-        var values = arguments
+        var selection = events
+        selection.condition = filter.condition(for: .events)
         if let limit = filter.limit {
-            sql += " AND id >= coalesce((SELECT min(id) FROM"
-            sql += " (SELECT id FROM \(AuditSchema.rows) WHERE \(condition) ORDER BY id DESC LIMIT ?)), 0)"
-            values += arguments + [max(0, limit).databaseValue]
-            if limit <= 0 { return }
+            guard limit > 0 else { return }
+            var newest = selection
+            newest.columns = ["id"]
+            newest.isNewestFirst = true
+            newest.limit = limit
+            selection.condition.add("id >= coalesce((SELECT min(id) FROM (\(newest.sql))), 0)")
         }
-        sql += " ORDER BY id"
-        let rows = try Row.fetchCursor(database, sql: sql, arguments: StatementArguments(values))
+        let rows = try selection.cursor(in: database)
         while let row = try rows.next() {
             guard let row = AuditRow(Array(row.databaseValues)) else {
                 throw AuditError("a row of the audit log was changed; run `authgateway audit verify`")
             }
             try body(row)
+        }
+    }
+}
+
+/// What the log has of one request.
+package struct AuditedRequest: Sendable {
+    package var events: [AuditRow] = []
+    /// With `audit.usage: request`.
+    package var requests: [AuditRequestRow] = []
+    /// Whether older rows were not looked at.
+    package var isPartial = false
+    /// Whether there were more rows than were asked for; the newest are missing.
+    package var isCut = false
+
+    package init() {}
+}
+
+extension AuditReader {
+    /// The rows about a request, by the gateway's id or the client's, oldest first.
+    ///
+    /// - Parameters:
+    ///   - newest: The number of rows of each table that are read, newest first. No column of an id has an index.
+    ///   - limit: The maximum number of them that is returned.
+    package func request(
+        _ id: String,
+        newest: Int,
+        limit: Int
+    ) async throws(AuditError) -> AuditedRequest {
+        try await read { database in
+            var found = AuditedRequest()
+            let filter = AuditFilter(request: id)
+            var selection = Self.events
+            selection.condition = filter.condition(for: .events)
+            let events = try Self.rows(selection, newest: newest, limit: limit, in: database)
+            found.events = events.rows.compactMap { AuditRow(Array($0.databaseValues)) }
+            (found.isPartial, found.isCut) = (events.isPartial, events.isCut)
+            guard try database.tableExists("token_requests") else { return found }
+            let canSearch = try database.columns(in: "token_requests").contains { $0.name == "client_request_id" }
+            guard canSearch else { return found }
+            selection = try Self.requests(in: database, filter, table: "token_requests NOT INDEXED")
+            let requests = try Self.rows(selection, newest: newest, limit: limit, in: database)
+            found.requests = requests.rows.compactMap { AuditRequestRow(Array($0.databaseValues)) }
+            found.isPartial = found.isPartial || requests.isPartial
+            found.isCut = found.isCut || requests.isCut
+            return found
+        }
+    }
+
+    /// The oldest `limit` rows of the `newest` ones of a table that are selected.
+    private static func rows(
+        _ selection: AuditSelection,
+        newest: Int,
+        limit: Int,
+        in database: Database
+    ) throws -> (rows: ArraySlice<Row>, isPartial: Bool, isCut: Bool) {
+        let last = try Int64.fetchOne(database, sql: "SELECT max(id) FROM \(selection.table)") ?? 0
+        let first = try Int64.fetchOne(database, sql: "SELECT min(id) FROM \(selection.table)") ?? 0
+        let start = last - Int64(newest)
+        var selection = selection
+        selection.condition.add("id >", .integer(start))
+        selection.limit = limit + 1
+        let rows = try selection.rows(in: database)
+        return (rows.prefix(limit), start >= first && last > 0, rows.count > limit)
+    }
+}
+
+/// A copy of the log with a head file of its own, for a backup.
+package struct AuditSnapshot: Sendable {
+    /// The newest row; 0 without one.
+    package let lastRow: Int64
+    /// The version of the tables.
+    package let schema: Int
+
+    /// Copies the log to `target`, which must not exist, while a gateway may be writing. Blocks.
+    ///
+    /// The head file names the end of the copy, which may be later than the log's own head file says.
+    package static func make(_ source: String, to target: String, keys: AuditKeys) throws(AuditError) -> AuditSnapshot {
+        let chain = AuditChain(key: keys.chain)
+        do {
+            try PrivateFile.createNew(target, content: [])
+            try SQLiteFile.copy(source, to: target, lockLimit: .seconds(5))
+            let (head, schema) = try AuditReader.open(target).read { database in
+                try SQLiteSchema.require(atMost: AuditSchema.version, in: database)
+                guard try database.tableExists("token_events") else {
+                    throw AuditError("\(source) is not an audit log of a gateway")
+                }
+                return (
+                    try AuditOpening.head(of: database, chain: chain), try SQLiteSchema.version(of: database)
+                )
+            }
+            try head.write(for: target)
+            return AuditSnapshot(lastRow: head.id, schema: schema)
+        } catch let failure as PrivateFile.Failure {
+            throw AuditError("\(target) cannot be made: \(failure.reason)")
+        } catch {
+            throw AuditError(error, file: source)
         }
     }
 }

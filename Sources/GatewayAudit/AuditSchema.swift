@@ -36,8 +36,9 @@ package enum AuditSchema {
     /// The table as it is read. An index that somebody has put into the file may lack rows, and would hide them.
     static let rows = "token_events NOT INDEXED"
 
-    /// `trigger` is a word of SQL.
-    static let columnList = allColumns.map { "\"\($0)\"" }.joined(separator: ", ")
+    /// As both databases spell them: `trigger` is a word of SQL.
+    static let quotedColumns = allColumns.map { "\"\($0)\"" }
+    static let columnList = quotedColumns.joined(separator: ", ")
 
     /// Worked out from `detail`, which the chain covers. A detail that is no JSON any more must not end a query.
     private static let clientRequestID = """
@@ -66,10 +67,10 @@ package enum AuditSchema {
     }
 
     /// The columns of `token_requests` as they are read: one that an earlier version did not have is NULL.
-    static func requestSelection(in database: Database) throws -> String {
+    static func readableRequestColumns(in database: Database) throws -> [String] {
         try requestColumns.map { column in
             try has(column, in: "token_requests", of: database) ? column : "NULL AS \(column)"
-        }.joined(separator: ", ")
+        }
     }
 
     private static let tables = """

@@ -5,51 +5,34 @@ import Synchronization
 
 /// What a shared database gets of the log. Read by the thread that writes, so no row changes under a shipment.
 extension SQLiteAuditLog {
-    /// The id of the last committed row.
-    package var lastRow: Int64 { state.withLock { $0.head.id } }
-
-    /// Events that the database does not have yet, as far as is known.
-    package var unshippedEvents: Int {
-        state.withLock { Int(max(0, $0.head.id - $0.shipping.shippedTo)) }
-    }
-
-    func noteShipped(to row: Int64) { state.withLock { $0.shipping.confirmed = row } }
-
     /// Notes for the next start how far the copy is.
     func saveShippingProgress() async {
-        guard
-            let row = state.withLock({
-                $0.shipping.confirmed.flatMap { [known = $0.shipping.known] in $0 == known ? nil : $0 }
-            })
-        else { return }
-        _ = try? await shipping { log, database in
-            try ShippingMarks.set(shippedTo: row, in: database)
-            log.state.withLock { $0.shipping.known = row }
+        guard let row = withShipping({ $0.unsaved }) else { return }
+        _ = try? await onThread { [self] database in
+            try AuditNotes.set(shippedTo: row, in: database)
+            withShipping { $0.saved(row) }
         }
     }
 
     /// Gives the chain another name, under which all of the log is shipped.
     func takeNewChainName() async throws(AuditError) {
-        try await shipping { log, database in
+        try await onThread { [self] database in
             var name = ""
             try database.inTransaction(.immediate) {
-                name = try AuditChainName.replace(in: database)
+                name = try AuditNotes.replaceChainName(in: database)
                 return .commit
             }
-            let removedTo = try ShippingMarks.shippedTo(in: database)
-            log.state.withLock { state in
-                state.chainName = name
-                state.shipping = ShippingProgress(known: removedTo)
-            }
+            let removedTo = try AuditNotes.shippedTo(in: database)
+            becameChain(name, removedTo: removedTo)
         }
     }
 
     /// What is to be compared with the copy.
     func facts(for copy: ShippedChain.Copy) async throws(AuditError) -> ShippedChain.Log {
-        try await shipping { log, database in
-            let head = try AuditOpening.head(of: database, chain: log.chain)
+        try await onThread { [self] database in
+            let head = try AuditOpening.head(of: database, chain: chain)
             var facts = ShippedChain.Log(end: ShippedChain.Link(id: head.id, hash: head.hash))
-            facts.removedTo = try Self.removedTo(in: database)
+            facts.removedTo = try AuditCheckpoint.last(in: database)
             facts.hashAtHead = try Self.hash(of: copy.head?.id, in: "token_events", database)
             facts.hashOfCheckpoint = try Self.hash(of: copy.checkpoint?.id, in: "audit_checkpoints", database)
             return facts
@@ -60,8 +43,8 @@ extension SQLiteAuditLog {
     func shipment(after copy: ShippedChain.Copy, _ limits: ShippedRows.Limits) async throws(AuditError)
         -> AuditShipment?
     {
-        try await shipping { log, database in
-            let start = try Self.removedTo(in: database)
+        try await onThread { [self] database in
+            let start = try AuditCheckpoint.last(in: database)
             let (checkpoints, lastCheckpoint) = try Self.rows(
                 of: .checkpoints,
                 "audit_checkpoints NOT INDEXED",
@@ -88,7 +71,7 @@ extension SQLiteAuditLog {
             }
             guard checkpoints.count > 0 || after != copy.head else { return nil }
             return AuditShipment(
-                chain: log.chainName,
+                chain: chainName,
                 before: copy.head,
                 after: after,
                 events: events,
@@ -98,31 +81,7 @@ extension SQLiteAuditLog {
         }
     }
 
-    /// Runs `body` on the thread that writes.
-    func shipping<Value: Sendable>(
-        _ body: @escaping @Sendable (SQLiteAuditLog, Database) throws -> Value
-    ) async throws(AuditError) -> Value {
-        do {
-            return try await writer.perform(within: options.recordLimit) {
-                try self.writer.write { try body(self, $0) }
-            }
-        } catch {
-            throw auditError(error, file: options.path)
-        }
-    }
-
     // MARK: Reading
-
-    private static func removedTo(in database: Database) throws -> ShippedChain.Link? {
-        let row = try Row.fetchOne(
-            database,
-            sql: "SELECT pruned_to_id, pruned_to_hash FROM audit_checkpoints ORDER BY id DESC LIMIT 1"
-        ).map { Array($0.databaseValues) }
-        guard let row, let id = Int64.fromDatabaseValue(row[0]), let hash = String.fromDatabaseValue(row[1]) else {
-            return nil
-        }
-        return ShippedChain.Link(id: id, hash: hash)
-    }
 
     private static func hash(of id: Int64?, in table: String, _ database: Database) throws -> String? {
         guard let id else { return nil }
@@ -152,4 +111,130 @@ extension SQLiteAuditLog {
         }
         return (rows, last)
     }
+}
+
+extension SQLiteAuditLog {
+    // MARK: Uses. Rows of a minute grow while it lasts, so whole values are shipped, again after each change.
+
+    /// The rows that have changed since they were shipped; nil when the copy has all of them.
+    func useShipment(_ limits: ShippedRows.Limits) async throws(AuditError) -> UseShipment? {
+        try await onThread { [self] database in
+            let cursor = withShipping { $0.takeUseCursor() }
+            let since = try AuditNotes.useShippedBefore(in: database) ?? ""
+            let condition =
+                cursor == nil
+                ? "minute >= ?" : "(minute, route, client, credential, generation, status_class) > (?, ?, ?, ?, ?, ?)"
+            let arguments = cursor?.arguments ?? [since]
+            var (rows, last, count, isFull) = (ShippedRows(limits), UseKey?.none, 0, false)
+            try StatementRow.forEach(
+                of: """
+                    SELECT \(ShippedTable.uses.list) FROM token_use WHERE \(condition)
+                    ORDER BY minute, route, client, credential, generation, status_class LIMIT ?
+                    """,
+                arguments: arguments + [limits.rows],
+                in: database
+            ) { row in
+                count += 1
+                let json = ShippedTable.uses.json(of: row)
+                isFull = isFull || !rows.hasPlace(for: json)
+                guard !isFull else { return }
+                rows.add(json)
+                last = UseKey(row)
+            }
+            guard let last else { return nil }
+            let isLast = !isFull && count < limits.rows
+            return UseShipment(chain: chainName, rows: rows, last: last, isLast: isLast)
+        }
+    }
+
+    /// The database has them.
+    func shipped(_ uses: UseShipment) async throws(AuditError) {
+        try await onThread { [self] database in
+            guard chainName == uses.chain else { return }
+            let next = (UnixTime(rfc3339: uses.last.minute).map { $0 + .seconds(60) })?.rfc3339 ?? uses.last.minute
+            let before = withShipping { $0.usesShipped(to: uses.last, isLast: uses.isLast, next: next) }
+            try AuditNotes.set(useShippedBefore: before, in: database)
+        }
+    }
+
+    /// Earlier minutes have no rows any more.
+    func firstUse() async throws(AuditError) -> String? {
+        try await onThread { database in
+            try String.fetchOne(database, sql: "SELECT min(minute) FROM token_use")
+                ?? AuditNotes.useShippedBefore(in: database)
+        }
+    }
+}
+
+extension UseKey {
+    init(_ row: borrowing StatementRow) {
+        minute = row.text(at: 0) ?? ""
+        route = row.text(at: 1) ?? ""
+        client = row.text(at: 2) ?? ""
+        credential = row.text(at: 3) ?? ""
+        generation = row.integer(at: 4)
+        statusClass = row.integer(at: 5)
+    }
+}
+
+/// How far the copy of a log in a shared database is.
+struct ShippingProgress {
+    /// The last row that the database has, as it has said itself; nil before it was asked.
+    private var confirmed: Int64?
+    /// The same as it was noted earlier.
+    private var known: Int64
+    /// Retention waits for a shipment.
+    private(set) var holdsRetention = false
+    /// The last row of `token_use` that was shipped, where more of its minute follow.
+    private var useCursor: UseKey?
+    /// The earliest minute of `token_use` that has changed since rows were read.
+    private var useChangedAt: String?
+
+    init(known: Int64 = 0) { self.known = known }
+
+    /// Retention may remove rows up to this one.
+    var removableTo: Int64 { confirmed ?? 0 }
+
+    var shippedTo: Int64 { confirmed ?? known }
+
+    /// What the database has, and the log has not noted yet.
+    var unsaved: Int64? { confirmed == known ? nil : confirmed }
+
+    mutating func confirm(to row: Int64) { confirmed = row }
+
+    mutating func saved(_ row: Int64) { known = row }
+
+    mutating func holdRetention(_ isHeld: Bool) { holdsRetention = isHeld }
+
+    mutating func noteUse(changedAt minute: String) { useChangedAt = min(useChangedAt ?? minute, minute) }
+
+    /// Where to read on. Rows that have changed are read again.
+    mutating func takeUseCursor() -> UseKey? {
+        if let useChangedAt, let cursor = useCursor, useChangedAt <= cursor.minute { useCursor = nil }
+        useChangedAt = nil
+        return useCursor
+    }
+
+    /// The database has these rows.
+    ///
+    /// - Returns: The minute before which it has all of them.
+    mutating func usesShipped(to last: UseKey, isLast: Bool, next minute: String) -> String {
+        let before = isLast ? minute : last.minute
+        useCursor = isLast ? nil : last
+        guard let useChangedAt, useChangedAt <= last.minute else { return before }
+        useCursor = nil
+        return min(before, useChangedAt)
+    }
+}
+
+/// The key of a row of `token_use`.
+struct UseKey: Hashable, Sendable {
+    let minute: String
+    let route: String
+    let client: String
+    let credential: String
+    let generation: Int64
+    let statusClass: Int64
+
+    var arguments: StatementArguments { [minute, route, client, credential, generation, statusClass] }
 }

@@ -4,7 +4,7 @@ enum SecretReaders {
     static let files: Set<String> = [
         "GatewayAdmin/AdminTokens.swift",
         "GatewayAdmin/AdminVending.swift",
-        "GatewayAudit/AuditEventRow.swift",
+        "GatewayAudit/AuditAppender.swift",
         "GatewayFiles/PostgreSQL/PostgreSQLOptions.swift",
         "GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
         "GatewayTokenClient/ClientTLS+Configuration.swift",

@@ -26,7 +26,7 @@ struct EventQueue {
     /// Committed after their authors had given up. They may bring them again.
     private var late: [TokenEvent] = []
     /// The thread has been told that there is something to do.
-    var isDraining = false
+    private var isDraining = false
 
     /// Withdrawals that are not in the log yet, as far as is known.
     var unrecorded: [TokenEvent] {
@@ -38,6 +38,12 @@ struct EventQueue {
     mutating func add(_ entry: Entry) {
         entries.append(entry)
         checkInvariants()
+    }
+
+    /// - Returns: Whether the thread is to be told. It is once, until it has found nothing more to do.
+    mutating func startDraining() -> Bool {
+        defer { isDraining = true }
+        return !isDraining
     }
 
     /// - Returns: Whether there is a place for it.
@@ -95,5 +101,79 @@ struct EventQueue {
             withdrawals.count <= Self.memoryLimit && late.count <= Self.memoryLimit,
             "More events are remembered than there may be."
         )
+    }
+}
+
+/// Requests that wait to be written.
+struct PendingRequests {
+    /// More are refused rather than held in memory.
+    static let limit = 65_536
+    /// Written in one transaction, so that a token event does not wait for long.
+    static let batchLimit = 2048
+
+    private var requests: [RequestUse] = []
+    private var isWriting = false
+    /// The last attempt failed, and that was said.
+    private var isFailing = false
+
+    /// - Returns: How many there was no place for.
+    mutating func add(_ new: [RequestUse]) -> Int {
+        let accepted = min(new.count, max(0, Self.limit - requests.count))
+        requests.append(contentsOf: new.prefix(accepted))
+        return new.count - accepted
+    }
+
+    var batch: [RequestUse] { Array(requests.prefix(Self.batchLimit)) }
+
+    /// - Returns: Whether the thread is to be told. It is once, until it has written all of them or has failed.
+    mutating func startWriting() -> Bool {
+        guard !isWriting, !requests.isEmpty else { return false }
+        isWriting = true
+        return true
+    }
+
+    /// - Returns: Whether there is more to write.
+    @discardableResult
+    mutating func written(_ count: Int) -> Bool {
+        requests.removeFirst(count)
+        isFailing = false
+        isWriting = !requests.isEmpty
+        return isWriting
+    }
+
+    /// - Returns: Whether that is news.
+    mutating func failed() -> Bool {
+        defer { isFailing = true }
+        isWriting = false
+        return !isFailing
+    }
+}
+
+/// Uses counted since the last flush.
+struct UsageCounts {
+    /// Distinct keys held at once. One minute of a hundred routes with a hundred clients each fits.
+    static let limit = 16_384
+
+    private var uses: [TokenUse.Key: TokenUse] = [:]
+    /// Requests that are in none of them.
+    private(set) var dropped = 0
+
+    mutating func drop(_ use: TokenUse) { dropped += use.requests }
+
+    mutating func takeAll() -> [TokenUse] {
+        defer { uses = [:] }
+        return Array(uses.values)
+    }
+
+    mutating func add(_ use: TokenUse) {
+        guard var sum = uses[use.key] else {
+            guard uses.count < Self.limit else { return drop(use) }
+            uses[use.key] = use
+            return
+        }
+        sum.requests += use.requests
+        sum.bytesReceived += use.bytesReceived
+        sum.bytesSent += use.bytesSent
+        uses[use.key] = sum
     }
 }

@@ -1,0 +1,101 @@
+import GRDB
+import GatewayFiles
+
+/// Rows of an audit table, of SQLite or PostgreSQL: one text for both.
+struct AuditSelection {
+    var columns: [String]
+    let table: String
+    /// The columns that order the rows, and are unique.
+    var key = ["id"]
+    var condition = AuditCondition()
+    var isNewestFirst = false
+    var limit: Int?
+
+    var sql: String {
+        let order = key.map { isNewestFirst ? "\($0) DESC" : $0 }.joined(separator: ", ")
+        let rows = "SELECT \(columns.joined(separator: ", ")) FROM \(table) WHERE \(condition.sql) ORDER BY \(order)"
+        return limit.map { "\(rows) LIMIT \($0)" } ?? rows
+    }
+
+    /// All names that tables have in a column.
+    static func names(in column: AuditUsage.Grouping, of tables: [String]) -> String {
+        tables.map { "SELECT \(column.rawValue) FROM \($0) WHERE \(column.rawValue) <> ''" }.joined(
+            separator: " UNION "
+        )
+    }
+
+    // MARK: SQLite
+
+    /// One row at a time: the cursor hands over the same object again and again.
+    func cursor(in database: Database) throws -> RowCursor {
+        try Row.fetchCursor(database, sql: sql, arguments: condition.arguments)
+    }
+
+    func rows(in database: Database) throws -> [Row] {
+        try Row.fetchAll(database, sql: sql, arguments: condition.arguments)
+    }
+
+    // MARK: PostgreSQL
+
+    /// One page after another. Each begins behind the key of the row before, so no page depends on what was added or removed
+    /// meanwhile. The key comes first in each row.
+    func page(after last: PostgreSQLRow?, size: Int) -> PostgreSQLStatement {
+        var page = self
+        page.columns = key + columns
+        page.limit = size
+        if let last {
+            let marks = key.indices.map { page.condition.bind(last.parameter($0)) }.joined(separator: ", ")
+            page.condition.add("(\(key.joined(separator: ", "))) \(isNewestFirst ? "<" : ">") (\(marks))")
+        }
+        return PostgreSQLStatement(page.sql, page.condition.parameters, isRepeatable: true)
+    }
+
+    /// The values of ``columns`` in a row of a page.
+    func values(of row: PostgreSQLRow) -> [DatabaseValue] {
+        columns.indices.map { row.parameter(key.count + $0).databaseValue }
+    }
+}
+
+/// Terms that are joined with "and", and what is bound to their parameters.
+///
+/// Both databases take `$1` for a parameter, more than once, too. SQLite numbers them as they first occur, so terms are added in
+/// the order in which their values were bound.
+struct AuditCondition {
+    private var terms: [String] = []
+    private(set) var parameters: [PostgreSQLStatement.Parameter] = []
+
+    var sql: String { terms.isEmpty ? "true" : terms.joined(separator: " AND ") }
+
+    /// The parameters for SQLite.
+    var arguments: StatementArguments { StatementArguments(parameters.map(\.databaseValue)) }
+
+    /// - Returns: The name of the parameter, for a term.
+    mutating func bind(_ value: PostgreSQLStatement.Parameter) -> String {
+        parameters.append(value)
+        return "$\(parameters.count)"
+    }
+
+    mutating func add(_ term: String) { terms.append(term) }
+
+    /// - Parameter comparison: A column and an operator.
+    mutating func add(_ comparison: String, _ value: PostgreSQLStatement.Parameter) {
+        add("\(comparison) \(bind(value))")
+    }
+}
+
+extension PostgreSQLRow {
+    /// The audit tables hold texts and numbers alone.
+    fileprivate func parameter(_ column: Int) -> PostgreSQLStatement.Parameter {
+        text(column).map { .text($0) } ?? integer(column).map { .integer($0) } ?? .null
+    }
+}
+
+extension PostgreSQLStatement.Parameter {
+    fileprivate var databaseValue: DatabaseValue {
+        switch self {
+        case .text(let text): text.databaseValue
+        case .integer(let number): number.databaseValue
+        case .null, .bytes: .null
+        }
+    }
+}
