@@ -1,14 +1,25 @@
-/// The state of the connections of one event loop to one upstream, and all decisions about them. Performs nothing, and knows no
-/// socket and no clock.
+/// Decides about the connections of one event loop to one upstream: which one a request gets, who waits, when one is opened or
+/// closed. It performs nothing, and knows no socket and no clock: ``UpstreamPool`` reports events and carries out what is returned.
 ///
-/// The shell reports events and carries out what is returned. A connection is opening, leased, idle or kept. A lease begins with
-/// ``opened(_:jitter:at:)``, ``take(for:mayRepeat:isOpen:mayHaveInput:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
-/// ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``. An HTTP/1 connection carries one request at a time, so it is
-/// leased as a whole. Of an HTTP/2 connection streams are leased: see ``openedShared(_:streamLimit:jitter:_:)``. A private
-/// connection is kept for its client between requests: see ``keepPrivate(_:keepAliveSeconds:_:)`` and ``takePrivate(_:)``.
+///     HTTP/1:    opening ──▶ leased ◀──▶ idle
+///     private:   opening ──▶ leased ◀──▶ kept
+///     HTTP/2:    opening ──▶ shared ◀──▶ idle
+///                               └──▶ retiring           after GOAWAY or at its age limit
 ///
-/// A client that has more connections in use than its share waits, although places or idle connections are left: they are for
-/// other clients (``FairShare``). It keeps its turn in the queue. All loops count in one account, ``ClientLeases``.
+/// Every phase ends with ``ended(_:_:)``, which gives the place of the connection back to the budget of all loops.
+///
+/// - An HTTP/1 connection carries one request at a time, so it is leased as a whole. A lease begins with ``opened(_:jitter:at:)``,
+///   ``take(for:mayRepeat:isOpen:mayHaveInput:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
+///   ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``.
+/// - A private connection is kept for its client between requests: see ``keepPrivate(_:keepAliveSeconds:_:)`` and
+///   ``takePrivate(_:)``.
+/// - Of an HTTP/2 connection streams are leased: see ``openedShared(_:streamLimit:jitter:_:)``. Streams do not count as connections
+///   of a client (``ClientLeases``): those that wait take turns, and a stream is short.
+///
+/// A request that finds no connection asks the budget for a place, and opens a connection in it. Without a place it waits in a
+/// queue in which clients take turns, until a connection is put back, a place comes or its deadline passes. A client that has more
+/// connections in use than its share waits, although places or idle connections are left: they are for other clients
+/// (``FairShare``). It keeps its turn in the queue. All loops count in one account, ``ClientLeases``.
 ///
 /// Taking and putting back are on the path of every request: they allocate nothing. They look nothing up, except that
 /// ``client(_:)`` looks up a name where clients have names.
@@ -40,42 +51,108 @@ package struct PoolState: ~Copyable, Sendable {
         }
     }
 
-    let rules: Rules
+    fileprivate struct Connection: Sendable {
+        enum Phase: Sendable {
+            case none
+            case opening
+            case leased
+            /// HTTP/2 with at least one stream, and open to more.
+            case shared
+            /// HTTP/2 with at least one stream, and not open to more.
+            case retiring
+            case idle
+            /// Private, and without a request.
+            case kept
+        }
+
+        var number: UInt32 = 0
+        var phase = Phase.none
+        /// The client that has it in use, also while it is kept.
+        var client = PoolClient.uncounted
+        var restsSince = MonotonicTime.never
+        /// It is not used from then on.
+        var restsUntil = MonotonicTime.never
+        var endsAt = MonotonicTime.never
+        /// The streams of an HTTP/2 connection, and how many there may be. nil for an HTTP/1 connection.
+        var streams: Streams?
+
+        /// In one access to the array.
+        mutating func rest(_ phase: Phase, from now: MonotonicTime, until end: MonotonicTime) {
+            self.phase = phase
+            restsSince = now
+            restsUntil = end
+        }
+    }
+
+    /// The place of a connection that is to be opened.
+    fileprivate enum Place: Sendable {
+        case none
+        case asked
+        /// The budget has promised it: a connection is being closed for it.
+        case onItsWay
+    }
+
+    /// The requests on an HTTP/2 connection.
+    fileprivate struct Streams: Hashable, Sendable {
+        var count: Int32
+        /// What the upstream allows, and no more than the rules do. It may fall below ``count``.
+        var limit: Int32
+
+        var hasRoom: Bool { count < limit }
+    }
+
+    /// A request that needs a connection and has found none.
+    fileprivate struct Newcomer: Sendable {
+        let name: String?
+        let client: PoolClient
+        let isUrgent: Bool
+        let isPrivate: Bool
+
+        /// No connection that was open already.
+        var needsNew: Bool { isUrgent || isPrivate }
+    }
+
+    private let rules: Rules
     /// In nanoseconds: to take a `Duration` apart is a long division.
     private let freshness: Int64
     private let idleTime: Int64
-    var connections: [Connection] = []
-    var freeSlots: [Int32] = []
+    private var connections: [Connection] = []
+    private var freeSlots: [Int32] = []
     /// The most recently used last: it is the least likely to have been closed meanwhile.
-    var idle: [Int32] = []
+    private var idle: [Int32] = []
     /// The private ones without a request. The one that has rested longest first.
-    var kept: [Int32] = []
-    var waiters: FairQueue<Newcomer>
-    let leases: ClientLeases
+    private(set) var kept: [Int32] = []
+    private var waiters: FairQueue<Newcomer>
+    private let leases: ClientLeases
     /// At the last look the client of each waiter was over its share. What changes that on this loop leads to a turn.
-    var areWaitersBlocked = false
+    private var areWaitersBlocked = false
     /// Connections open or being opened, and a place that is not used yet.
-    package internal(set) var placeCount = 0
-    var place = Place.none
+    package private(set) var placeCount = 0
+    private var place = Place.none
     /// The pool has got a place that it waited for, and no request has taken it yet.
-    var hasGrant = false
+    private var hasGrant = false
     /// The budget knows this pool.
-    var isInBudget = false
+    private var isInBudget = false
     /// The request that waits for the answer of the budget.
-    var newcomer: Newcomer?
-    var isTurnScheduled = false
-    var isInTurn = false
-    var wantsTurn = false
-    var isSparing = false
-    var isSpareScheduled = false
-    package internal(set) var isRetired = false
+    private var newcomer: Newcomer?
+    /// ``PoolStep/serveLater`` was returned, and ``serve(_:)`` is to come.
+    private var isTurnScheduled = false
+    /// Waiters are being served, one step after the other.
+    private var isInTurn = false
+    /// Something has happened that may let a waiter be served: the event ends with ``PoolStep/serveLater``.
+    private var wantsTurn = false
+    /// Idle connections are being given to other loops, one step after the other.
+    private var isSparing = false
+    /// ``PoolStep/spareLater(_:)`` was returned, and ``spareTimePassed(_:)`` is to come.
+    private var isSpareScheduled = false
+    private var isRetired = false
     /// HTTP/2 connections in the phase `shared`, the oldest first.
-    var shared: [Int32] = []
-    var openingCount = 0
+    private var shared: [Int32] = []
+    private var openingCount = 0
     /// The last connection was an HTTP/1 connection: one that is being opened will carry one request.
-    var speaksHTTP1 = false
+    private var speaksHTTP1 = false
     /// Waiters for whom a connection could not be opened: they waited for the one that failed.
-    var failingWaiters = 0
+    private var failingWaiters = 0
 
     package init(_ rules: Rules, _ leases: ClientLeases) {
         self.rules = rules
@@ -105,13 +182,16 @@ package struct PoolState: ~Copyable, Sendable {
 
     /// No waiter can be served before a request that has just come.
     @inline(__always)
-    var isOpenToNewcomers: Bool { waiters.isEmpty || areWaitersBlocked && !isTurnScheduled }
+    private var isOpenToNewcomers: Bool { waiters.isEmpty || areWaitersBlocked && !isTurnScheduled }
 
     /// The idle connection that was used last.
     package var latest: ConnectionID? {
         guard let slot = idle.last else { return nil }
-        return ConnectionID(slot: slot, number: connections[Int(slot)].number)
+        return id(of: slot)
     }
+
+    @inline(__always)
+    private func id(of slot: Int32) -> ConnectionID { ConnectionID(slot: slot, number: connections[Int(slot)].number) }
 
     /// Takes the connection ``next(for:)``, which was open a moment ago. It can still end on first use.
     ///
@@ -139,14 +219,14 @@ package struct PoolState: ~Copyable, Sendable {
     }
 
     @inline(__always)
-    mutating func lease(_ slot: Int32, to client: PoolClient) {
+    private mutating func lease(_ slot: Int32, to client: PoolClient) {
         assert(connections[Int(slot)].client == .uncounted, "A connection is leased to two clients.")
         connections[Int(slot)].client = client
         leases.add(client)
     }
 
     @inline(__always)
-    mutating func endLease(_ slot: Int) {
+    private mutating func endLease(_ slot: Int) {
         leases.remove(connections[slot].client)
         connections[slot].client = .uncounted
     }
@@ -220,11 +300,558 @@ package struct PoolState: ~Copyable, Sendable {
     }
 }
 
+// MARK: Connections, from their opening to their end
+
+extension PoolState {
+    /// An idle or kept connection is about to be closed: the time of ``PoolReturn/rest(until:servesLater:)`` has come, or bytes have come
+    /// that were not asked for.
+    ///
+    /// - Returns: Whether it was idle.
+    @discardableResult
+    package mutating func removeIdle(_ id: ConnectionID) -> Bool {
+        defer { checkInvariants() }
+        if takePrivate(id) { return true }
+        guard isInPhase(.idle, id) else { return false }
+        if let place = idle.lastIndex(of: id.slot) { idle.remove(at: place) }
+        connections[id.index].phase = .leased
+        return true
+    }
+
+    /// The connection is open, and leased to the request that it was opened for.
+    ///
+    /// - Parameter jitter: A random number. It takes up to a tenth off the life of the connection, so that those which were
+    ///   opened together do not end together.
+    package mutating func opened(_ id: ConnectionID, jitter: UInt64, at now: MonotonicTime) {
+        guard isInPhase(.opening, id) else { return }
+        begin(id, as: .leased, jitter: jitter, at: now)
+        speaksHTTP1 = true
+        checkInvariants()
+    }
+
+    private mutating func begin(_ id: ConnectionID, as phase: Connection.Phase, jitter: UInt64, at now: MonotonicTime) {
+        openingCount -= 1
+        connections[id.index].phase = phase
+        connections[id.index].endsAt = ConnectionAge.end(rules.maximumAge, jitter: jitter, from: now)
+    }
+
+    /// The connection has ended, or could not be opened.
+    package mutating func ended(_ id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
+        guard isKnown(id) else { return .nothing }
+        defer { checkInvariants() }
+        removeIdle(id)
+        let wasOpening = connections[id.index].phase == .opening
+        if wasOpening { openingCount -= 1 }
+        if connections[id.index].phase == .shared { removeFromShared(id.slot) }
+        endLease(id.index)
+        connections[id.index].phase = .none
+        connections[id.index].streams = nil
+        connections[id.index].number &+= 1
+        freeSlots.append(id.slot)
+        placeCount -= 1
+        // Which clients are over their share may have changed.
+        if leases.isShared { wantsTurn = true }
+        if rules.opensOneAtATime {
+            wantsTurn = true
+            if wasOpening, !speaksHTTP1 { failingWaiters = waiterCount }
+        }
+        return .giveBackPlace
+    }
+
+    /// A place has been granted for it.
+    private mutating func newConnection(for client: PoolClient) -> ConnectionID {
+        let slot = freeSlots.popLast() ?? Int32(truncatingIfNeeded: connections.count)
+        if Int(slot) == connections.count { connections.append(Connection()) }
+        assert(connections[Int(slot)].phase == .none, "A connection is opened in the slot of another one.")
+        connections[Int(slot)].phase = .opening
+        connections[Int(slot)].endsAt = .never
+        openingCount += 1
+        lease(slot, to: client)
+        return id(of: slot)
+    }
+
+    private func isInPhase(_ phase: Connection.Phase, _ id: ConnectionID) -> Bool {
+        id.index < connections.count && connections[id.index].number == id.number
+            && connections[id.index].phase == phase
+    }
+
+    /// The connection is being opened or open. The ID of one that has ended names nothing, or another connection's slot.
+    private func isKnown(_ id: ConnectionID) -> Bool {
+        id.index < connections.count && connections[id.index].number == id.number
+            && connections[id.index].phase != .none
+    }
+
+}
+
+// MARK: HTTP/2
+
+extension PoolState {
+    // MARK: The life of a connection
+
+    /// The connection is open and speaks HTTP/2. The request that it was opened for has its first stream.
+    ///
+    /// - Parameter streamLimit: What the upstream allows.
+    package mutating func openedShared(
+        _ id: ConnectionID,
+        streamLimit: Int,
+        jitter: UInt64,
+        _ situation: PoolSituation
+    ) -> PoolStep {
+        guard isInPhase(.opening, id) else { return .nothing }
+        begin(id, as: .shared, jitter: jitter, at: situation.now)
+        endLease(id.index)
+        connections[id.index].streams = Streams(count: 1, limit: allowed(streamLimit))
+        shared.append(id.slot)
+        speaksHTTP1 = false
+        wantsTurn = true
+        return next(situation)
+    }
+
+    /// The connection is open and speaks HTTP/1, where it could have been HTTP/2: those that waited for it need others.
+    package mutating func openedAlone(_ id: ConnectionID, jitter: UInt64, _ situation: PoolSituation) -> PoolStep {
+        opened(id, jitter: jitter, at: situation.now)
+        wantsTurn = true
+        return next(situation)
+    }
+
+    /// The upstream allows another number of streams.
+    package mutating func streamLimitChanged(_ id: ConnectionID, to limit: Int, _ situation: PoolSituation) -> PoolStep
+    {
+        guard isKnown(id), connections[id.index].streams != nil else { return .nothing }
+        let limit = allowed(limit)
+        connections[id.index].streams?.limit = limit
+        wantsTurn = true
+        return next(situation)
+    }
+
+    /// The upstream takes no more streams on the connection (GOAWAY).
+    ///
+    /// - Returns: Whether the connection has no streams and is to be closed.
+    package mutating func retireConnection(_ id: ConnectionID) -> Bool {
+        guard isKnown(id), let streams = connections[id.index].streams else { return false }
+        if removeIdle(id) { return true }
+        if connections[id.index].phase == .shared { retireShared(id.slot) }
+        checkInvariants()
+        return streams.count == 0
+    }
+
+    private func allowed(_ limit: Int) -> Int32 { Int32(clamping: min(limit, rules.maximumStreams)) }
+
+    private mutating func removeFromShared(_ slot: Int32) {
+        if let place = shared.firstIndex(of: slot) { shared.remove(at: place) }
+    }
+
+    private mutating func retireShared(_ slot: Int32) {
+        removeFromShared(slot)
+        connections[Int(slot)].phase = .retiring
+    }
+
+    // MARK: Streams
+
+    /// A stream for a request that has just come. nil while requests wait that can be served, or where no connection has room.
+    @inline(__always)
+    package mutating func takeStream(at now: MonotonicTime) -> ConnectionID? {
+        guard rules.opensOneAtATime, isOpenToNewcomers else { return nil }
+        return leaseStream(at: now) ?? leaseIdleStream(at: now)
+    }
+
+    /// A stream for a request that lost its connection. It goes before those that wait.
+    package mutating func takeUrgentStream(at now: MonotonicTime) -> ConnectionID? {
+        rules.opensOneAtATime ? leaseStream(at: now) : nil
+    }
+
+    /// The connection that has been open for longest goes first, so that the others can rest.
+    private mutating func leaseStream(at now: MonotonicTime) -> ConnectionID? {
+        defer { checkInvariants() }
+        var index = 0
+        while index < shared.count {
+            let slot = Int(shared[index])
+            guard now < connections[slot].endsAt else {
+                retireShared(Int32(slot))
+                continue
+            }
+            if connections[slot].streams?.hasRoom ?? false {
+                connections[slot].streams?.count += 1
+                return id(of: Int32(slot))
+            }
+            index += 1
+        }
+        return nil
+    }
+
+    private mutating func leaseIdleStream(at now: MonotonicTime) -> ConnectionID? {
+        guard let slot = idle.last, let streams = connections[Int(slot)].streams, streams.hasRoom,
+            now < connections[Int(slot)].restsUntil
+        else { return nil }
+        idle.removeLast()
+        beginSharing(slot)
+        return id(of: slot)
+    }
+
+    /// The connection has rested, and has a stream now.
+    ///
+    /// - Returns: Whether it is an HTTP/2 connection.
+    @discardableResult
+    private mutating func beginSharing(_ slot: Int32) -> Bool {
+        guard connections[Int(slot)].streams != nil else { return false }
+        connections[Int(slot)].streams?.count = 1
+        connections[Int(slot)].phase = .shared
+        shared.append(slot)
+        checkInvariants()
+        return true
+    }
+
+    /// The request of a stream is over.
+    ///
+    /// - Parameter wasOffered: As of ``putBack(_:keepAliveSeconds:wasOffered:_:)``.
+    package mutating func streamEnded(_ id: ConnectionID, _ situation: PoolSituation) -> PoolReturn {
+        guard isKnown(id), let streams = connections[id.index].streams, streams.count > 0 else { return .close }
+        connections[id.index].streams?.count -= 1
+        defer { checkInvariants() }
+        guard streams.count == 1 else { return .goOn(servesLater: needsTurn(situation)) }
+        guard connections[id.index].phase == .shared else { return .close }
+        removeFromShared(id.slot)
+        connections[id.index].phase = .leased
+        return putBack(id, situation)
+    }
+
+    // MARK: Opening
+
+    /// A connection may be opened for one more request.
+    private var mayOpen: Bool { !rules.opensOneAtATime || speaksHTTP1 || openingCount == 0 }
+
+    /// The next one of those that waited for a connection which could not be opened.
+    private mutating func nextFailing() -> WaiterTicket? {
+        failingWaiters -= 1
+        guard let (ticket, _) = waiters.popFirst() else {
+            failingWaiters = 0
+            return nil
+        }
+        return ticket
+    }
+}
+
+// MARK: Waiting
+
+extension PoolState {
+    // MARK: Newcomers
+
+    /// A request needs a connection.
+    ///
+    /// - Parameters:
+    ///   - isUrgent: No connection that was open already: the last one died under this request, which has waited for that one. Any
+    ///     other request comes behind those that wait, also when a connection has just become free: they are served on the turn
+    ///     that is about to come.
+    ///   - isPrivate: No connection that was open already, and it will not be put back: see
+    ///     ``keepPrivate(_:keepAliveSeconds:_:)``.
+    package mutating func connect(
+        client: String?,
+        isUrgent: Bool,
+        isPrivate: Bool = false,
+        _ situation: PoolSituation
+    ) -> PoolStep {
+        defer { checkInvariants() }
+        let (name, client) = (client, self.client(client))
+        let newcomer = Newcomer(name: name, client: client, isUrgent: isUrgent, isPrivate: isPrivate)
+        guard isOpenToNewcomers || isUrgent, place == .none, canServe(newcomer), mayOpen else { return admit(newcomer) }
+        self.newcomer = newcomer
+        return askForPlace()
+    }
+
+    private mutating func askForPlace() -> PoolStep {
+        isInBudget = true
+        return .askForPlace
+    }
+
+    package mutating func placeAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
+        defer { checkInvariants() }
+        // The budget is asked once for one place.
+        if isGranted { placeCount += 1 } else { place = .asked }
+        guard let newcomer else {
+            hasGrant = hasGrant || isGranted
+            return next(situation)
+        }
+        self.newcomer = nil
+        return isGranted ? .dial(newConnection(for: newcomer.client), for: nil) : admit(newcomer)
+    }
+
+    private mutating func admit(_ newcomer: Newcomer) -> PoolStep {
+        // It may have the place of a connection that it cannot use.
+        if newcomer.needsNew || !kept.isEmpty { wantsTurn = true }
+        let areOthersBlocked = waiters.isEmpty || areWaitersBlocked
+        let isBlocked = areOthersBlocked && !canServe(newcomer)
+        switch waiters.append(newcomer, client: newcomer.name, isUrgent: newcomer.isUrgent) {
+        case .queued(let ticket):
+            areWaitersBlocked = isBlocked
+            return .wait(ticket)
+        case .displaced(let displaced, _, let ticket):
+            areWaitersBlocked = isBlocked
+            // The one that leaves may have been the only one that could be served.
+            if leases.isShared { wantsTurn = true }
+            return .displace(displaced, by: ticket)
+        case .refused: return .refuseNewcomer(.full)
+        }
+    }
+
+    /// Its client is within its share.
+    private func canServe(_ waiter: Newcomer) -> Bool { leases.allowsOneMore(waiter.client) }
+
+    // MARK: Waiters that leave
+
+    /// The request waits no longer; without effect when its turn has come.
+    package mutating func leave(_ ticket: WaiterTicket, _ situation: PoolSituation) -> PoolStep {
+        guard waiters.remove(ticket) != nil else { return .nothing }
+        wantsTurn = true
+        return next(situation)
+    }
+
+    package mutating func timedOut(_ ticket: WaiterTicket) -> PoolStep {
+        guard waiters.remove(ticket) != nil else { return .nothing }
+        wantsTurn = true
+        checkInvariants()
+        return .refuse(ticket, .timedOut)
+    }
+
+    // MARK: Turns
+
+    /// The place that was asked for; it is this pool's.
+    package mutating func placeGranted(_ situation: PoolSituation) -> PoolStep {
+        place = .none
+        placeCount += 1
+        hasGrant = true
+        wantsTurn = true
+        return next(situation)
+    }
+
+    /// The turn of ``PoolStep/serveLater``.
+    package mutating func serve(_ situation: PoolSituation) -> PoolStep {
+        isTurnScheduled = false
+        isInTurn = true
+        return next(situation)
+    }
+
+    private mutating func needsTurn(_ situation: PoolSituation) -> Bool {
+        // When no request waits, other pools may have the idle connections.
+        let isSpare = !idle.isEmpty && isRetired || hasSpare && situation.othersWait
+        guard !waiters.isEmpty || isSpare, !isTurnScheduled else { return false }
+        isTurnScheduled = true
+        return true
+    }
+
+    /// What is to be done next. Every step leaves the state whole, so that events can come between two steps.
+    package mutating func next(_ situation: PoolSituation) -> PoolStep {
+        defer { checkInvariants() }
+        if failingWaiters > 0, let ticket = nextFailing() { return .fail(ticket) }
+        if hasGrant || isInTurn, !waiters.isEmpty {
+            let step = serveFirst(situation)
+            if step != .nothing { return step }
+        }
+        if hasGrant, areAllBlocked {
+            hasGrant = false
+            placeCount -= 1
+            return .giveBackPlace
+        }
+        if isInTurn { endTurn() }
+        if isRetired, isSparing {
+            // The waiter that a connection was put back for has left meanwhile, or its client is over its share.
+            if areAllBlocked, !idle.isEmpty { return .close(leaseOldest()) }
+            isSparing = false
+        }
+        if isSparing {
+            let step = spareIdle(situation)
+            if step != .nothing { return step }
+        }
+        return settle(situation)
+    }
+
+    /// No waiter can be served.
+    private var areAllBlocked: Bool { waiters.isEmpty || areWaitersBlocked }
+
+    /// Serves the waiter whose turn it is.
+    private mutating func serveFirst(_ situation: PoolSituation) -> PoolStep {
+        let first = firstWaiter
+        areWaitersBlocked = first == nil
+        guard let (ticket, waiter) = first else { return isInTurn ? closeKeptOfWaiters(situation) : .nothing }
+        if !waiter.isPrivate, !shared.isEmpty, let id = leaseStream(at: situation.now) {
+            waiters.pop(ticket)
+            return .lease(id, to: ticket)
+        }
+        if !waiter.needsNew, let slot = idle.last, connections[Int(slot)].streams?.hasRoom ?? true {
+            let id = self.id(of: slot)
+            // Always looked at: the request may not be one that can be sent again.
+            let action = take(for: .uncounted, mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
+            return action == .close ? .close(id) : .look(id)
+        }
+        if hasGrant {
+            hasGrant = false
+            waiters.pop(ticket)
+            return .dial(newConnection(for: waiter.client), for: ticket)
+        }
+        if place == .none, mayOpen { return askForPlace() }
+        isInTurn = false
+        guard place == .asked, hasSpare else { return .nothing }
+        // Only one that needs a new connection finds an idle one here. It takes the place, and holds up no waiter behind it.
+        return mayClose(at: situation.now, for: .own) ? .askForOwnPlace : spareLater(situation)
+    }
+
+    private mutating func endTurn() {
+        isInTurn = false
+        isSparing = areAllBlocked
+    }
+
+    /// The first one whose client is within its share.
+    private var firstWaiter: (ticket: WaiterTicket, element: Newcomer)? { waiters.first { canServe($0) } }
+
+    package mutating func looked(isUsable: Bool, at id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
+        defer { checkInvariants() }
+        guard isUsable else { return next(situation) }
+        // Shares change on other loops at any time, so another waiter may be the first one now. A used connection is not for
+        // each of them.
+        let first = waiters.first { !$0.needsNew && canServe($0) }
+        guard let (ticket, waiter) = first else { return .close(id) }
+        waiters.pop(ticket)
+        if beginSharing(id.slot) { return .lease(id, to: ticket) }
+        lease(id.slot, to: waiter.client)
+        return .lease(id, to: ticket)
+    }
+
+    package mutating func ownPlaceAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
+        guard isGranted, hasSpare else { return next(situation) }
+        defer { checkInvariants() }
+        place = .onItsWay
+        return .close(leaseOldest())
+    }
+
+    /// What belongs to the end of every event.
+    private mutating func settle(_ situation: PoolSituation) -> PoolStep {
+        // Otherwise other pools would close connections for a place that no waiter may have.
+        if areAllBlocked, place == .asked { return .withdrawRequest }
+        if !waiters.isEmpty, areWaitersBlocked, !isSpareScheduled {
+            isSpareScheduled = true
+            let isSparing = situation.othersWait && !idle.isEmpty
+            return .spareLater(isSparing ? rules.spareAfter : rules.shareCheckPeriod)
+        }
+        if waiters.isEmpty, place == .none, placeCount == 0, isInBudget {
+            isInBudget = false
+            return .leaveBudget
+        }
+        guard wantsTurn else {
+            assert(waiters.isEmpty || isTurnComing, "A request waits, and nothing leads to its turn.")
+            return .nothing
+        }
+        wantsTurn = false
+        return needsTurn(situation) ? .serveLater : .nothing
+    }
+
+    /// - Parameter inTime: No place was on its way yet.
+    package mutating func requestWithdrawn(inTime: Bool, _ situation: PoolSituation) -> PoolStep {
+        place = inTime ? .none : .onItsWay
+        return next(situation)
+    }
+
+    // MARK: Sparing connections for other loops
+
+    /// A pool of another loop waits for a place.
+    package mutating func othersBeganToWait(_ situation: PoolSituation) -> PoolStep {
+        isSparing = areAllBlocked
+        return next(situation)
+    }
+
+    /// The time of ``PoolStep/spareLater(_:)`` has passed.
+    package mutating func spareTimePassed(_ situation: PoolSituation) -> PoolStep {
+        isSpareScheduled = false
+        isInTurn = true
+        return next(situation)
+    }
+
+    /// The connections that have rested longest go first.
+    private mutating func spareIdle(_ situation: PoolSituation) -> PoolStep {
+        guard areAllBlocked, situation.othersWait, hasSpare else {
+            isSparing = false
+            return .nothing
+        }
+        return mayClose(at: situation.now, for: .others) ? .offerIdle : spareLater(situation)
+    }
+
+    package mutating func offerAnswered(isTaken: Bool, _ situation: PoolSituation) -> PoolStep {
+        defer { checkInvariants() }
+        guard isTaken, hasSpare else {
+            let step = spareLater(situation)
+            return step == .nothing ? next(situation) : step
+        }
+        return .close(leaseOldest())
+    }
+
+    private mutating func spareLater(_ situation: PoolSituation) -> PoolStep {
+        isSparing = false
+        guard hasSpare, situation.othersWait || !waiters.isEmpty, !isSpareScheduled else { return .nothing }
+        isSpareScheduled = true
+        return .spareLater(idle.isEmpty ? rules.sparePrivateAfter / 20 : rules.spareAfter)
+    }
+
+    // MARK: Connections without a request
+
+    /// A client that is over its share with connections that it does not use waits for nothing else: the one of them that has rested
+    /// longest is closed.
+    private mutating func closeKeptOfWaiters(_ situation: PoolSituation) -> PoolStep {
+        let place = kept.firstIndex { slot in
+            let connection = connections[Int(slot)]
+            return situation.now - connection.restsSince > rules.sparePrivateAfter
+                && waiters.held(by: leases.name(of: connection.client)) > 0
+        }
+        guard let place else { return .nothing }
+        // Its end leads to the next turn.
+        isInTurn = false
+        return .close(leaseKept(at: place))
+    }
+
+    private enum Need {
+        case own
+        case others
+    }
+
+    private var hasSpare: Bool { !idle.isEmpty || !kept.isEmpty }
+
+    /// Whether ``leaseOldest()`` may be closed for another request.
+    private func mayClose(at now: MonotonicTime, for need: Need) -> Bool {
+        guard let slot = idle.first ?? kept.first else { return false }
+        let rest = now - connections[Int(slot)].restsSince
+        if idle.isEmpty { return rest > rules.sparePrivateAfter }
+        return need == .own || rest > rules.spareAfter
+    }
+}
+
+// MARK: Closing
+
+extension PoolState {
+    /// A reload has no use for the pool: no connection is kept beyond the requests that are under way. Close what
+    /// ``nextToClose()`` names.
+    package mutating func retire() { isRetired = true }
+
+    /// An idle or kept connection, for a shell that closes all of them.
+    package mutating func nextToClose() -> ConnectionID? {
+        defer { checkInvariants() }
+        return hasSpare ? leaseOldest() : nil
+    }
+
+    /// The connection that has rested longest; a private one where all are.
+    private mutating func leaseOldest() -> ConnectionID {
+        guard !idle.isEmpty else { return leaseKept(at: 0) }
+        return leased(idle.removeFirst())
+    }
+
+    private mutating func leaseKept(at place: Int) -> ConnectionID { leased(kept.remove(at: place)) }
+
+    private mutating func leased(_ slot: Int32) -> ConnectionID {
+        connections[Int(slot)].phase = .leased
+        return id(of: slot)
+    }
+}
+
 // MARK: Invariants
 
 extension PoolState {
     /// What holds after each event, also between two steps.
-    func checkInvariants() {
+    private func checkInvariants() {
         assert(placeCount == inUse + (hasGrant ? 1 : 0), "The pool has another number of places than it uses.")
         assert(isInBudget || placeCount == 0 && place == .none, "The budget knows nothing of a place.")
         assert(openingCount >= 0 && failingWaiters >= 0, "A count is below zero.")
@@ -256,12 +883,21 @@ extension PoolState {
     private func count(_ phase: Connection.Phase) -> Int { connections.count { $0.phase == phase } }
 
     /// Something that is about to happen leads to the next look at those who wait.
-    var isTurnComing: Bool {
+    private var isTurnComing: Bool {
         isTurnScheduled || isSpareScheduled || place != .none || openingCount > 0
     }
 }
 
 extension MonotonicTime {
     /// Later than every time.
-    static let never = MonotonicTime(nanoseconds: .max)
+    fileprivate static let never = MonotonicTime(nanoseconds: .max)
+}
+
+/// When a connection takes no more requests (`limits.connection_max_age`).
+package enum ConnectionAge {
+    /// - Parameter jitter: A random number. It takes up to a tenth off the life of the connection, so that those which were
+    ///   opened together do not end together.
+    package static func end(_ maximum: Duration, jitter: UInt64, from now: MonotonicTime) -> MonotonicTime {
+        now + maximum - maximum / 10 * Int(jitter & 1023) / 1024
+    }
 }
