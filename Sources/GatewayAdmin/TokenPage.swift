@@ -66,3 +66,42 @@ enum TokenPage {
         ] + locks
     }
 }
+
+/// `/token`: the operations on one token as a form.
+struct TokenForms: Sendable {
+    let options: AdminOptions
+
+    func routes(on router: Router<AdminContext>) {
+        router.get("/token") { request, _ in
+            await page(of: request.uri.queryParameters["credential"].map(String.init) ?? "", message: nil)
+        }
+        router.post("/token") { request, context in try await performOnPage(request, context) }
+    }
+
+    private func page(of name: String, message: String?) async -> Response {
+        if options.requiresToken { return TokenPage.form(of: name, state: nil, message: message) }
+        return switch await options.control.token(name) {
+        case .success(let status):
+            TokenPage.form(
+                of: status.credential,
+                state: status.state,
+                isStatic: status.isStatic == true,
+                message: message
+            )
+        case .failure(let problem): TokenPage.outcome(.failure(problem))
+        }
+    }
+
+    private func performOnPage(_ request: Request, _ context: AdminContext) async throws -> Response {
+        let bytes = try await request.body.collect(upTo: 32 << 10)
+        let form = try LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
+        let name = form["credential"] ?? ""
+        if let refusal = await options.authorization.refusal(typed: form["token"] ?? "", context, request) {
+            return await page(of: name, message: refusal)
+        }
+        guard let chosen = AdminAPI.onTokens.first(where: { $0.verb == form["operation"] }) else {
+            return await page(of: name, message: "Choose one of the buttons.")
+        }
+        return TokenPage.outcome(await chosen.perform(options.control, AdminCall(name: name)))
+    }
+}

@@ -2,7 +2,7 @@
 /// a cipher, compared, or digested; never into a text that a person or a log gets to see.
 enum SecretReaders {
     static let files: Set<String> = [
-        "GatewayAdmin/AdminTokens.swift",
+        "GatewayAdmin/AdminAPI.swift",
         "GatewayAdmin/AdminVending.swift",
         "GatewayAudit/AuditAppender.swift",
         "GatewayFiles/PostgreSQL/PostgreSQLOptions.swift",
@@ -17,7 +17,6 @@ enum SecretReaders {
         "GatewayRuntime/Operator/AdminClient.swift",
         "GatewayRuntime/Operator/ClientTokenSource.swift",
         "GatewayRuntime/Operator/LiveSender.swift",
-        "GatewayRuntime/Operator/RevealedToken+Text.swift",
         "GatewayRuntime/Secrets/CertificateReader.swift",
         "GatewayRuntime/Secrets/PrivateKeyOpener.swift",
         "GatewayRuntime/Secrets/SystemProgramRunner.swift",

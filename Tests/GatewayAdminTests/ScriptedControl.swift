@@ -128,7 +128,7 @@ final class ScriptedControl: GatewayControl {
     }
 
     func downscope(_ credential: String, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem> {
-        let what = (options.scopes + [terms.resource ?? "-", terms.sharedLink == nil ? "-" : "link"]).joined(
+        let what = (options.scopes + [options.resource ?? "-", options.sharedLink == nil ? "-" : "link"]).joined(
             separator: " "
         )
         actions.withLock { $0.append("downscope \(credential) \(what)") }

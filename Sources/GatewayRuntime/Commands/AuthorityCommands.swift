@@ -1,4 +1,5 @@
 import Foundation
+import GatewayAdmin
 import GatewayCore
 import GatewayFiles
 import GatewayLocalAuthority
@@ -59,7 +60,7 @@ package struct AuthorityCommands: Sendable {
     package func rotate() async throws(CommandFailure) -> String {
         let report: AuthorityRotationReport
         if StateDirectory.isHeld(plan.stateDirectory) {
-            report = try await settings.client.rotateAuthority()
+            report = try await settings.client.ask(AdminAPI.rotateAuthority)
         } else {
             let scopes = try await alone { authority, plan in await authority.rotateInTime(plan) }
             report = AuthorityRotationReport(scopes: scopes, file: LocalAuthority.bundlePath(in: plan.stateDirectory))

@@ -1,3 +1,4 @@
+import GatewayAdmin
 import GatewayCore
 import GatewayTokenStores
 
@@ -29,7 +30,7 @@ package struct FleetCommands: Sendable {
 
     private func report() async throws(CommandFailure) -> FleetReport {
         do throws(CommandFailure) {
-            return try await client.fleet()
+            return try await client.ask(AdminAPI.fleet)
         } catch {
             guard let configuration, error.status == .unreachable, !client.isAnswered(error) else { throw error }
             return try await Self.ofDatabase(configuration, after: error)

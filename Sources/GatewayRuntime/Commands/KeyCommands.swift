@@ -1,4 +1,5 @@
 import Foundation
+import GatewayAdmin
 import GatewayCore
 
 /// What `key …` does: asks the running gateway, or works on its files when none runs.
@@ -18,7 +19,7 @@ package struct KeyCommands: Sendable {
     package func rotate() async throws(CommandFailure) -> String {
         let report: KeyRotationReport
         do throws(CommandFailure) {
-            report = try await client.rotateKey()
+            report = try await client.ask(AdminAPI.rotateKey)
         } catch {
             guard error.status == .unreachable, !client.isAnswered(error) else { throw error }
             report = try await rotateAlone(after: error)

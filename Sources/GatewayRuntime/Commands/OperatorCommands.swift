@@ -1,3 +1,4 @@
+import GatewayAdmin
 import GatewayCore
 
 /// What `status` and `routes` do: ask the running gateway and put its answer into words.
@@ -48,10 +49,10 @@ package struct OperatorCommands: Sendable {
     private func report(on name: String?) async throws(CommandFailure) -> StatusReport {
         let report = StatusReport(
             readiness: try await client.readiness(),
-            tokens: try await client.tokens(),
-            expirations: try await client.expirations(),
-            routes: try await client.routes(),
-            clientTokens: try await client.overview().clientTokens
+            tokens: try await client.ask(AdminAPI.tokens),
+            expirations: try await client.ask(AdminAPI.expirations),
+            routes: try await client.ask(AdminAPI.routes),
+            clientTokens: try await client.ask(AdminAPI.overview).clientTokens
         )
         guard let name else { return report }
         guard let part = report.narrowed(to: name) else {
@@ -83,14 +84,14 @@ package struct OperatorCommands: Sendable {
     }
 
     package func routes() async throws(CommandFailure) -> String {
-        let routes = try await client.routes()
+        let routes = try await client.ask(AdminAPI.routes)
         return asJSON ? try JSONText.pretty(routes) : StatusText.table(of: routes, style)
     }
 
     /// - Returns: What is for standard output, and the warnings for standard error.
     /// - Throws: ``ExitStatus/configuration`` when the configuration was refused, with the problems.
     package func reload() async throws(CommandFailure) -> (output: String, warnings: String) {
-        let report = try await client.reload()
+        let report = try await client.ask(AdminAPI.reload)
         let text = asJSON ? try JSONText.pretty(report) : PlanChange.text(report.changes)
         guard report.outcome == .loaded else {
             if asJSON { Console.write(text) }

@@ -1,3 +1,4 @@
+import GatewayAdmin
 import GatewayCore
 import GatewayProxy
 import GatewayStrategies
@@ -93,7 +94,7 @@ package enum PlanOperation {
     /// Where the gateway of this configuration would answer, with the token that it has left in its state directory.
     private static func served(_ plan: Plan) async throws(CommandFailure) -> ServedPlan {
         let client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
-        return try await client.servedPlan()
+        return try await client.ask(AdminAPI.plan)
     }
 
     /// The plan's own keys, and `changes` beside them.

@@ -1,3 +1,4 @@
+import GatewayAdmin
 import GatewayAudit
 import GatewayCore
 import Logging
@@ -43,7 +44,8 @@ package struct StateCommands: Sendable {
     private func note(includesKeys: Bool) async throws(CommandFailure) {
         let client = settings.client
         do throws(CommandFailure) {
-            try await client.noteBackup(includesKeys: includesKeys)
+            let body = Array(#"{"keys": \#(includesKeys)}"#.utf8)
+            _ = try await client.ask(AdminAPI.noteBackup, body: body)
         } catch {
             guard error.status == .unreachable, !client.isAnswered(error),
                 !StateDirectory.isHeld(plan.stateDirectory)

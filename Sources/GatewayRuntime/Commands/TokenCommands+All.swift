@@ -1,3 +1,4 @@
+import GatewayAdmin
 import GatewayCore
 
 /// One operation on every credential that has a token.
@@ -20,40 +21,21 @@ extension TokenCommands {
         let perSubject: [String]
     }
 
-    private typealias Perform = (Verb, String) async throws(CommandFailure) -> OperationReport
-
     /// - Parameter locks: Lock every credential first, those without a token too.
     /// - Returns: What is for standard output, and the credentials for which it failed.
     package func performOnAll(
         _ verb: Verb,
         locking locks: Bool = false
     ) async throws(CommandFailure) -> (output: String, failed: [String]) {
-        let online = { () async throws(CommandFailure) in
-            let client = self.client
+        let work = { (gateway: Backend) async throws(CommandFailure) in
             let selection = Selection(
-                tokens: try await client.tokens(),
-                perSubject: try await client.overview().perSubjectCredentials
+                tokens: try await gateway.ask(AdminAPI.tokens),
+                perSubject: try await gateway.ask(AdminAPI.overview).perSubjectCredentials
             )
-            return await Self.outcomes(of: verb, on: selection, locks) {
-                (verb, name) async throws(CommandFailure) in try await client.perform(verb.rawValue, on: name)
-            }
+            return await Self.outcomes(of: verb, on: selection, locks, gateway)
         }
-        let outcomes: [Outcome]
         // A gateway renews by itself when it starts.
-        if verb == .refresh {
-            outcomes = try await online()
-        } else {
-            outcomes = try await reaching(online) { (offline) async throws(CommandFailure) in
-                let selection = Selection(
-                    tokens: await offline.control.tokens(),
-                    perSubject: await offline.control.overview().perSubjectCredentials
-                )
-                return await Self.outcomes(of: verb, on: selection, locks) {
-                    (verb, name) async throws(CommandFailure) in
-                    try AdminClient.value(of: await offline.control.perform(verb.operation, on: name))
-                }
-            }
-        }
+        let outcomes = verb == .refresh ? try await work(.running(client)) : try await reaching(work)
         let failed = outcomes.filter { $0.outcome == .failed }.map(\.credential)
         if asJSON { return (try JSONText.pretty(outcomes), failed) }
         guard !outcomes.isEmpty else { return ("No credential has a token.\n", []) }
@@ -64,29 +46,30 @@ extension TokenCommands {
         of verb: Verb,
         on selection: Selection,
         _ locks: Bool,
-        _ perform: Perform
+        _ gateway: Backend
     ) async -> [Outcome] {
         var outcomes: [Outcome] = []
         let tokens = selection.tokens.filter { !selection.perSubject.contains($0.credential) }
         // All of them at once out of use, before the first authority is waited for.
         if locks {
-            for name in selection.perSubject { outcomes.append(await outcome(.lock, name, perform)) }
+            for name in selection.perSubject { outcomes.append(await outcome(.lock, name, gateway)) }
             let single = tokens.filter { !selection.perSubject.contains($0.perSubjectCredential ?? "") }
-            for token in single { outcomes.append(await outcome(.lock, token.credential, perform)) }
+            for token in single { outcomes.append(await outcome(.lock, token.credential, gateway)) }
         }
         for token in descendantsFirst(tokens) where token.state != .empty {
             // Locked above, if at all: it has no token.
             if token.isStatic == true, verb != .lock, verb != .unlock { continue }
             // What nothing renews has no use for it.
             if verb == .refresh, !token.isRenewable { continue }
-            outcomes.append(await outcome(verb, token.credential, perform))
+            outcomes.append(await outcome(verb, token.credential, gateway))
         }
         return outcomes
     }
 
-    private static func outcome(_ verb: Verb, _ name: String, _ perform: Perform) async -> Outcome {
+    private static func outcome(_ verb: Verb, _ name: String, _ gateway: Backend) async -> Outcome {
         do throws(CommandFailure) {
-            return Outcome(credential: name, outcome: .ok, message: try await perform(verb, name).message)
+            let report = try await gateway.ask(verb.operation, of: name)
+            return Outcome(credential: name, outcome: .ok, message: report.message)
         } catch {
             return Outcome(credential: name, outcome: .failed, message: error.description)
         }

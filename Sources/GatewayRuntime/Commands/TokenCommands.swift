@@ -1,3 +1,4 @@
+import GatewayAdmin
 import GatewayCore
 
 /// What `token …` does: asks the running gateway, or works on its store when none runs.
@@ -10,13 +11,13 @@ package struct TokenCommands: Sendable {
         case lock
         case unlock
 
-        var operation: TokenOperation {
+        var operation: AdminOperation<OperationReport> {
             switch self {
-            case .refresh: .refresh
-            case .revoke: .revoke
-            case .clear: .clear
-            case .lock: .lock
-            case .unlock: .unlock
+            case .refresh: AdminAPI.refresh
+            case .revoke: AdminAPI.revoke
+            case .clear: AdminAPI.clear
+            case .lock: AdminAPI.lock
+            case .unlock: AdminAPI.unlock
             }
         }
     }
@@ -39,21 +40,15 @@ package struct TokenCommands: Sendable {
     }
 
     package func list() async throws(CommandFailure) -> String {
-        let tokens = try await reaching { () throws(CommandFailure) in
-            try await client.tokens()
-        } otherwise: { (offline) throws(CommandFailure) in
-            await offline.control.tokens()
-        }
+        let tokens = try await reaching { (gateway) throws(CommandFailure) in try await gateway.ask(AdminAPI.tokens) }
         if asJSON { return try JSONText.pretty(tokens) }
         guard !tokens.isEmpty else { return "The configuration has no credential.\n" }
         return TokenText.table(of: tokens, .current)
     }
 
     package func show(_ name: String) async throws(CommandFailure) -> String {
-        let (token, routes) = try await reaching { () throws(CommandFailure) in
-            (try await client.token(name), try await client.routes())
-        } otherwise: { (offline) throws(CommandFailure) in
-            (try AdminClient.value(of: await offline.control.token(name)), await offline.control.routes())
+        let (token, routes) = try await reaching { (gateway) throws(CommandFailure) in
+            (try await gateway.ask(AdminAPI.token, of: name), try await gateway.ask(AdminAPI.routes))
         }
         if asJSON { return try JSONText.pretty(token) }
         return TokenText.list(of: token, routes: routes.filter { $0.credential == name }.map(\.name))
@@ -61,8 +56,7 @@ package struct TokenCommands: Sendable {
 
     /// The access token and nothing else.
     package func get(_ name: String) async throws(CommandFailure) -> String {
-        let token = try await client.reveal(name)
-        return asJSON ? try token.json() : token.line
+        try text(await client.ask(AdminAPI.reveal, of: name))
     }
 
     /// A weaker token and nothing else. Only a running gateway makes one: it has the token that is exchanged.
@@ -76,14 +70,21 @@ package struct TokenCommands: Sendable {
         guard let body = try? JSONValue.object(options).bytes() else {
             throw CommandFailure(.usage, "the scopes cannot be written as JSON")
         }
-        let token = try await client.downscope(name, body)
-        return asJSON ? try token.json() : token.line
+        return try text(await client.ask(AdminAPI.downscope, of: name, body: body))
+    }
+
+    /// What `token get` and `token downscope` print: the one place where a token reaches standard output.
+    private func text(_ token: RevealedTokenBody) throws(CommandFailure) -> String {
+        asJSON ? try JSONText.pretty(token) : token.accessToken + "\n"
     }
 
     package func perform(_ verb: Verb, on name: String) async throws(CommandFailure) -> String {
         // A gateway renews by itself when it starts.
-        if verb == .refresh { return try text(await client.perform(verb.rawValue, on: name)) }
-        return try await perform(verb.rawValue, verb.operation, on: name)
+        if verb == .refresh { return try text(await client.ask(AdminAPI.refresh, of: name)) }
+        let report = try await reaching(mayBegin: verb == .lock) { (gateway) throws(CommandFailure) in
+            try await gateway.ask(verb.operation, of: name)
+        }
+        return try text(report)
     }
 
     /// Stops the credential first, then has the authority forget its token.
@@ -99,50 +100,58 @@ package struct TokenCommands: Sendable {
 
     /// - Parameter bytes: What ``ImportedToken`` reads.
     package func `import`(_ bytes: [UInt8], for name: String) async throws(CommandFailure) -> String {
-        let token: ImportedToken
         do throws(ImportedTokenError) {
-            token = try ImportedToken(reading: bytes)
+            _ = try ImportedToken(reading: bytes)
         } catch {
             throw CommandFailure(.failed, "that is no token: \(error.reason)")
         }
-        return try await perform("import", .import(token), on: name, body: bytes)
-    }
-
-    private func perform(
-        _ verb: String,
-        _ operation: TokenOperation,
-        on name: String,
-        body: [UInt8]? = nil
-    ) async throws(CommandFailure) -> String {
-        let begins = verb == "import" || verb == "lock"
-        return try text(
-            await reaching(mayBegin: begins) { () throws(CommandFailure) in
-                try await client.perform(verb, on: name, body: body)
-            } otherwise: { (offline) throws(CommandFailure) in
-                try AdminClient.value(of: await offline.control.perform(operation, on: name))
-            }
-        )
+        let report = try await reaching(mayBegin: true) { (gateway) throws(CommandFailure) in
+            try await gateway.ask(AdminAPI.importToken, of: name, body: bytes)
+        }
+        return try text(report)
     }
 
     private func text(_ report: OperationReport) throws(CommandFailure) -> String {
         asJSON ? try JSONText.pretty(report) : LogText.clean(report.message) + "\n"
     }
 
+    /// Where an operation is asked for: over the admin listener, or in this process, which holds the files of a gateway that does
+    /// not run.
+    enum Backend: Sendable {
+        case running(AdminClient)
+        case offline(OfflineTokens)
+
+        func ask<Answer>(
+            _ operation: AdminOperation<Answer>,
+            of name: String = "",
+            body: [UInt8]? = nil
+        ) async throws(CommandFailure) -> Answer {
+            switch self {
+            case .running(let client): return try await client.ask(operation, of: name, body: body)
+            case .offline(let tokens):
+                return try AdminClient.value(
+                    of: await operation.perform(tokens.control, AdminCall(name: name, body: body))
+                )
+            }
+        }
+    }
+
+    /// Asks the running gateway; works on its store when none runs.
+    ///
     /// - Parameter mayBegin: Whether it makes sense before there was ever a gateway.
     func reaching<Value: Sendable>(
         mayBegin: Bool = false,
-        _ online: () async throws(CommandFailure) -> Value,
-        otherwise: (OfflineTokens) async throws(CommandFailure) -> Value
+        _ work: (Backend) async throws(CommandFailure) -> Value
     ) async throws(CommandFailure) -> Value {
         do throws(CommandFailure) {
-            return try await online()
+            return try await work(.running(client))
         } catch {
             // An address says nothing of the gateway's files, which could be read instead.
             guard error.status == .unreachable, client.named == nil, !client.isAnswered(error) else { throw error }
             let offline = try await OfflineTokens(configuration: configuration, mayBegin: mayBegin, after: error)
             let value: Value
             do throws(CommandFailure) {
-                value = try await otherwise(offline)
+                value = try await work(.offline(offline))
             } catch {
                 await offline.close()
                 throw error

@@ -1,3 +1,4 @@
+import GatewayAdmin
 import GatewayCore
 
 /// Asks the gateway that uses the configuration, if one runs, for what this process must not find out by itself.
@@ -28,7 +29,7 @@ struct RunningGatewayProbe: Sendable {
             let readiness = try await client.readiness()
             let tokens = try await tokens(plan, client)
             // Needs the admin token, which another user than the gateway's does not have.
-            let served = try? await client.servedPlan()
+            let served = try? await client.ask(AdminAPI.plan)
             let differences = served?.changes(to: plan).filter { $0.kind != .kept }.map(\.path)
             let listeners = served.map {
                 Set(($0.digest.summary.listeners + ($0.digest.summary.authz ?? []).map(\.listener)).map(\.name))
@@ -49,10 +50,10 @@ struct RunningGatewayProbe: Sendable {
         _ client: AdminClient
     ) async throws(CommandFailure) -> [String: TokenStatus] {
         var tokens: [String: TokenStatus] = [:]
-        for status in try await client.tokens() { tokens[status.credential] = status }
+        for status in try await client.ask(AdminAPI.tokens) { tokens[status.credential] = status }
         for credential in plan.credentials where tokens[credential.name] == nil {
             guard case .token = credential.strategy.behavior else { continue }
-            tokens[credential.name] = try? await client.token(credential.name)
+            tokens[credential.name] = try? await client.ask(AdminAPI.token, of: credential.name)
         }
         return tokens
     }

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import Foundation
+import GatewayAdmin
 import GatewayCore
 import GatewayFiles
 import NIOCore
@@ -44,18 +45,30 @@ struct AdminClient: Sendable {
     /// Whether the gateway that is meant can be the one that answers. An address that was typed is taken on trust; TLS proves it.
     private var isHeld: Bool { named != nil || StateDirectory.isHeld(stateDirectory) }
 
-    func tokens() async throws(CommandFailure) -> [TokenStatus] { try await get("/api/tokens") }
-    func token(_ name: String) async throws(CommandFailure) -> TokenStatus {
-        try await get("/api/tokens/\(PercentEncoding.encode(name))")
+    /// Asks for an operation. What only shows something is asked for without the token at first, since it may not be needed.
+    ///
+    /// - Parameter name: The credential that the operation's path names.
+    func ask<Answer>(
+        _ operation: AdminOperation<Answer>,
+        of name: String = "",
+        body: [UInt8]? = nil
+    ) async throws(CommandFailure) -> Answer {
+        let path = operation.path(of: name)
+        guard operation.role == .operator else { return try await get(path) }
+        let (status, answer) = try await sendAuthorized(operation.method.rawValue, path, body: body)
+        guard operation.isAnswered(with: status) else { throw refusal(answer) }
+        return try decode(answer)
     }
 
-    func routes() async throws(CommandFailure) -> [RouteStatus] { try await get("/api/routes") }
-
-    func overview() async throws(CommandFailure) -> GatewayOverview { try await get("/api/overview") }
-
-    func expirations() async throws(CommandFailure) -> [Expiration] { try await get("/api/expirations") }
-
-    func fleet() async throws(CommandFailure) -> FleetReport { try await get("/api/fleet") }
+    /// The question may hold a client's token: it goes to the gateway that holds the state directory, or nowhere.
+    func explain(_ question: ExplanationQuestion) async throws(CommandFailure) -> ExplanationAnswer {
+        guard let body = try? JSONEncoder().encode(question) else {
+            throw CommandFailure(.usage, "the input cannot be written as JSON")
+        }
+        let (status, answer) = try await sendAuthorized("POST", "/api/explain", body: Array(body))
+        guard status == 200 else { throw refusal(answer) }
+        return try decode(answer)
+    }
 
     /// Needs no token, so that any user may ask.
     func requireLife() async throws(CommandFailure) {
@@ -68,52 +81,9 @@ struct AdminClient: Sendable {
         return try own(body)
     }
 
-    /// - Parameter verb: The last segment of the resource: `refresh`, `revoke`, …
-    func perform(
-        _ verb: String,
-        on credential: String,
-        body: [UInt8]? = nil
-    ) async throws(CommandFailure) -> OperationReport {
-        try decode(try await change(credential, verb, body))
-    }
-
-    /// Audited before it is answered.
-    func reveal(_ credential: String) async throws(CommandFailure) -> RevealedToken {
-        try revealed(await change(credential, "reveal", nil))
-    }
-
-    /// Audited before it is answered.
-    func downscope(_ credential: String, _ options: [UInt8]) async throws(CommandFailure) -> RevealedToken {
-        try revealed(await change(credential, "downscope", options))
-    }
-
-    private func revealed(_ body: ByteBuffer) throws(CommandFailure) -> RevealedToken {
-        let answer = JSONValue(Array(body.readableBytesView))
-        guard let name = answer?["credential"]?.string, let access = answer?["access_token"]?.string,
-            case .number(let generation)? = answer?["generation"], let generation = generation.int
-        else { throw notOurs }
-        return RevealedToken(
-            credential: name,
-            generation: generation,
-            access: Secret(access),
-            expiresAt: answer?["expires_at"]?.string.flatMap { UnixTime(rfc3339: $0) }
-        )
-    }
-
     /// Whether something did answer at the admin address.
     func isAnswered(_ failure: CommandFailure) -> Bool {
         [notOurs.description, foreign(.unreachable).description].contains(failure.description)
-    }
-
-    private func change(
-        _ credential: String,
-        _ verb: String,
-        _ body: [UInt8]?
-    ) async throws(CommandFailure) -> ByteBuffer {
-        let path = "/api/tokens/\(PercentEncoding.encode(credential))/\(verb)"
-        let (status, answer) = try await sendAuthorized("POST", path, body: body)
-        guard status == 200 else { throw refusal(answer) }
-        return answer
     }
 
     /// With the admin token of the state directory.

@@ -1,3 +1,4 @@
+import GatewayAdmin
 import GatewayCore
 import GatewayLocalAuthority
 
@@ -41,7 +42,7 @@ struct ClientAccess: Sendable {
                 "no gateway runs with \(LogText.clean(configuration)); start it with: \(GatewayCommand.line("run"))\(advice)"
             )
         }
-        let overview = try await settings.client.overview()
+        let overview = try await settings.client.ask(AdminAPI.overview)
         switch overview.proxy.choice {
         case .none(let reason): throw CommandFailure(.configuration, reason)
         case .endpoint(let endpoint):

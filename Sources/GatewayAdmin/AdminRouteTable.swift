@@ -1,3 +1,5 @@
+package import GatewayCore
+
 /// What each resource of the admin listener asks of who uses it.
 package enum AdminRouteTable {
     package enum Demand: Hashable, Sendable {
@@ -30,21 +32,25 @@ package enum AdminRouteTable {
 
     /// Whether a request may take a right away, of clients or of users. It is not refused because it cannot be recorded.
     package static func mayWithdraw(method: String, path: String) -> Bool {
-        guard method == "POST" else { return false }
-        // The form of /token says in its content which operation it is. Each records by itself what it does.
-        if path == "/api/reload" || path == "/token" { return true }
-        return path.hasPrefix("/api/tokens/") && ["/lock", "/revoke", "/clear"].contains { path.hasSuffix($0) }
+        let segments = path.split(separator: "/")
+        return rows.contains { $0.withdraws && $0.method == method && $0.matches([""] + segments) }
     }
 
     private struct Row: Sendable {
         let method: String
         let segments: [Substring]
         let demand: Demand
+        let withdraws: Bool
 
-        init(_ method: String, _ path: String, _ demand: Demand) {
+        init(_ method: String, _ path: String, _ demand: Demand, withdraws: Bool = false) {
             self.method = method
             segments = path.split(separator: "/", omittingEmptySubsequences: false)
             self.demand = demand
+            self.withdraws = withdraws
+        }
+
+        init(_ endpoint: AdminEndpoint) {
+            self.init(endpoint.method.rawValue, endpoint.path, .role(endpoint.role), withdraws: endpoint.withdraws)
         }
 
         func matches(_ path: [Substring]) -> Bool {
@@ -53,11 +59,15 @@ package enum AdminRouteTable {
         }
     }
 
-    private static let rows: [Row] = [
+    private static let rows: [Row] = others + AdminAPI.endpoints.map(Row.init)
+
+    /// The routes that are not in ``AdminAPI``.
+    private static let others: [Row] = [
         // Pages and forms. They ask for a proof where they show or do something.
         Row("GET", "/", .nothing), Row("POST", "/", .nothing),
         Row("GET", "/explain", .nothing), Row("POST", "/explain", .nothing),
-        Row("GET", "/token", .nothing), Row("POST", "/token", .nothing),
+        // The form says in its content which operation it is. Each records by itself what it does.
+        Row("GET", "/token", .nothing), Row("POST", "/token", .nothing, withdraws: true),
         Row("GET", "/login", .nothing), Row("POST", "/login", .nothing), Row("POST", "/login/answer", .nothing),
         Row("GET", "/style.css", .nothing), Row("GET", "/script.js", .nothing), Row("GET", "/icon.svg", .nothing),
         // Probes.
@@ -68,22 +78,7 @@ package enum AdminRouteTable {
         Row("GET", "/metrics", .role(.viewer)), Row("GET", "/proxy.pac", .role(.viewer)),
         Row("GET", "/ca.pem", .role(.viewer)),
         Row("GET", "/live", .role(.viewer)), Row("GET", "/api/events", .role(.viewer)),
-        Row("GET", "/api/overview", .role(.viewer)), Row("GET", "/api/routes", .role(.viewer)),
-        Row("GET", "/api/traffic", .role(.viewer)), Row("GET", "/api/expirations", .role(.viewer)),
-        Row("GET", "/api/tokens", .role(.viewer)), Row("GET", "/api/tokens/:name", .role(.viewer)),
-        Row("GET", "/api/fleet", .role(.viewer)),
         // What changes something, or shows what others must not see.
-        Row("POST", "/api/tokens/:name/refresh", .role(.operator)),
-        Row("POST", "/api/tokens/:name/revoke", .role(.operator)),
-        Row("POST", "/api/tokens/:name/clear", .role(.operator)),
-        Row("POST", "/api/tokens/:name/lock", .role(.operator)),
-        Row("POST", "/api/tokens/:name/unlock", .role(.operator)),
-        Row("POST", "/api/tokens/:name/import", .role(.operator)),
-        Row("POST", "/api/tokens/:name/reveal", .role(.operator)),
-        Row("POST", "/api/tokens/:name/downscope", .role(.operator)),
-        Row("POST", "/api/state/backup", .role(.operator)), Row("POST", "/api/reload", .role(.operator)),
-        Row("POST", "/api/key/rotate", .role(.operator)),
-        Row("POST", "/api/ca/rotate", .role(.operator)), Row("GET", "/api/plan", .role(.operator)),
         Row("POST", "/api/explain", .role(.operator)), Row("POST", "/api/logins", .role(.operator)),
         Row("GET", "/api/logins/:id", .role(.operator)), Row("DELETE", "/api/logins/:id", .role(.operator)),
         Row("POST", "/api/logins/:id/answer", .role(.operator)),

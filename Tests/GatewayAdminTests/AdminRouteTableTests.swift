@@ -1,0 +1,49 @@
+import GatewayCore
+import Testing
+
+@testable import GatewayAdmin
+
+@Suite("What the routes of the admin listener ask for", .timeLimit(.minutes(1)))
+struct AdminRouteTableTests {
+    @Test(
+        arguments: [
+            ("GET", "/", .nothing), ("POST", "/token", .nothing), ("GET", "/healthz", .nothing),
+            ("GET", "/ca.pem", .role(.viewer)), ("GET", "/metrics", .role(.viewer)),
+            ("HEAD", "/metrics", .role(.viewer)),
+            ("GET", "/api/fleet", .role(.viewer)),
+            ("GET", "/api/tokens/box%2Fa", .role(.viewer)), ("POST", "/api/tokens/box/lock", .role(.operator)),
+            ("POST", "/api/reload", .role(.operator)), ("GET", "/api/plan", .role(.operator)),
+            ("POST", "/tokens/box", .nothing),
+            // What is written in another way, or does not exist.
+            ("GET", "/api/reload", .unknown), ("PUT", "/api/reload", .unknown), ("POST", "/api//reload", .unknown),
+            ("POST", "/api/reload/", .unknown), ("POST", "/API/reload", .unknown), ("GET", "/api/tokens/", .unknown),
+            ("POST", "/api/tokens//lock", .unknown), ("POST", "/tokens/a/b", .unknown), ("GET", "", .unknown),
+            ("GET", "/%61pi/overview", .unknown), ("GET", "/api/new", .unknown),
+        ] as [(String, String, AdminRouteTable.Demand)]
+    )
+    func whatAResourceAsksFor(_ method: String, _ path: String, _ demand: AdminRouteTable.Demand) {
+        #expect(AdminRouteTable.demand(method: method, path: path) == demand)
+    }
+
+    @Test func aProbeWithAQuestionShowsMore() {
+        #expect(AdminRouteTable.demand(method: "GET", path: "/readyz") == .nothing)
+        #expect(AdminRouteTable.demand(method: "GET", path: "/readyz", hasQuery: true) == .role(.viewer))
+    }
+
+    @Test(
+        arguments: [
+            ("POST", "/api/tokens/box/lock", true), ("POST", "/api/tokens/box%2Fa/revoke", true),
+            ("POST", "/api/tokens/box/clear", true), ("POST", "/api/reload", true), ("POST", "/token", true),
+            ("POST", "/api/tokens/box/unlock", false), ("POST", "/api/tokens/box/reveal", false),
+            ("POST", "/api/tokens/lock/refresh", false), ("GET", "/api/tokens/box/lock", false),
+            ("POST", "/api/key/rotate", false), ("POST", "/api/state/backup", false),
+        ]
+    )
+    func whatTakesRightsAwayNeedsNoRecordBefore(_ method: String, _ path: String, _ mayWithdraw: Bool) {
+        #expect(AdminRouteTable.mayWithdraw(method: method, path: path) == mayWithdraw)
+    }
+
+    @Test func whatIsForgottenIsForOperators() {
+        #expect(AdminRouteTable.demand(method: "GET", path: "/api/new").role == .operator)
+    }
+}
