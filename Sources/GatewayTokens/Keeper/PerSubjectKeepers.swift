@@ -36,8 +36,10 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     }
 
     /// - Parameters:
-    ///   - make: Makes the keeper of a subject; the name says whose it is: `app-user[42]`.
-    ///   - start: Runs a keeper. It may have been asked for a token by then.
+    ///   - make: Makes the keeper of a subject; the name says whose it is: `app-user[42]`. Called while a lock is held, so it
+    ///     must not ask anything that takes one.
+    ///   - start: Locks a keeper if an operator has locked its name, then runs it. It may have been asked for a token by then,
+    ///     and has none before it runs. Called without a lock.
     package init(
         name: String,
         strategy: String,

@@ -32,9 +32,9 @@ extension TokenKeeper: ParentCredential {
         return result.flatMap { _ in lend(else: late) }
     }
 
+    /// A token that may not be handed out is not lent either: the credential may have been locked since the wait ended.
     private func lend(else problem: GatewayProblem) -> Result<LiveToken, GatewayProblem> {
-        let now = context.clock.now().monotonic
-        guard let held = look({ $0.held }), held.isLive(at: now) else { return .failure(problem) }
+        guard case .success(let held) = servedToken else { return .failure(lockedProblem ?? problem) }
         let token = LiveToken(
             generation: held.generation,
             access: held.token.access,
