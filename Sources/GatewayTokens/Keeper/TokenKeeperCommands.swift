@@ -130,7 +130,7 @@ extension TokenKeeper {
         let isUncertain = context.isUncertain(renewer.record) && !context.grant.canAcquireAnew
         if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
             install(renewer.fresh(record))
-            decide { $0.isRotationUncertain = isUncertain }
+            decide { $0.show(isRotationUncertain: isUncertain) }
             _ = stop(forRefusalIn: renewer, at: context.clock.now().monotonic)
         } else {
             leave(&renewer)

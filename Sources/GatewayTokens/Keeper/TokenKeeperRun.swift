@@ -224,7 +224,7 @@ extension TokenKeeper {
     /// Makes the status say what the renewer knows of the refresh token.
     func showUncertainty(of renewer: TokenRenewer) {
         let isUncertain = renewer.isUncertain && !context.grant.canAcquireAnew
-        decide { $0.isRotationUncertain = isUncertain }
+        decide { $0.show(isRotationUncertain: isUncertain) }
     }
 
     /// Whether a failure leaves nothing that could be used, until a person has brought another token.
