@@ -81,7 +81,6 @@ enum ImpureFiles {
         "GatewayTokens/Credentials/ChallengeCredentialSource.swift",
         "GatewayTokens/Credentials/ChallengeTokenCredentials.swift",
         "GatewayTokens/Credentials/Credential.swift",
-        "GatewayTokens/Credentials/FirstUses.swift",
         "GatewayTokens/Credentials/FixedCredentialSource.swift",
         "GatewayTokens/Keeper/",
         "GatewayTokens/Rejections/ConfirmedTemplates.swift",

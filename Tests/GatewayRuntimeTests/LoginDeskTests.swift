@@ -277,7 +277,7 @@ struct LoginDeskTests {
             try await bench.endpoint.untilHeld()
             let second = try await bench.desk.begin(LoginOrder(credential: "box", way: .paste)).get()
             async let answer = bench.desk.answer(second.id, with: "code")
-            try await waitUntil("the command waits") { bench.keeper.commands.withLock { !$0.isEmpty } }
+            try await waitUntil("the command waits") { bench.keeper.hasCommands }
             await bench.desk.cancel(second.id)
             #expect(await bench.desk.progress(second.id)?.isOver == false)
             bench.endpoint.release(.token("renewed", expiresIn: 3600))

@@ -21,7 +21,30 @@ private struct KeyStrategy: AuthStrategy {
         self.secret = secret
     }
 
+    init(subjects: any SubjectGrants) {
+        behavior = .tokenPerSubject(subjects)
+        secret = ""
+    }
+
     init?(from fields: ConfigFields) { return nil }
+}
+
+/// Grants whose first use lets somebody else act while the keeper of a new subject is made.
+private struct SlowSubjects: SubjectGrants {
+    let field = "X-User"
+    let limit = 10
+    let identity = GrantIdentity.sample()
+    let isRenewable = true
+    let isMaking: DispatchSemaphore
+    let goesOn: DispatchSemaphore
+
+    func allows(_ subject: String) -> Bool { true }
+
+    func grant(for subject: String) -> any TokenGrant {
+        isMaking.signal()
+        _ = goesOn.wait(timeout: .now() + 10)
+        return SampleGrant(identity: .sample(subject: subject))
+    }
 }
 
 /// Locking is a property of every credential: what the configuration holds is one, too.
@@ -182,6 +205,46 @@ final class StaticCredentialLockTests {
         #expect(locked.map(\.name) == ["openai", "eu"])
         #expect((0..<3).map { Self.isLocked(sources.source($0, in: plan)) } == [true, true, false])
         #expect(sources.follow(locks, as: plan.credentials, changed: ["eu"]).isEmpty)
+    }
+
+    /// The one has the locks and asks for the subjects, the other has the subjects and asks whether its own is locked.
+    @Test func aLockAndARequestForANewSubjectDoNotWaitForEachOther() throws {
+        let grants = SlowSubjects(isMaking: DispatchSemaphore(value: 0), goesOn: DispatchSemaphore(value: 0))
+        let plan = plan([("users", KeyStrategy(subjects: grants))])
+        let members = try #require(try sources(plan).perSubjectKeepers[0])
+        let (requested, locked) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        Thread.detachNewThread {
+            _ = members.source(for: "42", client: "laptop")
+            requested.signal()
+        }
+        try #require(grants.isMaking.wait(timeout: .now() + 10) == .success)
+        locks.hold("users")
+        Thread.detachNewThread { [locks] in
+            locks.decide(["users"]) {
+                grants.goesOn.signal()
+                if $0 { members.lock() }
+            }
+            locked.signal()
+        }
+        try #require(requested.wait(timeout: .now() + 10) == .success, "each waits for what the other has")
+        try #require(locked.wait(timeout: .now() + 10) == .success)
+        #expect(members.keepers.map(\.name) == ["users[42]"])
+        #expect(members.keepers.allSatisfy { Self.isLocked($0) })
+        guard case .failure(let problem) = members.source(for: "43", client: "laptop") else {
+            Issue.record("a new subject is given a token of a locked credential")
+            return
+        }
+        #expect(problem.kind == .locked)
+    }
+
+    @Test func aSubjectWhoseNameIsLockedGetsNoToken() throws {
+        let grants = SlowSubjects(isMaking: DispatchSemaphore(value: 0), goesOn: DispatchSemaphore(value: 0))
+        for _ in 1...2 { grants.goesOn.signal() }
+        let plan = plan([("users", KeyStrategy(subjects: grants))])
+        let members = try #require(try sources(plan).perSubjectKeepers[0])
+        locks.hold("users[42]")
+        #expect(Self.isLocked(try members.source(for: "42", client: "laptop").get()))
+        #expect(!Self.isLocked(try members.source(for: "43", client: "laptop").get()))
     }
 
     @Test func whatHasNoTokenCannotBeRevoked() async throws {

@@ -158,11 +158,13 @@ struct CredentialSources: Sendable {
                     identity.add("credential", credential.name)
                     let key = parts.key.credentialKey(for: identity)
                     let store: any TokenStore = grants.storesTokens ? parts.store : NoTokenStore()
-                    let keeper = Self.keeper(member, grant, key, nil, parts, store, callLimit: budget, begunBy: .demand)
-                    if parts.locks.contains(name) || parts.locks.contains(credential.name) { keeper.lock() }
-                    return keeper
+                    return Self.keeper(member, grant, key, nil, parts, store, callLimit: budget, begunBy: .demand)
                 },
-                start: parts.start
+                start: { keeper in
+                    // Not in `make`, which holds a lock that whoever locks the credential waits for.
+                    parts.locks.decide([keeper.name, credential.name]) { if $0 { keeper.lock() } }
+                    parts.start(keeper)
+                }
             )
         definedPerSubjectKeepers[definition] = all
         perSubjectKeepers[index] = all

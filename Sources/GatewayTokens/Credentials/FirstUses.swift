@@ -1,18 +1,14 @@
-import Synchronization
-
 /// Remembers on which routes a generation was used, because event loops report first uses each for itself.
-package final class FirstUses: Sendable {
+package struct FirstUses: Sendable {
     /// Bounded by the number of routes.
-    private let generations = Mutex<[String: Int]>([:])
+    private var generations: [String: Int] = [:]
 
     package init() {}
 
     /// - Returns: Whether neither this generation nor a later one was reported on this route before.
-    package func isFirst(generation: Int, route: String) -> Bool {
-        generations.withLock { generations in
-            guard generation > generations[route] ?? 0 else { return false }
-            generations[route] = generation
-            return true
-        }
+    package mutating func isFirst(generation: Int, route: String) -> Bool {
+        guard generation > generations[route] ?? 0 else { return false }
+        generations[route] = generation
+        return true
     }
 }

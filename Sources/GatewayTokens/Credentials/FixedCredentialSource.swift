@@ -19,7 +19,7 @@ package final class FixedCredentialSource: CredentialSource {
     private let isDoubted = Atomic(false)
     private let wantsTemplates = Atomic(true)
     private let seed = UInt64.random(in: 0...UInt64.max)
-    private let firstUses = FirstUses()
+    private let firstUses = Mutex(FirstUses())
     private let noted: @Sendable (CredentialUseEvent, CredentialRequest) -> Void
 
     private struct LockState {
@@ -146,7 +146,7 @@ package final class FixedCredentialSource: CredentialSource {
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         switch event {
         case .injected, .handedOut:
-            if firstUses.isFirst(generation: generation, route: demand.use) { noted(event, demand) }
+            if firstUses.withLock({ $0.isFirst(generation: generation, route: demand.use) }) { noted(event, demand) }
         case .replayed, .withheld: noted(event, demand)
         }
     }

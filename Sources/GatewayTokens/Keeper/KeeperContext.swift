@@ -4,13 +4,28 @@ import Logging
 import Metrics
 import Synchronization
 
-/// The revision that a keeper's record has, as far as the keeper knows. Others may ask at any time.
-final class KnownRevision: Sendable {
-    private let value = Atomic<Int64>(0)
+/// What a keeper lets others read without its lock.
+final class PublishedToken: Sendable {
+    private let offered = Mutex<Credential?>(nil)
+    private let knownRevision = Atomic<Int64>(0)
 
+    /// A copy of what the machine would answer, so that the request path takes no lock that is ever held for long.
+    var credential: Credential? { offered.withLock { $0 } }
+
+    /// The revision that the record has, as far as the keeper knows.
     var revision: TokenRevision {
-        get { TokenRevision(value.load(ordering: .acquiring)) }
-        set { value.store(newValue.value, ordering: .releasing) }
+        get { TokenRevision(knownRevision.load(ordering: .acquiring)) }
+        set { knownRevision.store(newValue.value, ordering: .releasing) }
+    }
+
+    /// Event loops that have kept another one ask again from now on. Called with the keeper's lock.
+    func offer(_ servable: Credential?) {
+        offered.withLock { offered in
+            guard offered !== servable else { return }
+            offered?.withdraw()
+            servable?.offer()
+            offered = servable
+        }
     }
 }
 
@@ -35,7 +50,7 @@ final class KeeperContext: Sendable {
     let parent: (any ParentCredential)?
     /// What it shares with the other subjects of a credential whose requests name them.
     let callLimit: SubjectCallLimit?
-    let known = KnownRevision()
+    let published = PublishedToken()
 
     init(
         name: String,

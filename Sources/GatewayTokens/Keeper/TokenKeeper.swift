@@ -6,9 +6,20 @@ import Synchronization
 
 /// Keeps one token alive: runs what ``TokenLifecycle`` decides.
 ///
-/// Locks are held while deciding and never while calling out. ``work()`` does everything that waits (store, authority,
-/// audit log), one thing after the other. A token is therefore never requested twice at a time. Between its turns a keeper
-/// has no task: ``run()`` or a supervisor of many calls ``work()`` when it is due or asks for it.
+///     requests ──▶ published ──none, or not usable──▶ ┌──────────────────────────┐ ◀── operators, other gateways
+///                  credential ◀──decide()──────────── │ State, under one lock    │
+///                                                     └────┬────────────────▲────┘
+///                                                  work(): │ the next step  │ what came of it
+///                                                          ▼                │
+///                                                      TokenRenewer: store, authority, audit log
+///
+/// All that changes is in one ``State`` under one lock, which is held while deciding and never while calling out: not for
+/// waiting requests, not for whoever runs the keeper, and not for another keeper. Readers on the request path take what
+/// ``decide(_:)`` has published, without that lock.
+///
+/// ``work()`` does everything that waits (store, authority, audit log), one thing after the other. A token is therefore never
+/// requested twice at a time. Between its turns a keeper has no task: ``run()`` or a supervisor of many calls ``work()`` when
+/// it is due or asks for it.
 package final class TokenKeeper: CredentialSource, Service {
     typealias Done = @Sendable (Result<Credential, GatewayProblem>) -> Void
     typealias Machine = TokenLifecycle<Done>
@@ -20,36 +31,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     let context: KeeperContext
     let jitter: @Sendable () -> Double
-    /// Tells its runner that it has something to do.
-    let signal = KeeperSignal()
-    /// Between two turns. Its runner takes one turn at a time.
-    let renewer: Mutex<TokenRenewer>
-    /// It takes no more commands, and ends with the turn under way.
-    let isStopping = Atomic(false)
-    let children = Mutex<[Child]>([])
-    /// Of the command that is carried out: see ``OperatorCommand/Completion/drops``.
-    let drops = Mutex<[OperatorCommand]>([])
-    let commands = Mutex<[OperatorCommand]>([])
-    /// The generation whose rejection has yet to be stored.
-    let rejection = Mutex<Int?>(nil)
-    let notes = AuditBuffer()
-    /// What somebody else has written to the store and the loop has yet to apply.
-    let news = Mutex<RemoteChange?>(nil)
-
-    /// No gateway runs, so nothing is tried again by itself.
-    let isAlone = Atomic<Bool>(false)
-    /// A reload has dropped the credential.
-    let isRetired = Atomic<Bool>(false)
-
-    private let machine: Mutex<Machine>
-    /// A copy of what the machine would answer, so that the request path takes no lock that is ever held for long.
-    private let published = Mutex<Credential?>(nil)
-    private let withdrawals = Atomic(0)
-    /// Requests that got no token since the last call that brought one.
-    let withheldRequests = Atomic(0)
-    /// When the first call failed, as the status said it first.
-    let failingSince = Mutex<Moment?>(nil)
-    private let lastTicket = Atomic<UInt64>(0)
+    private let state: Mutex<State>
     package let rejections: RejectionRecord? = RejectionRecord()
 
     /// - Parameters:
@@ -95,9 +77,10 @@ package final class TokenKeeper: CredentialSource, Service {
             parent: parent,
             callLimit: callLimit
         )
-        renewer = Mutex(TokenRenewer(context: context))
         self.jitter = jitter
-        machine = Mutex(Machine(context.rules(begunBy: trigger)))
+        state = Mutex(
+            State(machine: Machine(context.rules(begunBy: trigger)), renewer: TokenRenewer(context: context))
+        )
     }
 
     @Sendable package static func randomNonce() -> String {
@@ -119,40 +102,89 @@ package final class TokenKeeper: CredentialSource, Service {
     /// How a person logs in for this token; nil when no login exists for it.
     package var login: (any LoginFlow)? { context.grant.login }
 
+    // MARK: State
+
+    private struct State: ~Copyable {
+        var machine: Machine
+        /// Between two turns. Its runner takes one turn at a time, and the turn has its own while it waits.
+        var renewer: TokenRenewer
+        /// Why it takes no more commands, and ends with the turn under way; nil while it goes on.
+        var ending: Ending?
+        /// No gateway runs, so nothing is tried again by itself.
+        var isAlone = false
+
+        /// Who runs the keeper.
+        var runner: (@Sendable (KeeperWork) -> Void)?
+        /// What came before there was a runner.
+        var unheard: Set<KeeperWork> = []
+
+        var commands: [OperatorCommand] = []
+        /// Of the command that is carried out: see ``OperatorCommand/Completion/drops``.
+        var drops: [OperatorCommand] = []
+        /// The generation whose rejection has yet to be stored.
+        var rejection: Int?
+        /// What somebody else has written to the store and the loop has yet to apply.
+        var change: RemoteChange?
+        var children: [Child] = []
+
+        var notes = AuditBuffer()
+        /// Requests that got no token since the last call that brought one.
+        var withheldRequests = 0
+        /// When the first call failed, as the status said it first.
+        var failingSince: Moment?
+        var lastTicket: UInt64 = 0
+
+        init(machine: consuming Machine, renewer: TokenRenewer) {
+            self.machine = machine
+            self.renewer = renewer
+        }
+    }
+
+    private enum Ending {
+        case shutdown
+        /// A reload has dropped the credential.
+        case retired
+    }
+
+    /// What another gateway, or an operator there, has written to the store.
+    struct RemoteChange {
+        let entry: TokenEntry
+        /// Requests wait until it is applied.
+        let hasTakenAway: Bool
+    }
+
+    /// A keeper whose token is made from that of another one, which does not keep it alive.
+    private struct Child {
+        weak var keeper: TokenKeeper?
+    }
+
     /// Decides, and publishes what readers are given from now on.
     func decide<Decision: Sendable>(_ body: (inout Machine) -> Decision) -> Decision {
-        machine.withLock { machine in
-            let decision = body(&machine)
-            let servable = machine.servable
-            publish(servable)
-            withdrawals.store(machine.withdrawals, ordering: .releasing)
-            if machine.unresolvedSince == nil { withheldRequests.store(0, ordering: .relaxed) }
+        state.withLock { state in
+            let decision = body(&state.machine)
+            publish(&state)
             return decision
         }
     }
 
-    private func publish(_ servable: Credential?) {
-        published.withLock { published in
-            guard published !== servable else { return }
-            published?.withdraw()
-            servable?.offer()
-            published = servable
-        }
+    private func publish(_ state: inout State) {
+        context.published.offer(state.machine.servable)
+        if state.machine.unresolvedSince == nil { state.withheldRequests = 0 }
     }
 
     func look<Answer: Sendable>(_ body: (borrowing Machine) -> Answer) -> Answer {
-        machine.withLock { body($0) }
+        state.withLock { body($0.machine) }
     }
 
     /// No call is under way and no request waits, so the keeper can be dropped.
-    package var isIdle: Bool { commands.withLock(\.isEmpty) && look { $0.isIdle } }
+    package var isIdle: Bool { state.withLock { $0.commands.isEmpty && $0.machine.isIdle } }
 
     // MARK: CredentialSource
 
-    package var timesWithdrawn: Int { withdrawals.load(ordering: .acquiring) }
+    package var timesWithdrawn: Int { look { $0.withdrawals } }
 
     package func current(at now: MonotonicTime) -> CredentialAnswer {
-        if let credential = published.withLock({ $0 }), credential.isUsable(at: now) { return .ready(credential) }
+        if let credential = context.published.credential, credential.isUsable(at: now) { return .ready(credential) }
         return look { $0.answer(at: now) }
     }
 
@@ -168,9 +200,15 @@ package final class TokenKeeper: CredentialSource, Service {
         _ done: @escaping Done,
         _ need: @Sendable (inout Machine, CredentialTicket, MonotonicTime) -> Machine.OnNeed
     ) -> CredentialTicket {
-        let ticket = CredentialTicket(id: lastTicket.add(1, ordering: .relaxed).newValue)
         let now = context.clock.now().monotonic
-        switch decide({ need(&$0, ticket, now) }) {
+        let (ticket, answer) = state.withLock { state in
+            state.lastTicket += 1
+            let ticket = CredentialTicket(id: state.lastTicket)
+            let answer = need(&state.machine, ticket, now)
+            publish(&state)
+            return (ticket, answer)
+        }
+        switch answer {
         case .use(let credential): done(.success(credential))
         case .refuse(let problem): done(.failure(problem.kind == .draining ? stopProblem(problem) : problem))
         case .waitAndCall: wake(.request)
@@ -185,10 +223,11 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     package func rejected(generation: Int, by demand: CredentialRequest) {
-        let outcome = decide { machine in
-            let outcome = machine.rejected(generation: generation, by: demand)
+        let outcome = state.withLock { state in
+            let outcome = state.machine.rejected(generation: generation, by: demand)
             // Before anybody can be given the call that follows from it: see `turn`.
-            if case .dead = outcome { rejection.withLock { $0 = generation } }
+            if case .dead = outcome { state.rejection = generation }
+            publish(&state)
             return outcome
         }
         guard case .dead(let calls) = outcome else { return }
@@ -201,14 +240,14 @@ package final class TokenKeeper: CredentialSource, Service {
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         switch event {
         case .injected:
-            guard notes.isFirstUse(of: generation, on: demand.route) else { return }
+            guard isFirstUse(of: generation, on: demand.route) else { return }
             remember(.injected, generation: generation, by: demand)
         case .handedOut:
-            guard notes.isFirstUse(of: generation, on: demand.use) else { return }
+            guard isFirstUse(of: generation, on: demand.use) else { return }
             remember(.handedOut, generation: generation, by: demand)
         case .replayed: remember(.replayed, generation: generation, by: demand)
         case .withheld:
-            withheldRequests.add(1, ordering: .relaxed)
+            state.withLock { $0.withheldRequests += 1 }
             // Each request that cannot be served is one.
             guard let unrecorded = spendRefusal(at: context.clock.now().monotonic) else { return }
             let detail = unrecorded > 0 ? ["unrecorded_before": String(unrecorded)] : [:]
@@ -216,8 +255,12 @@ package final class TokenKeeper: CredentialSource, Service {
         }
     }
 
+    private func isFirstUse(of generation: Int, on route: String) -> Bool {
+        state.withLock { $0.notes.isFirstUse(of: generation, on: route) }
+    }
+
     private func spendRefusal(at now: MonotonicTime) -> Int? {
-        guard let limit = context.callLimit else { return notes.spendForWithheld(at: now) }
+        guard let limit = context.callLimit else { return state.withLock { $0.notes.spendForWithheld(at: now) } }
         return limit.spendRefusal(at: now)
     }
 
@@ -231,7 +274,409 @@ package final class TokenKeeper: CredentialSource, Service {
         event.demand = demand
         event.detail = detail
         event.detail["engine"] = demand.engine
-        guard notes.add(event) else { return context.metrics.noteDropped() }
-        signal.send(.notes)
+        guard state.withLock({ $0.notes.add(event) }) else { return context.metrics.noteDropped() }
+        signal(.notes)
     }
+}
+
+/// The background work: one thing at a time until shutdown.
+extension TokenKeeper {
+    /// Runs this keeper alone. Returns at graceful shutdown once the call under way has ended, or soon after the task was
+    /// cancelled.
+    package func run() async throws {
+        let turns = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let notes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        onSignal { work in
+            if work == .notes { notes.continuation.yield() } else { turns.continuation.yield() }
+        }
+        await withGracefulShutdownHandler {
+            await withTaskGroup(of: Void.self) { group in
+                // Beside the turns, so that a note does not wait for the authority.
+                group.addTask { for await _ in notes.stream { await self.writeNotes() } }
+                while !isEnding {
+                    let due = await work()
+                    if !isEnding { await sleep(until: due, or: turns.stream) }
+                }
+                await finish()
+                notes.continuation.finish()
+            }
+        } onGracefulShutdown: {
+            self.stop()
+        }
+    }
+
+    /// - Parameter runner: Told what there is to do, on any thread; must return at once. What came before is told, too. nil: what
+    ///   comes waits for the next one.
+    package func onSignal(_ runner: (@Sendable (KeeperWork) -> Void)?) {
+        let unheard = state.withLock { state -> Set<KeeperWork> in
+            state.runner = runner
+            guard runner != nil else { return [] }
+            defer { state.unheard = [] }
+            return state.unheard
+        }
+        for work in unheard { runner?(work) }
+    }
+
+    private func signal(_ work: KeeperWork) {
+        let runner = state.withLock { state in
+            if state.runner == nil { state.unheard.insert(work) }
+            return state.runner
+        }
+        runner?(work)
+    }
+
+    /// Whether ``finish()`` is the next thing to do.
+    package var isEnding: Bool { isStopping || Task.isCancelled }
+
+    private var isStopping: Bool { state.withLock { $0.ending != nil } }
+
+    /// Does what is due, one thing after the other. Must not be called again before it has returned.
+    ///
+    /// - Returns: When there is something to do again; nil when it will say so.
+    package func work() async -> MonotonicTime? {
+        var renewer = state.withLock { $0.renewer }
+        defer { state.withLock { [renewer] in $0.renewer = renewer } }
+        while !isEnding {
+            if case .rest(let due) = await turn(&renewer) { return due }
+        }
+        return nil
+    }
+
+    /// Stops like a shutdown: a call under way ends, a live token is still handed out to requests that began before.
+    package func retire() {
+        state.withLock { $0.ending = .retired }
+        wake(.command)
+    }
+
+    /// Makes its runner look for something to do.
+    func wake(_ urgency: WorkUrgency = .background) { signal(.turn(urgency)) }
+
+    /// It takes no more commands. Who runs it has to call ``finish()``.
+    package func stop() {
+        state.withLock { $0.ending = $0.ending ?? .shutdown }
+        wake(.command)
+    }
+
+    /// The end of a run: refuses what waits, and stores what the store has not taken yet.
+    package func finish() async {
+        close()
+        var renewer = state.withLock { $0.renewer }
+        await storeWhatIsLeft(&renewer)
+        state.withLock { [renewer] in $0.renewer = renewer }
+        await writeNotes()
+    }
+
+    /// Refuses the requests that wait, and accepts no more.
+    package func close() {
+        let (waiters, stopped, commands) = state.withLock { state in
+            state.ending = state.ending ?? .shutdown
+            let (waiters, problem) = state.machine.stop()
+            publish(&state)
+            defer { state.commands = [] }
+            return (waiters, problem, state.commands)
+        }
+        let problem = stopProblem(stopped)
+        for waiter in waiters { waiter(.failure(problem)) }
+        for command in commands { command.finish(.failure(problem)) }
+    }
+
+    /// What to say of a keeper that has stopped.
+    private func stopProblem(_ problem: GatewayProblem) -> GatewayProblem {
+        guard state.withLock({ $0.ending == .retired }) else { return problem }
+        let detail = "The credential \(name) was changed or removed while the request waited; send it again."
+        return GatewayProblem(.draining, detail, retryAfter: .seconds(1))
+    }
+
+    /// The last chance to store what the store has not taken yet: the next keeper of this token begins with what is
+    /// stored.
+    private func storeWhatIsLeft(_ renewer: inout TokenRenewer) async {
+        await storeRejection(&renewer)
+        if renewer.pendingWrite != .none { await renewer.saveAgain() }
+        await renewer.endLease()
+    }
+
+    /// Writes the events of the request path that wait.
+    ///
+    /// Several calls may run at a time, as at the end of a run. Each event is written by one of them, in no certain order.
+    package func writeNotes() async {
+        while true {
+            let batch = state.withLock { $0.notes.take() }
+            guard !batch.isEmpty else { return }
+            for event in batch {
+                // At the end, each of the others would wait as long.
+                if await context.note(event) != nil, isStopping { return }
+            }
+        }
+    }
+
+    private enum TurnEnd {
+        case again
+        /// Until then, or until it is woken.
+        case rest(until: MonotonicTime?)
+    }
+
+    private func turn(_ renewer: inout TokenRenewer) async -> TurnEnd {
+        if let command = nextCommand() {
+            await carryOut(command, &renewer)
+            return .again
+        }
+        if await storeRejection(&renewer) { return .again }
+        if await applyNews(&renewer) { return .again }
+        await followRefusal(renewer)
+        let now = context.clock.now()
+        switch decide({ $0.next(at: now.monotonic) }) {
+        case .call(let call):
+            // One that came since has to outlive the call, however long that takes.
+            await storeRejection(&renewer)
+            if await isGranted(call) { await make(call, &renewer) }
+        case .storm(let waiters, let problem, let call):
+            for waiter in waiters { waiter(.failure(problem)) }
+            await reportStorm(problem, call)
+        case .expiringSoon(let held):
+            await context.note(announcement(.expiringSoon, of: held))
+        case .expired(let held):
+            var event = announcement(.expired, of: held)
+            event.outcome = .failed
+            if !isRenewable { event.errorCode = ProblemKind.staticTokenExpired.rawValue }
+            await context.note(event)
+        case .sleep(let until):
+            guard let due = renewer.pendingWrite.due else { return .rest(until: until) }
+            guard due <= now.monotonic else { return .rest(until: min(due, until ?? due)) }
+            await renewer.saveAgain()
+        }
+        return .again
+    }
+
+    /// - Returns: Whether there was one.
+    @discardableResult
+    private func storeRejection(_ renewer: inout TokenRenewer) async -> Bool {
+        guard let generation = state.withLock({ $0.rejection.take() }) else { return false }
+        await renewer.storeRejection(of: generation)
+        return true
+    }
+
+    /// Returns when it is woken, when `until` has come (nil: never), or when the task is cancelled.
+    private func sleep(until: MonotonicTime?, or wakeUps: AsyncStream<Void>) async {
+        await withTaskGroup(of: Void.self) { group in
+            if let until {
+                group.addTask {
+                    do {
+                        try await self.context.clock.sleep(for: until - self.context.clock.now().monotonic)
+                        self.wake()
+                    } catch {
+                        // Cancelled: it was woken before.
+                    }
+                }
+            }
+            var iterator = wakeUps.makeAsyncIterator()
+            _ = await iterator.next()
+            group.cancelAll()
+        }
+    }
+
+    func make(_ call: TokenCall, _ renewer: inout TokenRenewer) async {
+        switch await perform(call, by: &renewer) {
+        case .obtained(let fresh):
+            use(fresh, obtainedBy: call)
+        case .nothing:
+            decide { $0.foundNothing(by: call) }
+        case .held(let time):
+            let until = context.clock.now().monotonic + RenewalLease.pause(held: time, jitter: jitter())
+            decide { $0.postpone(call, until: until) }
+        case .withdrawn:
+            forgetWithdrawn(&renewer)
+        case .failed(let refusal):
+            let failure = advised(refusal)
+            context.callLimit?.failed(failure, hadToken: renewer.record != nil)
+            rejections?.failed()
+            let (now, jitter) = (context.clock.now().monotonic, jitter())
+            let refused = decide { $0.failed(failure, by: call, at: now, jitter: jitter) }
+            for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
+            if refused?.isEscalated == true { await renewer.noteLogin(failure, call) }
+            if isGone(after: failure, at: now) { dropDescendants() }
+        }
+        showUncertainty(of: renewer)
+    }
+
+    private func advised(_ failure: TokenFailure) -> TokenFailure {
+        failure.class == .terminal && state.withLock({ $0.isAlone }) ? failure : context.advised(failure)
+    }
+
+    func perform(_ call: TokenCall, by renewer: inout TokenRenewer) async -> TokenRenewer.End {
+        let generation = look { $0.generation }
+        return await renewer.perform(call, after: generation) { self.look { $0.waiterCount } }
+    }
+
+    func use(_ fresh: FreshToken, obtainedBy call: TokenCall) {
+        context.callLimit?.expect(fresh.token, renewedBy: context.policy)
+        let (now, jitter) = (context.clock.now(), jitter())
+        let outcome = decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) }
+        if case .ignored = outcome { return }
+        rejections?.replaced(by: fresh.generation, isOwn: !fresh.isAdopted, at: now.monotonic)
+        release(outcome)
+    }
+
+    /// Makes the status say what the renewer knows of the refresh token.
+    func showUncertainty(of renewer: TokenRenewer) {
+        let isUncertain = renewer.isUncertain && !context.grant.canAcquireAnew
+        decide { $0.show(isRotationUncertain: isUncertain) }
+    }
+
+    /// Whether a failure leaves nothing that could be used, until a person has brought another token.
+    func isGone(after failure: TokenFailure, at now: MonotonicTime) -> Bool {
+        if failure.clearsToken { return true }
+        guard failure.class.asksForLogin, look({ $0.generation }) > 0 else { return false }
+        return look { $0.servable }?.isUsable(at: now) != true
+    }
+
+    func release(_ ended: Machine.EndedWaits?) {
+        guard let ended else { return }
+        for waiter in ended.waiters { waiter(ended.result) }
+    }
+
+    func release(_ outcome: Machine.OnToken) {
+        guard case .use(let credential, let waiters) = outcome else { return }
+        for waiter in waiters { waiter(.success(credential)) }
+    }
+
+    private func announcement(_ name: TokenEvent.Name, of held: HeldToken) -> TokenEvent {
+        var event = context.event(name, generation: held.generation)
+        event.expiresAt = held.token.expiresAt
+        return event
+    }
+
+    private func reportStorm(_ problem: GatewayProblem, _ call: TokenCall) async {
+        context.metrics.storm()
+        context.logger.error(
+            "Too many token requests; slowed down to one a minute",
+            metadata: ["gateway.credential": "\(name)", "gateway.trigger": "\(call.trigger.rawValue)"]
+        )
+        var event = context.event(.renewalFailed, trigger: call.trigger)
+        event.demand = call.demand
+        event.outcome = .failed
+        event.errorCode = problem.kind.rawValue
+        event.detail = ["reason": "too_many_calls"]
+        await context.note(event)
+    }
+}
+
+/// Commands of operators that wait for their turn.
+extension TokenKeeper {
+    func enqueue(_ command: OperatorCommand) -> Bool {
+        // A right is taken away however many commands wait.
+        let limit = command.kind.isWithdrawal ? 2 * Self.commandLimit : Self.commandLimit
+        return state.withLock { state in
+            guard state.commands.count < limit, state.ending == nil else { return false }
+            state.commands.append(command)
+            return true
+        }
+    }
+
+    func nextCommand() -> OperatorCommand? {
+        state.withLock { $0.commands.isEmpty ? nil : $0.commands.removeFirst() }
+    }
+
+    var hasCommands: Bool { state.withLock { !$0.commands.isEmpty } }
+
+    /// Lets messages promise nothing that only a running gateway does.
+    package func runOffline() { state.withLock { $0.isAlone = true } }
+}
+
+/// What others have written to the store and the keeper has yet to apply.
+extension TokenKeeper {
+    /// Whether the store holds another record than this keeper knows.
+    package func isUnknown(_ revision: TokenRevision) -> Bool { revision != context.published.revision }
+
+    /// Has an entry of the store applied. What it takes away is not handed out from now on, as with ``withdrawNow(_:)``.
+    ///
+    /// - Returns: Whether it takes the token away.
+    @discardableResult
+    package func notice(_ entry: TokenEntry) -> Bool {
+        let takesAway = state.withLock { state -> Bool? in
+            guard isUnknown(entry.revision), state.ending == nil else { return nil }
+            let isLater = entry.revision > context.published.revision
+            let takesAway = isLater && (entry.token?.isRevoked ?? true) && state.machine.held != nil
+            if takesAway {
+                state.machine.beginClear()
+                publish(&state)
+            }
+            let isLatest = state.change.map { $0.entry.revision <= entry.revision } ?? true
+            state.change = RemoteChange(
+                entry: isLatest ? entry : state.change?.entry ?? entry,
+                hasTakenAway: takesAway || state.change?.hasTakenAway ?? false
+            )
+            return takesAway
+        }
+        guard let takesAway else { return false }
+        wake()
+        return takesAway
+    }
+
+    func takeChange() -> RemoteChange? { state.withLock { $0.change.take() } }
+}
+
+/// Forgetting what was made from a token, as soon as the token itself is forgotten.
+extension TokenKeeper {
+    /// From now on the token of `child` ends when this token is revoked, cleared or refused for good. It also ends
+    /// when a person replaces this token, because the new token may belong to another account.
+    package func adopt(_ child: TokenKeeper) {
+        state.withLock { state in
+            state.children.removeAll { $0.keeper == nil }
+            state.children.append(Child(keeper: child))
+        }
+    }
+
+    /// Those whose tokens are made from this one, and from theirs.
+    var descendants: [TokenKeeper] {
+        // Each is asked without the lock of the one above it.
+        state.withLock { $0.children.compactMap(\.keeper) }.flatMap { [$0] + $0.descendants }
+    }
+
+    /// Hands out none of their tokens from now on; their stores forget them when the commands are carried out.
+    @discardableResult
+    func dropDescendants() -> [OperatorCommand] {
+        descendants.map { child in
+            let command = OperatorCommand(.drop)
+            child.decide { $0.clear() }
+            if child.enqueue(command) { child.wake(.command) } else { command.finish(.failure(child.busyProblem)) }
+            return command
+        }
+    }
+
+    /// Drops them on behalf of an operator, who waits for the end of it.
+    func dropDescendantsForOperator() {
+        let commands = dropDescendants()
+        state.withLock { $0.drops += commands }
+    }
+
+    /// Those of the command that is carried out.
+    func takeDrops() -> [OperatorCommand] {
+        state.withLock { state in
+            defer { state.drops = [] }
+            return state.drops
+        }
+    }
+}
+
+/// What the status says of failures.
+extension TokenKeeper {
+    var withheldRequests: Int { state.withLock { $0.withheldRequests } }
+
+    /// The same in each answer: the two clocks are not read at once, and differ by some milliseconds each time.
+    func wallTime(of failingSince: MonotonicTime, at now: Moment) -> UnixTime {
+        state.withLock { state in
+            if let known = state.failingSince, known.monotonic == failingSince { return known.wall }
+            let wall = now.wall + (failingSince - now.monotonic)
+            state.failingSince = Moment(monotonic: failingSince, wall: wall)
+            return wall
+        }
+    }
+}
+
+/// What a keeper has to do.
+package enum KeeperWork: Hashable, Sendable {
+    /// ``TokenKeeper/work()``.
+    case turn(WorkUrgency)
+    /// ``TokenKeeper/writeNotes()``.
+    case notes
 }

@@ -1,7 +1,12 @@
 import GatewayEvents
+import GatewayHTTP
 import Logging
 
-/// Performs calls: reads and writes the store, speaks to the authority, commits events. Owned by the keeper's loop.
+/// Performs calls: reads and writes the store, speaks to the authority, commits events.
+///
+/// A value that one turn of the keeper owns while it waits: the turn takes it from the keeper's state, changes it between one
+/// wait and the next without a lock, and puts it back. What others must see at once goes through ``TokenKeeper/decide(_:)`` or
+/// ``PublishedToken``.
 ///
 /// The order within a call is the promise: lease (stores that gateways share) -> event `acquiring` or `renewing` -> journal
 /// (grants that rotate) -> authority -> store -> event `acquired` or `renewed` -> the token is used.
@@ -23,7 +28,7 @@ struct TokenRenewer {
     /// A token that is stored but whose event the audit log would not take. Not asked for again: the event is retried.
     ///
     /// A class, because few renewers have one: the others keep room for a reference only.
-    final class Uncommitted: Sendable {
+    private final class Uncommitted: Sendable {
         let fresh: FreshToken
         let event: TokenEvent
 
@@ -33,7 +38,7 @@ struct TokenRenewer {
         }
     }
 
-    static let saveInterval: Duration = .seconds(5)
+    private static let saveInterval: Duration = .seconds(5)
 
     /// How far the renewer has got with the store.
     enum Phase {
@@ -47,24 +52,33 @@ struct TokenRenewer {
         case open
     }
 
-    let context: KeeperContext
+    private let context: KeeperContext
     private(set) var record: StoredToken?
     /// What the store held when it was last asked.
-    var stored = StoredRecord() {
-        didSet { context.known.revision = stored.revision }
+    private var stored = StoredRecord() {
+        didSet { context.published.revision = stored.revision }
     }
     /// What somebody else has written in the place of what was to be saved; applied in the next turn.
-    var overtakenBy: TokenEntry?
-    var phase = Phase.unread
-    private(set) var uncommitted: Uncommitted?
+    private var overtakenBy: TokenEntry?
+    private(set) var phase: Phase
+    private var uncommitted: Uncommitted?
     /// Of ``record``.
-    var pendingWrite = PendingWrite.none
+    private(set) var pendingWrite = PendingWrite.none
     /// A refresh token was sent and no answer came that says what became of it.
-    var isUncertain = false
+    private(set) var isUncertain = false
     /// Why what an operator has just taken away is not in the audit log yet.
-    var unrecorded: AuditError?
+    private var unrecorded: AuditError?
 
-    init(context: KeeperContext) { self.context = context }
+    /// - Parameter phase: `open` for a token that is not kept, so there is no record to look for.
+    init(context: KeeperContext, phase: Phase = .unread) {
+        self.context = context
+        self.phase = phase
+    }
+
+    /// What has overtaken a write and has yet to be applied.
+    mutating func takeOvertaking() -> TokenEntry? { overtakenBy.take() }
+
+    mutating func takeUnrecorded() -> AuditError? { unrecorded.take() }
 
     /// - Parameters:
     ///   - generation: The highest there has been.
@@ -81,9 +95,9 @@ struct TokenRenewer {
     /// The number of the next token.
     ///
     /// - Parameter highest: The highest generation there has been.
-    func nextGeneration(after highest: Int) -> Int { max(highest, record?.generation ?? 0) + 1 }
+    private func nextGeneration(after highest: Int) -> Int { max(highest, record?.generation ?? 0) + 1 }
 
-    mutating func commit(_ uncommitted: Uncommitted) async -> End {
+    private mutating func commit(_ uncommitted: Uncommitted) async -> End {
         self.uncommitted = uncommitted
         if let failure = await context.commit(uncommitted.event) { return .failed(failure) }
         self.uncommitted = nil
@@ -114,7 +128,7 @@ struct TokenRenewer {
     ///
     /// - Returns: The token whose event was dropped.
     @discardableResult
-    mutating func replaceRecord(with token: StoredToken?) -> Uncommitted? {
+    private mutating func replaceRecord(with token: StoredToken?) -> Uncommitted? {
         record = token
         pendingWrite = .none
         isUncertain = context.isUncertain(token)
@@ -122,9 +136,1144 @@ struct TokenRenewer {
     }
 
     /// Changes what is known of the present record.
-    mutating func amendRecord(_ change: (inout StoredToken) -> Void) {
+    private mutating func amendRecord(_ change: (inout StoredToken) -> Void) {
         guard var amended = record else { return }
         change(&amended)
         record = amended
+    }
+}
+
+/// Getting the next token from the authority.
+///
+/// A grant that rotates spends its refresh token with each call, and six things can go wrong with that:
+///
+/// - *The answer is lost* after the request may have been acted upon (time-out, cut connection, a broken 2xx or 5xx). The
+///   journal stays in the store and the state is `rotation_uncertain`. The call is repeated after the usual pause, but
+///   not blindly: the store is read first, and when somebody else has rotated in the meantime that token is adopted and
+///   nothing is sent. Sending the same refresh token again cannot lose more than is lost: either it was never used
+///   (then this is the call that counts), or its successor never reached us, and only an authority that forgives a
+///   repetition can still help.
+/// - *The next refresh token comes without an access token that can be used*: with an earlier step of a longer attempt, or
+///   beside something odd. It is stored beside the one that was sent, and sent the next time. One that came beside something
+///   odd may be none: until it has worked, the state is `rotation_uncertain`, and the last one that has worked is kept. That
+///   one is sent after any refusal that may be about the refresh token, because what is refused may be no refresh token.
+/// - *An access token that can be used comes beside a refresh token that cannot.* The access token is used. The refresh token
+///   that was sent is probably spent, so the state is `rotation_uncertain`.
+/// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
+/// - *The answer is lost, or the gateway dies, and the grant can acquire anew* (`oauth2_password`, a recipe with `acquire`).
+///   The next call does so at once, because the refresh token may be spent.
+/// - *The refresh token is refused.* In this order, each once: what the store holds by now, then the previous refresh token
+///   (only after an uncertain rotation: the authority may not have seen the last one confirmed, or never issued it). Then a
+///   person must log in. The record says so, and other gateways and later starts do not send it by themselves.
+extension TokenRenewer {
+    private mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
+        if let failure = manualRenewal(insteadOf: call) { return await refused(failure, call) }
+        if isUncertain, let adopted = await adoptFromStore(),
+            let end = await use(adopted, after: generation, call.trigger)
+        {
+            return end
+        }
+        var holding = record?.token
+        var steps = RenewalSteps(rotatesRefreshToken: context.grant.rotatesRefreshToken)
+        while true {
+            // The record may have changed since.
+            if let failure = manualRenewal(insteadOf: call) { return await refused(failure, call) }
+            let parent: LiveToken?
+            switch await parentToken(for: call) {
+            case .success(let token): parent = token
+            case .failure(let failure):
+                await reportFailure(failure, call, nil, code: nil, took: .zero, waiters: waiters())
+                return .failed(failure)
+            }
+            let attempt = attempt(call, holding: holding, parent: parent)
+            let first = context.grant.firstStep(of: attempt)
+            if case .impossible(let failure) = first { return await refused(failure, call) }
+            switch await prepare(call, after: generation, sending: context.grant.sendsRefreshToken(in: attempt)) {
+            case .granted: break
+            case .ended(let end): return end
+            case .again:
+                holding = record?.token
+                continue
+            }
+            switch await perform(first, in: attempt) {
+            case .token(let token, let reply, let duration, let isSpent):
+                let next = nextGeneration(after: generation)
+                var accepted = successor(of: holding?.refreshToken, with: token, as: next)
+                if isSpent, context.grant.rotatesRefreshToken { accepted.attempt = newAttempt(of: next) }
+                return await accept(accepted, from: parent, call, reply, duration, waiters())
+            case .parentRefused(let failure, let reply, let duration):
+                let code = failure.problem.cause?.code
+                await reportFailure(failure, call, reply, code: code, took: duration, waiters: waiters())
+                guard let parent, steps.renewsParent() else { return await refused(failure, call) }
+                context.parent?.rejected(generation: parent.generation, by: demand(of: call))
+            case .failure(let failed):
+                let (failure, sent) = (failed.failure, holding?.refreshToken)
+                await settle(failed.fate, of: sent)
+                let (code, took) = (failed.code, failed.took)
+                await reportFailure(failure, call, failed.reply, code: code, took: took, waiters: waiters())
+                let looksForAnother =
+                    steps.lookForAnother(after: failure, of: sent)
+                    || steps.passesOver(sent, after: failed.reply, in: record, isUncertain: isUncertain)
+                guard looksForAnother else {
+                    if failed.fate.isLost { isUncertain = true }
+                    // What became of an earlier attempt is no clearer for an authority that is busy now.
+                    if failed.reply != nil, await noteRefusal(of: sent, by: failure) {
+                        return await refused(failure, call)
+                    }
+                    if !isUncertain { await strikeJournal() }
+                    return await refused(failure, call)
+                }
+                if steps.readsStore, let adopted = await adoptFromStore() {
+                    steps.adopted()
+                    if let end = await use(adopted, after: generation, call.trigger) { return end }
+                    holding = adopted.token
+                } else if let previous = steps.previous(of: record, isUncertain: isUncertain) {
+                    holding = previous
+                } else {
+                    return await giveUp(failure, call, steps)
+                }
+            }
+        }
+    }
+
+    /// Why a call is not made by itself. An operator may know that the authority accepts the refresh token again.
+    private mutating func manualRenewal(insteadOf call: TokenCall) -> TokenFailure? {
+        guard call.trigger == .operator else { return manualRenewal }
+        amendRecord { $0.refusal = nil }
+        return nil
+    }
+
+    private func attempt(_ call: TokenCall, holding: TokenSet?, parent: LiveToken?) -> GrantAttempt {
+        var attempt = context.attempt(holding: holding)
+        attempt.parentToken = parent?.access
+        attempt.mayAcquireAnew = call.mayAcquireAnew
+        attempt.isRefreshTokenUncertain = isUncertain && context.grant.canAcquireAnew
+        return attempt
+    }
+
+    /// Stores what a call that failed has made of the refresh token.
+    private mutating func settle(_ fate: RefreshTokenState, of sent: Secret?) async {
+        if context.grant.rotatesRefreshToken { await keep(fate, spending: sent) }
+        if fate.isRefused { await dropRefreshToken(sent) }
+    }
+
+    private var isFirst: Bool { record?.isRevoked ?? true }
+
+    private mutating func prepare(
+        _ call: TokenCall,
+        after generation: Int,
+        sending sendsRefreshToken: Bool
+    ) async -> Clearance {
+        let clearance = await takeSharedLease(for: call, after: generation)
+        guard case .granted = clearance else { return clearance }
+        var event = context.event(isFirst ? .acquiring : .renewing, trigger: call.trigger)
+        event.generation = record?.generation
+        event.demand = call.demand
+        if let failure = await context.commit(event) { return .ended(.failed(failure)) }
+        guard sendsRefreshToken || context.grant.rotatesRefreshToken else { return .granted }
+        return await journal(for: call, after: generation)
+    }
+
+    /// Stores the next refresh token of an attempt that failed all the same: the one that was sent is spent.
+    ///
+    /// While the next one is unproven, the journal stays. With it, this gateway, a later start, other gateways and earlier
+    /// versions of the program send the next one first, and the previous one if that is refused.
+    private mutating func keep(_ fate: RefreshTokenState, spending spent: Secret?) async {
+        guard var kept = record, let spent, let next = fate.next, next != spent else { return }
+        let mayBeNone = fate.isLost || fate.isUnproven && !context.grant.canAcquireAnew
+        // What was sent may be none itself. The last one that has worked must outlive a row of such answers.
+        let isSpentUnproven = fate.isUnproven && kept.isUnproven && spent == kept.token.refreshToken
+        kept.previousRefreshToken = isSpentUnproven ? kept.previousRefreshToken ?? spent : spent
+        kept.isUnproven = fate.isUnproven && mayBeNone
+        kept.token.refreshToken = next
+        kept.token.refreshTokenExpiresAt = nil
+        kept.token.refreshTokenObtainedAt = nil
+        kept.isRestored = false
+        kept.refusal = nil
+        if !mayBeNone { kept.attempt = nil }
+        amendRecord { $0 = kept }
+        isUncertain = mayBeNone
+        await save()
+    }
+
+    /// What is stored of an answer that has brought a token.
+    private func successor(of spent: Secret?, with token: TokenSet, as generation: Int) -> StoredToken {
+        let isRotated = context.grant.rotatesRefreshToken && token.refreshToken != spent
+        // One that has just worked needs no previous one.
+        return StoredToken(generation: generation, token: token, previousRefreshToken: isRotated ? spent : nil)
+    }
+
+    private mutating func accept(
+        _ accepted: StoredToken,
+        from parent: LiveToken?,
+        _ call: TokenCall,
+        _ reply: TokenReply?,
+        _ duration: Duration,
+        _ waiters: Int
+    ) async -> End {
+        let (generation, token) = (accepted.generation, accepted.token)
+        var event = context.event(isFirst ? .acquired : .renewed, generation: generation, trigger: call.trigger)
+        // The successor of what an operator brought takes its place in the store, too.
+        let isOperators = pendingWrite.isOperators
+        replaceRecord(with: accepted)
+        context.callLimit?.passwordWorked()
+        await save(asOperators: isOperators, endingLease: true)
+        if let entry = overtakenBy.take() { return await drop(event, of: token, for: entry, call) }
+        event.demand = call.demand
+        event.httpStatus = reply?.httpStatus
+        event.expiresAt = token.expiresAt
+        event.duration = duration
+        event.waiters = waiters
+        event.token = token.access
+        if let parent, let name = context.parent?.name {
+            event.detail["parent"] = name
+            event.detail["parent_generation"] = String(parent.generation)
+        }
+        context.metrics.called(outcome: "ok", took: duration)
+        context.logger.info(
+            "Token obtained",
+            metadata: [
+                "gateway.credential": "\(context.name)", "gateway.generation": "\(generation)",
+                "gateway.trigger": "\(call.trigger.rawValue)",
+                "gateway.expires_at": "\(token.expiresAt?.rfc3339 ?? "unknown")",
+            ]
+        )
+        return await commit(Uncommitted(fresh: fresh(accepted), event: event))
+    }
+
+    /// Somebody was before: an operator has taken the token away or brought another one, or another gateway has taken over.
+    private mutating func drop(
+        _ event: TokenEvent,
+        of token: TokenSet,
+        for entry: TokenEntry,
+        _ call: TokenCall
+    ) async -> End {
+        var event = event
+        event.token = token.access
+        await noteOvertaken(event)
+        replaceRecord(with: stored.seen.token)
+        switch await apply(entry, after: record?.generation ?? 0) {
+        case .adopted(var fresh):
+            // The authority was asked, for the one that was dropped.
+            fresh.isAdopted = false
+            return .obtained(fresh)
+        case .withdrawn, .nothing: return .withdrawn
+        }
+    }
+
+    private func reportFailure(
+        _ failure: TokenFailure,
+        _ call: TokenCall,
+        _ reply: TokenReply?,
+        code: String?,
+        took duration: Duration,
+        waiters: Int
+    ) async {
+        let code = code ?? failure.problem.kind.rawValue
+        let said = failure.authorityError?.members(clockSkew: reply?.clockSkewSeconds) ?? [:]
+        context.metrics.called(outcome: code, took: duration)
+        context.logger.warning(
+            "Token could not be obtained",
+            metadata: [
+                "gateway.credential": "\(context.name)", "gateway.error": "\(code)",
+                "gateway.problem": "\(failure.problem.kind.rawValue)", "gateway.trigger": "\(call.trigger.rawValue)",
+                "gateway.http_status": "\(reply?.status ?? 0)",
+            ].merging(said.map { ("gateway.\($0)", "\($1)") }) { $1 }
+        )
+        let name: TokenEvent.Name = isFirst ? .acquisitionFailed : .renewalFailed
+        var event = context.event(name, generation: record?.generation, trigger: call.trigger)
+        event.demand = call.demand
+        event.outcome = .failed
+        event.httpStatus = reply?.httpStatus
+        event.errorCode = code
+        event.duration = duration
+        event.waiters = waiters
+        event.detail.merge(said) { $1 }
+        await context.note(event)
+    }
+}
+
+/// The token that the own one is made from.
+extension TokenRenewer {
+    /// nil when the grant needs none.
+    private func parentToken(for call: TokenCall) async -> Result<LiveToken?, TokenFailure> {
+        guard let parent = context.parent else { return .success(nil) }
+        return await parent.liveToken(for: demand(of: call), within: TokenKeeper.callDeadline)
+            .map { $0 }
+            .mapError { problem in
+                var problem = problem
+                problem.detail = "\(context.name) is made from the token of \(parent.name). \(problem.detail)"
+                // It works again as soon as the parent does, whatever the parent needs for that.
+                return TokenFailure(.transient(retryAfter: problem.retryAfter), problem: problem)
+            }
+    }
+
+    /// On whose behalf the parent is asked: the request's, or the credential's own.
+    private func demand(of call: TokenCall) -> CredentialRequest {
+        call.demand ?? CredentialRequest(route: "credentials.\(context.name)", client: nil, requestID: "")
+    }
+}
+
+/// What follows when the authority refuses the refresh token: another token is tried, or the credential needs a person.
+extension TokenRenewer {
+    /// - Parameter steps: What was tried.
+    private mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall, _ steps: RenewalSteps) async -> End {
+        var failure = failure
+        if record?.isRestored == true {
+            failure = failure.replacing(
+                detail: context.restoredAndRefused,
+                command: failure.problem.command
+            )
+        } else if isUncertain {
+            let detail =
+                "The answer to the last renewal of \(context.name) was lost or could not be used, and the authority no longer"
+                + " accepts the refresh token. A new login is needed."
+            failure = failure.replacing(detail: detail, command: failure.problem.command)
+        }
+        // Said until somebody has logged in: that a login is needed follows from it.
+        let wasUncertain = isUncertain
+        let stored = record?.token.refreshToken
+        let isNoted = await noteRefusal(of: steps.hasRefused(stored) ? stored : nil, by: failure)
+        if !isNoted { await strikeJournal() }
+        isUncertain = wasUncertain
+        return await refused(failure, call)
+    }
+
+    /// Stores that the authority has refused the refresh token: no other gateway and no later start sends it by itself.
+    ///
+    /// - Returns: Whether that is so. The journal is struck then.
+    private mutating func noteRefusal(of sent: Secret?, by failure: TokenFailure) async -> Bool {
+        guard let stored = record?.token.refreshToken, stored == sent,
+            let refusal = RefreshTokenRefusal(of: stored, by: failure, isRotationUncertain: isUncertain)
+        else { return false }
+        amendRecord { ($0.refusal, $0.attempt) = (refusal, nil) }
+        isUncertain = context.isUncertain(record)
+        await save(endingLease: true)
+        return true
+    }
+
+    private mutating func refused(_ failure: TokenFailure, _ call: TokenCall) async -> End {
+        if failure.clearsToken {
+            let wasUncertain = isUncertain
+            await withdraw(isOperators: false)
+            isUncertain = wasUncertain
+        }
+        // One that is only likely is tried again, and the first alone is news: see ``TokenLifecycle/Failed/isEscalated``.
+        if case .loginRequired = failure.class { await noteLogin(failure, call) }
+        return .failed(failure)
+    }
+
+    /// What the authority has refused is not sent again.
+    private mutating func dropRefreshToken(_ refused: Secret?) async {
+        guard let refused, record?.token.refreshToken == refused else { return }
+        amendRecord { record in
+            record.token.refreshToken = nil
+            record.token.refreshTokenExpiresAt = nil
+            record.token.refreshTokenObtainedAt = nil
+            record.isUnproven = false
+            record.attempt = nil
+            record.refusal = nil
+        }
+        isUncertain = false
+        await save()
+    }
+
+    /// - Parameter call: nil where the record says so, and no call was made.
+    func noteLogin(_ failure: TokenFailure, _ call: TokenCall? = nil) async {
+        var event = context.event(.loginRequired, generation: record?.generation, trigger: call?.trigger)
+        event.demand = call?.demand
+        event.outcome = .failed
+        event.errorCode = failure.problem.cause?.code ?? failure.problem.kind.rawValue
+        await context.note(event)
+    }
+}
+
+/// The lease of a renewal. Gateways that share a store renew one after the other, and adopt each other's tokens.
+extension TokenRenewer {
+    /// Whether the authority may be called.
+    private enum Clearance {
+        case granted
+        /// The record is another one now: begin anew with it.
+        case again
+        case ended(End)
+    }
+
+    /// Takes the lease before anything is said of a call, where other gateways may be about to make the same one.
+    ///
+    /// A store that fails keeps a refresh token from being sent. A grant that does not rotate goes on without the lease: at
+    /// worst two gateways get a token each.
+    private mutating func takeSharedLease(for call: TokenCall, after generation: Int) async -> Clearance {
+        guard context.store.isShared else { return .granted }
+        do throws(TokenStoreError) {
+            let isNew = stored.lease == nil
+            let clearance = try await takeLease(writing: nil, for: call, after: generation)
+            if case .granted = clearance, isNew, takeUpJournal() { return .again }
+            return clearance
+        } catch {
+            await report(error, while: "lease", generation: record?.generation)
+            guard context.grant.rotatesRefreshToken else { return .granted }
+            return .ended(.failed(unreadable(error)))
+        }
+    }
+
+    /// A journal that was read before the lease was granted is that of a gateway that did not end its attempt.
+    ///
+    /// - Returns: Whether there is one that was not known.
+    private mutating func takeUpJournal() -> Bool {
+        guard pendingWrite == .none, let record, let seen = stored.seen.token, seen.token == record.token,
+            record.attempt == nil, let attempt = seen.attempt
+        else { return false }
+        amendRecord { $0.attempt = attempt }
+        isUncertain = true
+        return true
+    }
+
+    /// Notes that the refresh token is about to be spent: without the note a crash could not be told from a token that was
+    /// never sent. Takes the lease in the same step, if it has none yet.
+    private mutating func journal(for call: TokenCall, after generation: Int) async -> Clearance {
+        guard var journalled = record else { return .granted }
+        journalled.attempt = newAttempt(of: journalled.generation)
+        do throws(TokenStoreError) {
+            return try await takeLease(writing: journalled, for: call, after: generation)
+        } catch {
+            await report(error, while: "journal", generation: journalled.generation)
+            // Nothing is lost with a refresh token where another way leads to the next one.
+            return context.grant.rotatesRefreshToken ? .ended(.failed(unreadable(error))) : .granted
+        }
+    }
+
+    private func newAttempt(of generation: Int) -> RotationAttempt {
+        RotationAttempt(
+            id: String(UInt64.random(in: .min ... .max), radix: 16),
+            generation: generation,
+            startedAt: context.clock.now().wall
+        )
+    }
+
+    private mutating func takeLease(
+        writing token: StoredToken?,
+        for call: TokenCall,
+        after generation: Int
+    ) async throws(TokenStoreError) -> Clearance {
+        // Otherwise the record that it replaces would be adopted.
+        if pendingWrite.isOperators, let record {
+            stored.replace(with: record, as: try await context.store.replace(record, for: context.key))
+            pendingWrite = .none
+        }
+        let answer: TokenLeaseAnswer
+        if let lease = stored.lease {
+            // One that is left of an earlier attempt may be about to end.
+            answer =
+                if let token {
+                    try await context.store.save(token, under: lease)
+                } else {
+                    try await context.store.prolong(lease, for: RenewalLease.duration)
+                }
+        } else {
+            answer = try await context.store.lease(
+                context.key,
+                expecting: stored.revision,
+                for: RenewalLease.duration,
+                writing: token
+            )
+        }
+        switch stored.leased(answer, writing: token, holding: record) {
+        case .begin:
+            if let token {
+                amendRecord { $0.attempt = token.attempt }
+                pendingWrite = .none
+            }
+            return .granted
+        case .wait(let time): return .ended(.held(time))
+        case .withdrawn:
+            await withdrawnByOthers()
+            return .ended(.withdrawn)
+        case .adopt(let token): return await use(token, after: generation, call.trigger).map { .ended($0) } ?? .again
+        case .again:
+            learnOfRevocation()
+            if let seen = stored.seen.token, seen.token == record?.token {
+                amendRecord { ($0.attempt, $0.refusal) = (seen.attempt, seen.refusal) }
+            }
+            isUncertain = context.isUncertain(record)
+            return .again
+        }
+    }
+
+    /// Asks the authority, and keeps the lease meanwhile.
+    private func perform(_ first: GrantStep, in attempt: GrantAttempt) async -> AuthorityCall.Outcome {
+        let call = AuthorityCall(context: context)
+        guard let lease = stored.lease else { return await call.perform(first, in: attempt) }
+        return await withTaskGroup(of: Void.self) { group in
+            group.addTask { await context.keep(lease) }
+            let outcome = await call.perform(first, in: attempt)
+            group.cancelAll()
+            return outcome
+        }
+    }
+
+    /// Lets other gateways renew, after a call that brought no token.
+    mutating func endLease() async {
+        guard let lease = stored.giveUpLease() else { return }
+        do throws(TokenStoreError) {
+            try await context.store.release(lease)
+        } catch {
+            // It ends by itself.
+            await report(error, while: "release", generation: record?.generation)
+        }
+    }
+}
+
+extension KeeperContext {
+    /// Prolongs a lease until the task is cancelled, or until the lease is lost.
+    fileprivate func keep(_ lease: TokenLease) async {
+        while (try? await clock.sleep(for: RenewalLease.prolongedEvery)) != nil {
+            let answer = try? await store.prolong(lease, for: RenewalLease.duration)
+            switch answer {
+            // The store may work again the next time.
+            case .granted?, nil: continue
+            case .changed?, .held?: return
+            }
+        }
+    }
+}
+
+/// The store: opening it, writing to it, and what is said when it fails.
+extension TokenRenewer {
+    /// Looks for a token in the store, then in the configuration.
+    ///
+    /// - Returns: nil when a call has to be made: a request waits for it, a renewal was cut off half-way, or the token is
+    ///   to be obtained before it is needed.
+    private mutating func open(_ call: TokenCall, after generation: Int) async -> End? {
+        if phase == .unread { phase = .closed }
+        do throws(TokenStoreError) {
+            replaceRecord(with: phase == .forgotten ? nil : try await load())
+        } catch {
+            await report(error, while: "load", generation: nil)
+            // The store may hold a later refresh token than the configuration; spending the earlier one could cost both.
+            if context.grant.rotatesRefreshToken { return .failed(unreadable(error)) }
+        }
+        if let found = record, !found.isRevoked {
+            if let failure = await context.refusal(ofLookFor: call) { return .failed(failure) }
+            return await use(found, from: "store", call)
+        }
+        if record == nil, let seeded = seedRecord(after: generation) {
+            replaceRecord(with: seeded)
+            await save()
+            return await use(seeded, from: "configuration", call, renewing: context.grant.renewsSeed)
+        }
+        phase = .open
+        guard call.isFirstLook else { return nil }
+        if record?.isRevoked == true, let obstacle { return await refused(obstacle, call) }
+        // What only a person can bring is not asked for; the status says so.
+        return context.policy.acquireOn == .startup && obstacle == nil ? nil : .nothing
+    }
+
+    /// Loads the record from the store, or else from the configuration, for a command that comes before the first call.
+    /// Uses nothing.
+    ///
+    /// - Parameter highestGeneration: The highest there has been, which `clear` leaves as it is.
+    mutating func loadRecord(highestGeneration: Int) async throws(TokenStoreError) {
+        guard phase == .unread || phase == .closed, record == nil else { return }
+        replaceRecord(with: try await load() ?? seedRecord(after: highestGeneration))
+    }
+
+    private mutating func load() async throws(TokenStoreError) -> StoredToken? {
+        stored.load(try await context.store.load(context.key))
+        return stored.seen.token
+    }
+
+    /// The token of the configuration; nil when it has none.
+    private func seedRecord(after highestGeneration: Int) -> StoredToken? {
+        context.grant.seed(at: context.clock.now()).map { StoredToken(generation: highestGeneration + 1, token: $0) }
+    }
+
+    /// Why no token can be had without a person; nil when one can.
+    var obstacle: TokenFailure? {
+        if let manualRenewal { return manualRenewal }
+        // What such a grant lacks is the parent's token, and that is asked for with the call.
+        guard context.parent == nil else { return nil }
+        let attempt = context.attempt(holding: record?.token)
+        guard case .impossible(let failure) = context.grant.firstStep(of: attempt) else { return nil }
+        return failure
+    }
+
+    /// Why the token that there is gets no successor without a person; nil when it does, or when there is none.
+    private var manualRenewal: TokenFailure? {
+        guard let record, !record.isRevoked else { return nil }
+        if let refused = record.knownRefusal?.failure ?? context.manualRenewal(ofRestored: record) { return refused }
+        return record.token.access.isEmpty ? nil : context.manualRenewal
+    }
+
+    private mutating func use(
+        _ found: StoredToken,
+        from origin: String,
+        _ call: TokenCall,
+        renewing: Bool = false
+    ) async -> End? {
+        var event = context.event(.loaded, generation: found.generation, trigger: call.trigger)
+        event.expiresAt = found.token.expiresAt
+        // A seed may be a refresh token alone.
+        event.token = found.token.access.isEmpty ? nil : found.token.access
+        event.detail = ["from": origin]
+        if found.attempt != nil { event.detail["renewal"] = "cut_off" }
+        if found.isRestored { event.detail["renewal"] = "restored" }
+        if let failure = await context.commit(event) { return .failed(failure) }
+        phase = .open
+        context.logger.info(
+            "Token loaded",
+            metadata: [
+                "gateway.credential": "\(context.name)", "gateway.generation": "\(found.generation)",
+                "gateway.from": "\(origin)",
+            ]
+        )
+        isUncertain = context.isUncertain(found)
+        guard call.trigger != .operator else { return nil }
+        if found.isRejected, let obstacle { return await refused(obstacle, call) }
+        var token = fresh(found)
+        let isDue = isUncertain || renewing || (found.isRejected && context.policy.acquireOn == .startup)
+        token.isRenewalDue = isDue && manualRenewal == nil
+        return .obtained(token)
+    }
+
+    /// Writes the record, if it is unchanged in the store.
+    ///
+    /// - Parameters:
+    ///   - asOperators: It is written whatever the store holds. An operator's write that failed stays one.
+    ///   - endsLease: Nothing follows in this attempt.
+    private mutating func save(asOperators: Bool = false, endingLease endsLease: Bool = false) async {
+        guard let record else { return }
+        let isOperators = asOperators || pendingWrite.isOperators
+        let pause: Duration?
+        do throws(TokenStoreError) {
+            pause = try await write(record, asOperators: isOperators, endingLease: endsLease)
+        } catch {
+            pause = Self.saveInterval
+            await report(error, while: "save", generation: record.generation)
+        }
+        pendingWrite =
+            pause.map { PendingWrite(isOperators: isOperators, due: context.clock.now().monotonic + $0) } ?? .none
+    }
+
+    /// - Returns: When to try again; nil when that is not necessary.
+    private mutating func write(
+        _ written: StoredToken?,
+        asOperators: Bool,
+        endingLease endsLease: Bool
+    ) async throws(TokenStoreError) -> Duration? {
+        var record = written
+        if asOperators {
+            overtakenBy = nil
+            stored.replace(with: record, as: try await context.store.replace(record, for: context.key))
+            return nil
+        }
+        // The next try names what the one before was told. A removal takes a lease first.
+        for _ in 1...3 {
+            let write: StoredRecord.Write
+            if let lease = stored.lease, endsLease || record == nil {
+                let answer = try await context.store.commit(record, under: lease)
+                write = stored.saved(answer, writing: record, holding: self.record)
+            } else if let lease = stored.lease, let record {
+                let answer = try await context.store.save(record, under: lease)
+                write = stored.saved(answer, writing: record, holding: self.record)
+            } else if let record {
+                let answer = try await context.store.save(record, for: context.key, expecting: stored.revision)
+                write = stored.saved(answer, writing: record, holding: self.record)
+            } else {
+                let answer = try await context.store.lease(
+                    context.key,
+                    expecting: stored.revision,
+                    for: RenewalLease.duration,
+                    writing: nil
+                )
+                write = stored.leasedForRemoval(answer, holding: self.record)
+            }
+            switch write {
+            case .done: return nil
+            case .again: if record != nil { record = keepFindings() }
+            case .later(let time): return min(time, Self.saveInterval)
+            case .overtaken(let entry):
+                overtakenBy = entry
+                return nil
+            }
+        }
+        return Self.saveInterval
+    }
+
+    /// Removes the record from the store.
+    ///
+    /// - Parameter asOperators: It is removed whatever the store holds.
+    /// - Returns: Whether it is removed: another gateway may be renewing the token, or may have another one.
+    private mutating func remove(asOperators: Bool) async throws(TokenStoreError) -> Bool {
+        let pause = try await write(nil, asOperators: asOperators, endingLease: true)
+        return pause == nil && overtakenBy == nil
+    }
+
+    mutating func saveAgain() async {
+        await save(endingLease: true)
+        if pendingWrite == .none, overtakenBy == nil {
+            context.logger.notice("Token stored after all", metadata: ["gateway.credential": "\(context.name)"])
+        }
+    }
+
+    /// What others have found out about the token of the record is not overwritten.
+    ///
+    /// - Returns: What is to be written.
+    private mutating func keepFindings() -> StoredToken? {
+        if let seen = stored.seen.token { amendRecord { $0.keepFindings(of: seen) } }
+        isUncertain = isUncertain || context.isUncertain(record)
+        return record
+    }
+
+    /// The refresh token is known to be unspent, or known to be refused.
+    private mutating func strikeJournal() async {
+        isUncertain = false
+        guard record?.attempt != nil else { return }
+        amendRecord { $0.attempt = nil }
+        await save(endingLease: true)
+    }
+
+    private func report(_ error: TokenStoreError, while operation: String, generation: Int?) async {
+        context.metrics.storeFailed()
+        let (kind, reason) =
+            switch error {
+            case .unavailable(let text): ("unavailable", text)
+            case .damaged(let text): ("damaged", text)
+            }
+        context.logger.error(
+            "Token store failed",
+            metadata: [
+                "gateway.credential": "\(context.name)", "gateway.operation": "\(operation)",
+                "gateway.reason": "\(reason)",
+            ]
+        )
+        var event = context.event(.storeFailed, generation: generation)
+        event.outcome = .failed
+        event.detail = ["operation": operation, "reason": kind]
+        await context.note(event)
+    }
+
+    func unreadable(_ error: TokenStoreError) -> TokenFailure {
+        switch error {
+        case .unavailable:
+            let detail =
+                context.grant.rotatesRefreshToken
+                ? "The token store does not work, so the refresh token of \(context.name) is not spent."
+                : "The token store does not work, so the token of \(context.name) is not known."
+            return TokenFailure(
+                .transient(retryAfter: nil),
+                problem: GatewayProblem(.storeUnavailable, detail)
+            )
+        case .damaged:
+            let detail =
+                "The stored token of \(context.name) cannot be read; the log says why. Restore the store or its"
+                + " key, or forget the token."
+            return TokenFailure(
+                .terminal,
+                problem: GatewayProblem(
+                    .credentialMisconfigured,
+                    detail,
+                    command: GatewayCommand.line("token", "clear", context.name)
+                )
+            )
+        }
+    }
+}
+
+/// What others have written to the store: another token is adopted, and a withdrawal is followed.
+extension TokenRenewer {
+    /// What became of a change that somebody else has made.
+    enum StoreChange {
+        /// There is nothing to do.
+        case nothing
+        case adopted(FreshToken)
+        case withdrawn
+    }
+
+    /// - Parameter generation: The highest there has been.
+    mutating func apply(_ news: TokenEntry, after generation: Int) async -> StoreChange {
+        guard news.revision != stored.revision, let entry = await latest(news) else { return .nothing }
+        let change = stored.change(to: entry, holding: record)
+        switch change {
+        case .none:
+            stored.load(entry)
+            learnOfRevocation()
+            learnOfRefusal()
+            return .nothing
+        case .wentBack:
+            await reportLoss(of: entry)
+            return .nothing
+        case .withdrawn:
+            stored.load(entry)
+            await withdrawnByOthers()
+            return .withdrawn
+        case .newer(let token):
+            stored.load(entry)
+            return .adopted(await adopt(token, after: generation))
+        }
+    }
+
+    /// News that is older than what the renewer knows was read before the renewer wrote, or the store has lost the rest.
+    private mutating func latest(_ news: TokenEntry) async -> TokenEntry? {
+        guard news.revision < stored.revision else { return news }
+        do throws(TokenStoreError) {
+            let entry = try await context.store.load(context.key)
+            return entry.revision == stored.revision ? nil : entry
+        } catch {
+            await report(error, while: "load", generation: record?.generation)
+            return nil
+        }
+    }
+
+    /// A record that was revoked keeps the token of the configuration from being used. One with a token was forgotten here.
+    private mutating func learnOfRevocation() {
+        guard record == nil, let token = stored.seen.token, token.isRevoked else { return }
+        replaceRecord(with: token)
+    }
+
+    /// The authority has refused the refresh token to another gateway, or an operator there has it sent again.
+    private mutating func learnOfRefusal() {
+        guard let seen = stored.seen.token, seen.token == record?.token, seen.refusal != record?.refusal else { return }
+        amendRecord { ($0.attempt, $0.refusal) = (seen.attempt, seen.refusal) }
+        isUncertain = context.isUncertain(record)
+    }
+
+    /// A token whose event cannot be recorded is used all the same: the one that is at hand may have been revoked.
+    private mutating func adopt(_ token: StoredToken, after generation: Int) async -> FreshToken {
+        let (adopted, event) = await adoption(of: token, after: generation, nil)
+        await context.note(event)
+        return fresh(adopted: adopted)
+    }
+
+    /// - Returns: nil when the adopted token is dead and has to be renewed first.
+    private mutating func use(_ found: StoredToken, after generation: Int, _ trigger: TokenEvent.Trigger) async -> End?
+    {
+        let (adopted, event) = await adoption(of: found, after: generation, trigger)
+        let isLive = !adopted.isRejected && adopted.token.expiresAt.map { $0 > context.clock.now().wall } ?? true
+        guard isLive else {
+            await context.note(event)
+            return nil
+        }
+        return await commit(Uncommitted(fresh: fresh(adopted: adopted), event: event))
+    }
+
+    private func fresh(adopted record: StoredToken) -> FreshToken {
+        var token = fresh(record)
+        token.isAdopted = true
+        return token
+    }
+
+    /// - Returns: The record, and the event that says so.
+    private mutating func adoption(
+        of found: StoredToken,
+        after generation: Int,
+        _ trigger: TokenEvent.Trigger?
+    ) async -> (StoredToken, TokenEvent) {
+        var adopted = found
+        // Late rejections of what we held must not hit the adopted one.
+        adopted.generation = max(found.generation, generation + 1)
+        let dropped = replaceRecord(with: adopted)
+        phase = .open
+        await noteOvertaken(dropped?.event)
+        var event = context.event(.adopted, generation: adopted.generation, trigger: trigger)
+        event.expiresAt = adopted.token.expiresAt
+        event.token = adopted.token.access
+        return (adopted, event)
+    }
+
+    /// A sibling that shares the store may have rotated: its token is in the store then.
+    private mutating func adoptFromStore() async -> StoredToken? {
+        do throws(TokenStoreError) {
+            let entry = try await context.store.load(context.key)
+            let change = stored.change(to: entry, holding: record)
+            guard case .newer(let token) = change, token.generation >= record?.generation ?? 0 else { return nil }
+            stored.load(entry)
+            return token
+        } catch {
+            await report(error, while: "load", generation: record?.generation)
+            return nil
+        }
+    }
+
+    /// What an operator of another gateway, or the authority through it, has taken away.
+    private mutating func withdrawnByOthers() async {
+        let generation = record?.generation
+        let dropped = replaceRecord(with: stored.seen.token)
+        // The configuration may have a token, unless the record says that it was revoked.
+        phase = record == nil ? .closed : .open
+        await noteOvertaken(dropped?.event)
+        var event = context.event(.cleared, generation: generation)
+        event.detail = ["from": "store"]
+        await context.note(event)
+    }
+
+    /// A token was obtained and not used: another one took its place, or an operator took it away.
+    private func noteOvertaken(_ event: TokenEvent?) async {
+        guard var event else { return }
+        event.outcome = .failed
+        event.errorCode = ProblemKind.tokenTemporarilyUnavailable.rawValue
+        event.detail["reason"] = "overtaken"
+        await context.note(event)
+    }
+
+    private mutating func reportLoss(of entry: TokenEntry) async {
+        stored.load(entry)
+        context.logger.error(
+            "The token store holds an earlier record than before; the later token is stored again",
+            metadata: ["gateway.credential": "\(context.name)"]
+        )
+        var event = context.event(.storeFailed, generation: record?.generation)
+        event.outcome = .failed
+        event.detail = ["operation": "load", "reason": "went_back"]
+        await context.note(event)
+        await save()
+    }
+}
+
+/// What operators command: forgetting, taking and revoking a token.
+extension TokenRenewer {
+    /// - Returns: Why it may come back with the next start.
+    mutating func clear(after generation: Int) async -> GatewayProblem? {
+        let problem = await forget(isOperators: true)
+        let event = context.event(.cleared, generation: generation == 0 ? nil : generation, trigger: .operator)
+        unrecorded = await context.note(event)
+        return problem
+    }
+
+    /// The store and the configuration are looked at again when a token is needed next.
+    ///
+    /// - Parameter isOperators: It is removed from the store whatever that holds.
+    private mutating func forget(isOperators: Bool) async -> GatewayProblem? {
+        let generation = record?.generation
+        let dropped = replaceRecord(with: nil)
+        phase = .forgotten
+        do throws(TokenStoreError) {
+            if try await remove(asOperators: isOperators) { phase = .closed }
+            await noteOvertaken(dropped?.event)
+            return nil
+        } catch {
+            await report(error, while: "remove", generation: generation)
+            await noteOvertaken(dropped?.event)
+            let others = context.store.isShared ? " Other gateways still use it." : ""
+            let detail =
+                "The token of \(context.name) is forgotten until the gateway restarts, but the store did not remove it;"
+                + " the log says why.\(others) Repeat this when the store works again."
+            return GatewayProblem(.tokenTemporarilyUnavailable, detail)
+        }
+    }
+
+    /// - Parameters:
+    ///   - name: What brought the token: an import or a login.
+    ///   - highest: The highest generation there has been.
+    mutating func take(
+        _ token: TokenSet,
+        as name: TokenEvent.Name,
+        after highest: Int
+    ) async -> Result<FreshToken, TokenFailure> {
+        let generation = nextGeneration(after: highest)
+        let isIncomplete = token.access.isEmpty
+        let record =
+            isIncomplete && name == .loginCompleted
+            ? recordOfLogin(with: token, as: generation)
+            : StoredToken(generation: generation, token: token, isRejected: isIncomplete)
+        var event = context.event(name, generation: generation, trigger: .operator)
+        event.expiresAt = token.expiresAt
+        event.token = isIncomplete ? nil : token.access
+        if let failure = await context.commit(event) { return .failure(failure) }
+        let dropped = replaceRecord(with: record)
+        phase = .open
+        await save(asOperators: true)
+        await noteOvertaken(dropped?.event)
+        return .success(fresh(record))
+    }
+
+    /// A login whose answer brought nothing that can be used but a refresh token, stored as after such an answer to a refresh:
+    /// beside the earlier refresh token, which is sent if the new one is refused. An earlier token is used until then.
+    private func recordOfLogin(with token: TokenSet, as generation: Int) -> StoredToken {
+        let earlier = record.flatMap { $0.isRevoked ? nil : $0 }
+        var kept = earlier ?? StoredToken(generation: generation, token: token, isRejected: true)
+        kept.generation = generation
+        kept.token.refreshToken = token.refreshToken
+        kept.token.refreshTokenExpiresAt = token.refreshTokenExpiresAt
+        kept.token.refreshTokenObtainedAt = token.obtainedAt
+        // One that was refused, or that may have been spent since a backup, is not sent by itself.
+        let isSent = earlier.map { $0.knownRefusal == nil && !$0.isRestored } ?? false
+        let proven = earlier.flatMap { $0.isUnproven ? $0.previousRefreshToken : $0.token.refreshToken }
+        kept.previousRefreshToken = isSent ? proven : nil
+        kept.isUnproven = true
+        kept.attempt = newAttempt(of: generation)
+        kept.isRestored = false
+        kept.refusal = nil
+        return kept
+    }
+
+    /// The record before a token is taken that may turn out to be no good.
+    struct Earlier {
+        let record: StoredToken?
+        /// It came from an operator, and the store has not taken it.
+        let isOperatorsWrite: Bool
+    }
+
+    var earlier: Earlier { Earlier(record: record, isOperatorsWrite: pendingWrite.isOperators) }
+
+    /// Puts back what there was before `refused` was taken. What somebody else has written since then stays.
+    mutating func restore(_ earlier: Earlier, inPlaceOf refused: TokenSet) async {
+        // An import that the store has not taken has replaced nothing there.
+        let isOperators = pendingWrite.isOperators && earlier.isOperatorsWrite
+        stored.ignoreOwnWrite(refused)
+        if let record = earlier.record {
+            replaceRecord(with: record)
+            await save(asOperators: isOperators)
+        } else {
+            _ = await forget(isOperators: false)
+        }
+        phase = .open
+    }
+
+    // MARK: Revocation
+
+    /// The first request of the revocation of one token.
+    struct RevocationStart {
+        let request: TokenRequest
+        let attempt: GrantAttempt
+    }
+
+    enum Revocation {
+        case nothing
+        case impossible(GatewayProblem)
+        /// One for each refresh token that may still be valid.
+        case starts([RevocationStart])
+    }
+
+    var revocation: Revocation {
+        guard let record, !record.isRevoked else { return .nothing }
+        var tokens = [record.token]
+        if record.isUnproven, let proven = record.previousRefreshToken, proven != record.token.refreshToken {
+            var earlier = record.token
+            earlier.refreshToken = proven
+            tokens.insert(earlier, at: 0)
+        }
+        var starts: [RevocationStart] = []
+        for token in tokens {
+            let attempt = context.attempt(holding: token)
+            switch context.grant.revocation(in: attempt) {
+            // Some grants revoke the access token, and both refresh tokens are kept beside the same one.
+            case .request(let request) where starts.contains { $0.request == request }: continue
+            case .request(let request): starts.append(RevocationStart(request: request, attempt: attempt))
+            case .impossible(let reason): return .impossible(irrevocable(reason))
+            }
+        }
+        return .starts(starts)
+    }
+
+    private func irrevocable(_ reason: String) -> GatewayProblem {
+        GatewayProblem(
+            .requestRefused,
+            "The token of \(context.name) cannot be revoked. \(reason) To forget it here without telling the authority,"
+                + " clear it.",
+            command: GatewayCommand.line("token", "clear", context.name)
+        )
+    }
+
+    /// - Returns: Why the authority may still accept a token; and whether it was forgotten here all the same.
+    mutating func revoke(_ starts: [RevocationStart]) async -> (problem: GatewayProblem?, isForgotten: Bool) {
+        let begun = context.clock.now().monotonic
+        var end = RevocationEnd()
+        for start in starts {
+            let next = await takeRevocation(start, since: begun)
+            if end.problem == nil { end = next }
+            // A token that is kept is revoked again later, with all its steps.
+            if end.problem != nil, context.grant.keepsTokenUntilRevoked { break }
+        }
+        var event = context.event(
+            end.problem == nil ? .revoked : .revocationFailed,
+            generation: record?.generation,
+            trigger: .operator
+        )
+        event.outcome = end.problem == nil ? .ok : .failed
+        event.httpStatus = end.httpStatus
+        event.errorCode = end.code
+        event.duration = context.clock.now().monotonic - begun
+        event.token = record?.token.access
+        event.detail = end.said
+        unrecorded = await context.note(event)
+        log(end)
+        guard end.problem == nil || !context.grant.keepsTokenUntilRevoked else { return (end.problem, false) }
+        if end.problem != nil {
+            await context.note(context.event(.cleared, generation: record?.generation, trigger: .operator))
+        }
+        await withdraw(isOperators: true)
+        return (end.problem, true)
+    }
+
+    /// What became of a revocation.
+    private struct RevocationEnd {
+        /// nil when the token is worth nothing any more.
+        var problem: GatewayProblem?
+        var httpStatus: Int?
+        var code: String?
+        /// See ``AuthorityError/members(clockSkew:)``.
+        var said: [String: String] = [:]
+    }
+
+    /// Takes every step of the revocation of one token.
+    ///
+    /// - Parameter begun: When that of the first token began: all of them share one deadline.
+    private func takeRevocation(_ start: RevocationStart, since begun: MonotonicTime) async -> RevocationEnd {
+        var (attempt, request) = (start.attempt, start.request)
+        attempt.now = context.clock.now()
+        while true {
+            let left = TokenKeeper.callDeadline - (attempt.now.monotonic - begun)
+            let answer = await context.endpoint.send(request, deadline: max(left, .milliseconds(1)))
+            attempt.now = context.clock.now()
+            attempt.answers += 1
+            switch answer {
+            case .failure(let failure):
+                var problem = TokenFailure(explaining: failure, of: request, credential: context.name).problem
+                problem.detail = problem.detail.replacing("token endpoint", with: "revocation endpoint")
+                return RevocationEnd(problem: problem, code: failure.reason.rawValue)
+            case .success(let reply):
+                var end = RevocationEnd(httpStatus: reply.status)
+                switch context.grant.interpretRevocation(reply, in: &attempt) {
+                case .revoked: return end
+                case .failure(let problem):
+                    (end.problem, end.code) = (problem, problem.cause?.code)
+                    let said = context.said(reply, to: request.secrets, in: attempt)
+                    end.said = said?.members(clockSkew: reply.clockSkewSeconds) ?? [:]
+                    return end
+                case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: request = next
+                case .next:
+                    end.problem = TokenFailure.endless(credential: context.name).problem
+                    return end
+                }
+            }
+        }
+    }
+
+    /// Forgets a token that is dead for good. That of the configuration must not be taken up again, so its place in the
+    /// store is kept.
+    ///
+    /// - Parameter isOperators: What the store holds by now does not matter.
+    private mutating func withdraw(isOperators: Bool) async {
+        let now = context.clock.now()
+        guard context.grant.seed(at: now) != nil, let generation = record?.generation else {
+            _ = await forget(isOperators: isOperators)
+            return
+        }
+        let dropped = replaceRecord(with: .revoked(generation: generation, at: now.wall))
+        phase = .open
+        await save(asOperators: isOperators, endingLease: true)
+        await noteOvertaken(dropped?.event)
+    }
+
+    private func log(_ end: RevocationEnd) {
+        let metadata: Logger.Metadata = [
+            "gateway.credential": "\(context.name)", "gateway.http_status": "\(end.httpStatus ?? 0)",
+            "gateway.error": "\(end.code ?? "none")",
+        ].merging(end.said.map { ("gateway.\($0)", "\($1)") }) { $1 }
+        if end.problem == nil {
+            context.logger.notice("Token revoked", metadata: metadata)
+        } else {
+            context.logger.error("Token could not be revoked", metadata: metadata)
+        }
     }
 }

@@ -1,4 +1,5 @@
 package import GatewayEvents
+package import GatewayHTTP
 
 /// Decides when a token is used, renewed, asked for or given up. Performs nothing and reads no clock.
 ///
@@ -61,30 +62,30 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         }
     }
 
-    let rules: Rules
-    var phase: TokenPhase
-    var waiters: [CredentialTicket: Waiter] = [:]
+    private let rules: Rules
+    private var phase: TokenPhase
+    private var waiters: [CredentialTicket: Waiter] = [:]
     /// Of the request that has waited longest; named as the cause of a call that begins later.
-    var firstDemand: CredentialRequest?
-    package internal(set) var isLocked = false
+    private var firstDemand: CredentialRequest?
+    package private(set) var isLocked = false
     /// How often a token was taken from those who use it: locked, revoked or cleared, not replaced.
-    package internal(set) var withdrawals = 0
+    package private(set) var withdrawals = 0
     /// The token is being revoked or cleared. Requests wait until that ends.
-    var isSuspended = false
-    var isStopped = false
-    var budget: CallBudget
+    private var isSuspended = false
+    private var isStopped = false
+    private var budget: CallBudget
     /// Failed calls since the last token.
-    var failures = 0
+    private var failures = 0
     /// Suspect answers, and failures of the configuration, since the last token.
-    var suspectAnswers = 0
-    var configurationFailures = 0
+    private var suspectAnswers = 0
+    private var configurationFailures = 0
     /// What has failed since the last token, whatever was tried since.
-    var unresolved: UnresolvedFailure?
-    var lastCall = TokenCall.firstLook
+    private var unresolved: UnresolvedFailure?
+    private var lastCall = TokenCall.firstLook
     /// The highest generation there has been; a cleared token does not give its number back.
-    package internal(set) var generation = 0
+    package private(set) var generation = 0
     /// A refresh token was spent and the answer was lost; shown in the status until a token is obtained.
-    package var isRotationUncertain = false
+    package private(set) var isRotationUncertain = false
 
     /// Begins with a call that looks first: the shell reads the store and reports what it found.
     package init(_ rules: Rules) {
@@ -93,7 +94,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         phase = .calling(nil, TokenCall(id: TokenCall.firstLook, trigger: rules.begunBy, demand: nil))
     }
 
-    mutating func newCall(_ trigger: TokenEvent.Trigger, for demand: CredentialRequest? = nil) -> TokenCall {
+    private mutating func newCall(_ trigger: TokenEvent.Trigger, for demand: CredentialRequest? = nil) -> TokenCall {
         lastCall += 1
         return TokenCall(id: lastCall, trigger: trigger, demand: demand, mayAcquireAnew: mayAcquireAnew)
     }
@@ -103,12 +104,12 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         suspectAnswers + 1 >= RetrySchedule.suspectAnswersForDoubt || configurationFailures > 0
     }
 
-    mutating func forgetFailures() {
+    private mutating func forgetFailures() {
         (failures, suspectAnswers, configurationFailures) = (0, 0, 0)
         unresolved = nil
     }
 
-    mutating func takeWaiters() -> [Waiter] {
+    private mutating func takeWaiters() -> [Waiter] {
         defer {
             waiters = [:]
             firstDemand = nil
@@ -119,7 +120,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     // MARK: Invariants
 
     /// What holds after each event.
-    func checkInvariants() {
+    private func checkInvariants() {
         assert(
             phase.held.map { $0.generation <= generation } ?? true,
             "The held token is newer than the last generation issued."
@@ -136,4 +137,1066 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     private var callID: Int? {
         if case .calling(let call) = phase.kind { call.id } else { nil }
     }
+}
+
+/// Requests: what they are given, how they wait, and what they report.
+extension TokenLifecycle where Waiter: Sendable {
+    package enum OnNeed: Sendable {
+        case use(Credential)
+        /// The waiter is kept.
+        case wait
+        /// The waiter is kept, and a call has become due.
+        case waitAndCall
+        case refuse(GatewayProblem)
+    }
+
+    package enum OnRejection: Hashable, Sendable {
+        /// The generation is not the current one: there is a newer token, or none.
+        case late
+        /// Somebody said so already.
+        case known
+        /// The token is dead from now on. `calls`: a call has become due.
+        case dead(calls: Bool)
+    }
+
+    /// What there is to inject, for readers that keep a copy of the answer: the live token, unless it is not to be used.
+    package var servable: Credential? {
+        guard !isLocked, !isSuspended, let held, !held.isRejected, !isHeldBack else { return nil }
+        return held.credential
+    }
+
+    /// Answers without a waiter and without changing anything.
+    package func answer(at now: MonotonicTime) -> CredentialAnswer {
+        if isLocked { return .unavailable(lockedProblem) }
+        if isSuspended { return .wait }
+        if let servable, servable.isUsable(at: now) { return .ready(servable) }
+        switch phase.kind {
+        case .empty, .calling, .ready: return .wait
+        // The next try, which the pause names, will not be made any more.
+        case .backingOff where isStopped: return .unavailable(Self.drainingProblem)
+        case .backingOff(let pause): return now < pause.until ? .unavailable(pause.problem(at: now)) : .wait
+        case .stopped(let stop):
+            let isDue = !isStopped && stop.retryAt.map { $0 <= now } ?? false
+            return isDue ? .wait : .unavailable(stop.failure.problem)
+        }
+    }
+
+    /// Asks again and keeps the waiter when there is something to wait for, so that a token that arrived since
+    /// ``answer(at:)`` is not missed.
+    package mutating func need(
+        by waiter: Waiter,
+        ticket: CredentialTicket,
+        for demand: CredentialRequest,
+        at now: MonotonicTime
+    ) -> OnNeed {
+        defer { checkInvariants() }
+        switch answer(at: now) {
+        case .ready(let credential): return .use(credential)
+        case .unavailable(let problem): return .refuse(problem)
+        case .wait: break
+        }
+        return keep(waiter, ticket, for: demand)
+    }
+
+    /// Asks for the next token although this generation may be live, for somebody who has no use for one that ends soon.
+    package mutating func needSuccessor(
+        of generation: Int,
+        by waiter: Waiter,
+        ticket: CredentialTicket,
+        for demand: CredentialRequest,
+        at now: MonotonicTime
+    ) -> OnNeed {
+        defer { checkInvariants() }
+        switch answer(at: now) {
+        case .ready(let credential) where credential.generation != generation: return .use(credential)
+        case .unavailable(let problem): return .refuse(problem)
+        case .ready, .wait: break
+        }
+        if phase.isCutShortByNeed, !isUseful(at: now) { return keep(waiter, ticket, for: demand) }
+        switch phase.kind {
+        case .backingOff(let pause) where now < pause.until: return .refuse(pause.problem(at: now))
+        case .stopped(let stop): return .refuse(stop.failure.problem)
+        case .empty, .calling, .ready, .backingOff: return keep(waiter, ticket, for: demand)
+        }
+    }
+
+    private mutating func keep(
+        _ waiter: Waiter,
+        _ ticket: CredentialTicket,
+        for demand: CredentialRequest
+    ) -> OnNeed {
+        guard !isStopped else { return .refuse(Self.drainingProblem) }
+        guard waiters.count < rules.maximumWaiters else {
+            return .refuse(GatewayProblem(.overloaded, "Too many requests wait for the credential \(rules.name)."))
+        }
+        if waiters.isEmpty { firstDemand = demand }
+        waiters[ticket] = waiter
+        guard !isSuspended else { return .wait }
+        return wantCall(.demand, for: demand) ? .waitAndCall : .wait
+    }
+
+    /// - Returns: The waiter, unless its wait was over already. The call goes on for the others.
+    package mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? {
+        defer { checkInvariants() }
+        return waiters.removeValue(forKey: ticket)
+    }
+
+    /// The upstream did not accept this generation. A thousand such reports are one rejection.
+    package mutating func rejected(generation: Int, by demand: CredentialRequest? = nil) -> OnRejection {
+        defer { checkInvariants() }
+        guard let held, held.generation == generation else { return .late }
+        guard !held.isRejected else { return .known }
+        phase.changeHeld { $0.isRejected = true }
+        switch phase.kind {
+        case .ready: return .dead(calls: wantCall(.rejected, for: demand))
+        case .backingOff, .stopped:
+            return .dead(calls: phase.isCutShortByNeed && wantCall(.rejected, for: demand))
+        case .empty, .calling: return .dead(calls: false)
+        }
+    }
+
+    /// No call will be made any more; a live token is still handed out.
+    ///
+    /// - Returns: The waiters, to be refused with the problem.
+    package mutating func stop() -> (waiters: [Waiter], problem: GatewayProblem) {
+        defer { checkInvariants() }
+        isStopped = true
+        return (takeWaiters(), Self.drainingProblem)
+    }
+
+    package var waiterCount: Int { waiters.count }
+
+    /// No call is wanted or under way, and no request waits. A locked token begins no call.
+    package var isIdle: Bool {
+        if case .calling(let call) = phase.kind, call.hasBegun || !isLocked { return false }
+        return waiters.isEmpty && !isSuspended
+    }
+
+    /// `on_authority_failure: fail`: a token is not used while the authority refuses to renew it.
+    private var isHeldBack: Bool {
+        rules.policy.onAuthorityFailure == .fail && failures > 0
+    }
+
+    private static var drainingProblem: GatewayProblem { GatewayProblem(.draining, "The gateway is shutting down.") }
+
+    /// Makes the status say whether a refresh token was spent and the answer was lost.
+    package mutating func show(isRotationUncertain: Bool) { self.isRotationUncertain = isRotationUncertain }
+
+    package var lockedProblem: GatewayProblem { .locked(rules.name) }
+
+    package var held: HeldToken? { phase.held }
+
+    /// Whether enough is left of the token for somebody who is handed it.
+    private func isUseful(at now: MonotonicTime) -> Bool {
+        held.map { held in held.remainder(at: now).map { $0 >= held.usefulLife } ?? true } ?? false
+    }
+
+    /// - Returns: Whether a call became due by this; false when one already was.
+    private mutating func wantCall(_ trigger: TokenEvent.Trigger, for demand: CredentialRequest? = nil) -> Bool {
+        phase.want(newCall(trigger, for: demand))
+    }
+}
+
+/// Calls: when one begins, and what its end changes.
+extension TokenLifecycle where Waiter: Sendable {
+    package enum Step: Sendable {
+        /// Make this call and report its end.
+        case call(TokenCall)
+        /// There have been too many calls; these waiters were refused with the problem, and the longest pause begins.
+        case storm([Waiter], GatewayProblem, TokenCall)
+        /// A token that cannot be renewed ends soon.
+        case expiringSoon(HeldToken)
+        /// A token has ended, and there is no newer one.
+        case expired(HeldToken)
+        /// Nothing to do before this time; nil: before the next event.
+        case sleep(until: MonotonicTime?)
+    }
+
+    /// How long before its end a token that cannot be renewed is announced.
+    package static var foresight: Duration { Expiration.Kind.token.notice }
+
+    /// What is to be done now. The shell asks after every event and whenever the time that it was told has come.
+    package mutating func next(at now: MonotonicTime) -> Step {
+        defer { checkInvariants() }
+        if let announcement = announcement(at: now) { return announcement }
+        guard !isLocked else { return .sleep(until: nil) }
+        if rules.isRenewable { phase.renewWhenDue(with: newCall(.aheadOfExpiry), at: now) }
+        phase.retryWhenDue(with: newCall(.retry), isRenewable: rules.isRenewable, at: now)
+        switch phase.kind {
+        case .empty: return .sleep(until: nil)
+        case .calling(let call): return call.hasBegun ? .sleep(until: nil) : beginWhenDue(call, at: now)
+        case .ready: return .sleep(until: held.flatMap { wake(for: $0, at: now) })
+        case .stopped(let stop):
+            return .sleep(until: [stop.retryAt, held.flatMap { wake(for: $0, at: now) }].compactMap(\.self).min())
+        case .backingOff(let pause): return .sleep(until: wake(after: pause, at: now))
+        }
+    }
+
+    private func wake(after pause: TokenPhase.Pause, at now: MonotonicTime) -> MonotonicTime? {
+        let live = held.flatMap { $0.isLive(at: now) ? $0 : nil }
+        guard rules.isRenewable else { return live.flatMap { wake(for: $0, at: now) } }
+        guard live != nil || pause.isRetryFixed else { return nil }
+        return min(pause.until, live?.credential.expiresAt ?? pause.until)
+    }
+
+    private mutating func beginWhenDue(_ call: TokenCall, at now: MonotonicTime) -> Step {
+        guard let until = call.isPostponedUntil, until > now else { return begin(call, at: now) }
+        return .sleep(until: [until, held.flatMap { wake(for: $0, at: now) }].compactMap(\.self).min())
+    }
+
+    private mutating func begin(_ call: TokenCall, at now: MonotonicTime) -> Step {
+        let isFree = call.isFirstLook || call.trigger == .operator || call.isPostponedUntil != nil
+        guard isFree || budget.spend(at: now) else {
+            let failure = stormFailure
+            return .storm(slowDown(call, by: failure, at: now), failure.problem, call)
+        }
+        var call = call
+        call.hasBegun = true
+        call.cause = held?.isLive(at: now) == true ? .aheadOfNeed : .need
+        phase = .calling(held, call)
+        return .call(call)
+    }
+
+    /// Does without the call that was due, for the longest pause: there have been too many.
+    ///
+    /// - Returns: The waiters, to be refused.
+    package mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
+        defer { checkInvariants() }
+        guard isAwaited(call) else { return [] }
+        remember(failure, at: now)
+        phase = .backingOff(held, TokenPhase.Pause(until: now + BackOff.longest, failure: failure))
+        return takeWaiters()
+    }
+
+    private mutating func announcement(at now: MonotonicTime) -> Step? {
+        guard let held, let end = held.credential.expiresAt, !held.hasExpired else { return nil }
+        if now >= end {
+            phase.changeHeld { $0.hasExpired = true }
+            // The grant itself says what a person has to do now.
+            if !rules.isRenewable || held.lacksRefreshToken, case .ready = phase.kind { _ = wantCall(.aheadOfExpiry) }
+            return .expired(held)
+        }
+        guard !rules.isRenewable, !held.hasWarned, !held.isRejected, now >= end - Self.foresight else { return nil }
+        phase.changeHeld { $0.hasWarned = true }
+        return .expiringSoon(held)
+    }
+
+    private func wake(for held: HeldToken, at now: MonotonicTime) -> MonotonicTime? {
+        guard let end = held.credential.expiresAt, now < end else { return nil }
+        let warning = rules.isRenewable || held.hasWarned ? nil : end - Self.foresight
+        return [held.renewAt, warning, end].compactMap { $0 }.filter { $0 > now }.min()
+    }
+
+    private var stormFailure: TokenFailure {
+        TokenFailure(
+            tooManyCalls: "The credential \(rules.name) caused more than \(rules.callsPerHour) token requests within an"
+                + " hour and is slowed down to one a minute. Does the upstream reject tokens that the authority just issued?"
+        )
+    }
+
+    package enum OnToken: Sendable {
+        /// Hand it to these.
+        case use(Credential, [Waiter])
+        /// It is not live. Either no request waits, or a further call is due for those that do.
+        case dead
+        /// The call is not the one that was awaited.
+        case ignored
+    }
+
+    /// - Parameter jitter: 0...1; spreads the renewals of many credentials.
+    package mutating func obtained(_ fresh: FreshToken, by call: TokenCall, at now: Moment, jitter: Double) -> OnToken {
+        defer { checkInvariants() }
+        guard isAwaited(call) else { return .ignored }
+        return install(fresh, at: now, jitter: jitter)
+    }
+
+    /// The first look into the store and the configuration yielded no token.
+    package mutating func foundNothing(by call: TokenCall) {
+        defer { checkInvariants() }
+        guard isAwaited(call) else { return }
+        phase = .empty
+        if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
+    }
+
+    /// Another gateway is renewing the token. Requests use a live one, or go on waiting.
+    ///
+    /// - Parameter until: When to make the call again, unless the other gateway's token has come by then.
+    package mutating func postpone(_ call: TokenCall, until: MonotonicTime) {
+        defer { checkInvariants() }
+        guard isAwaited(call) else { return }
+        var call = call
+        call.hasBegun = false
+        call.isPostponedUntil = until
+        phase = .calling(held, call)
+    }
+
+    /// What a failed call has changed.
+    package struct Failed: Sendable {
+        /// To be refused with the problem.
+        package let waiters: [Waiter]
+        package let problem: GatewayProblem
+        /// From now on a person is asked to log in, although the gateway goes on to try.
+        package var isEscalated = false
+    }
+
+    /// - Returns: nil when the call is not the one that was awaited.
+    package mutating func failed(
+        _ failure: TokenFailure,
+        by call: TokenCall,
+        at now: MonotonicTime,
+        jitter: Double
+    ) -> Failed? {
+        defer { checkInvariants() }
+        guard isAwaited(call) else { return nil }
+        failures += 1
+        remember(failure, at: now)
+        let after = afterFailure(of: call, keeping: failure.clearsToken ? nil : held, at: now)
+        switch failure.class {
+        case .transient:
+            let pause = pause(after: failure, after, at: now, jitter: jitter)
+            phase = .backingOff(after.kept, pause)
+            return Failed(waiters: waitersToRefuse(at: now), problem: pause.problem(at: now))
+        case .suspect:
+            suspectAnswers += 1
+            return doubt(failure, after, at: now, jitter: jitter)
+        case .terminal, .loginLikely, .loginRequired:
+            if failure.isRetried { configurationFailures += 1 }
+            let pause = RetrySchedule.afterConfigurationFailures(configurationFailures)
+            stop(with: failure, after, until: failure.isRetried ? now + pause : nil)
+            let isNews = failure.class == .loginLikely && configurationFailures == 1
+            return Failed(waiters: waitersToRefuse(at: now), problem: failure.problem, isEscalated: isNews)
+        }
+    }
+
+    /// What a failed call leaves: a token, and the time until which nobody needs the next one.
+    private struct AfterFailure {
+        let kept: HeldToken?
+        var cause: TokenPhase.Cause = .need
+        /// The end of a live token: no pause outlasts it, because some authorities refuse to renew a token long before its end.
+        var latest: MonotonicTime?
+
+        func shortened(_ until: MonotonicTime) -> MonotonicTime { latest.map { min($0, until) } ?? until }
+    }
+
+    private func afterFailure(of call: TokenCall, keeping kept: HeldToken?, at now: MonotonicTime) -> AfterFailure {
+        guard rules.isRenewable, let kept else { return AfterFailure(kept: kept) }
+        let isLive = kept.isLive(at: now)
+        guard isLive || call.cause == .aheadOfNeed else { return AfterFailure(kept: kept) }
+        return AfterFailure(
+            kept: kept,
+            cause: call.demand == nil ? .aheadOfNeed : .need,
+            // A token that ended or was rejected during the call is needed now.
+            latest: isLive ? kept.credential.expiresAt : now
+        )
+    }
+
+    /// All who wait; none when the next call is due at once.
+    private mutating func waitersToRefuse(at now: MonotonicTime) -> [Waiter] {
+        guard !waiters.isEmpty, !isStopped, let next = phase.retryAt, next <= now else { return takeWaiters() }
+        _ = wantCall(.demand, for: firstDemand)
+        return []
+    }
+
+    /// The authority has refused the refresh token to another gateway, or to an earlier run. A call that nobody has commanded is
+    /// not made. A live token is used on, as after a call of its own.
+    ///
+    /// - Returns: nil when a login is asked for already, or when a call finds out more.
+    package mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
+        defer { checkInvariants() }
+        guard !isSuspended else { return nil }
+        switch phase.kind {
+        case .calling(let call) where call.hasBegun || call.isCommanded: return nil
+        case .stopped(let stop) where stop.failure.class.asksForLogin: return nil
+        case .empty, .calling, .ready, .backingOff, .stopped: break
+        }
+        failures += 1
+        remember(failure, at: now)
+        stop(with: failure, AfterFailure(kept: held), until: nil)
+        return Failed(waiters: takeWaiters(), problem: failure.problem)
+    }
+
+    /// The refresh token is tried twice more, and then hourly while a person is asked to log in.
+    private mutating func doubt(
+        _ failure: TokenFailure,
+        _ after: AfterFailure,
+        at now: MonotonicTime,
+        jitter: Double
+    ) -> Failed {
+        let pause = pause(after: failure, after, at: now, jitter: jitter)
+        guard suspectAnswers >= RetrySchedule.suspectAnswersForDoubt else {
+            phase = .backingOff(after.kept, pause)
+            return Failed(waiters: waitersToRefuse(at: now), problem: pause.problem(at: now))
+        }
+        let escalated = failure.escalated(command: rules.loginCommand)
+        stop(with: escalated, after, until: pause.until)
+        remember(escalated, at: now)
+        let isNews = suspectAnswers == RetrySchedule.suspectAnswersForDoubt
+        return Failed(waiters: waitersToRefuse(at: now), problem: escalated.problem, isEscalated: isNews)
+    }
+
+    private mutating func stop(with failure: TokenFailure, _ after: AfterFailure, until retryAt: MonotonicTime?) {
+        let retryAt = retryAt.map(after.shortened)
+        let stop = TokenPhase.Stop(failure: failure, retryAt: retryAt, cause: after.cause)
+        phase = .stopped(after.kept, stop)
+    }
+
+    /// How long to wait after the failures so far: to the end of a token that is served at most.
+    private func pause(
+        after failure: TokenFailure,
+        _ after: AfterFailure,
+        at now: MonotonicTime,
+        jitter: Double
+    ) -> TokenPhase.Pause {
+        var pause = pause(after: failure, at: now, jitter: jitter)
+        pause.until = after.shortened(pause.until)
+        pause.isRetryFixed = pause.isRetryFixed || pause.until == after.latest
+        pause.cause = after.cause
+        return pause
+    }
+
+    private func pause(after failure: TokenFailure, at now: MonotonicTime, jitter: Double) -> TokenPhase.Pause {
+        switch failure.class {
+        case .suspect:
+            let delay = RetrySchedule.afterSuspectAnswers(suspectAnswers, canAcquireAnew: rules.canAcquireAnew)
+            return TokenPhase.Pause(until: now + delay, failure: failure, isRetryFixed: true)
+        case .transient(let retryAfter):
+            let delay = BackOff.delay(afterFailures: failures, retryAfter: retryAfter, jitter: jitter)
+            return TokenPhase.Pause(until: now + delay, failure: failure)
+        case .terminal, .loginLikely, .loginRequired:
+            return TokenPhase.Pause(until: now + BackOff.longest, failure: failure)
+        }
+    }
+
+    private func isAwaited(_ call: TokenCall) -> Bool {
+        guard case .calling(let awaited) = phase.kind else { return false }
+        return awaited.id == call.id
+    }
+
+    private mutating func install(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
+        let held = hold(fresh, at: now, jitter: jitter)
+        if fresh.isRenewalDue { _ = wantCall(rules.begunBy) }
+        guard held.isLive(at: now.monotonic) else {
+            if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
+            return .dead
+        }
+        return .use(held.credential, takeWaiters())
+    }
+
+    /// Takes a token in place of any other. Requests that wait keep waiting.
+    @discardableResult
+    private mutating func hold(_ fresh: FreshToken, at now: Moment, jitter: Double) -> HeldToken {
+        let held = heldToken(fresh, at: now, jitter: jitter)
+        reserve(generation: fresh.generation)
+        forgetFailures()
+        isRotationUncertain = false
+        budget.expect(fresh.token, renewedBy: rules.policy)
+        phase = .ready(held)
+        return held
+    }
+
+    /// Reserves this generation. No other token gets it.
+    private mutating func reserve(generation: Int) { self.generation = max(self.generation, generation) }
+
+    private func heldToken(_ fresh: FreshToken, at now: Moment, jitter: Double) -> HeldToken {
+        var expiresAt: MonotonicTime?
+        var renewAt: MonotonicTime?
+        if let lifetime = fresh.token.lifetime, let end = fresh.token.expiresAt {
+            // A wall clock that was set back since the token was stored must not prolong its life.
+            let left = min(end - now.wall, lifetime)
+            expiresAt = now.monotonic + left
+            if rules.isRenewable, rules.renewsAhead, !fresh.lacksRefreshToken {
+                let ahead = rules.policy.ahead(of: max(lifetime, .zero))
+                // Counted from now: an end centuries away is held where the clock ends, and says nothing about a time
+                // before it.
+                renewAt = now.monotonic + (left - ahead - ahead / 10 * min(max(jitter, 0), 1))
+            }
+        }
+        let credential = Credential(
+            name: rules.name,
+            generation: fresh.generation,
+            injection: fresh.injection,
+            expiresAt: expiresAt
+        )
+        return HeldToken(
+            credential: credential,
+            token: fresh.token,
+            renewAt: renewAt,
+            lacksRefreshToken: fresh.lacksRefreshToken,
+            isRejected: fresh.isRejected
+        )
+    }
+}
+
+/// What a credential lacks although a live token may still be served.
+extension TokenLifecycle where Waiter: Sendable {
+    /// A subject that the authority gives no token to does not make the credential fail.
+    private mutating func remember(_ failure: TokenFailure, at now: MonotonicTime) {
+        guard failure.problem.kind != .routeForbidden else { return }
+        unresolved = UnresolvedFailure(since: unresolved?.since ?? now, failure: failure)
+    }
+
+    /// When the first call failed since the last token.
+    package var unresolvedSince: MonotonicTime? { unresolved?.since }
+
+    /// nil while the last call brought a token, or before the first call.
+    package func failing(at now: MonotonicTime) -> UnresolvedFailure? {
+        guard var failing = unresolved else { return nil }
+        guard !isLocked, !isStopped else { return failing }
+        failing.nextTryAt = nextTry(at: now)
+        failing.isTriedOnDemand = failing.nextTryAt == nil && isCallDueOnDemand
+        if failing.isTriedOnDemand, case .backingOff(let pause) = phase.kind, pause.until > now {
+            failing.notBefore = pause.until
+        }
+        return failing
+    }
+
+    private func nextTry(at now: MonotonicTime) -> MonotonicTime? {
+        switch phase.kind {
+        case .empty: return nil
+        case .calling: return now
+        case .ready: return rules.isRenewable ? held?.renewAt : nil
+        case .stopped(let stop): return stop.retryAt
+        case .backingOff(let pause):
+            guard rules.isRenewable else { return nil }
+            // Without a live token the next request asks.
+            let isServed = held.map { $0.isLive(at: now) && $0.credential.isUsable(at: pause.until) } ?? false
+            return pause.isRetryFixed || isServed ? pause.until : nil
+        }
+    }
+
+    private var isCallDueOnDemand: Bool {
+        switch phase.kind {
+        case .empty, .backingOff, .ready: true
+        case .calling, .stopped: false
+        }
+    }
+}
+
+/// What operators do, and what they are shown.
+extension TokenLifecycle where Waiter: Sendable {
+    /// Asks for a new token now, whatever the age of the present one, the pause or an earlier refusal.
+    ///
+    /// - Returns: The call to make and report, already begun; nil while locked, or while another call is under way.
+    package mutating func refresh() -> TokenCall? {
+        defer { checkInvariants() }
+        guard !isLocked else { return nil }
+        if case .calling(let call) = phase.kind, call.hasBegun { return nil }
+        var call = newCall(.operator)
+        call.hasBegun = true
+        phase = .calling(held, call)
+        return call
+    }
+
+    /// A reload has left the credential as it is. What the configuration caused is tried again, if that sends no secret.
+    ///
+    /// - Returns: Whether a call became due.
+    package mutating func reloaded(sendsSecrets: Bool) -> Bool {
+        defer { checkInvariants() }
+        guard !sendsSecrets, case .stopped(let stop) = phase.kind, stop.failure.isRetried else { return false }
+        return wantCall(.reload)
+    }
+
+    /// The token store works again.
+    ///
+    /// - Returns: Whether a call became due.
+    package mutating func storeReturned() -> Bool {
+        defer { checkInvariants() }
+        guard case .backingOff(let pause) = phase.kind, pause.failure.problem.kind == .storeUnavailable else {
+            return false
+        }
+        return wantCall(.retry)
+    }
+
+    /// Whether another gateway is renewing the token.
+    package var isPostponed: Bool {
+        guard case .calling(let call) = phase.kind else { return false }
+        return call.isPostponedUntil != nil && !call.hasBegun
+    }
+
+    /// Forgets the token and any refusal. The answer of a call under way is ignored; requests that wait cause a new
+    /// call.
+    package mutating func clear() {
+        defer { checkInvariants() }
+        forget()
+        isSuspended = false
+        if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
+    }
+
+    /// Forgets the token before the turn of ``clear()``. Requests wait until then: a call that they cause would use what is
+    /// about to be forgotten, and its token would be forgotten as well.
+    package mutating func beginClear() {
+        defer { checkInvariants() }
+        forget()
+        isSuspended = true
+    }
+
+    private mutating func forget() {
+        withdrawals += 1
+        forgetFailures()
+        isRotationUncertain = false
+        phase = .empty
+    }
+
+    /// Forgets the token, and waits for a person who cures `failure`.
+    ///
+    /// - Returns: The waiters, to be refused with the problem.
+    package mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
+        defer { checkInvariants() }
+        clear()
+        phase = .stopped(nil, TokenPhase.Stop(failure: failure, retryAt: nil))
+        return takeWaiters()
+    }
+
+    /// Hands out nothing until ``resume(at:)`` or ``clear()``. Requests wait.
+    package mutating func suspend() {
+        defer { checkInvariants() }
+        withdrawals += 1
+        isSuspended = true
+    }
+
+    /// Waits that are over, and with what.
+    package struct EndedWaits: Sendable {
+        package let waiters: [Waiter]
+        package let result: Result<Credential, GatewayProblem>
+    }
+
+    /// - Returns: nil when a call has become due for those who wait.
+    package mutating func resume(at now: MonotonicTime) -> EndedWaits? {
+        defer { checkInvariants() }
+        isSuspended = false
+        return endWaits(at: now)
+    }
+
+    /// Answers those who wait, where there is an answer; otherwise a call becomes due for them.
+    private mutating func endWaits(at now: MonotonicTime) -> EndedWaits? {
+        switch answer(at: now) {
+        case .ready(let credential): return EndedWaits(waiters: takeWaiters(), result: .success(credential))
+        case .unavailable(let problem): return EndedWaits(waiters: takeWaiters(), result: .failure(problem))
+        case .wait:
+            if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
+            return nil
+        }
+    }
+
+    /// Takes a token from an operator, in the place of any other. A call under way is no longer awaited.
+    package mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
+        defer { checkInvariants() }
+        return install(fresh, at: now, jitter: jitter)
+    }
+
+    /// Stops handing out, and makes no further call. A token that is already on its way is kept, not used.
+    ///
+    /// - Returns: The waiters, to be refused with the problem.
+    package mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
+        defer { checkInvariants() }
+        withdrawals += 1
+        isLocked = true
+        return (takeWaiters(), lockedProblem)
+    }
+
+    package mutating func unlock() {
+        isLocked = false
+        checkInvariants()
+    }
+
+    package func state(at now: MonotonicTime) -> TokenStatus.State {
+        if isLocked { return .locked }
+        if isRotationUncertain { return .rotationUncertain }
+        let held = held
+        let isLive = held?.isLive(at: now) ?? false
+        switch phase.kind {
+        case .empty: return .empty
+        case .calling: return isLive ? .renewing : dead(held) ?? .acquiring
+        case .ready: return isLive ? .valid : dead(held) ?? .empty
+        case .backingOff: return isLive ? .valid : dead(held) ?? .empty
+        case .stopped(let stop):
+            if !rules.isRenewable, !isLive, let dead = dead(held) { return dead }
+            switch stop.failure.class {
+            case .loginLikely, .loginRequired: return .loginRequired
+            case .terminal, .transient, .suspect: return .failed
+            }
+        }
+    }
+
+    private func dead(_ held: HeldToken?) -> TokenStatus.State? { held.map { $0.isRejected ? .rejected : .expired } }
+
+    /// Why there is no new token at the moment; nil when nothing is wrong.
+    package var lastFailure: TokenFailure? {
+        switch phase.kind {
+        case .backingOff(let pause): pause.failure
+        case .stopped(let stop): stop.failure
+        case .empty, .calling, .ready: nil
+        }
+    }
+}
+
+// MARK: Import of a token that has to be refreshed first
+
+/// An imported refresh token may be worth nothing, so it is refreshed before it is used. The earlier token serves until
+/// the authority has answered.
+extension TokenLifecycle where Waiter: Sendable {
+    /// What became of an import whose call failed.
+    package enum OnImportFailure: Sendable {
+        /// The imported token has replaced the earlier one. It is refreshed after a pause.
+        case postponed(EndedWaits?)
+        /// The earlier token stays. Where there is none, the credential has no token.
+        case refused(EndedWaits?)
+        /// The call is not the one that was awaited.
+        case ignored
+    }
+
+    /// Begins the refresh of an imported token; it ends with ``obtained(_:by:at:jitter:)`` or
+    /// ``importFailed(_:of:replacing:by:at:jitter:)``.
+    ///
+    /// - Parameter generation: Of the imported token.
+    /// - Returns: The call to make, already begun; nil while locked, or while another call is under way.
+    package mutating func beginImport(generation: Int) -> TokenCall? {
+        defer { checkInvariants() }
+        guard let call = refresh() else { return nil }
+        reserve(generation: generation)
+        return call
+    }
+
+    /// A transient or a suspect failure says nothing about the imported token. It is then used if no earlier token can serve.
+    /// Otherwise it is refused: a working token is not replaced by an untried one.
+    ///
+    /// - Parameter earlier: The token before the import; nil when there was none, or when it had been revoked.
+    package mutating func importFailed(
+        _ failure: TokenFailure,
+        of imported: FreshToken,
+        replacing earlier: FreshToken?,
+        by call: TokenCall,
+        at now: Moment,
+        jitter: Double
+    ) -> OnImportFailure {
+        defer { checkInvariants() }
+        guard isAwaited(call) else { return .ignored }
+        if failure.mayPass, !(earlier?.serves(at: now.wall) ?? false) {
+            hold(imported, at: now, jitter: jitter)
+            failures += 1
+            remember(failure, at: now.monotonic)
+            if case .suspect = failure.class { suspectAnswers += 1 }
+            let after = afterFailure(of: call, keeping: held, at: now.monotonic)
+            phase = .backingOff(held, pause(after: failure, after, at: now.monotonic, jitter: jitter))
+            return .postponed(endWaits(at: now.monotonic))
+        }
+        if let earlier { keep(earlier, at: now, jitter: jitter) } else { clear() }
+        return .refused(endWaits(at: now.monotonic))
+    }
+
+    /// - Parameter earlier: The token before the import.
+    private mutating func keep(_ earlier: FreshToken, at now: Moment, jitter: Double) {
+        guard let held, held.generation == earlier.generation else {
+            // It was in the store or in the configuration, and no request had needed it.
+            hold(earlier, at: now, jitter: jitter)
+            return
+        }
+        // With all that was found out about it: an upstream may have rejected it during the call.
+        phase = .ready(held)
+    }
+}
+
+/// A token as it comes from an authority, a store or an operator.
+package struct FreshToken: Sendable {
+    package var generation: Int
+    package var token: TokenSet
+    package let injection: Injection
+    package var isRejected: Bool
+    /// Its renewal was cut off half-way and is to be taken up at once.
+    package var isRenewalDue = false
+    /// Another gateway had obtained it.
+    package var isAdopted = false
+    /// The login brought no refresh token: it ends with this token, and a person gets the next one.
+    package var lacksRefreshToken = false
+
+    package init(generation: Int, token: TokenSet, injection: Injection, isRejected: Bool = false) {
+        self.generation = generation
+        self.token = token
+        self.injection = injection
+        self.isRejected = isRejected
+    }
+
+    /// No upstream has rejected it, and it has not ended.
+    fileprivate func serves(at now: UnixTime) -> Bool { !isRejected && token.expiresAt.map { now < $0 } ?? true }
+}
+
+/// A call that failed, and no token has come since.
+package struct UnresolvedFailure: Sendable {
+    /// When the first call failed.
+    package let since: MonotonicTime
+    /// Of the last call.
+    package fileprivate(set) var failure: TokenFailure
+    /// When the gateway tries again by itself; nil: with the next request, or never.
+    package fileprivate(set) var nextTryAt: MonotonicTime?
+    /// Whether the next request causes a call.
+    package fileprivate(set) var isTriedOnDemand = false
+    /// Until then, requests cause no call either.
+    package fileprivate(set) var notBefore: MonotonicTime?
+}
+
+/// Where a ``TokenLifecycle`` stands. Its picture is there.
+private enum TokenPhase: ~Copyable {
+    /// There is no token, and no request has needed one.
+    case empty
+    /// A call is wanted, or (once ``TokenCall/hasBegun``) under way.
+    case calling(HeldToken?, TokenCall)
+    case ready(HeldToken)
+    /// The last call failed; the next may be made when the pause is over.
+    case backingOff(HeldToken?, Pause)
+    /// Somebody has to change something. Until then calls are rare, or there is none.
+    case stopped(HeldToken?, Stop)
+
+    /// Why a call was made.
+    enum Cause {
+        /// Nothing lacked a token: a live one was served. After a failure, a request that needs a token cuts the pause short.
+        case aheadOfNeed
+        case need
+    }
+
+    struct Stop {
+        let failure: TokenFailure
+        /// When the next call is made all the same; nil: never.
+        let retryAt: MonotonicTime?
+        /// Of the call that has failed.
+        var cause = Cause.need
+    }
+
+    struct Pause {
+        var until: MonotonicTime
+        let failure: TokenFailure
+        /// The next call is made when the pause is over, although no request waits and no token is live.
+        var isRetryFixed = false
+        /// Of the call that has failed.
+        var cause = Cause.need
+
+        func problem(at now: MonotonicTime) -> GatewayProblem {
+            var problem = failure.problem
+            problem.retryAfter = max(until - now, .seconds(1))
+            return problem
+        }
+    }
+
+    /// A phase without the token, to be looked at.
+    enum Kind {
+        case empty
+        case calling(TokenCall)
+        case ready
+        case backingOff(Pause)
+        case stopped(Stop)
+    }
+
+    var kind: Kind {
+        switch self {
+        case .empty: .empty
+        case .calling(_, let call): .calling(call)
+        case .ready: .ready
+        case .backingOff(_, let pause): .backingOff(pause)
+        case .stopped(_, let stop): .stopped(stop)
+        }
+    }
+
+    var held: HeldToken? {
+        switch self {
+        case .empty: nil
+        case .calling(let held, _): held
+        case .ready(let held): held
+        case .backingOff(let held, _): held
+        case .stopped(let held, _): held
+        }
+    }
+
+    /// When the next call is made although no request waits; nil: it may be made before a request asks, or never.
+    var retryAt: MonotonicTime? {
+        switch kind {
+        case .stopped(let stop): stop.retryAt
+        case .backingOff(let pause): pause.isRetryFixed ? pause.until : nil
+        case .empty, .calling, .ready: nil
+        }
+    }
+
+    /// Whether a request that needs a token may have the next call made at once, although the last one has failed.
+    var isCutShortByNeed: Bool {
+        switch kind {
+        case .stopped(let stop): stop.cause == .aheadOfNeed && stop.retryAt != nil
+        case .backingOff(let pause): pause.cause == .aheadOfNeed
+        case .empty, .calling, .ready: false
+        }
+    }
+
+    /// - Returns: Whether `call` became due; false when another one is due or under way already.
+    mutating func want(_ call: TokenCall) -> Bool {
+        switch consume self {
+        case .calling(let held, let earlier):
+            self = .calling(held, earlier)
+            return false
+        case .empty:
+            self = .calling(nil, call)
+            return true
+        case .ready(let held):
+            self = .calling(held, call)
+            return true
+        case .backingOff(let held, _):
+            self = .calling(held, call)
+            return true
+        case .stopped(let held, _):
+            self = .calling(held, call)
+            return true
+        }
+    }
+
+    /// Renewal has its time: ahead of the end (or after it, when the machine was asleep), or when a pause is over and a
+    /// live token is still served.
+    ///
+    /// After a failure without a live token the next request asks, so that an idle gateway does not call a broken
+    /// authority for ever.
+    mutating func renewWhenDue(with call: TokenCall, at now: MonotonicTime) {
+        switch consume self {
+        case .empty:
+            self = .empty
+        case .calling(let held, let earlier):
+            self = .calling(held, earlier)
+        case .ready(let held):
+            guard let renewAt = held.renewAt, renewAt <= now else {
+                self = .ready(held)
+                return
+            }
+            self = .calling(held, call)
+        case .backingOff(let held, let pause):
+            guard let held, held.isLive(at: now), pause.until <= now, !pause.isRetryFixed else {
+                self = .backingOff(held, pause)
+                return
+            }
+            self = .calling(held, call)
+        case .stopped(let held, let stop):
+            self = .stopped(held, stop)
+        }
+    }
+
+    /// A retry has its time that is made whether or not a request waits.
+    mutating func retryWhenDue(with call: TokenCall, isRenewable: Bool, at now: MonotonicTime) {
+        if case .backingOff = kind, !isRenewable { return }
+        guard let retryAt, retryAt <= now else { return }
+        _ = want(call)
+    }
+
+    mutating func changeHeld(_ change: (inout HeldToken) -> Void) {
+        func changed(_ held: HeldToken?) -> HeldToken? {
+            guard var held else { return nil }
+            change(&held)
+            return held
+        }
+        switch consume self {
+        case .empty:
+            self = .empty
+        case .calling(let held, let call):
+            self = .calling(changed(held), call)
+        case .ready(let held):
+            var held = held
+            change(&held)
+            self = .ready(held)
+        case .backingOff(let held, let pause):
+            self = .backingOff(changed(held), pause)
+        case .stopped(let held, let stop):
+            self = .stopped(changed(held), stop)
+        }
+    }
+}
+
+/// One call to the authority, or the first look into the store.
+package struct TokenCall: Hashable, Sendable {
+    static let firstLook = 1
+    /// For a token that is handed out and not kept: no lifecycle waits for the end of this call.
+    package static let outsideSchedule = TokenCall(id: 0, trigger: .operator, demand: nil)
+
+    package let id: Int
+    package let trigger: TokenEvent.Trigger
+    /// The request that caused it, when one did.
+    package let demand: CredentialRequest?
+    package fileprivate(set) var hasBegun = false
+    /// ``TokenPhase/Cause/aheadOfNeed`` if it began while a live token was served.
+    fileprivate var cause = TokenPhase.Cause.need
+    /// Another gateway renews; when to ask again whether it has. It is still the same call.
+    fileprivate var isPostponedUntil: MonotonicTime?
+    /// See ``GrantAttempt/mayAcquireAnew``.
+    package let mayAcquireAnew: Bool
+
+    init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialRequest?, mayAcquireAnew: Bool = false) {
+        self.id = id
+        self.trigger = trigger
+        self.demand = demand
+        self.mayAcquireAnew = mayAcquireAnew
+    }
+
+    /// What it finds in the store or the configuration ends it; the authority is asked by the next call.
+    package var isFirstLook: Bool { id == Self.firstLook }
+
+    /// An operator asked for it.
+    var isCommanded: Bool { trigger == .operator }
+}
+
+/// A token with what the machine has found out about it.
+package struct HeldToken: Sendable {
+    /// What readers are given.
+    package let credential: Credential
+    package let token: TokenSet
+    /// When background renewal begins; nil when it does not.
+    package let renewAt: MonotonicTime?
+    /// See ``FreshToken/lacksRefreshToken``.
+    package let lacksRefreshToken: Bool
+    package fileprivate(set) var isRejected = false
+    fileprivate var hasWarned = false
+    fileprivate var hasExpired = false
+
+    package var generation: Int { credential.generation }
+
+    package func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
+
+    /// What must be left of a token that is handed to somebody who uses it by himself: ten seconds, or a quarter of its life
+    /// where that is less.
+    package var usefulLife: Duration { min(.seconds(10), (token.lifetime ?? .seconds(40)) / 4) }
+
+    package func remainder(at now: MonotonicTime) -> Duration? { credential.expiresAt.map { $0 - now } }
+
+    /// Whether its time to be renewed is still to come.
+    package func isFresh(at now: MonotonicTime) -> Bool {
+        (renewAt.map { now < $0 } ?? true) && (remainder(at: now).map { $0 >= usefulLife } ?? true)
+    }
+}
+
+extension RenewalPolicy {
+    /// How long before its end a token of this lifetime is renewed: the configured share, at least ``atLeast``, and
+    /// never more than half, so that a token that is shorter-lived than the threshold is used nevertheless.
+    package func ahead(of lifetime: Duration) -> Duration {
+        min(max(lifetime * aheadPercent / 100, atLeast), lifetime / 2)
+    }
+}
+
+/// When the gateway asks again by itself, although waiting alone may not help.
+package enum RetrySchedule {
+    /// After answers that may not come from the authority.
+    ///
+    /// - Parameters:
+    ///   - answers: How many there have been in a row, this one included.
+    ///   - canAcquireAnew: Another way to a token is tried with the last try, so there is little reason to wait long.
+    package static func afterSuspectAnswers(_ answers: Int, canAcquireAnew: Bool) -> Duration {
+        let pauses: [Duration] =
+            canAcquireAnew ? [.seconds(5), .seconds(25)] : [.seconds(120), .seconds(360)]
+        return answers <= pauses.count ? pauses[max(answers, 1) - 1] : hourly
+    }
+
+    /// How many suspect answers in a row leave the refresh token in doubt: the first, and two more tries.
+    package static let suspectAnswersForDoubt = 3
+
+    /// After failures of the configuration: 5 minutes, 15 minutes, then hourly.
+    ///
+    /// - Parameter failures: How many there have been in a row, this one included.
+    package static func afterConfigurationFailures(_ failures: Int) -> Duration {
+        switch failures {
+        case ...1: .seconds(300)
+        case 2: .seconds(900)
+        default: hourly
+        }
+    }
+
+    package static let hourly: Duration = .seconds(3600)
 }

@@ -190,14 +190,36 @@ final class AuthorityLine: TokenEndpoint {
     }
 }
 
-/// The way of one gateway to the store, which can be cut.
+/// The way of one gateway to the store, which can be cut, and on which others can be faster.
 final class StoreLine: Sendable {
-    private let state = Watched(false)
+    /// What the gateway is about to ask of the store.
+    enum Step: Hashable, Sendable {
+        case lease
+        /// A write with which the gateway keeps its lease.
+        case journal
+    }
 
-    var isCut: Bool { state.value }
+    private struct State: Sendable {
+        var isCut = false
+        var interposed: [Step: @Sendable () async throws -> Void] = [:]
+    }
 
-    func cut() { state.update { $0 = true } }
-    func mend() { state.update { $0 = false } }
+    private let state = Watched(State())
+
+    var isCut: Bool { state.value.isCut }
+
+    func cut() { state.update { $0.isCut = true } }
+    func mend() { state.update { $0.isCut = false } }
+
+    /// Lets others act after the gateway has read its record, and just before its next `step`.
+    func interpose(before step: Step, _ act: @escaping @Sendable () async throws -> Void) {
+        state.update { $0.interposed[step] = act }
+    }
+
+    fileprivate func pass(_ step: Step) async {
+        let act = state.update { $0.interposed.removeValue(forKey: step) }
+        try? await act?()
+    }
 }
 
 /// The store as a gateway sees it that may be dead: nothing that it does arrives then.
@@ -241,6 +263,7 @@ private struct MortalStore: TokenStore {
         writing token: StoredToken?
     ) async throws(TokenStoreError) -> TokenLeaseAnswer {
         try requireLife()
+        await storeLine.pass(.lease)
         return try await store.lease(key, expecting: revision, for: time, writing: token)
     }
 
@@ -251,6 +274,7 @@ private struct MortalStore: TokenStore {
 
     func save(_ token: StoredToken, under lease: TokenLease) async throws(TokenStoreError) -> TokenLeaseAnswer {
         try requireLife()
+        await storeLine.pass(.journal)
         return try await store.save(token, under: lease)
     }
 

@@ -97,6 +97,71 @@ struct FleetTests {
         }
     }
 
+    /// The spent refresh token must not be sent a second time.
+    @Test func whatAnotherGatewayStoredBetweenTheReadAndTheLeaseIsAdopted() async throws {
+        let fleet = FleetBench(stored: FleetBench.ended)
+        let (one, other) = (fleet.gateway("one"), fleet.gateway("other"))
+        let hasRead = Watched(false)
+        one.storeLine.interpose(before: .lease) {
+            hasRead.update { $0 = true }
+            _ = await other.credential()
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await one.run() }
+            defer { group.cancelAll() }
+            try await hasRead.until { $0 }
+            group.addTask { try await other.run() }
+            #expect(await one.credential().access == "access-1")
+            #expect(fleet.authority.calls == 1)
+            #expect(fleet.authority.refusals == 0)
+            #expect(one.audit.count(of: .renewing) == 0, "nothing was sent, so nothing is said")
+            #expect(one.audit.count(of: .adopted) == 1)
+        }
+    }
+
+    @Test func whatTheHolderStoredJustBeforeTheNextTryForTheLeaseIsAdopted() async throws {
+        let fleet = FleetBench(stored: FleetBench.ended, fate: .waits)
+        try await running(fleet) { one, other in
+            async let first = one.credential()
+            async let second = other.credential()
+            let (holder, waiting) = try await holder(of: fleet, one, other)
+            waiting.storeLine.interpose(before: .lease) {
+                holder.line.release()
+                try await holder.untilAccess("access-1")
+            }
+            // It may have been told just now that it has to wait.
+            for _ in 1...200 where holder.line.isStuck {
+                fleet.clock.advance(by: .seconds(1))
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(await first.access == "access-1")
+            #expect(await second.access == "access-1")
+            #expect(fleet.authority.calls == 1)
+            #expect(fleet.authority.refusals == 0)
+        }
+    }
+
+    @Test func whatAnOperatorBroughtBetweenTheLeaseAndTheJournalIsAdopted() async {
+        let fleet = FleetBench(stored: FleetBench.ended)
+        let now = fleet.clock.now().wall
+        let brought = TokenSet(
+            access: Secret("brought"),
+            refreshToken: Secret("refresh-brought"),
+            obtainedAt: now,
+            expiresAt: now + .seconds(3600)
+        )
+        let one = fleet.gateway("one")
+        one.storeLine.interpose(before: .journal) {
+            try await fleet.store.replace(StoredToken(generation: 7, token: brought), for: FleetBench.key)
+        }
+        await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await one.run() }
+            defer { group.cancelAll() }
+            #expect(await one.credential().access == "brought")
+            #expect(fleet.authority.calls == 0)
+        }
+    }
+
     @Test func aTokenOfAnotherGatewayIsAdoptedBeforeItIsNeeded() async throws {
         let fleet = FleetBench(stored: FleetBench.ended)
         try await running(fleet) { one, other in

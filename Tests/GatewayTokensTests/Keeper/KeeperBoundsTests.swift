@@ -19,11 +19,15 @@ struct KeeperBoundsTests {
     }
 
     @Test func theQueueOfRequestEventsIsLimited() {
-        let notes = AuditBuffer()
+        var notes = AuditBuffer()
         let event = TokenEvent(at: UnixTime(seconds: 0), name: .acquired, trigger: .demand)
-        for _ in 0..<AuditBuffer.limit { #expect(notes.add(event)) }
-        #expect(!notes.add(event))
-        #expect(notes.take().count == AuditBuffer.limit)
-        #expect(notes.add(event))
+        let areAllTaken = (0..<AuditBuffer.limit).map { _ in notes.add(event) }.allSatisfy { $0 }
+        #expect(areAllTaken)
+        let isOneMoreTaken = notes.add(event)
+        #expect(!isOneMoreTaken)
+        let count = notes.take().count
+        #expect(count == AuditBuffer.limit)
+        let isTakenAfterwards = notes.add(event)
+        #expect(isTakenAfterwards)
     }
 }

@@ -1,38 +1,11 @@
-import Synchronization
+import GatewayEvents
+import GatewayHTTP
+import Logging
 
 /// What other gateways, and operators there, have written to the store.
 extension TokenKeeper {
-    struct RemoteChange {
-        let entry: TokenEntry
-        /// Requests wait until it is applied.
-        let hasTakenAway: Bool
-    }
-
     /// Whether other gateways may write the record.
     package var sharesStore: Bool { context.store.isShared }
-
-    /// Whether the store holds another record than this keeper knows.
-    package func isUnknown(_ revision: TokenRevision) -> Bool { revision != context.known.revision }
-
-    /// Has an entry of the store applied. What it takes away is not handed out from now on, as with ``withdrawNow(_:)``.
-    ///
-    /// - Returns: Whether it takes the token away.
-    @discardableResult
-    package func notice(_ entry: TokenEntry) -> Bool {
-        guard isUnknown(entry.revision), !isStopping.load(ordering: .acquiring) else { return false }
-        let isLater = entry.revision > context.known.revision
-        let takesAway = isLater && (entry.token?.isRevoked ?? true) && look { $0.held != nil }
-        if takesAway { decide { $0.beginClear() } }
-        news.withLock { news in
-            let isLatest = news.map { $0.entry.revision <= entry.revision } ?? true
-            news = RemoteChange(
-                entry: isLatest ? entry : news?.entry ?? entry,
-                hasTakenAway: takesAway || news?.hasTakenAway ?? false
-            )
-        }
-        wake()
-        return takesAway
-    }
 
     /// Locks or unlocks as the store says. Does not record it: see ``SharedUnlocks`` for what is.
     ///
@@ -75,13 +48,39 @@ extension TokenKeeper {
 
     /// What has overtaken a write comes first. RemoteChange may be the keeper's own writes.
     private func nextNews(_ renewer: inout TokenRenewer) -> RemoteChange? {
-        if let entry = renewer.overtakenBy.take() { return RemoteChange(entry: entry, hasTakenAway: false) }
-        return news.withLock { $0.take() }
+        if let entry = renewer.takeOvertaking() { return RemoteChange(entry: entry, hasTakenAway: false) }
+        return takeChange()
     }
 
     /// The token was taken away at another gateway.
     func forgetWithdrawn(_ renewer: inout TokenRenewer) {
         leave(&renewer)
         dropDescendants()
+    }
+}
+
+/// A refresh token that the authority has refused to another gateway, or to an earlier run of this one.
+extension TokenKeeper {
+    /// Asks for a login if the record says that the refresh token was refused, and does not ask the authority.
+    func followRefusal(_ renewer: TokenRenewer) async {
+        let now = context.clock.now().monotonic
+        guard let (failure, waiters) = stop(forRefusalIn: renewer, at: now) else { return }
+        for waiter in waiters { waiter(.failure(failure.problem)) }
+        context.logger.warning(
+            "The authority has refused the refresh token before; it is not sent again",
+            metadata: [
+                "gateway.credential": "\(name)", "gateway.error": "\(failure.problem.cause?.code ?? "none")",
+                "gateway.problem": "\(failure.problem.kind.rawValue)",
+            ]
+        )
+        await renewer.noteLogin(failure)
+        if isGone(after: failure, at: now) { dropDescendants() }
+    }
+
+    /// - Returns: Why a login is needed from now on, and who waits; nil when nothing has changed.
+    func stop(forRefusalIn renewer: TokenRenewer, at now: MonotonicTime) -> (TokenFailure, [Done])? {
+        guard let refusal = renewer.record?.knownRefusal else { return nil }
+        let failure = context.advised(refusal.failure)
+        return decide { $0.stop(forRefusal: failure, at: now) }.map { (failure, $0.waiters) }
     }
 }

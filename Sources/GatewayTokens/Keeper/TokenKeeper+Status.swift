@@ -1,5 +1,4 @@
 package import GatewayHTTP
-import Synchronization
 
 extension TokenKeeper {
     /// A missing login is reported before the first request asks for the token.
@@ -76,20 +75,10 @@ extension TokenKeeper {
             refresh: context.refreshCommand,
             importing: context.importCommand
         )
-        let requests = withheldRequests.load(ordering: .relaxed)
+        let requests = withheldRequests
         var failing = TokenStatus.Failing(unresolved, at: now, commands: commands, failedRequests: requests)
         failing.since = wallTime(of: unresolved.since, at: now).rfc3339
         return failing
-    }
-
-    /// The same in each answer: the two clocks are not read at once, and differ by some milliseconds each time.
-    private func wallTime(of failingSince: MonotonicTime, at now: Moment) -> UnixTime {
-        self.failingSince.withLock { known in
-            if let known, known.monotonic == failingSince { return known.wall }
-            let wall = now.wall + (failingSince - now.monotonic)
-            known = Moment(monotonic: failingSince, wall: wall)
-            return wall
-        }
     }
 
     private func action(for recovery: ProblemRecovery) -> String {
@@ -98,5 +87,25 @@ extension TokenKeeper {
         case .fixConfiguration: "Correct the credential, then run: \(context.refreshCommand)"
         case .retryLater, .fixRequest: "See the log; authgateway token refresh tries again."
         }
+    }
+}
+
+extension TokenKeeper {
+    /// What of this credential's token only a person can replace, and when that ends.
+    package func expirations(at now: Moment) -> [Expiration] {
+        guard let held = look({ $0.held }) else { return [] }
+        let token = held.token
+        var expirations: [Expiration] = []
+        if !isRenewable, let end = token.expiresAt {
+            let action = context.manualRenewal?.problem.command ?? context.importCommand
+            let start = token.obtainedAt
+            expirations.append(Expiration(.token, of: name, from: start, to: end, at: now.wall, action: action))
+        }
+        let loginEnd = held.lacksRefreshToken ? token.expiresAt : token.refreshTokenExpiresAt
+        if let command = context.loginCommand, let end = loginEnd {
+            let start = token.refreshTokenObtainedAt ?? token.obtainedAt
+            expirations.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
+        }
+        return expirations
     }
 }

@@ -1,0 +1,515 @@
+package import GatewayEvents
+package import GatewayHTTP
+import Synchronization
+
+extension TokenKeeper {
+    /// How long an operator waits for a command, the calls before it included.
+    package static let commandDeadline: Duration = .seconds(50)
+
+    package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
+        withdrawNow(operation)
+        return report(await outcome(of: operation) { await settled(carriedOut(OperatorCommand($0))) })
+    }
+
+    /// What needs no turn, nor anything on the disk: from now on the token is not handed out.
+    ///
+    /// Requests wait until ``perform(_:)`` has carried out a `clear`, so it must follow.
+    package func withdrawNow(_ operation: TokenOperation) {
+        switch operation {
+        case .lock: lock()
+        case .clear: decide { $0.beginClear() }
+        case .refresh, .revoke, .import, .unlock: break
+        }
+    }
+
+    /// - Parameter inTurn: Carries out what has to be done between two calls.
+    private func outcome(
+        of operation: TokenOperation,
+        _ inTurn: (OperatorCommand.Kind) async -> OperatorCommand.Outcome
+    ) async -> OperatorCommand.Outcome {
+        switch operation {
+        case .lock:
+            let outcome = OperatorCommand.Outcome.success("\(name) is locked: it is neither injected nor renewed.")
+            return outcome.addingWarning(of: await recordLock())
+        case .unlock:
+            if let problem = await recordUnlock() { return .failure(problem) }
+            unlock()
+            return .success("\(name) is unlocked.")
+        case .refresh: return await inTurn(.refresh)
+        case .revoke: return await inTurn(.revoke)
+        case .clear: return await inTurn(.clear)
+        case .import(let token): return await inTurn(.import(token))
+        }
+    }
+
+    /// Records that an operator has locked the credential.
+    ///
+    /// - Returns: Why that is not recorded yet.
+    package func recordLock() async -> AuditError? {
+        await context.note(context.event(.locked, trigger: .operator))
+    }
+
+    /// Records that an operator unlocks the credential, which must be committed before it is.
+    ///
+    /// - Returns: Why it stays locked.
+    package func recordUnlock() async -> GatewayProblem? {
+        await context.obstacle(to: context.event(.unlocked, trigger: .operator)).map { error in
+            let detail = "\(name) stays locked, because that it is unlocked cannot be recorded: \(error.reason)."
+            return GatewayProblem(.auditUnavailable, detail)
+        }
+    }
+
+    /// Records that the credential stayed locked after all.
+    package func recordFailedUnlock() async {
+        var event = context.event(.unlocked, trigger: .operator)
+        event.outcome = .failed
+        await context.note(event)
+    }
+
+    /// Takes what a person's login has just brought, in the place of any other.
+    package func logIn(with token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
+        report(await settled(carriedOut(OperatorCommand(.login(token))))).map(\.token)
+    }
+
+    private func report(_ outcome: OperatorCommand.Outcome) -> Result<OperationReport, GatewayProblem> {
+        outcome.map { OperationReport(message: $0, token: status(at: context.clock.now())) }
+    }
+
+    private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Completion {
+        guard enqueue(command) else {
+            // No turn comes for which requests could wait.
+            if case .clear = command.kind { resume() }
+            wake(.command)
+            return OperatorCommand.Completion(outcome: .failure(busyProblem))
+        }
+        wake(.command)
+        return await end(of: command)
+    }
+
+    var busyProblem: GatewayProblem {
+        let detail = "The credential \(name) takes no commands now: the gateway is busy or shutting down."
+        return GatewayProblem(.draining, detail)
+    }
+
+    func end(of command: OperatorCommand) async -> OperatorCommand.Completion {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.expire(command) }
+            let completion = await command.end()
+            group.cancelAll()
+            return completion
+        }
+    }
+
+    /// Carries out an operation while no gateway runs the keeper.
+    package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
+        runOffline()
+        withdrawNow(operation)
+        return report(await outcome(of: operation) { await carryOutAlone($0) })
+    }
+
+    private func carryOutAlone(_ kind: OperatorCommand.Kind) async -> OperatorCommand.Outcome {
+        var renewer = TokenRenewer(context: context)
+        let command = OperatorCommand(kind)
+        await carryOut(command, &renewer)
+        await dropAlone()
+        return await settled(command.end())
+    }
+
+    /// Takes from the store what can be shown while no gateway runs the keeper; uses and records nothing.
+    package func look() async {
+        var renewer = TokenRenewer(context: context)
+        do throws(TokenStoreError) {
+            try await renewer.loadRecord(highestGeneration: look { $0.generation })
+        } catch {
+            let failure = renewer.unreadable(error)
+            return decide { _ = $0.clear(leaving: failure) }
+        }
+        let isUncertain = context.isUncertain(renewer.record) && !context.grant.canAcquireAnew
+        if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
+            install(renewer.fresh(record))
+            decide { $0.show(isRotationUncertain: isUncertain) }
+            _ = stop(forRefusalIn: renewer, at: context.clock.now().monotonic)
+        } else {
+            leave(&renewer)
+        }
+    }
+
+    /// Refuses the requests that wait. Does not record it: the caller does where a person asked for it.
+    package func lock() {
+        let (waiters, problem) = decide { $0.lock() }
+        for waiter in waiters { waiter(.failure(problem)) }
+    }
+
+    /// A reload has left the credential as it is: what failed for a reason of the configuration may be tried again.
+    package func reloaded() {
+        let sendsSecrets = context.grant.sendsSecrets
+        if decide({ $0.reloaded(sendsSecrets: sendsSecrets) }) { wake() }
+    }
+
+    package func unlock() {
+        decide { $0.unlock() }
+        wake()
+    }
+
+    private func expire(_ command: OperatorCommand) async {
+        do {
+            try await context.clock.sleep(for: Self.commandDeadline)
+        } catch {
+            // Done in time.
+            return
+        }
+        let seconds = Self.commandDeadline.wholeMilliseconds / 1000
+        let what =
+            command.hasBegun
+            ? "is still under way after \(seconds) s; the audit log will tell its end"
+            : "did not get its turn within \(seconds) s, and "
+                + (command.kind.isWithdrawal ? "is carried out as soon as it does" : "was dropped")
+        let detail = "The command for the credential \(name) \(what)."
+        command.finish(.failure(GatewayProblem(.tokenEndpointTimeout, detail)))
+    }
+
+    func carryOut(_ command: OperatorCommand, _ renewer: inout TokenRenewer) async {
+        guard command.begin() else { return }
+        let outcome = await outcome(of: command.kind, &renewer).addingWarning(of: renewer.takeUnrecorded())
+        command.finish(outcome, dropping: takeDrops())
+    }
+
+    private func outcome(
+        of command: OperatorCommand.Kind,
+        _ renewer: inout TokenRenewer
+    ) async -> OperatorCommand.Outcome {
+        switch command {
+        case .login(let token): return await logIn(with: token, &renewer)
+        case .drop: return await clear(&renewer)
+        case .refresh: return await refresh(&renewer)
+        case .revoke: return await revoke(&renewer)
+        case .clear:
+            let outcome = await clear(&renewer)
+            dropDescendantsForOperator()
+            return outcome
+        case .import(let token):
+            let outcome = await take(token, &renewer)
+            if case .success = outcome { dropDescendantsForOperator() }
+            return outcome
+        }
+    }
+
+    private func logIn(with token: TokenSet, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
+        let isIncomplete = token.access.isEmpty
+        // The earlier refresh token is kept beside the new one.
+        if isIncomplete {
+            try? await renewer.loadRecord(highestGeneration: look { $0.generation })
+            await readNews(&renewer)
+        }
+        switch await renewer.take(token, as: .loginCompleted, after: look { $0.generation }) {
+        case .failure(let failure): return .failure(failure.problem)
+        case .success(let fresh): install(fresh)
+        }
+        dropDescendantsForOperator()
+        guard isIncomplete, let call = decide({ $0.refresh() }) else { return .success("\(name) is logged in.") }
+        await make(call, &renewer)
+        if let failure = look({ $0.lastFailure }) {
+            return failure.mayPass ? .success("\(name) is logged in.") : .failure(failure.operatorProblem)
+        }
+        let known = [renewer.record?.token.refreshToken, renewer.record?.previousRefreshToken]
+        guard known.contains(token.refreshToken) || look({ $0.isPostponed }) else {
+            let detail =
+                "The answer to the login had no usable access token, and the authority refused the refresh token in it."
+                + " The earlier login of \(name) is used on."
+            return .failure(GatewayProblem(.loginFailed, detail))
+        }
+        return .success("\(name) is logged in.")
+    }
+
+    private func refresh(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
+        // What no person can renew must not lose the token it still has to a refusal.
+        if !context.grant.isRenewable {
+            let attempt = context.attempt(holding: look { $0.held?.token })
+            if case .impossible(let failure) = context.grant.firstStep(of: attempt) { return .failure(failure.problem) }
+        }
+        guard let call = decide({ $0.refresh() }) else { return .failure(look { $0.lockedProblem }) }
+        await make(call, &renewer)
+        if let failure = look({ $0.lastFailure }) { return .failure(failure.operatorProblem) }
+        if look({ $0.isPostponed }) {
+            return .success(
+                "Another gateway is renewing the token of \(name), which is used here as soon as it is stored."
+            )
+        }
+        return .success("\(name) has a new token.")
+    }
+
+    /// Waits until nothing is left of what the command has dropped.
+    func settled(_ completion: OperatorCommand.Completion) async -> OperatorCommand.Outcome {
+        var outcome = completion.outcome
+        for command in completion.drops {
+            guard case .failure(let problem) = await end(of: command).outcome, case .success = outcome else { continue }
+            outcome = .failure(problem)
+        }
+        return outcome
+    }
+
+    /// Carries out what was dropped while the keepers do not run.
+    func dropAlone() async {
+        for child in descendants {
+            var renewer = TokenRenewer(context: child.context)
+            while let command = child.nextCommand() { await child.carryOut(command, &renewer) }
+        }
+    }
+}
+
+extension OperatorCommand.Outcome {
+    /// The same, and that it is not in the audit log yet.
+    fileprivate func addingWarning(of error: AuditError?) -> Self {
+        guard let error else { return self }
+        let note = " \(error.lateRecord)"
+        return map { $0 + note }.mapError { problem in
+            var problem = problem
+            problem.detail += note
+            return problem
+        }
+    }
+}
+
+/// Commands that end with the token forgotten: `clear` and `revoke`.
+extension TokenKeeper {
+    func clear(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
+        decide { $0.clear() }
+        let problem = await renewer.clear(after: look { $0.generation })
+        leave(&renewer)
+        if let problem { return .failure(problem) }
+        return .success("\(name) is cleared: its token is forgotten here, and the authority was not told. \(sequel)")
+    }
+
+    /// Says at once when only a person can go on.
+    func leave(_ renewer: inout TokenRenewer) {
+        let isSeeded = renewer.record == nil && context.grant.seed(at: context.clock.now()) != nil
+        guard !isSeeded, let failure = renewer.obstacle.map(context.advised) else { return decide { $0.clear() } }
+        for waiter in decide({ $0.clear(leaving: failure) }) { waiter(.failure(failure.problem)) }
+    }
+
+    /// What follows when there is no token any more.
+    private var sequel: String {
+        let (isLocked, failure) = look { ($0.isLocked, $0.lastFailure) }
+        if isLocked { return "It stays locked." }
+        return failure.map(\.problem.detail) ?? "The next request gets a new one."
+    }
+
+    func revoke(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
+        do throws(TokenStoreError) {
+            try await renewer.loadRecord(highestGeneration: look { $0.generation })
+        } catch {
+            return .failure(renewer.unreadable(error).problem)
+        }
+        await readNews(&renewer)
+        switch renewer.revocation {
+        case .nothing:
+            dropDescendantsForOperator()
+            return .success("\(name) holds no token: there is nothing to revoke.")
+        case .impossible(let problem): return .failure(problem)
+        case .starts(let starts):
+            decide { $0.suspend() }
+            let (problem, isForgotten) = await renewer.revoke(starts)
+            if isForgotten {
+                leave(&renewer)
+                dropDescendantsForOperator()
+            } else {
+                resume()
+            }
+            let told = isForgotten ? "The tokens are forgotten here all the same." : "The token is kept and still used."
+            guard var problem else { return .success("\(name) is revoked at the authority and forgotten. \(sequel)") }
+            problem.detail += " \(told)"
+            problem.hasTakenAway = isForgotten
+            return .failure(problem)
+        }
+    }
+
+    func resume() {
+        let now = context.clock.now().monotonic
+        release(decide { $0.resume(at: now) })
+    }
+}
+
+/// The command `import`: taking a token that an operator brings, and trying it where it can be renewed.
+extension TokenKeeper {
+    func take(_ imported: ImportedToken, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
+        let now = context.clock.now()
+        guard imported.access != nil || context.grant.rotatesRefreshToken else {
+            let detail = "access_token is missing: \(name) cannot get one for a refresh token."
+            return .failure(GatewayProblem(.requestRefused, detail))
+        }
+        let token = context.grant.completing(TokenSet(imported, at: now.wall))
+        if let end = token.expiresAt, end <= now.wall {
+            return .failure(GatewayProblem(.requestRefused, "The token has expired already, at \(end.rfc3339)."))
+        }
+        // A record that cannot be read is replaced.
+        try? await renewer.loadRecord(highestGeneration: look { $0.generation })
+        // Another gateway may have spent the refresh token of the record that is known here.
+        await readNews(&renewer)
+        let earlier = renewer.earlier
+        let fresh: FreshToken
+        switch await renewer.take(token, as: .imported, after: look { $0.generation }) {
+        case .failure(let failure): return .failure(failure.problem)
+        case .success(let taken): fresh = taken
+        }
+        guard context.grant.rotatesRefreshToken, token.refreshToken != nil else {
+            install(fresh)
+            return .success(note(untried: nil))
+        }
+        return await refreshImported(fresh, replacing: earlier, &renewer)
+    }
+
+    /// Refreshes an imported token before it is used.
+    private func refreshImported(
+        _ imported: FreshToken,
+        replacing earlier: TokenRenewer.Earlier,
+        _ renewer: inout TokenRenewer
+    ) async -> OperatorCommand.Outcome {
+        guard let call = decide({ $0.beginImport(generation: imported.generation) }) else {
+            install(imported)
+            return .success(note(untried: "It was not tried because the credential is locked."))
+        }
+        switch await perform(call, by: &renewer) {
+        case .obtained(let refreshed):
+            use(refreshed, obtainedBy: call)
+            return .success("\(name) has a new token: what was imported was renewed at once, and works.")
+        case .nothing:
+            install(imported)
+            return .success(note(untried: nil))
+        case .held:
+            install(imported)
+            return .success(note(untried: "Another gateway tries it now."))
+        case .withdrawn:
+            leave(&renewer)
+            let detail = "What was imported for \(name) was taken away or replaced at another gateway at the same time."
+            return .failure(GatewayProblem(.tokenTemporarilyUnavailable, detail))
+        case .failed(let refusal):
+            return await importFailed(refusal, of: imported, replacing: earlier, by: call, &renewer)
+        }
+    }
+
+    private func importFailed(
+        _ refusal: TokenFailure,
+        of imported: FreshToken,
+        replacing earlier: TokenRenewer.Earlier,
+        by call: TokenCall,
+        _ renewer: inout TokenRenewer
+    ) async -> OperatorCommand.Outcome {
+        // A token of another gateway that was adopted during the call stays.
+        let isRestored = renewer.record.map { $0.generation == imported.generation } ?? true
+        let left = isRestored ? earlier.record : renewer.record
+        let kept = left.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
+        // With an earlier token no login is needed. A refused import is not tried again by itself.
+        let failure = kept == nil && refusal.class.asksForLogin ? context.advised(refusal) : refusal
+        let (now, jitter) = (context.clock.now(), jitter())
+        let outcome = decide {
+            $0.importFailed(failure, of: imported, replacing: kept, by: call, at: now, jitter: jitter)
+        }
+        switch outcome {
+        case .postponed(let ended):
+            release(ended)
+            showUncertainty(of: renewer)
+            return .success(note(untried: "It could not be tried yet: \(failure.problem.detail)"))
+        case .refused(let ended):
+            release(ended)
+            if isRestored { await renewer.restore(earlier, inPlaceOf: imported.token) }
+            if left?.isRevoked ?? true {
+                leave(&renewer)
+            } else {
+                showUncertainty(of: renewer)
+                await followRefusal(renewer)
+            }
+            await noteRefusedImport(imported, failure)
+        case .ignored:
+            break
+        }
+        var problem = failure.operatorProblem
+        let addition = kept == nil ? "" : ", and the earlier token is kept"
+        problem.detail = "Nothing was imported\(addition). \(problem.detail)"
+        if failure.mayPass {
+            problem.detail += " The authority may have seen the imported refresh token; import it again, or a new one."
+        }
+        return .failure(problem)
+    }
+
+    /// The audit log has said that the token was imported.
+    private func noteRefusedImport(_ imported: FreshToken, _ failure: TokenFailure) async {
+        var event = context.event(.imported, generation: imported.generation, trigger: .operator)
+        event.outcome = .failed
+        event.errorCode = failure.problem.cause?.code
+        await context.note(event)
+    }
+
+    private func note(untried reason: String?) -> String {
+        ["\(name) uses the imported token.", reason].compactMap(\.self).joined(separator: " ")
+    }
+
+    func install(_ fresh: FreshToken) {
+        let (now, jitter) = (context.clock.now(), jitter())
+        let outcome = decide { $0.import(fresh, at: now, jitter: jitter) }
+        rejections?.replaced(by: fresh.generation, isOwn: false, at: now.monotonic)
+        release(outcome)
+    }
+}
+
+extension TokenSet {
+    /// Without an access token it is one that cannot be used before it was renewed.
+    fileprivate init(_ imported: ImportedToken, at now: UnixTime) {
+        self.init(
+            access: imported.access ?? Secret(""),
+            refreshToken: imported.refreshToken,
+            obtainedAt: now,
+            expiresAt: imported.expiresAt ?? imported.lifetime.map { now + $0 }
+        )
+    }
+}
+
+/// A command of an operator. The keeper's loop carries it out between calls and answers it once.
+final class OperatorCommand: Sendable {
+    /// A sentence for the operator, or why not.
+    typealias Outcome = Result<String, GatewayProblem>
+
+    struct Completion: Sendable {
+        var outcome: Outcome
+        /// The descendants' commands that have to end before the operator is answered.
+        var drops: [OperatorCommand] = []
+    }
+
+    enum Kind: Sendable {
+        case refresh
+        case revoke
+        case clear
+        case `import`(ImportedToken)
+        case login(TokenSet)
+        /// The token that this one was made from is forgotten.
+        case drop
+
+        /// Takes a right away, so it is carried out even after its caller has given up.
+        var isWithdrawal: Bool {
+            switch self {
+            case .revoke, .clear, .drop: true
+            case .refresh, .import, .login: false
+            }
+        }
+    }
+
+    let kind: Kind
+    private let completion = Promise<Completion>()
+    private let begun = Atomic(false)
+
+    init(_ kind: Kind) { self.kind = kind }
+
+    var hasBegun: Bool { begun.load(ordering: .relaxed) }
+
+    /// - Returns: false when its caller has stopped waiting.
+    func begin() -> Bool {
+        guard kind.isWithdrawal || !completion.isKept else { return false }
+        begun.store(true, ordering: .relaxed)
+        return true
+    }
+
+    func finish(_ outcome: Outcome, dropping drops: [OperatorCommand] = []) {
+        completion.keep(Completion(outcome: outcome, drops: drops))
+    }
+
+    func end() async -> Completion { await completion.value() }
+}

@@ -1,0 +1,297 @@
+package import GatewayEvents
+package import GatewayHTTP
+
+extension TokenKeeper {
+    /// How long an operator waits for a token that has to be obtained first.
+    private static let revealDeadline: Duration = .seconds(20)
+
+    /// The access token itself, obtained first when there is none, as for a request.
+    ///
+    /// It is shown only when the event `revealed` is committed; with `audit.on_failure: degrade` in any case.
+    package func reveal() async -> Result<RevealedToken, GatewayProblem> {
+        if case .failure(let problem) = await credential() { return .failure(problem) }
+        let held: HeldToken
+        switch servedToken {
+        case .failure(let problem): return .failure(problem)
+        case .success(let token): held = token
+        }
+        var event = context.event(.revealed, generation: held.generation, trigger: .operator)
+        event.expiresAt = held.token.expiresAt
+        event.token = held.token.access
+        guard await context.commit(event) == nil else {
+            let detail = "The audit log cannot be written, so the token of \(name) is not shown."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
+        }
+        guard stillServes(held) else { return .failure(withdrawnProblem) }
+        return .success(
+            RevealedToken(
+                credential: name,
+                generation: held.generation,
+                access: held.token.access,
+                expiresAt: held.token.expiresAt
+            )
+        )
+    }
+
+    private func credential() async -> Result<Credential, GatewayProblem> {
+        let demand = CredentialRequest(route: "token get", client: nil, requestID: "operator")
+        return await credential(for: demand, within: Self.revealDeadline)
+    }
+}
+
+/// What may leave the gateway, looked at before the event is committed and again afterwards: what an operator was told
+/// is locked or revoked must not leave later.
+extension TokenKeeper {
+    var servedToken: Result<HeldToken, GatewayProblem> {
+        let now = context.clock.now().monotonic
+        guard let held = look({ $0.servable == nil ? nil : $0.held }), held.isLive(at: now) else {
+            return .failure(withdrawnProblem)
+        }
+        return .success(held)
+    }
+
+    func stillServes(_ held: HeldToken) -> Bool { look { $0.servable?.generation } == held.generation }
+
+    var withdrawnProblem: GatewayProblem {
+        if let lockedProblem { return lockedProblem }
+        let detail = "The token of \(name) ended while it was asked for; try again."
+        return GatewayProblem(.tokenTemporarilyUnavailable, detail, retryAfter: .seconds(1))
+    }
+}
+
+extension TokenKeeper {
+    /// What there is, or what comes within `limit`.
+    func credential(for demand: CredentialRequest, within limit: Duration) async -> Result<Credential, GatewayProblem> {
+        switch current(at: context.clock.now().monotonic) {
+        case .ready(let credential): .success(credential)
+        case .unavailable(let problem): .failure(problem)
+        case .wait: await answer(within: limit) { self.wait(for: demand, $0) }
+        }
+    }
+
+    /// The answer to a question that was put to the machine; a failure when it does not come within `limit`.
+    func answer(
+        within limit: Duration,
+        _ ask: (@escaping Done) -> CredentialTicket
+    ) async -> Result<Credential, GatewayProblem> {
+        let answer = Promise<Result<Credential, GatewayProblem>>()
+        let ticket = ask { answer.keep($0) }
+        return await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                do {
+                    try await self.context.clock.sleep(for: limit)
+                    self.cancel(ticket)
+                } catch {
+                    // Answered in time.
+                }
+            }
+            let result = await answer.value()
+            group.cancelAll()
+            return result
+        }
+    }
+}
+
+/// Handing the token to a client that uses it by itself.
+extension TokenKeeper {
+    /// The access token with enough life left to be of use, obtained first when there is none.
+    ///
+    /// A token that is due for renewal is renewed first. If that fails, it is handed out as long as
+    /// ``HeldToken/usefulLife`` is left. The event `vended` must be committed first; with `audit.on_failure: degrade`
+    /// it need not be.
+    ///
+    /// - Parameter limit: Of all waiting.
+    package func vend(
+        for demand: CredentialRequest,
+        within limit: Duration
+    ) async -> Result<VendedToken, GatewayProblem> {
+        let start = context.clock.now().monotonic
+        if case .failure(let problem) = await credential(for: demand, within: limit) {
+            return .failure(problem.kind == .requestTimeout ? lateProblem : problem)
+        }
+        let now = context.clock.now().monotonic
+        if isRenewable, let held = look({ $0.held }), !held.isFresh(at: now) {
+            // What comes of it shows in the token that is at hand afterwards.
+            _ = await answer(within: limit - (now - start)) { done in
+                self.ask(done) {
+                    $0.needSuccessor(of: held.generation, by: done, ticket: $1, for: demand, at: $2)
+                }
+            }
+        }
+        for _ in 1..<Self.maximumTries {
+            if let answer = await handOut(for: demand) { return answer }
+        }
+        return await handOut(for: demand) ?? .failure(withdrawnProblem)
+    }
+
+    /// How often a token may give way to another one while the event is written.
+    private static let maximumTries = 3
+
+    /// Whether somebody who is handed the token now has to wait for one to be obtained.
+    package func vendsLater(at now: MonotonicTime) -> Bool {
+        switch current(at: now) {
+        case .wait: true
+        case .unavailable: false
+        case .ready: isRenewable && !(look { $0.held }?.isFresh(at: now) ?? false)
+        }
+    }
+
+    /// nil unless an operator has locked it.
+    package var lockedProblem: GatewayProblem? { look { $0.isLocked ? $0.lockedProblem : nil } }
+
+    /// - Returns: nil when the token is not in use any more by the time that its event is committed.
+    private func handOut(for demand: CredentialRequest) async -> Result<VendedToken, GatewayProblem>? {
+        let now = context.clock.now().monotonic
+        let held: HeldToken
+        switch servedToken {
+        case .failure(let problem): return .failure(problem)
+        case .success(let token): held = token
+        }
+        let remainder = held.remainder(at: now)
+        guard remainder.map({ $0 >= held.usefulLife }) ?? true else { return .failure(endingProblem) }
+        var event = context.event(.vended, generation: held.generation, trigger: .demand)
+        event.demand = demand
+        event.expiresAt = held.token.expiresAt
+        event.token = held.token.access
+        guard await context.commit(event) == nil else {
+            let detail = "The audit log cannot be written, so no token of \(name) is handed out."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
+        }
+        guard stillServes(held) else { return nil }
+        context.metrics.vended()
+        let isBearer = held.credential.injection == .authorization(scheme: "Bearer", held.token.access)
+        return .success(
+            VendedToken(
+                access: held.token.access,
+                type: isBearer ? "Bearer" : "N_A",
+                // Not rounded up, so that a client does not take a dead token for a live one.
+                expiresIn: remainder.map { Int($0.components.seconds) },
+                expiresAt: held.token.expiresAt
+            )
+        )
+    }
+
+    private var lateProblem: GatewayProblem {
+        GatewayProblem(.tokenEndpointTimeout, "The credential \(name) had no token in time.", retryAfter: .seconds(1))
+    }
+
+    private var endingProblem: GatewayProblem {
+        GatewayProblem(
+            .tokenTemporarilyUnavailable,
+            "The token of \(name) ends too soon to be of use, and there is no newer one.",
+            retryAfter: isRenewable ? .seconds(1) : nil
+        )
+    }
+}
+
+/// Lending the token to credentials that are made from it.
+extension TokenKeeper: ParentCredential {
+    package func liveToken(
+        for demand: CredentialRequest,
+        within limit: Duration
+    ) async -> Result<LiveToken, GatewayProblem> {
+        let (answers, answer) = AsyncStream.makeStream(
+            of: Result<Credential, GatewayProblem>.self,
+            bufferingPolicy: .bufferingOldest(1)
+        )
+        let ticket = wait(for: demand) { answer.yield($0) }
+        let late = GatewayProblem(.tokenEndpointTimeout, "The credential \(name) had no token in time.")
+        let clock = context.clock
+        let result = await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                do {
+                    try await clock.sleep(for: limit)
+                    answer.yield(.failure(late))
+                } catch {
+                    // There was an answer.
+                }
+            }
+            var iterator = answers.makeAsyncIterator()
+            let first = await iterator.next()
+            group.cancelAll()
+            return first ?? .failure(late)
+        }
+        cancel(ticket)
+        return result.flatMap { _ in lend(else: late) }
+    }
+
+    /// A token that may not be handed out is not lent either: the credential may have been locked since the wait ended.
+    private func lend(else problem: GatewayProblem) -> Result<LiveToken, GatewayProblem> {
+        guard case .success(let held) = servedToken else { return .failure(lockedProblem ?? problem) }
+        let token = LiveToken(
+            generation: held.generation,
+            access: held.token.access,
+            expiresAt: held.token.expiresAt
+        )
+        return .success(token)
+    }
+}
+
+/// Weaker tokens for somebody else: made once, handed out, and not kept.
+extension TokenKeeper {
+    /// The grant whose token a weaker one is made from.
+    package var grant: any TokenGrant { context.grant }
+
+    /// Exchanges the token for a weaker one. It is handed out only when the event `downscoped` is committed; with
+    /// `audit.on_failure: degrade` in any case.
+    package func downscope(
+        by grant: any TokenGrant,
+        _ options: DownscopeOptions
+    ) async -> Result<RevealedToken, GatewayProblem> {
+        var renewer = TokenRenewer(context: context.exchanging(by: grant, from: self), phase: .open)
+        switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
+        case .failed(let failure): return .failure(failure.operatorProblem)
+        case .nothing, .held, .withdrawn:
+            return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
+        case .obtained(let fresh): return await handOut(fresh.token, options)
+        }
+    }
+
+    private func handOut(_ token: TokenSet, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem>
+    {
+        let generation = look { $0.generation }
+        var event = context.event(.downscoped, generation: generation, trigger: .operator)
+        event.expiresAt = token.expiresAt
+        event.token = token.access
+        event.detail["scopes"] = options.scopes.joined(separator: " ")
+        event.detail["resource"] = options.resource
+        if options.sharedLink != nil { event.detail["shared_link"] = "given" }
+        guard await context.commit(event) == nil else {
+            let detail = "The audit log cannot be written, so no token made from \(name) is handed out."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
+        }
+        if let lockedProblem { return .failure(lockedProblem) }
+        return .success(
+            RevealedToken(
+                credential: name,
+                generation: generation,
+                access: token.access,
+                expiresAt: token.expiresAt
+            )
+        )
+    }
+}
+
+extension KeeperContext {
+    /// The same ports, for a token that is made from this one and not kept.
+    fileprivate func exchanging(by grant: any TokenGrant, from parent: any ParentCredential) -> KeeperContext {
+        KeeperContext(
+            name: "\(name).downscope",
+            strategyKind: grant.identity.strategy,
+            grant: grant,
+            policy: policy,
+            key: key,
+            store: NoTokenStore(),
+            endpoint: endpoint,
+            programs: programs,
+            audit: audit,
+            onAuditFailure: onAuditFailure,
+            clock: clock,
+            logger: logger,
+            metrics: metrics,
+            nonce: nonce,
+            parent: parent,
+            callLimit: callLimit
+        )
+    }
+}
