@@ -64,7 +64,7 @@ package enum PlanDecoder {
         let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
         StateDecoder.checkShipping(of: audit, to: tokens, fields.fields("audit"))
-        let limits = LimitsDecoder.decode(fields.fields("limits"))
+        let limits = Limits.keys.decode(fields.fields("limits"))
         let localAuthority = LocalAuthorityDecoder.decode(fields.fields("ca"))
         let telemetry = TelemetryDecoder.decode(fields.fields("telemetry"))
         let clients = access.clients.map(\.name)

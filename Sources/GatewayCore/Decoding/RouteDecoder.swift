@@ -132,8 +132,8 @@ enum RouteDecoder {
         guard let fields = route.fields("timeouts") else { return RoutePlan.Timeouts() }
         fields.explain(timeoutMeanings)
         let timeouts = RoutePlan.Timeouts(
-            response: fields.duration("response", in: LimitsDecoder.responseTimes),
-            idle: fields.duration("idle", in: LimitsDecoder.responseTimes)
+            response: fields.duration("response", in: Limits.responseTimes),
+            idle: fields.duration("idle", in: Limits.responseTimes)
         )
         if fields.keys.isEmpty { fields.error("sets nothing; leave it out") }
         fields.refuseUnknownKeys()

@@ -38,7 +38,7 @@ extension PlanSummary {
         tokens["key"] = Self.shown(plan.tokens.key)
         tokens["encryption_key"] = plan.tokens.encryptionKey.map(Self.shown)
         tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
-        limits = Self.limits(plan.limits)
+        limits = Limits.keys.texts(of: plan.limits)
         telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
         ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
         let byCredential = Dictionary(grouping: plan.routes, by: \.credential)
@@ -73,32 +73,6 @@ extension PlanSummary {
         [
             "permit": "[\(plan.permit.joined(separator: ", "))]", "constrain": String(plan.isConstrained),
             "days": String(plan.days),
-        ]
-    }
-
-    private static func limits(_ limits: Limits) -> [String: String] {
-        [
-            "header_bytes": ConfigUnits.text(bytes: limits.headerBytes),
-            "header_fields": String(limits.headerFields),
-            "header_timeout": ConfigUnits.text(limits.headerTimeout),
-            "body_idle_timeout": ConfigUnits.text(limits.bodyIdleTimeout),
-            "request_body_bytes": limits.requestBodyBytes.map { ConfigUnits.text(bytes: $0) } ?? "none",
-            "replay_body_bytes": ConfigUnits.text(bytes: limits.replayBodyBytes),
-            "head_memory": ConfigUnits.text(bytes: limits.headMemory),
-            "upload_memory": ConfigUnits.text(bytes: limits.uploadMemory),
-            "connections": limits.connections.map { String($0) } ?? "at most \(DescriptorShares.standardClients)",
-            "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
-            "streams_per_connection": String(limits.streamsPerConnection),
-            "pending_per_route": String(limits.pendingPerRoute),
-            "connections_per_upstream": String(limits.connectionsPerUpstream),
-            "pending_per_upstream": String(limits.pendingPerUpstream),
-            "credential_timeout": ConfigUnits.text(limits.credentialTimeout),
-            "connect_timeout": ConfigUnits.text(limits.connectTimeout),
-            "connection_max_age": ConfigUnits.text(limits.connectionMaxAge),
-            "response_timeout": ConfigUnits.text(limits.responseTimeout),
-            "idle_timeout": ConfigUnits.text(limits.idleTimeout),
-            "keepalive": ConfigUnits.text(limits.keepAlive),
-            "drain": ConfigUnits.text(limits.drain),
         ]
     }
 }
