@@ -22,11 +22,12 @@ package struct Keys<Block: Sendable>: Sendable {
         let text: @Sendable (Block) -> String?
     }
 
-    private let defaults: Block
-    private let keys: [Key]
+    /// The block of a configuration that sets none of these keys.
+    package let defaults: Block
     package let meanings: [String: KeyMeaning]
+    private let keys: [Key]
 
-    /// - Parameter defaults: The block of a configuration that sets none of its keys.
+    /// - Parameter defaults: The block of a configuration that sets none of these keys.
     package init(_ defaults: Block, _ declare: (Declarations) -> Void) {
         let declarations = Declarations(defaults)
         declare(declarations)
@@ -64,12 +65,7 @@ package struct Keys<Block: Sendable>: Sendable {
                 kind.text(block[keyPath: property])
             }
             keys.append(key)
-            return self(
-                name,
-                default: standard ?? kind.text(defaults[keyPath: property]),
-                type: type,
-                example: example
-            )
+            return declaration(name, standard ?? kind.text(defaults[keyPath: property]), type, example)
         }
 
         /// A key that may be left out, and then sets nothing.
@@ -81,8 +77,8 @@ package struct Keys<Block: Sendable>: Sendable {
             _ name: String,
             _ property: Property<Value?>,
             _ kind: KeyKind<Value>,
-            default standard: String?,
-            shownAs absent: String?,
+            default standard: String? = nil,
+            shownAs absent: String? = nil,
             type: String? = nil,
             example: String
         ) -> Declaration {
@@ -92,15 +88,28 @@ package struct Keys<Block: Sendable>: Sendable {
                 block[keyPath: property].map(kind.text) ?? absent
             }
             keys.append(key)
-            return self(name, default: standard, type: type, example: example)
+            return declaration(name, standard, type, example)
         }
 
         /// A key that code reads, because its value depends on other keys.
+        ///
+        /// - Parameter shown: The value as the configuration would spell it; nil leaves the line out.
         package func callAsFunction(
             _ name: String,
             default standard: String? = nil,
             type: String? = nil,
+            shown: @escaping @Sendable (Block) -> String? = { _ in nil },
             example: String
+        ) -> Declaration {
+            keys.append(Key(name: name, isFixed: false, read: { _, _ in }, text: shown))
+            return declaration(name, standard, type, example)
+        }
+
+        private func declaration(
+            _ name: String,
+            _ standard: String?,
+            _ type: String?,
+            _ example: String
         ) -> Declaration {
             Declaration { [self] text in
                 meanings[name] = KeyMeaning(text, default: standard, type: type, example: example)

@@ -39,8 +39,8 @@ extension PlanSummary {
         tokens["encryption_key"] = plan.tokens.encryptionKey.map(Self.shown)
         tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
         limits = Limits.keys.texts(of: plan.limits)
-        telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
-        ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
+        telemetry = plan.telemetry.map(TelemetryPlan.keys.texts) ?? [:]
+        ca = plan.interceptedHosts.isEmpty ? [:] : LocalAuthorityPlan.keys.texts(of: plan.localAuthority)
         let byCredential = Dictionary(grouping: plan.routes, by: \.credential)
         credentials = plan.credentials.enumerated().map { index, credential in
             Credential(credential, in: plan, routes: byCredential[index]?.map(\.name) ?? [])
@@ -55,25 +55,6 @@ extension PlanSummary {
 
     private static func shown(_ key: TokenPlan.Key) -> String {
         if case .file(let path) = key { path } else { "***" }
-    }
-
-    private static func telemetry(_ plan: TelemetryPlan) -> [String: String] {
-        [
-            "otlp": "\(plan.origin)\(plan.path)",
-            "headers": plan.headers.map { "\($0.name): ***" }.joined(separator: ", "),
-            "service_name": plan.serviceName,
-            "sampling": "\(plan.sampling)%",
-            "traces": String(plan.exportsTraces),
-            "metrics": String(plan.metricsInterval != nil),
-            "metrics_interval": plan.metricsInterval.map { ConfigUnits.text($0) } ?? "",
-        ].filter { !$0.value.isEmpty }
-    }
-
-    private static func localAuthority(_ plan: LocalAuthorityPlan) -> [String: String] {
-        [
-            "permit": "[\(plan.permit.joined(separator: ", "))]", "constrain": String(plan.isConstrained),
-            "days": String(plan.days),
-        ]
     }
 }
 
