@@ -93,15 +93,18 @@ package struct Keys<Block: Sendable>: Sendable {
 
         /// A key that code reads, because its value depends on other keys.
         ///
-        /// - Parameter shown: The value as the configuration would spell it; nil leaves the line out.
+        /// - Parameters:
+        ///   - read: Without it, the decoder of the block reads the key before or after the others.
+        ///   - shown: The value as the configuration would spell it; nil leaves the line out.
         package func callAsFunction(
             _ name: String,
             default standard: String? = nil,
             type: String? = nil,
+            read: @escaping @Sendable (_ fields: ConfigFields, _ block: inout Block) -> Void = { _, _ in },
             shown: @escaping @Sendable (Block) -> String? = { _ in nil },
             example: String
         ) -> Declaration {
-            keys.append(Key(name: name, isFixed: false, read: { _, _ in }, text: shown))
+            keys.append(Key(name: name, isFixed: false, read: read, text: shown))
             return declaration(name, standard, type, example)
         }
 
@@ -227,6 +230,17 @@ extension KeyKind where Value == String {
             $0.filePath($1)
         } text: {
             $0
+        }
+    }
+}
+
+extension KeyKind where Value == [String] {
+    /// A program and its arguments.
+    package static var command: Self {
+        KeyKind {
+            $0.command($1)
+        } text: {
+            $0.joined(separator: " ")
         }
     }
 }

@@ -21,9 +21,9 @@ package struct OperatorPlan: Sendable {
         // Commands of this machine need no certificate.
         if admin?.has("tls") ?? false { place?.address = AdminPlan.localSocket(in: stateDirectory) }
         self.admin = place ?? ListenerDecoder.decode(nil, at: fields.span, access: access).admin
-        audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
+        audit = AuditPlan.decode(fields.fields("audit"), stateDirectory: stateDirectory)
         names = ConfiguredNames(document.root)
-        tokens = StateDecoder.tokens(
+        tokens = TokenPlan.decode(
             fields.fields("tokens"),
             stateDirectory: stateDirectory,
             readsDatabase: readsDatabase

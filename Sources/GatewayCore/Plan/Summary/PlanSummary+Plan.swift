@@ -17,27 +17,9 @@ extension PlanSummary {
         }
         requireClient = plan.access.requireClient.rawValue
         allowOrigins = plan.access.allowedOrigins
-        audit = [
-            "path": plan.audit.path, "usage": plan.audit.usage.rawValue,
-            "retention": ConfigUnits.text(plan.audit.retention), "on_failure": plan.audit.onFailure.rawValue,
-            "on_missing": plan.audit.onMissing.rawValue, "max_bytes": ConfigUnits.text(bytes: plan.audit.maximumBytes),
-        ]
-        audit["anchor"] = plan.audit.anchor?.summary
-        if plan.tokens.store == .postgres {
-            audit["store"] = plan.audit.store.rawValue
-            audit["ship"] = String(plan.audit.ships)
-        }
-        tokens = ["store": plan.tokens.store.rawValue]
-        if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
-        if let database = plan.tokens.database {
-            tokens["url"] = database.url.description
-            tokens["listen_url"] = database.listenURL?.description
-            tokens["ca"] = database.authorities
-        }
-        if let program = plan.tokens.program { tokens["command"] = program.command.joined(separator: " ") }
-        tokens["key"] = Self.shown(plan.tokens.key)
-        tokens["encryption_key"] = plan.tokens.encryptionKey.map(Self.shown)
-        tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
+        audit = AuditPlan.keys.texts(of: plan.audit)
+        if plan.tokens.store != .postgres { for key in ["store", "ship"] { audit[key] = nil } }
+        tokens = TokenPlan.keys.texts(of: plan.tokens)
         limits = Limits.keys.texts(of: plan.limits)
         telemetry = plan.telemetry.map(TelemetryPlan.keys.texts) ?? [:]
         ca = plan.interceptedHosts.isEmpty ? [:] : LocalAuthorityPlan.keys.texts(of: plan.localAuthority)
@@ -51,10 +33,6 @@ extension PlanSummary {
             shown.absoluteForm = shared[route.upstreamPlace]?.finds(index, route) ?? false
             return shown
         }
-    }
-
-    private static func shown(_ key: TokenPlan.Key) -> String {
-        if case .file(let path) = key { path } else { "***" }
     }
 }
 
