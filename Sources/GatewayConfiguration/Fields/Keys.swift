@@ -156,6 +156,16 @@ package struct Keys<Block: Sendable>: Sendable {
     package func isFixed(_ name: String) -> Bool { keys.contains { $0.name == name && $0.isFixed } }
 }
 
+extension Keys where Block == Void {
+    /// Keys that code reads.
+    package init(_ declare: (Declarations) -> Void) { self.init((), declare) }
+}
+
+extension ConfigFields {
+    /// Says what keys of this mapping mean. Their decoder calls this before it asks for them.
+    package func explain<Block>(_ keys: Keys<Block>) { explain(keys.meanings) }
+}
+
 /// The values that a key takes: how they are read, and how they are spelled.
 package struct KeyKind<Value: Sendable>: Sendable {
     let read: @Sendable (ConfigFields, String) -> Value?
@@ -188,9 +198,9 @@ extension KeyKind where Value == Int {
         }
     }
 
-    package static var percent: Self {
+    package static func percent(_ range: ClosedRange<Int> = 0...100) -> Self {
         KeyKind {
-            $0.percent($1)
+            $0.percent($1, in: range)
         } text: {
             "\($0)%"
         }

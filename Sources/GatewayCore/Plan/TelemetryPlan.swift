@@ -51,7 +51,7 @@ extension TelemetryPlan {
             )
         $0("service_name", \.serviceName, .text, example: "gateway-berlin")
             .means("What the collector calls this gateway: service.name.")
-        $0("sampling", \.sampling, .percent, example: "10%")
+        $0("sampling", \.sampling, .percent(), example: "10%")
             .means(
                 "How many of the traces that begin here are recorded. A trace that a client has begun is recorded as the client says."
             )
@@ -72,7 +72,7 @@ extension TelemetryPlan {
     /// - Returns: nil when nothing is exported.
     static func decode(_ fields: ConfigFields?) -> TelemetryPlan? {
         guard let fields else { return nil }
-        fields.explain(keys.meanings)
+        fields.explain(keys)
         defer { fields.refuseUnknownKeys() }
         let url = url(fields)
         var plan = keys.defaults

@@ -21,7 +21,7 @@ extension PlanSummary {
         if plan.tokens.store != .postgres { for key in ["store", "ship"] { audit[key] = nil } }
         tokens = TokenPlan.keys.texts(of: plan.tokens)
         limits = Limits.keys.texts(of: plan.limits)
-        telemetry = plan.telemetry.map(TelemetryPlan.keys.texts) ?? [:]
+        telemetry = plan.telemetry.map { TelemetryPlan.keys.texts(of: $0) } ?? [:]
         ca = plan.interceptedHosts.isEmpty ? [:] : LocalAuthorityPlan.keys.texts(of: plan.localAuthority)
         let byCredential = Dictionary(grouping: plan.routes, by: \.credential)
         credentials = plan.credentials.enumerated().map { index, credential in
