@@ -32,7 +32,7 @@ enum SecretReaders {
         "GatewayTokens/Credentials/CredentialLeakFilter.swift",
         "GatewayTokens/Credentials/Injection.swift",
         "GatewayCore/Decoding/RouteHeaders.swift",
-        "GatewayCore/Decoding/TelemetryDecoder.swift",
+        "GatewayCore/Plan/TelemetryPlan.swift",
         "GatewayCore/Import/CurlLogin.swift",
         "GatewayCore/Import/EnvoyConfiguration.swift",
         "GatewayTokens/Tokens/AuthorityText.swift",

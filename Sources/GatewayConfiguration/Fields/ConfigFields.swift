@@ -18,8 +18,8 @@ package final class ConfigFields {
     package var hidesUnknownValues = false
     /// A strategy has read its block, so that what it did not ask for is unknown.
     package var isComplete = false
-    /// Of the keys of this mapping, as far as their decoders have told them.
-    private(set) var meanings: [String: KeyMeaning] = [:]
+    /// What keys of this mapping mean, as far as their decoders have told it. The last table wins.
+    private var meanings: [[String: KeyMeaning]] = []
     /// What to write in place of keys that people look for here and that stand elsewhere, or have another name.
     package var hints: [String: String] = [:]
 
@@ -57,8 +57,16 @@ package final class ConfigFields {
 
     /// Says what keys of this mapping mean. Their decoder calls this before it asks for them.
     package func explain(_ meanings: [String: KeyMeaning]) {
-        self.meanings.merge(meanings) { _, new in new }
+        self.meanings.append(meanings)
         context.recorder?.explain(meanings, of: path)
+    }
+
+    /// What to write where a mapping is missing: the key, and one line below it.
+    ///
+    /// - Parameter name: The key of the table where `key` is a name that people choose.
+    package func example(of key: String, as name: String? = nil) -> [String] {
+        let meaning = meanings.reversed().lazy.compactMap { $0[name ?? key] }.first
+        return meaning?.lines(for: ShownKey(key).text, limit: 1) ?? []
     }
 
     /// All that stands here, to be compared; the places do not count.

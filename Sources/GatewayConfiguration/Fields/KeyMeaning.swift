@@ -1,7 +1,7 @@
 /// What a key of the configuration means, for people.
 ///
-/// It stands beside the decoder of the key, which hands it to ``ConfigFields/explain(_:)``. From there it reaches
-/// `config explain`, the JSON Schema and diagnostics. A test compares the keys that have a meaning with those that are
+/// It stands where the key is declared, in ``Keys`` or in a table of a strategy, and the decoder hands it to
+/// ``ConfigFields/explain(_:)``. From there it reaches `config explain`, the JSON Schema and diagnostics. A test compares the keys that have a meaning with those that are
 /// decoded, so none is left out and none stays behind.
 package struct KeyMeaning: Hashable, Sendable {
     /// One or two sentences.
@@ -30,14 +30,5 @@ package struct KeyMeaning: Hashable, Sendable {
         let lines = example.split(separator: "\n", omittingEmptySubsequences: false)
         guard lines.count > 1 else { return ["\(key): \(example)"] }
         return ["\(key):"] + lines.prefix(limit).map { "  \($0)" }
-    }
-}
-
-extension ConfigFields {
-    /// What to write where a mapping is missing: the key, and one line below it.
-    ///
-    /// - Parameter name: The key of the table where `key` is a name that people choose.
-    package func example(of key: String, as name: String? = nil) -> [String] {
-        meanings[name ?? key]?.lines(for: ShownKey(key).text, limit: 1) ?? []
     }
 }

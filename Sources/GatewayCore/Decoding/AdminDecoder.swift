@@ -1,13 +1,31 @@
 /// Reads `listeners.admin`: where operators reach the gateway, and who they are.
-extension ListenerDecoder {
-    static func admin(_ fields: ConfigFields) -> AdminPlan? {
-        guard var plan = adminPlace(fields) else {
+enum AdminDecoder {
+    private static let standardAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
+
+    static let keys = Keys(AdminPlan(address: standardAddress)) {
+        $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
+            .means("Serves https. Needed where other machines can reach the address.")
+        $0(
+            "users",
+            example: "prometheus: {role: viewer, token: {file: ./prometheus.token}}\n"
+                + "alice: {role: operator, token: {file: ./alice.token}}"
+        )
+        .means(
+            "Who may use the listener, besides who can read the admin token in the state directory. Needed where other machines can"
+                + " reach the address."
+        )
+        $0("require_token", \.requiresToken, .flag, example: "true")
+            .means("Asks for the admin token to see something, too: the page, /api/*, /metrics and /readyz?verbose.")
+    }
+
+    static func decode(_ fields: ConfigFields) -> AdminPlan? {
+        guard var plan = place(fields) else {
             fields.know("tls", "users", "require_token")
             return nil
         }
         let isTCP = if case .tcp = plan.address { true } else { false }
         if isTCP {
-            plan.tls = fields.fields("tls").flatMap(tls)
+            plan.tls = fields.fields("tls").flatMap(ListenerDecoder.tls)
             if fields.fields("tls")?.has("ca") ?? false {
                 fields.error("tls", "the admin listener needs a certificate of its own: certificate and private_key")
             }
@@ -31,16 +49,18 @@ extension ListenerDecoder {
     }
 
     /// The part of `listeners.admin` that commands beside a running gateway need. No secret is read.
-    static func adminPlace(_ fields: ConfigFields) -> AdminPlan? {
-        fields.explain(addressMeanings)
-        fields.explain(adminMeanings)
-        let requiresToken = fields.bool("require_token") ?? false
-        return adminAddress(fields).map { AdminPlan(address: $0, requiresToken: requiresToken) }
+    static func place(_ fields: ConfigFields) -> AdminPlan? {
+        fields.explain(ListenerDecoder.addressKeys)
+        var plan = keys.defaults
+        keys.read(fields, into: &plan)
+        guard let address = address(fields) else { return nil }
+        plan.address = address
+        return plan
     }
 
-    private static func adminAddress(_ fields: ConfigFields) -> ListenerPlan.Address? {
+    private static func address(_ fields: ConfigFields) -> ListenerPlan.Address? {
         if fields.has("unix") {
-            guard fields.has("address") else { return unix(fields) }
+            guard fields.has("address") else { return ListenerDecoder.unix(fields) }
             fields.know("allow_users")
             fields.error("a listener has exactly one of address and unix")
             return nil
@@ -51,8 +71,8 @@ extension ListenerDecoder {
             if fields.unknownKeys.isEmpty { fields.error("a listener has exactly one of address and unix") }
             return nil
         }
-        guard fields.has("address") else { return adminAddress }
-        return address(fields).map { .tcp(host: $0.host, port: $0.port) }
+        guard fields.has("address") else { return keys.defaults.address }
+        return ListenerDecoder.address(fields).map { .tcp(host: $0.host, port: $0.port) }
     }
 
     /// Beside an admin listener with TLS.
@@ -68,12 +88,30 @@ extension ListenerDecoder {
 
     // MARK: Users
 
+    private static let userNames = Keys {
+        $0(KeyMeaning.anyName, example: "role: viewer\ntoken: {env: WATCHER_TOKEN}")
+            .means("One user, by the name in the audit log.")
+    }
+
+    private static let userKeys = Keys {
+        $0("role", example: "viewer")
+            .means(
+                "viewer sees the page, the status, events and metrics. operator also changes what the gateway does, and sees tokens."
+            )
+        $0("token", example: "{env: WATCHER_TOKEN}")
+            .means("The token that the user presents, or a list of the new token and the one that it replaces.")
+        $0("token_sha256", example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
+            .means("In the place of token: its SHA-256 as 64 hexadecimal digits, or a list of two.")
+        $0("certificate", example: "{dns: alice.example.com}")
+            .means("The name in the certificate that proves the user, where the listener has tls.client_ca.")
+    }
+
     private static func users(_ fields: ConfigFields, tls: ListenerPlan.TLS?) -> [AdminUser] {
-        fields.explain(adminUserMeanings)
+        fields.explain(userNames)
         var users: [AdminUser] = []
         for (name, entry) in fields.named() {
             guard let own = fields.named(entry, path: fields.path.appending(name)) else { continue }
-            own.explain(oneAdminUserMeanings)
+            own.explain(userKeys)
             let role = own.choice("role", of: AdminRole.self)
             if !own.has("role") { own.missing("role") }
             guard let proofs = AccessDecoder.client(name, own, takesJWT: false), let role else { continue }
@@ -87,30 +125,4 @@ extension ListenerDecoder {
         if fields.keys.isEmpty { fields.error("names no user") }
         return users
     }
-
-    static let adminUserMeanings: [String: KeyMeaning] = [
-        KeyMeaning.anyName: KeyMeaning(
-            "One user, by the name in the audit log.",
-            example: "role: viewer\ntoken: {env: WATCHER_TOKEN}"
-        )
-    ]
-
-    static let oneAdminUserMeanings: [String: KeyMeaning] = [
-        "role": KeyMeaning(
-            "viewer sees the page, the status, events and metrics. operator also changes what the gateway does, and sees tokens.",
-            example: "viewer"
-        ),
-        "token": KeyMeaning(
-            "The token that the user presents, or a list of the new token and the one that it replaces.",
-            example: "{env: WATCHER_TOKEN}"
-        ),
-        "token_sha256": KeyMeaning(
-            "In the place of token: its SHA-256 as 64 hexadecimal digits, or a list of two.",
-            example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-        ),
-        "certificate": KeyMeaning(
-            "The name in the certificate that proves the user, where the listener has tls.client_ca.",
-            example: "{dns: alice.example.com}"
-        ),
-    ]
 }

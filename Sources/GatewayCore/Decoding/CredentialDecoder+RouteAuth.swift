@@ -36,8 +36,15 @@ extension CredentialDecoder {
         }
     }
 
+    private static let narrowingKeys = Keys {
+        $0("as_user", example: "\"11446498\"")
+            .means("Sends As-User with this user id (Box). The token stays the same.")
+        $0("downscope", example: "scopes: [item_preview]\nresource: https://api.box.com/2.0/files/1")
+            .means("Exchanges the token for a weaker one (RFC 8693).")
+    }
+
     private mutating func inline(_ fields: ConfigFields, of route: String) -> Authentication? {
-        fields.explain(Self.narrowingMeanings)
+        fields.explain(Self.narrowingKeys)
         let asUser = fields.string("as_user")
         let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
         defer { fields.refuseUnknownKeysIfComplete() }
@@ -54,9 +61,22 @@ extension CredentialDecoder {
         }
     }
 
+    /// `{credential: name, …}` of a route, and what a strategy that is written there takes beside its own keys.
+    private static let sharedKeys = Keys {
+        $0("credential", example: "box-service")
+            .means("The name of a credential, to narrow it for this route.")
+        $0(
+            "subject",
+            type: "as in the credential's own block",
+            example: "user: \"11446498\"\n# or: enterprise: \"12345\""
+        )
+        .means("Another subject than the credential's own, with a token of its own.")
+    }
+
     private mutating func shared(_ fields: ConfigFields, of route: String) -> Authentication? {
         defer { fields.refuseUnknownKeys() }
-        fields.explain(Self.routeMeanings)
+        fields.explain(Self.narrowingKeys)
+        fields.explain(Self.sharedKeys)
         if fields.has("strategy") {
             fields.know("credential", "subject", "as_user", "downscope")
             fields.error("strategy", "give either a strategy or the name of a credential, not both")
@@ -103,5 +123,26 @@ extension CredentialDecoder {
         switched.expires = nil
         switched.span = fields.node("subject")?.span ?? fields.span
         return add(switched)
+    }
+}
+
+/// A `downscope`, read before it is known which credential it narrows.
+enum CredentialNarrowing {
+    case none
+    case faulty
+    case terms(any DerivedStrategy, ConfigFields)
+
+    /// - Parameter fields: Where a `downscope` may stand: the `auth` of a route, or `vend`.
+    init(in fields: ConfigFields, catalog: StrategyCatalog) {
+        guard fields.has("downscope") else {
+            self = .none
+            return
+        }
+        guard let own = fields.fields("downscope") else {
+            self = .faulty
+            return
+        }
+        defer { own.refuseUnknownKeys() }
+        self = catalog.downscoping?.init(downscope: own).map { .terms($0, own) } ?? .faulty
     }
 }

@@ -10,6 +10,11 @@ struct CredentialDecoder {
     private var declared: [(name: String, span: SourceSpan)] = []
     private var used: Set<String> = []
 
+    private static let names = Keys {
+        $0(KeyMeaning.anyName, example: "strategy: bearer\ntoken: {env: API_TOKEN}")
+            .means("One credential. The keys beside strategy depend on it.")
+    }
+
     init(catalog: StrategyCatalog, context: ConfigContext, clients: [String]) {
         self.catalog = catalog
         self.context = context
@@ -160,8 +165,13 @@ struct CredentialDecoder {
 
     // MARK: One credential
 
+    private static let keys = Keys {
+        $0("strategy", example: "oauth2_client_credentials")
+            .means("How the credential is made. The other keys depend on it.")
+    }
+
     func decode(_ fields: ConfigFields, name: String, at span: SourceSpan) -> CredentialPlan? {
-        fields.explain(Self.strategyMeanings)
+        fields.explain(Self.keys)
         let hasPreset = fields.readPreset()
         guard fields.has("strategy") else {
             guard !hasPreset else {
@@ -202,5 +212,52 @@ extension AuthStrategy {
     var subject: String? {
         guard case .token(let grant) = behavior else { return nil }
         return grant.identity.subject
+    }
+}
+
+extension CredentialPlan {
+    /// This plan with a strategy that makes its token from the token of another credential.
+    ///
+    /// - Parameters:
+    ///   - parent: The plan of the other credential. It has a parent itself where its strategy needs one.
+    ///   - index: The place of `parent` among the plans.
+    ///   - span: Where the configuration names the parent, for problems.
+    /// - Returns: nil when no token can be made from the parent's; the reason is reported.
+    func derived(
+        from parent: CredentialPlan,
+        at index: Int,
+        _ context: ConfigContext,
+        _ span: SourceSpan,
+        _ path: ConfigPath
+    ) -> CredentialPlan? {
+        guard let derived = strategy as? any DerivedStrategy else { return self }
+        // Otherwise the parent lacks its own parent, and the reason has been reported.
+        guard parent.parent != nil || (parent.strategy as? any DerivedStrategy)?.parent == nil else { return nil }
+        func refuse(_ reason: String) -> CredentialPlan? {
+            context.error(reason, at: span, path: path)
+            return nil
+        }
+        func refuse(_ grants: any TokenGrants) -> CredentialPlan? {
+            refuse("\(parent.name) has a token for each \(grants.keyName); only a single one can be exchanged")
+        }
+        let grant: any TokenGrant
+        switch parent.strategy.behavior {
+        case .token(let single): grant = single
+        case .tokenPerSubject(let grants):
+            return refuse(grants)
+        case .tokenPerChallenge(let grants):
+            return refuse(grants)
+        case .none, .fixed, .onChallenge:
+            return refuse("\(parent.strategyKind) has no token that could be exchanged")
+        }
+        do throws(ParentRefusal) {
+            var made = self
+            made.strategy = try derived.made(from: grant)
+            made.parent = index
+            made.definition += parent.definition
+            return made
+        } catch {
+            return refuse(error.message)
+        }
     }
 }

@@ -4,17 +4,31 @@ struct CredentialVending {
     let narrowing: CredentialNarrowing
     private let fields: ConfigFields
 
+    private static let vendKeys = Keys {
+        $0("vend", example: "clients: [widget-backend]\nwhole_token: true")
+            .means("Hands tokens of the credential out to clients, at POST /tokens/NAME of the admin listener.")
+    }
+
+    private static let keys = Keys {
+        $0("clients", example: "[widget-backend]")
+            .means("The clients of access.clients that are handed a token.")
+        $0("whole_token", default: "false", example: "true")
+            .means("Hands out the credential's own token, where there is no downscope.")
+        $0("downscope", example: "scopes: [item_preview]\nresource: https://api.box.com/2.0/files/1")
+            .means("Exchanges the token for a weaker one (RFC 8693).")
+    }
+
     /// - Parameters:
     ///   - own: The fields of the credential.
     ///   - known: The names in `access.clients`.
     /// - Returns: nil when the credential vends nothing, or when there is a mistake, which is reported.
     init?(of own: ConfigFields, among known: [String], catalog: StrategyCatalog) {
-        own.explain(Self.vendMeaning)
+        own.explain(Self.vendKeys)
         guard let fields = own.fields("vend") else { return nil }
-        fields.explain(Self.meanings)
+        fields.explain(Self.keys)
         defer { fields.refuseUnknownKeys() }
         if !fields.has("clients") { fields.missing("clients") }
-        let clients = RouteAccess.clients(fields, known: known, whenEmpty: "remove \"vend\" to hand out nothing")
+        let clients = RouteDecoder.clients(fields, known: known, whenEmpty: "remove \"vend\" to hand out nothing")
         let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
         // Not the default: a client that has the whole token is not bound by any route.
         let isWhole = fields.bool("whole_token") ?? false

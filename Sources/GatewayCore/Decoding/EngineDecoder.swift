@@ -1,7 +1,16 @@
 /// Reads `listeners.authz`: the other proxies that ask which fields a request needs, and `authz` of a route.
 enum EngineDecoder {
+    private static let listenersKeys = Keys {
+        $0(
+            "authz",
+            default: "[]",
+            example: "- address: 127.0.0.1:8191\n  engine: edge\n  contract: nginx\n  token: {file: ./edge.token}"
+        )
+        .means("Where other proxies ask which header fields a request needs (docs/authz.md). Whole tokens leave here.")
+    }
+
     static func decode(_ listeners: ConfigFields) -> [ListenerPlan] {
-        listeners.explain(listenersMeaning)
+        listeners.explain(listenersKeys)
         listeners.refuseNothing(behind: "authz", hint: "to answer no other proxy")
         guard let elements = listeners.elements("authz") else { return [] }
         var plans: [ListenerPlan] = []
@@ -18,11 +27,42 @@ enum EngineDecoder {
         return plans
     }
 
+    private static let keys = Keys {
+        $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
+            .means("Serves https at this address.")
+        $0("engine", type: "a name", example: "edge")
+            .means("The name of the one proxy that asks here. Routes name it in authz.")
+        $0("contract", example: "nginx")
+            .means(
+                "How the engine says which request it asks about. nginx: X-Original-Method, X-Original-URI, X-Original-Host and"
+                    + " X-Original-Proto. forward_auth (Caddy, Traefik, HAProxy): X-Forwarded-Method, -Uri, -Host and -Proto. envoy:"
+                    + " by its own request line and Host."
+            )
+        $0("token", example: "{file: ./edge.token}")
+            .means(
+                "What the engine sends in X-Gw-Engine-Token to prove itself. At least 16 bytes. A list of two, while the engine changes"
+                    + " from one to the other."
+            )
+        $0("certificates", type: "list of names", example: "[edge.example.com, spiffe://example.org/edges/*]")
+            .means(
+                "Names of the engine's certificate (subjectAltName), of which it must have one: host names and URIs, or all URIs below"
+                    + " one. For addresses with tls.client_ca."
+            )
+        $0("path_prefix", default: "none", example: "/authz")
+            .means(
+                "Stands before the path of each request of an engine with contract: envoy (path_prefix of ext_authz)."
+            )
+        $0("cache", default: "answers are not kept", example: "10s")
+            .means(
+                "How long the engine may keep an answer, and no longer than the token is valid. A token that was withdrawn"
+                    + " stays in use for as long."
+            )
+    }
+
     private static func listener(_ fields: ConfigFields) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
-        fields.explain(ListenerDecoder.addressMeanings)
-        fields.explain(ListenerDecoder.tlsOfListener)
-        fields.explain(meanings)
+        fields.explain(ListenerDecoder.addressKeys)
+        fields.explain(keys)
         let engine = engine(fields)
         let tls = fields.fields("tls").flatMap(ListenerDecoder.tls)
         switch (fields.has("address"), fields.has("unix")) {

@@ -6,12 +6,23 @@ enum ListenerDecoder {
         var admin: AdminPlan
     }
 
+    private static let keys = Keys {
+        $0(
+            "proxy",
+            default: "[{address: 127.0.0.1:8080}]",
+            example: "- address: 127.0.0.1:8080\n- unix: ./state/proxy.sock"
+        )
+        .means("Where clients send their requests. Off loopback access.clients is needed.")
+        $0("admin", default: "{address: 127.0.0.1:8081}", example: "unix: ./state/admin.sock\nallow_users: [operator]")
+            .means("Where the commands and the status page find the gateway. Only this machine can reach it.")
+    }
+
     /// - Parameter span: Where to put a listener that the configuration does not name.
     static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
         var proxy = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)]
-        var admin = AdminPlan(address: adminAddress)
+        var admin = AdminDecoder.keys.defaults
         guard let fields else { return Listeners(proxy: proxy, authz: [], admin: admin) }
-        fields.explain(meanings)
+        fields.explain(keys)
         if let elements = fields.elements("proxy") {
             proxy = elements.compactMap { node, path in
                 ConfigFields(node, path: path, context: fields.context, example: fields.example(of: "proxy"))
@@ -21,7 +32,7 @@ enum ListenerDecoder {
         }
         let authz = EngineDecoder.decode(fields)
         if let own = fields.fields("admin") {
-            if let plan = self.admin(own) { admin = plan }
+            if let plan = AdminDecoder.decode(own) { admin = plan }
             own.refuseUnknownKeys()
         }
         refuseDuplicates(proxy, authz, admin, fields)
@@ -29,15 +40,34 @@ enum ListenerDecoder {
         return Listeners(proxy: proxy, authz: authz, admin: admin)
     }
 
-    static let adminAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
+    /// What a listener for clients has besides its address.
+    private static let listenerKeys = Keys {
+        $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
+            .means("Serves https at this address.")
+        $0("intercept", default: "false", example: "true")
+            .means(
+                "Takes CONNECT for hosts of routes, as clients with HTTPS_PROXY send it. TLS ends here, with a certificate of the local"
+                    + " authority (authgateway ca show). Requests get their credential."
+            )
+        $0("connect", default: "{unrouted: refuse}", example: "unrouted: tunnel\nallow: [\"*.example.com\"]")
+            .means("What becomes of servers that no route leads to.")
+        $0(
+            "public_url",
+            default: "the scheme of the listener and the Host of the request",
+            type: "a URL",
+            example: "https://gateway.example.com"
+        )
+        .means(
+            "Where clients see this listener, behind a proxy that ends their TLS. Links of upstreams are rewritten to it."
+        )
+    }
 
     private static func listener(_ fields: ConfigFields, _ access: AccessPlan) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
-        fields.explain(addressMeanings)
-        fields.explain(tlsOfListener)
-        fields.explain(interceptMeanings)
+        fields.explain(addressKeys)
+        fields.explain(listenerKeys)
         let intercepts = fields.bool("intercept") ?? false
-        let publicURL = PublicURL.decode(fields)
+        let publicURL = publicURL(fields)
         let connect = fields.fields("connect").map { self.connect($0, intercepts: intercepts) } ?? ConnectPlan()
         switch (fields.has("address"), fields.has("unix")) {
         case (true, false):
@@ -91,6 +121,60 @@ enum ListenerDecoder {
         }
     }
 
+    private static func publicURL(_ fields: ConfigFields) -> GatewayURL? {
+        guard let text = fields.string("public_url") else { return nil }
+        do throws(UpstreamURL.Refusal) {
+            guard !text.contains("@") else { throw UpstreamURL.Refusal("must not contain a user name or password") }
+            let url = try UpstreamURL(text)
+            return GatewayURL(origin: url.origin, path: Array(url.path.utf8))
+        } catch {
+            fields.error("public_url", error.message)
+            return nil
+        }
+    }
+
+    // MARK: Servers without a route
+
+    private static let connectKeys = Keys(ConnectPlan()) {
+        $0("unrouted", \.unrouted, .choice, example: "tunnel")
+            .means(
+                "tunnel passes what clients send to servers without a route: the bytes of a CONNECT, and plain requests. No credential is"
+                    + " added. refuse answers with what to do."
+            )
+        $0(
+            "allow",
+            \.allow,
+            .destinations,
+            type: "list of hosts, addresses and networks",
+            example: "[\"*.example.com\", intranet.example.com, 10.1.0.0/16]"
+        )
+        .means(
+            "The servers that may be reached: hosts, names below one, addresses and networks. Empty: every server at public"
+                + " addresses. Other addresses are dialled for a host or network that is named here, and not for *.NAME."
+        )
+        $0("ports", \.ports, .ports, type: "list of ports", example: "[443, 8443]")
+            .means("The ports that may be reached. Plain requests may ask for port 80, too.")
+    }
+
+    /// Reads `connect` of a listener: servers that no route leads to.
+    private static func connect(_ fields: ConfigFields, intercepts: Bool) -> ConnectPlan {
+        defer { fields.refuseUnknownKeys() }
+        var plan = connectKeys.defaults
+        connectKeys.read(fields, into: &plan)
+        fields.refuseNothing(behind: "allow", hint: "to allow every public server")
+        switch plan.unrouted {
+        case .tunnel where !intercepts:
+            fields.error(
+                "unrouted",
+                "tunnel needs \"intercept: true\" on the same listener: without it CONNECT is refused"
+            )
+        case .refuse where fields.has("allow") || fields.has("ports"):
+            fields.warning("unrouted", "allow and ports count with \"unrouted: tunnel\" only")
+        default: break
+        }
+        return plan
+    }
+
     /// CONNECT is taken for `https` upstreams: without one the authority is not even made. A listener that also tunnels has a use then.
     static func warnAboutNothingToIntercept(_ plan: Plan, _ fields: ConfigFields) {
         guard plan.interceptedHosts.isEmpty else { return }
@@ -105,8 +189,26 @@ enum ListenerDecoder {
         }
     }
 
+    // MARK: TLS
+
+    private static let tlsKeys = Keys {
+        $0("certificate", example: "cert.pem")
+            .means("The file with the server's certificate in PEM, then those of its issuers.")
+        $0("private_key", example: "{file: key.pem}")
+            .means("The key of the certificate, in PEM.")
+        $0("ca", example: "local")
+            .means(
+                "local: in the place of a certificate. Answers for the servers of routes, by the name in the TLS hello, with certificates of"
+                    + " the local authority. For clients whose DNS or hosts file leads here."
+            )
+        $0("client_ca", example: "clients-ca.pem")
+            .means(
+                "The file with the authorities that a client's certificate must come from. Without it, none is asked for."
+            )
+    }
+
     static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
-        fields.explain(tlsMeanings)
+        fields.explain(tlsKeys)
         let usesLocalAuthority = fields.word("ca", of: ["local"]) != nil || fields.has("ca")
         let certificate = fields.filePath("certificate")
         let key = fields.has("private_key") ? fields.requiredSecretText("private_key") : nil
@@ -123,6 +225,21 @@ enum ListenerDecoder {
         fields.refuseUnknownKeys()
         guard !usesLocalAuthority, let certificate, let key else { return nil }
         return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: clientCA)
+    }
+
+    // MARK: Addresses
+
+    /// Of a proxy listener and of the admin listener.
+    static let addressKeys = Keys {
+        $0("address", type: "host:port", example: "127.0.0.1:8080")
+            .means("Host and port. Port 0 takes any free port.")
+        $0("unix", example: "./state/proxy.sock")
+            .means("The path of a unix socket, in the place of an address. At most 103 bytes.")
+        $0("allow_users", default: "[]", example: "[alice, \"1000\"]")
+            .means(
+                "The users of this machine that may use the unix socket, by name or number. Without it, only the gateway's own"
+                    + " user may."
+            )
     }
 
     static func unix(_ fields: ConfigFields) -> ListenerPlan.Address? {
@@ -151,8 +268,6 @@ enum ListenerDecoder {
         }
         return users
     }
-
-    // MARK: Addresses
 
     static func address(_ fields: ConfigFields) -> (host: String, port: Int)? {
         guard let scalar = fields.scalar("address")?.scalar else { return nil }
@@ -215,5 +330,49 @@ extension ListenerPlan.Address {
             port == otherPort && !Set(Self.addresses(of: host)).isDisjoint(with: Self.addresses(of: otherHost))
         default: false
         }
+    }
+}
+
+extension KeyKind where Value == [ConnectPlan.Destination] {
+    fileprivate static var destinations: Self {
+        KeyKind { fields, key in
+            fields.elements(key)?.compactMap { destination($0.node, $0.path, fields.context) }
+        } text: {
+            "[\($0.map(\.description).joined(separator: ", "))]"
+        }
+    }
+
+    private static func destination(
+        _ node: ConfigNode,
+        _ path: ConfigPath,
+        _ context: ConfigContext
+    ) -> ConnectPlan.Destination? {
+        if case .scalar(let scalar) = node.content, let destination = ConnectPlan.Destination(scalar.text) {
+            return destination
+        }
+        let advice =
+            "expected a host without a port (api.example.com, *.example.com), an address or a network (10.0.0.0/8)"
+        context.error(advice, at: node.span, path: path)
+        return nil
+    }
+}
+
+extension KeyKind where Value == [Int] {
+    fileprivate static var ports: Self {
+        KeyKind { fields, key in
+            guard let elements = fields.elements(key) else { return nil }
+            if elements.isEmpty { fields.error(key, "names no port") }
+            return elements.compactMap { port($0.node, $0.path, fields.context) }
+        } text: {
+            "[\($0.map { String($0) }.joined(separator: ", "))]"
+        }
+    }
+
+    private static func port(_ node: ConfigNode, _ path: ConfigPath, _ context: ConfigContext) -> Int? {
+        if case .scalar(let scalar) = node.content, let port = Int(scalar.text), (1...65_535).contains(port) {
+            return port
+        }
+        context.error("expected a port between 1 and 65535", at: node.span, path: path)
+        return nil
     }
 }

@@ -13,17 +13,17 @@ package struct OperatorPlan: Sendable {
     /// - Parameter readsDatabase: Whether `tokens` is read with the database, whose password few have.
     package init?(_ document: ConfigDocument, context: ConfigContext, readsDatabase: Bool = false) {
         guard let fields = ConfigFields(document.root, path: .root, context: context) else { return nil }
-        fields.explain(PlanDecoder.meanings)
+        fields.explain(PlanDecoder.keys)
         stateDirectory = PlanDecoder.stateDirectory(fields)
         let access = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)
         let admin = fields.fields("listeners")?.fields("admin")
-        var place = admin.flatMap(ListenerDecoder.adminPlace)
+        var place = admin.flatMap(AdminDecoder.place)
         // Commands of this machine need no certificate.
         if admin?.has("tls") ?? false { place?.address = AdminPlan.localSocket(in: stateDirectory) }
         self.admin = place ?? ListenerDecoder.decode(nil, at: fields.span, access: access).admin
-        audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
+        audit = AuditPlan.decode(fields.fields("audit"), stateDirectory: stateDirectory)
         names = ConfiguredNames(document.root)
-        tokens = StateDecoder.tokens(
+        tokens = TokenPlan.decode(
             fields.fields("tokens"),
             stateDirectory: stateDirectory,
             readsDatabase: readsDatabase
@@ -65,5 +65,31 @@ package enum ConfiguredClientToken: Sendable {
         self =
             own.has("token_sha256")
             ? .digest : own.secrets("token", upTo: AccessPlan.Client.maximumTokens).first.map { .token($0) } ?? .none
+    }
+}
+
+/// The names that a configuration gives. Read without the rest, so that a value that is wrong or not at hand does not matter.
+package struct ConfiguredNames: Hashable, Sendable {
+    package private(set) var credentials: [String] = []
+    package private(set) var clients: [String] = []
+    package private(set) var routes: [String] = []
+    /// Scheme, host and port, by route.
+    package private(set) var upstreams: [String: String] = [:]
+
+    /// Without a configuration there are none.
+    package init() {}
+
+    init(_ root: ConfigNode) {
+        credentials = root.entries(of: "credentials").map(\.key)
+        clients = (root.value(of: "access")?.entries(of: "clients") ?? []).map(\.key)
+        for route in root.entries(of: "routes") {
+            routes.append(route.key)
+            if let auth = route.value.value(of: "auth"), auth.value(of: "strategy") != nil {
+                credentials.append("routes.\(route.key)")
+            }
+            if case .scalar(let upstream)? = route.value.value(of: "upstream")?.content {
+                upstreams[route.key] = (try? UpstreamURL(upstream.text))?.origin.description
+            }
+        }
     }
 }

@@ -10,6 +10,58 @@ package struct PlanDecoding: Sendable {
 
 /// Checks a configuration document and makes a plan of it.
 package enum PlanDecoder {
+    /// The keys of the whole document.
+    static let keys = Keys {
+        $0("version", type: "the number 1", example: "1")
+            .means("The version of the configuration's language.")
+        // Read by what loads the files, before this is decoded.
+        $0("include", type: "a path, or a list of paths", example: "conf.d/*.yaml")
+            .means("More files whose content is merged into this one. The last part of a path may have * and ?.")
+        $0("presets", type: "a path", example: "./presets")
+            .means("A folder with presets of your own: *.yaml files. They replace built-in ones of the same name.")
+        $0("state_directory", default: "./state", example: "/var/lib/authgateway")
+            .means("The folder for tokens, keys, the audit log and the admin token. It is created with mode 0700.")
+        $0("workers", default: "auto", type: "auto, or a whole number from 1 to 256", example: "2")
+            .means("How many event loops handle connections. auto is one per processor core.")
+        $0("proxy_status", default: "true", example: "false")
+            .means("Whether answers carry Proxy-Status (RFC 9209), which names the upstream.")
+        $0(
+            "request_id_header",
+            default: "Gateway-Request-Id",
+            type: "the name of a header field, or off",
+            example: "X-Request-Id"
+        )
+        .means("The field that names each request in its answer, in logs and in the audit log. off leaves it out.")
+        $0("listeners", example: "proxy: [{address: 127.0.0.1:8080}]\nadmin: {address: 127.0.0.1:8081}")
+            .means("Where the gateway can be reached.")
+        $0("access", example: "clients: {laptop: {token: {file: ./laptop.token}}}\nrequire_client: auto")
+            .means("Who may use the gateway.")
+        $0("audit", example: "usage: minute\nretention: 90d")
+            .means("What is recorded of tokens and requests, and for how long.")
+        $0("tokens", example: "store: sqlite\nkey: {file: ./state/token.key}")
+            .means("Where tokens are kept between two starts.")
+        $0("limits", example: "header_bytes: 64KiB\nresponse_timeout: 2m")
+            .means("Maximum sizes, numbers and times of requests and connections.")
+        $0("ca", example: "permit: [box.com]\ndays: 30")
+            .means(
+                "The local authority, which signs certificates for hosts of routes where a listener has intercept: true."
+            )
+        $0("telemetry", example: "otlp: http://127.0.0.1:4318\nsampling: 10%")
+            .means("Where spans and metrics are exported to (OpenTelemetry). Without it nothing is.")
+        $0(
+            "credentials",
+            example: "reports: {strategy: bearer, token: {env: REPORTS_TOKEN}}\n"
+                + "box: {strategy: box_ccg, client_id: abc, client_secret: {env: BOX}, subject: {enterprise: \"1\"}}"
+        )
+        .means("Credentials with a name, which routes share.")
+        $0(
+            "routes",
+            example: "reports: {upstream: https://reports.example.com, auth: none}\n"
+                + "api: {upstream: https://api.example.com, auth: none}"
+        )
+        .means("Which requests go to which upstream, and with which credential.")
+    }
+
     /// - Parameters:
     ///   - earlier: What loading has found already. What decoding says about the same place is left out.
     ///   - presets: What `preset` can name.
@@ -48,7 +100,7 @@ package enum PlanDecoder {
     private static func root(_ fields: ConfigFields, _ catalog: StrategyCatalog) -> Plan? {
         // Of a file with secrets that is included, or no configuration at all, the values are not shown.
         fields.hidesUnknownValues = true
-        fields.explain(meanings)
+        fields.explain(keys)
         defer { fields.refuseUnknownKeys() }
         version(fields)
         // Read by what loads the configuration.
@@ -60,13 +112,13 @@ package enum PlanDecoder {
         let access = AccessDecoder.decode(fields.fields("access"))
         let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
         AccessDecoder.checkProofs(fields.fields("access"), of: access, listeners: listeners.proxy)
-        ListenerDecoder.checkLocalSocket(of: listeners.admin, in: stateDirectory, fields)
-        let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
-        let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
-        StateDecoder.checkShipping(of: audit, to: tokens, fields.fields("audit"))
-        let limits = LimitsDecoder.decode(fields.fields("limits"))
-        let localAuthority = LocalAuthorityDecoder.decode(fields.fields("ca"))
-        let telemetry = TelemetryDecoder.decode(fields.fields("telemetry"))
+        AdminDecoder.checkLocalSocket(of: listeners.admin, in: stateDirectory, fields)
+        let audit = AuditPlan.decode(fields.fields("audit"), stateDirectory: stateDirectory)
+        let tokens = TokenPlan.decode(fields.fields("tokens"), stateDirectory: stateDirectory)
+        audit.checkShipping(to: tokens, fields.fields("audit"))
+        let limits = Limits.keys.decode(fields.fields("limits"))
+        let localAuthority = LocalAuthorityPlan.decode(fields.fields("ca"))
+        let telemetry = TelemetryPlan.decode(fields.fields("telemetry"))
         let clients = access.clients.map(\.name)
         var credentials = CredentialDecoder(catalog: catalog, context: fields.context, clients: clients)
         credentials.decodeNamed(fields.fields("credentials"))
@@ -121,6 +173,35 @@ package enum PlanDecoder {
             return .auto
         }
         return .exactly(count)
+    }
+}
+
+/// Reads `request_id_header`: the field that names each request in its answer.
+enum RequestIDHeader {
+    static let standard = "Gateway-Request-Id"
+    private static let maximumLength = 64
+
+    /// Fields that mean something else in an answer, in lower case.
+    private static let taken: Set<String> = [
+        "age", "allow", "authorization", "cache-control", "content-disposition", "content-language", "content-location",
+        "content-range", "content-security-policy", "content-type", "date", "etag", "expires", "gateway-note",
+        "gateway-token", "last-modified", "location", "proxy-status", "retry-after", "server", "set-cookie",
+        "strict-transport-security", "vary", "warning", "www-authenticate",
+    ]
+
+    /// - Returns: nil for `off`.
+    static func decode(_ fields: ConfigFields) -> String? {
+        let key = "request_id_header"
+        guard fields.has(key) else { return standard }
+        guard let scalar = fields.scalar(key)?.scalar else { return standard }
+        let name = scalar.text
+        guard name != "off", name != "false" else { return nil }
+        if !FieldSyntax.isToken(name) || name.utf8.count > maximumLength {
+            fields.error(key, "expected the name of a header field such as \(standard), or off, found \(scalar.shown)")
+        } else if FieldSyntax.reserved.contains(FieldSyntax.slot(name)) || taken.contains(FieldSyntax.slot(name)) {
+            fields.error(key, "\(name) has another meaning in an answer; use a name such as X-Request-Id")
+        }
+        return name
     }
 }
 

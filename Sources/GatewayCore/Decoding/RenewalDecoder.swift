@@ -1,7 +1,25 @@
 /// Reads the keys that all renewable strategies share: `renew`, `retry_on`, `on_authority_failure`, `acquire_on`; and `rejected_when`
 /// of those that have sessions.
 enum RenewalDecoder {
-    private static let keys = ["renew", "retry_on", "on_authority_failure", "acquire_on"]
+    private static let keys = Keys {
+        $0(
+            "renew",
+            default: "{ahead: 10%, at_least: 60s}",
+            type: "a mapping, or false",
+            example: "ahead: 20%\nat_least: 5m"
+        )
+        .means("How long before its end a token is renewed. false renews nothing but by authgateway token refresh.")
+        $0("retry_on", default: "[401]", example: "[401, 403]")
+            .means(
+                "Statuses of the upstream that can mean that it rejected the token. The request is repeated with a new one."
+            )
+        $0("on_authority_failure", default: "serve_until_expiry", example: "fail")
+            .means(
+                "What happens while no new token can be had: the old one is used to its end, or requests fail at once."
+            )
+        $0("acquire_on", default: "demand", example: "startup")
+            .means("When the first token is fetched: with the first request that needs it, or at the start.")
+    }
 
     /// - Parameter strategy: nil when its own keys were faulty; the shared ones are checked all the same.
     static func decode(
@@ -10,13 +28,13 @@ enum RenewalDecoder {
         of type: any AuthStrategy.Type
     ) -> RenewalPolicy {
         if let strategy, !strategy.isRenewable {
-            for key in keys {
+            for key in ["renew", "retry_on", "on_authority_failure", "acquire_on"] {
                 guard let entry = fields.entry(key) else { continue }
                 fields.error("\"\(key)\" has no effect: \(type.kind) has nothing to renew", at: entry.keySpan)
             }
             return RenewalPolicy()
         }
-        fields.explain(meanings)
+        fields.explain(keys)
         var policy = RenewalPolicy()
         decodeRenew(fields, &policy)
         if let statuses = fields.elements("retry_on") {
@@ -24,7 +42,7 @@ enum RenewalDecoder {
             policy.retryOn = statuses.compactMap { status($0.node, $0.path, fields.context, in: 400...499, hint) }
         }
         if type.hasSessions {
-            fields.explain(sessionMeanings)
+            fields.explain(sessionKeys)
             policy.rejectedWhen = rejectedWhen(fields)
         }
         let behavior = fields.choice("on_authority_failure", of: RenewalPolicy.OnAuthorityFailure.self)
@@ -39,25 +57,47 @@ enum RenewalDecoder {
         return policy
     }
 
+    private static let renewKeys = Keys(RenewalPolicy()) {
+        $0("ahead", \.aheadPercent, .percent(1...50), example: "20%")
+            .means("The share of its lifetime that a token has left then.")
+        $0("at_least", \.atLeast, .duration(.seconds(1) ... .seconds(86_400)), default: "60s", example: "5m")
+            .means("The minimum time that a token has left then; at most half its lifetime.")
+    }
+
     /// `false`, or `{ahead, at_least}`.
     private static func decodeRenew(_ fields: ConfigFields, _ policy: inout RenewalPolicy) {
         switch fields.scalarOrFields("renew") {
         case nil: break
         case .scalar?: policy.isAutomatic = fields.bool("renew") ?? true
         case .fields(let renew)?:
-            renew.explain(renewMeanings)
-            if let ahead = renew.percent("ahead", in: 1...50) { policy.aheadPercent = ahead }
-            if let atLeast = renew.duration("at_least", in: .seconds(1) ... .seconds(86_400)) {
-                policy.atLeast = atLeast
-            }
+            renewKeys.read(renew, into: &policy)
             renew.refuseUnknownKeys()
         }
+    }
+
+    private static let sessionKeys = Keys {
+        $0("rejected_when", example: "{location: /accounts/login}")
+            .means(
+                "Which other responses mean that the session is over, such as a redirect to the login or a page with its form."
+            )
+    }
+
+    private static let rejectedWhenKeys = Keys {
+        $0("status", default: "any", example: "[302, 303]")
+            .means("The statuses of such responses. Without location and body, the status alone is enough.")
+        $0("location", example: "https://id.example.com/login")
+            .means("A prefix of the redirect's Location, as a URL or path. /login matches /login/sso, not /logins.")
+        $0("body", example: "'\"error\":\"invalid_auth\"'")
+            .means(
+                "A regular expression for the first 64 KiB of the body. The response is held back for it, and requests ask for a body that "
+                    + "is not compressed."
+            )
     }
 
     /// `{status, location, body}`
     private static func rejectedWhen(_ fields: ConfigFields) -> RejectionRule? {
         guard let own = fields.fields("rejected_when") else { return nil }
-        own.explain(rejectedWhenMeanings)
+        own.explain(rejectedWhenKeys)
         let statuses = (own.elements("status") ?? []).compactMap {
             status($0.node, $0.path, own.context, in: 200...499)
         }
@@ -127,5 +167,40 @@ extension AuthBehavior {
         case .tokenPerChallenge: "the upstream says which token it wants"
         case .none, .fixed, .onChallenge, .token: nil
         }
+    }
+}
+
+/// Reads `expires`: the end of the secret, key or password of a credential. Only the configuration knows it.
+enum SecretExpirationDecoder {
+    private static let keys = Keys {
+        $0("expires", type: "a date, or a time with its zone", example: "2027-01-31")
+            .means("When the secret, key or password here ends. status warns 14 days ahead.")
+    }
+
+    /// - Parameter strategy: nil when its own keys were faulty.
+    static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?) -> UnixTime? {
+        if let strategy, !strategy.hasSecret { return nil }
+        fields.explain(keys)
+        return fields.time("expires")
+    }
+}
+
+extension ConfigFields {
+    /// A time with its zone, or a date, which begins at midnight UTC.
+    package func time(_ key: String) -> UnixTime? {
+        guard let text = string(key) else { return nil }
+        guard let time = UnixTime(rfc3339: text) ?? UnixTime(rfc3339: text + "T00:00:00Z") else {
+            error(key, "expected a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z")
+            return nil
+        }
+        return time
+    }
+}
+
+extension AuthStrategy {
+    /// Whether there is anything that could end.
+    var hasSecret: Bool {
+        if case .none = behavior { return false }
+        return true
     }
 }

@@ -1,5 +1,10 @@
 /// Reads `routes`.
 enum RouteDecoder {
+    private static let names = Keys {
+        $0(KeyMeaning.anyName, example: "upstream: https://api.example.com\nauth: none")
+            .means("One route. Its path is /NAME and its host NAME.localhost unless match says otherwise.")
+    }
+
     static func decode(
         _ root: ConfigFields,
         clients: [String],
@@ -36,6 +41,57 @@ enum RouteDecoder {
         return routes
     }
 
+    private static let keys = Keys {
+        $0("upstream", type: "a URL", example: "https://api.example.com/v2")
+            .means("Where the requests go: scheme, host, and optionally port and path.")
+        $0("auth", type: "a name, or a mapping", example: "strategy: bearer\ntoken: {env: API_TOKEN}")
+            .means("The credential: a name in credentials, a strategy written here, or none.")
+        $0(
+            "match",
+            default: "path /NAME and host NAME.localhost",
+            example: "path: /reports\nhosts: [reports.localhost]"
+        )
+        .means("Which requests the route takes.")
+        $0(
+            "allow",
+            default: "everything",
+            example: "- {methods: [GET, HEAD], path: /**}\n- {methods: [POST], path: /files/*/content}"
+        )
+        .means("The only methods and paths that may be requested. Any other request gets 403.")
+        $0("allow_plaintext", default: "false", example: "true")
+            .means("Accepts an http upstream that is not on this machine: everything is then sent in clear.")
+        $0("clients", default: "all", example: "[laptop, ci]")
+            .means("The clients of access.clients that may use the route.")
+        $0("authz", default: "[]", type: "list of engines", example: "[edge]")
+            .means("The engines of listeners.authz that are handed the credential of the route.")
+        $0("allow_origins", default: "those of access.allow_origins", example: "[https://app.example.com]")
+            .means("The origins of web pages that may call the route from a browser (CORS).")
+        $0("headers", example: "set: {X-Tenant: acme}\nremove: [X-Debug]")
+            .means("Header fields that are set on the requests or removed from them.")
+        $0("cookies", default: "drop beside a credential, pass with auth: none", example: "pass")
+            .means("Whether Cookie and Set-Cookie are forwarded.")
+        $0("rewrite", example: "{links: false}")
+            .means("What of the upstream's own URLs is turned into URLs of the gateway.")
+        $0("connection_auth", default: "false", example: "true")
+            .means("Lets clients authenticate their connection with NTLM or Negotiate. For routes with auth: none.")
+        $0("via", default: "true", example: "false")
+            .means(
+                "Whether to send Via. Set false for upstreams such as nginx that then do not compress; the gateway detects loops by Gateway-Loop instead."
+            )
+        $0("tls", example: "ca: corp-ca.pem\nserver_name: api.internal")
+            .means("How the upstream's certificate is checked, and the certificate that is shown to it.")
+        $0("whoami", type: "a path, or a mapping", example: "path: /user\nshows: /login")
+            .means(
+                "A request that changes nothing and shows whose credential it is. doctor, add and check --acquire send it."
+            )
+        $0("protocol", default: "http1", example: "auto")
+            .means(
+                "The version of HTTP that the upstream is spoken to in. auto takes HTTP/2 where the upstream offers it with TLS."
+            )
+        $0("timeouts", example: "{response: 10m, idle: 2m}")
+            .means("How long the upstream of this route may take, instead of limits.response_timeout.")
+    }
+
     private static func route(
         _ fields: ConfigFields,
         name: String,
@@ -44,15 +100,15 @@ enum RouteDecoder {
         _ clients: [String],
         _ credentials: inout CredentialDecoder
     ) -> RoutePlan? {
-        fields.explain(meanings)
+        fields.explain(keys)
         fields.hints = StandardNames.routeKeys
         fields.readPreset()
         let upstream = upstream(fields)
         if let upstream { match.checkUpstreamPath(below: upstream.path, in: fields) }
         let auth = credentials.decodeAuth(of: fields, named: name)
-        let allow = RouteAccess.allow(fields)
+        let allow = allow(fields)
         fields.refuseNothing(behind: "clients", hint: "to let in every client")
-        let allowedClients = RouteAccess.clients(fields, known: clients)
+        let allowedClients = self.clients(fields, known: clients)
         let allowedOrigins = fields.has("allow_origins") ? AccessDecoder.origins(fields) : nil
         let credential = auth?.credential.map { credentials.plans[$0] }
         let headers = RouteHeaders.decode(
@@ -62,7 +118,7 @@ enum RouteDecoder {
             asUser: auth?.asUser
         )
         let cookies = fields.choice("cookies", of: CookiePolicy.self)
-        let rewritesLinks = RouteRewrite.decode(fields)
+        let rewritesLinks = rewritesLinks(fields)
         let allowsConnectionAuth = fields.bool("connection_auth") ?? false
         let tls = RouteTLS.decode(fields, of: upstream)
         let upstreamProtocol = fields.choice("protocol", of: UpstreamProtocol.self) ?? .http1
@@ -71,7 +127,7 @@ enum RouteDecoder {
         }
         let sendsVia = fields.bool("via") ?? true
         let timeouts = timeouts(fields)
-        let whoami = WhoAmIDecoder.decode(fields)
+        let whoami = whoami(fields)
         guard let upstream, let auth else { return nil }
         var plan = RoutePlan(
             name: name,
@@ -128,13 +184,19 @@ enum RouteDecoder {
         }
     }
 
+    private static let timeoutKeys = Keys(RoutePlan.Timeouts()) {
+        $0("response", \.response, .duration(Limits.responseTimes), default: "limits.response_timeout", example: "10m")
+            .means(
+                "Maximum time from the end of a request to the beginning of its response. After that, the client gets 504."
+            )
+        $0("idle", \.idle, .duration(Limits.responseTimes), default: "limits.response_timeout", example: "2m")
+            .means("Longest pause within a response, or within a tunnel such as a WebSocket. After that, it is cut.")
+    }
+
     private static func timeouts(_ route: ConfigFields) -> RoutePlan.Timeouts {
-        guard let fields = route.fields("timeouts") else { return RoutePlan.Timeouts() }
-        fields.explain(timeoutMeanings)
-        let timeouts = RoutePlan.Timeouts(
-            response: fields.duration("response", in: LimitsDecoder.responseTimes),
-            idle: fields.duration("idle", in: LimitsDecoder.responseTimes)
-        )
+        var timeouts = RoutePlan.Timeouts()
+        guard let fields = route.fields("timeouts") else { return timeouts }
+        timeoutKeys.read(fields, into: &timeouts)
         if fields.keys.isEmpty { fields.error("sets nothing; leave it out") }
         fields.refuseUnknownKeys()
         return timeouts
@@ -165,5 +227,144 @@ enum RouteDecoder {
             fields.error("upstream", "everything would be sent in clear over http; \(advice)")
         }
         return url
+    }
+
+    // MARK: What narrows a route
+
+    private static let ruleKeys = Keys {
+        $0("methods", default: "all", example: "[GET, HEAD]")
+            .means("The methods of this rule.")
+        $0("path", example: "/files/*/content")
+            .means("The paths of this rule. * stands for one segment, ** at the end for any number.")
+    }
+
+    private static func allow(_ fields: ConfigFields) -> [RoutePlan.Allow] {
+        fields.refuseNothing(behind: "allow", hint: "to allow everything")
+        guard let elements = fields.elements("allow") else { return [] }
+        if elements.isEmpty { fields.error("allow", "allows nothing; remove it to allow everything") }
+        return elements.compactMap { node, path in
+            ConfigFields(node, path: path, context: fields.context, example: fields.example(of: "allow"))
+                .flatMap(rule)
+        }
+    }
+
+    private static func rule(_ fields: ConfigFields) -> RoutePlan.Allow? {
+        fields.explain(ruleKeys)
+        let methods = methods(fields)
+        defer { fields.refuseUnknownKeys() }
+        guard fields.has("path") else {
+            fields.missing("path")
+            return nil
+        }
+        guard let text = fields.string("path") else { return nil }
+        guard let pattern = PathPattern(text) else {
+            fields.error("path", "expected a pattern such as /files/*/content or /files/**")
+            return nil
+        }
+        return RoutePlan.Allow(methods: methods, path: pattern)
+    }
+
+    private static func methods(_ fields: ConfigFields) -> [String] {
+        fields.refuseNothing(behind: "methods", hint: "to allow every method")
+        guard let elements = fields.elements("methods") else { return [] }
+        if elements.isEmpty { fields.error("methods", "names no method; remove it to allow every method") }
+        return elements.compactMap { node, path in
+            guard case .scalar(let scalar) = node.content, !scalar.text.isEmpty,
+                scalar.text.utf8.allSatisfy({ (0x41...0x5A).contains($0) || $0 == 0x2D || $0 == 0x5F })
+            else {
+                fields.context.error("expected a method in capitals, such as GET", at: node.span, path: path)
+                return nil
+            }
+            return scalar.text
+        }
+    }
+
+    static func clients(
+        _ fields: ConfigFields,
+        known: [String],
+        whenEmpty advice: String = "remove it to let in every client"
+    ) -> [String]? {
+        guard let elements = fields.elements("clients") else { return nil }
+        if elements.isEmpty { fields.error("clients", "names no client; \(advice)") }
+        return elements.compactMap { node, path in
+            guard case .scalar(let scalar) = node.content, !scalar.isNull else {
+                fields.context.error("expected the name of a client", at: node.span, path: path)
+                return nil
+            }
+            guard known.contains(scalar.text) else {
+                let hint = Suggestion.hint(for: scalar.text, in: known)
+                fields.context.error("no client is named \(scalar.shown)\(hint)", at: node.span, path: path)
+                return nil
+            }
+            return scalar.text
+        }
+    }
+
+    // MARK: Links
+
+    private static let rewriteKeys = Keys {
+        $0("links", default: "true for requests that find the route by its path, false for others", example: "true")
+            .means(
+                "Whether URLs of the upstream in Location, Content-Location, Link and Refresh become URLs of the gateway, and"
+                    + " Destination the other way. Content is never rewritten."
+            )
+    }
+
+    /// - Returns: Whether links are rewritten; nil leaves it to how a request finds the route.
+    private static func rewritesLinks(_ route: ConfigFields) -> Bool? {
+        guard let fields = route.fields("rewrite") else { return nil }
+        fields.explain(rewriteKeys)
+        let links = fields.bool("links")
+        if !fields.has("links"), fields.unknownKeys.isEmpty { fields.error("rewrites nothing; leave it out") }
+        fields.refuseUnknownKeys()
+        return links
+    }
+
+    // MARK: whoami
+
+    private static let whoamiKeys = Keys {
+        $0("path", example: "/user")
+            .means("The path, and the query if it needs one.")
+        $0("method", default: "GET", example: "POST")
+            .means("The method.")
+        $0("shows", example: "/login")
+            .means("Where the name of the user or account stands in the JSON of the answer (RFC 6901).")
+    }
+
+    private static func whoami(_ route: ConfigFields) -> WhoAmI? {
+        switch route.scalarOrFields("whoami") {
+        case nil: return nil
+        case .scalar?:
+            return route.string("whoami").flatMap { whoamiPath($0, of: route, key: "whoami") }.map { WhoAmI(path: $0) }
+        case .fields(let fields)?: return whoami(mapping: fields)
+        }
+    }
+
+    private static func whoami(mapping fields: ConfigFields) -> WhoAmI? {
+        defer { fields.refuseUnknownKeys() }
+        fields.explain(whoamiKeys)
+        let method = fields.choice("method", of: WhoAmI.Method.self) ?? .get
+        let pointer = pointer(fields)
+        guard let text = fields.requiredString("path"), let path = whoamiPath(text, of: fields, key: "path") else {
+            return nil
+        }
+        return WhoAmI(method: method, path: path, shows: pointer)
+    }
+
+    private static func whoamiPath(_ text: String, of fields: ConfigFields, key: String) -> String? {
+        guard text.hasPrefix("/"), text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }) else {
+            fields.error(key, "expected a path that begins with \"/\", and a query if it needs one")
+            return nil
+        }
+        return text
+    }
+
+    private static func pointer(_ fields: ConfigFields) -> JSONPointer? {
+        guard let text = fields.string("shows") else { return nil }
+        guard let pointer = JSONPointer(text) else {
+            fields.error("shows", "expected a JSON pointer such as /login (RFC 6901)")
+            return nil
+        }
+        return pointer
     }
 }

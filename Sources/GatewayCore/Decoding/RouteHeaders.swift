@@ -5,6 +5,15 @@ struct RouteHeaders {
     private var headers = RoutePlan.Headers()
     private var slots: Set<String> = []
 
+    private static let keys = Keys {
+        $0("set", example: "X-Tenant: acme\nX-Api-Key: {env: PARTNER_API_KEY}")
+            .means("Fields that are sent in the place of the client's own: a text or a secret each.")
+        $0("remove", default: "[]", example: "[X-Debug]")
+            .means("Fields that are not forwarded.")
+        $0("forwarded", default: "remove", example: "append")
+            .means("What becomes of Forwarded, X-Forwarded-For and the like.")
+    }
+
     /// - Parameters:
     ///   - behavior: Of the route's credential; nil without one.
     ///   - strategy: Its kind.
@@ -15,7 +24,7 @@ struct RouteHeaders {
         asUser: String?
     ) -> RoutePlan.Headers {
         guard let fields = route.fields("headers") else { return RoutePlan.Headers() }
-        fields.explain(meanings)
+        fields.explain(keys)
         let keepsAsUser = asUser != nil || strategy?.hasPrefix("box_") == true
         var decoder = RouteHeaders(owned: owned(by: behavior, keepsAsUser: keepsAsUser))
         decoder.readForwarded(fields)

@@ -17,6 +17,24 @@ struct RouteMatch {
     var upstreamPath: Placed?
     var defaultSpan: SourceSpan?
 
+    private static let keys = Keys {
+        $0("path", default: "/NAME", example: "/reports")
+            .means("The path that requests begin with. It is removed before they are forwarded.")
+        $0("hosts", default: "[NAME.localhost]", example: "[reports.localhost, \"*.reports.example\"]")
+            .means("The hosts that requests name. * stands for one label.")
+        $0("all", default: "false", example: "true")
+            .means("A request has to have one of the hosts and the path. Otherwise one of both finds the route.")
+        $0("upstream_path", default: "the path of upstream", example: "/2.0")
+            .means(
+                "What the path begins with in requests for the upstream's own host: in absolute form, and behind a CONNECT. It is not"
+                    + " removed."
+            )
+        $0("default", default: "false", example: "true")
+            .means(
+                "Of several routes to the same host and path, takes such requests where the client does not tell the routes apart."
+            )
+    }
+
     /// Reads `match`; what it leaves out is derived from the route's name.
     static func decode(_ route: ConfigFields, name: String, at span: SourceSpan) -> RouteMatch {
         var match = RouteMatch(
@@ -24,7 +42,7 @@ struct RouteMatch {
             hosts: [Placed(value: "\(name.lowercased()).localhost", span: span, isDerived: true)]
         )
         guard let fields = route.fields("match") else { return match }
-        fields.explain(meanings)
+        fields.explain(keys)
         if let text = fields.string("path"), let node = fields.node("path") {
             if let path = text.hasPrefix("/") ? RoutePath.canonical(text) : nil {
                 match.path = Placed(value: path, span: node.span)

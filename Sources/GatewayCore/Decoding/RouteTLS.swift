@@ -1,8 +1,21 @@
 /// Reads `tls` of a route: how its upstream is known, and how we are known to it.
 enum RouteTLS {
+    private static let keys = Keys {
+        $0("ca", default: "those of the system", example: "corp-ca.pem")
+            .means("The file with the authorities that the upstream's certificate must come from.")
+        $0("server_name", default: "the host of upstream", example: "api.internal")
+            .means("The name that the certificate must have.")
+        $0("certificate", example: "client.pem")
+            .means("The certificate that is shown to the upstream, in PEM.")
+        $0("private_key", example: "{file: client-key.pem}")
+            .means("The key of that certificate, in PEM.")
+        $0("pin", example: "sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=")
+            .means("The SHA-256 of the public key in the upstream's certificate.")
+    }
+
     static func decode(_ route: ConfigFields, of upstream: UpstreamURL?) -> RoutePlan.TLS {
         guard let fields = route.fields("tls") else { return RoutePlan.TLS() }
-        fields.explain(meanings)
+        fields.explain(keys)
         if let upstream, upstream.origin.scheme == .http {
             route.error("tls", "has no effect: the upstream is http")
         }

@@ -1,4 +1,4 @@
-/// What the local authority may sign for, and for how long.
+/// What the local authority may sign for, and for how long: `ca`.
 package struct LocalAuthorityPlan: Hashable, Sendable {
     /// Suffixes of hosts that it may sign for ahead of their routes; each has an issuer that is constrained to it.
     package var permit: [String]
@@ -32,5 +32,61 @@ package struct LocalAuthorityPlan: Hashable, Sendable {
     /// The suffix that the host has; the longest of several.
     private func permitted(_ host: String) -> String? {
         permit.filter { host == $0 || host.hasSuffix("." + $0) }.max { $0.utf8.count < $1.utf8.count }
+    }
+}
+
+extension LocalAuthorityPlan {
+    package static let keys = Keys(LocalAuthorityPlan()) {
+        $0("permit", \.permit, .suffixes, type: "a list of host names", example: "[box.com, github.com]")
+            .means(
+                "Suffixes of hosts that the local authority may sign for ahead of their routes: a new host below one needs no new"
+                    + " trust."
+            )
+        $0("constrain", \.isConstrained, .flag, example: "false")
+            .means(
+                "Whether each issuer may sign for one host or suffix alone. With false, a person who steals the authority's key from this"
+                    + " machine can pose as any host to its users."
+            )
+        $0("days", \.days, .count(1...3650), example: "30")
+            .means("How long a new root holds.")
+    }
+
+    static func decode(_ fields: ConfigFields?) -> LocalAuthorityPlan {
+        var plan = keys.defaults
+        guard let fields else { return plan }
+        keys.read(fields, into: &plan)
+        if !plan.isConstrained {
+            fields.warning(
+                "constrain",
+                "a person who steals the key of the local authority can pose as any host to its users"
+            )
+            if !plan.permit.isEmpty { fields.error("permit", "has no effect with constrain: false") }
+        }
+        fields.refuseUnknownKeys()
+        return plan
+    }
+}
+
+extension KeyKind where Value == [String] {
+    fileprivate static var suffixes: Self {
+        KeyKind { fields, key in
+            fields.elements(key)?.compactMap { suffix($0.node, $0.path, fields.context) }
+        } text: { suffixes in
+            "[\(suffixes.joined(separator: ", "))]"
+        }
+    }
+
+    private static func suffix(_ node: ConfigNode, _ path: ConfigPath, _ context: ConfigContext) -> String? {
+        if case .scalar(let scalar) = node.content {
+            let name = scalar.text.lowercased()
+            let isName = !name.contains(":") && !name.contains("[") && !name.hasPrefix(".") && !name.hasPrefix("*")
+            if isName, let origin = Origin(scheme: .https, authority: name), !origin.isIPv4 {
+                guard !name.contains(".") else { return name }
+                context.error("would permit a whole top-level domain; name what is below it", at: node.span, path: path)
+                return nil
+            }
+        }
+        context.error("expected the name of a host such as example.com, without * and port", at: node.span, path: path)
+        return nil
     }
 }

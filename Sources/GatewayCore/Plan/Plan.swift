@@ -156,45 +156,6 @@ package struct ListenerPlan: Hashable, Sendable {
     }
 }
 
-package struct TokenPlan: Hashable, Sendable {
-    package enum Store: String, CaseIterable, Sendable {
-        case memory
-        case sqlite
-        /// A program that speaks the protocol of docker's credential helpers.
-        case command
-        /// A database that many gateways share.
-        case postgres
-    }
-
-    /// Where a key comes from.
-    package enum Key: Hashable, Sendable {
-        /// Created with mode 0600 when it is not there.
-        case file(path: String)
-        case value(Secret)
-    }
-
-    package var store: Store
-    package var path: String
-    /// The installation's key: it keys the audit chain and all digests, and encrypts the store as long as that has no
-    /// key of its own.
-    package var key: Key
-    /// The key of the SQLite or PostgreSQL store, where the configuration names one.
-    package var encryptionKey: Key?
-    /// What the store may still be encrypted with.
-    package var previousEncryptionKey: Key?
-    /// Set for ``Store/command``.
-    package var program: TokenProgram?
-    /// Set for ``Store/postgres``.
-    package var database: PostgreSQLPlan?
-
-    package init(store: Store, path: String, key: Key, program: TokenProgram? = nil) {
-        self.store = store
-        self.path = path
-        self.key = key
-        self.program = program
-    }
-}
-
 package struct CredentialPlan: Sendable {
     package var name: String
     package var strategyKind: String

@@ -1,4 +1,4 @@
-/// Where spans and metrics are exported to, by OpenTelemetry's protocol (OTLP) over HTTP.
+/// Where spans and metrics are exported to, by OpenTelemetry's protocol (OTLP) over HTTP: `telemetry`.
 package struct TelemetryPlan: Hashable, Sendable {
     /// The collector. `/v1/traces` and `/v1/metrics` go behind its path.
     package var origin: Origin
@@ -29,5 +29,93 @@ package struct TelemetryPlan: Hashable, Sendable {
         self.sampling = sampling
         self.metricsInterval = metricsInterval
         self.exportsTraces = exportsTraces
+    }
+
+    /// ``metricsInterval`` is read before it.
+    private var exportsMetrics: Bool {
+        get { metricsInterval != nil }
+        set { if !newValue { metricsInterval = nil } }
+    }
+}
+
+extension TelemetryPlan {
+    package static let keys = Keys(TelemetryPlan(origin: Origin(scheme: .https, host: "", port: 443))) {
+        $0("otlp", type: "an http or https URL", shown: { "\($0.origin)\($0.path)" }, example: "http://127.0.0.1:4318")
+            .means(
+                "The collector that spans and metrics are sent to: OTLP over HTTP with JSON. /v1/traces and /v1/metrics are put"
+                    + " behind it."
+            )
+        $0("headers", shown: \.shownHeaders, example: "{Authorization: {env: OTLP_AUTHORIZATION}}")
+            .means(
+                "Header fields that each export carries, such as a token of the collector. They need https, except on loopback."
+            )
+        $0("service_name", \.serviceName, .text, example: "gateway-berlin")
+            .means("What the collector calls this gateway: service.name.")
+        $0("sampling", \.sampling, .percent(), example: "10%")
+            .means(
+                "How many of the traces that begin here are recorded. A trace that a client has begun is recorded as the client says."
+            )
+        $0(
+            "metrics_interval",
+            \.metricsInterval,
+            .duration(.seconds(1) ... .seconds(3600)),
+            default: "60s",
+            example: "15s"
+        )
+        .means("How often metrics are exported.")
+        $0("traces", \.exportsTraces, .flag, example: "false")
+            .means("Whether spans are exported.")
+        $0("metrics", \.exportsMetrics, .flag, example: "false")
+            .means("Whether metrics are exported.")
+    }
+
+    /// - Returns: nil when nothing is exported.
+    static func decode(_ fields: ConfigFields?) -> TelemetryPlan? {
+        guard let fields else { return nil }
+        fields.explain(keys)
+        defer { fields.refuseUnknownKeys() }
+        let url = url(fields)
+        var plan = keys.defaults
+        plan.headers = headers(fields)
+        keys.read(fields, into: &plan)
+        if !plan.exportsMetrics, fields.has("metrics_interval") {
+            fields.error("metrics_interval", "has no effect: no metrics are exported")
+        }
+        if !plan.exportsTraces, !plan.exportsMetrics {
+            fields.error("traces and metrics are both off; leave out telemetry")
+        }
+        guard let url else { return nil }
+        if url.origin.scheme == .http, !url.origin.isLoopback, !plan.headers.isEmpty {
+            fields.error("otlp", "must be https: the headers would be sent in clear (http is for loopback only)")
+        }
+        (plan.origin, plan.path) = (url.origin, url.path)
+        return plan
+    }
+
+    private static func url(_ fields: ConfigFields) -> UpstreamURL? {
+        guard let text = fields.requiredString("otlp") else { return nil }
+        do throws(UpstreamURL.Refusal) {
+            return try UpstreamURL(text)
+        } catch {
+            fields.error("otlp", error.message)
+            return nil
+        }
+    }
+
+    private static func headers(_ fields: ConfigFields) -> [Injection.Field] {
+        var headers: [Injection.Field] = []
+        for (name, value) in fields.valueMap("headers") ?? [] {
+            guard FieldSyntax.isToken(name), value.withValue(FieldSyntax.isValue) else {
+                fields.error("headers", "\"\(name)\" is not a name and a value of a header field")
+                continue
+            }
+            headers.append(Injection.Field(name: name, value: value))
+        }
+        return headers
+    }
+
+    /// The values may be secrets.
+    private var shownHeaders: String? {
+        headers.isEmpty ? nil : headers.map { "\($0.name): ***" }.joined(separator: ", ")
     }
 }

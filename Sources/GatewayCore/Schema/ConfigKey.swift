@@ -78,7 +78,7 @@ package struct ConfigKey: Hashable, Sendable {
 
     /// Of the main file, read by what loads it.
     private static var include: ConfigKey {
-        let meaning = PlanDecoder.meanings["include"]
+        let meaning = PlanDecoder.keys.meanings["include"]
         return ConfigKey(
             ["include"],
             strategies: [],

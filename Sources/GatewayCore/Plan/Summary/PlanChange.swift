@@ -59,7 +59,8 @@ package struct PlanChange: Hashable, Sendable, Codable {
 
     /// What is decided once, when the gateway starts.
     private static func isFixed(_ path: String) -> Bool {
-        ["state_directory", "workers", "listeners.admin", "limits.drain"].contains(path)
+        ["state_directory", "workers", "listeners.admin"].contains(path)
+            || path.hasPrefix("limits.") && Limits.keys.isFixed(String(path.dropFirst("limits.".count)))
             || path.hasPrefix("audit.") || path.hasPrefix("tokens.") || path.hasPrefix("telemetry.")
     }
 

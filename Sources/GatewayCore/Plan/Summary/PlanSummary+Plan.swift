@@ -17,30 +17,12 @@ extension PlanSummary {
         }
         requireClient = plan.access.requireClient.rawValue
         allowOrigins = plan.access.allowedOrigins
-        audit = [
-            "path": plan.audit.path, "usage": plan.audit.usage.rawValue,
-            "retention": ConfigUnits.text(plan.audit.retention), "on_failure": plan.audit.onFailure.rawValue,
-            "on_missing": plan.audit.onMissing.rawValue, "max_bytes": ConfigUnits.text(bytes: plan.audit.maximumBytes),
-        ]
-        audit["anchor"] = plan.audit.anchor?.summary
-        if plan.tokens.store == .postgres {
-            audit["store"] = plan.audit.store.rawValue
-            audit["ship"] = String(plan.audit.ships)
-        }
-        tokens = ["store": plan.tokens.store.rawValue]
-        if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
-        if let database = plan.tokens.database {
-            tokens["url"] = database.url.description
-            tokens["listen_url"] = database.listenURL?.description
-            tokens["ca"] = database.authorities
-        }
-        if let program = plan.tokens.program { tokens["command"] = program.command.joined(separator: " ") }
-        tokens["key"] = Self.shown(plan.tokens.key)
-        tokens["encryption_key"] = plan.tokens.encryptionKey.map(Self.shown)
-        tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
-        limits = Self.limits(plan.limits)
-        telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
-        ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
+        audit = AuditPlan.keys.texts(of: plan.audit)
+        if plan.tokens.store != .postgres { for key in ["store", "ship"] { audit[key] = nil } }
+        tokens = TokenPlan.keys.texts(of: plan.tokens)
+        limits = Limits.keys.texts(of: plan.limits)
+        telemetry = plan.telemetry.map { TelemetryPlan.keys.texts(of: $0) } ?? [:]
+        ca = plan.interceptedHosts.isEmpty ? [:] : LocalAuthorityPlan.keys.texts(of: plan.localAuthority)
         let byCredential = Dictionary(grouping: plan.routes, by: \.credential)
         credentials = plan.credentials.enumerated().map { index, credential in
             Credential(credential, in: plan, routes: byCredential[index]?.map(\.name) ?? [])
@@ -51,55 +33,6 @@ extension PlanSummary {
             shown.absoluteForm = shared[route.upstreamPlace]?.finds(index, route) ?? false
             return shown
         }
-    }
-
-    private static func shown(_ key: TokenPlan.Key) -> String {
-        if case .file(let path) = key { path } else { "***" }
-    }
-
-    private static func telemetry(_ plan: TelemetryPlan) -> [String: String] {
-        [
-            "otlp": "\(plan.origin)\(plan.path)",
-            "headers": plan.headers.map { "\($0.name): ***" }.joined(separator: ", "),
-            "service_name": plan.serviceName,
-            "sampling": "\(plan.sampling)%",
-            "traces": String(plan.exportsTraces),
-            "metrics": String(plan.metricsInterval != nil),
-            "metrics_interval": plan.metricsInterval.map { ConfigUnits.text($0) } ?? "",
-        ].filter { !$0.value.isEmpty }
-    }
-
-    private static func localAuthority(_ plan: LocalAuthorityPlan) -> [String: String] {
-        [
-            "permit": "[\(plan.permit.joined(separator: ", "))]", "constrain": String(plan.isConstrained),
-            "days": String(plan.days),
-        ]
-    }
-
-    private static func limits(_ limits: Limits) -> [String: String] {
-        [
-            "header_bytes": ConfigUnits.text(bytes: limits.headerBytes),
-            "header_fields": String(limits.headerFields),
-            "header_timeout": ConfigUnits.text(limits.headerTimeout),
-            "body_idle_timeout": ConfigUnits.text(limits.bodyIdleTimeout),
-            "request_body_bytes": limits.requestBodyBytes.map { ConfigUnits.text(bytes: $0) } ?? "none",
-            "replay_body_bytes": ConfigUnits.text(bytes: limits.replayBodyBytes),
-            "head_memory": ConfigUnits.text(bytes: limits.headMemory),
-            "upload_memory": ConfigUnits.text(bytes: limits.uploadMemory),
-            "connections": limits.connections.map { String($0) } ?? "at most \(DescriptorShares.standardClients)",
-            "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
-            "streams_per_connection": String(limits.streamsPerConnection),
-            "pending_per_route": String(limits.pendingPerRoute),
-            "connections_per_upstream": String(limits.connectionsPerUpstream),
-            "pending_per_upstream": String(limits.pendingPerUpstream),
-            "credential_timeout": ConfigUnits.text(limits.credentialTimeout),
-            "connect_timeout": ConfigUnits.text(limits.connectTimeout),
-            "connection_max_age": ConfigUnits.text(limits.connectionMaxAge),
-            "response_timeout": ConfigUnits.text(limits.responseTimeout),
-            "idle_timeout": ConfigUnits.text(limits.idleTimeout),
-            "keepalive": ConfigUnits.text(limits.keepAlive),
-            "drain": ConfigUnits.text(limits.drain),
-        ]
     }
 }
 
