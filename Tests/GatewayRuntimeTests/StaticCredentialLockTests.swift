@@ -222,7 +222,7 @@ final class StaticCredentialLockTests {
         Thread.detachNewThread { [locks] in
             locks.decide(["users"]) {
                 grants.goesOn.signal()
-                if $0 { members.lock() }
+                return members.change(isLocked: $0)
             }
             locked.signal()
         }
@@ -235,6 +235,28 @@ final class StaticCredentialLockTests {
             return
         }
         #expect(problem.kind == .locked)
+    }
+
+    /// What a request does when it is refused is its own affair, and may take any lock.
+    @Test(arguments: ["users", "users[42]"])
+    func requestsThatWaitAreRefusedAfterTheLock(_ name: String) throws {
+        let grants = SlowSubjects(isMaking: DispatchSemaphore(value: 0), goesOn: DispatchSemaphore(value: 0))
+        grants.goesOn.signal()
+        let plan = plan([("users", KeyStrategy(subjects: grants))])
+        let sources = try sources(plan)
+        let members = try #require(sources.perSubjectKeepers[0])
+        let source = try members.source(for: "42", client: "laptop").get()
+        let refused = DispatchSemaphore(value: 0)
+        let demand = CredentialRequest(route: "api", client: nil, requestID: "1")
+        _ = source.wait(for: demand) { [locks] _ in
+            if locks.contains(name) { refused.signal() }
+        }
+        locks.hold(name)
+        Thread.detachNewThread { [locks] in
+            _ = sources.follow(locks, as: plan.credentials, changed: [name])
+        }
+        try #require(refused.wait(timeout: .now() + 10) == .success, "it was refused while the locks were held")
+        #expect(Self.isLocked(source))
     }
 
     @Test func aSubjectWhoseNameIsLockedGetsNoToken() throws {

@@ -167,7 +167,7 @@ struct TokenOperations {
     private func follow(_ names: [String], _ name: String, _ keeper: TokenKeeper) -> TokenKeeper {
         let serving = successor(of: keeper, name)
         let all = names + [keeper.perSubjectCredential].compactMap(\.self)
-        locks.decide(all) { $0 ? serving.lock() : serving.unlock() }
+        locks.decide(all) { serving.change(isLocked: $0) }
         return serving
     }
 

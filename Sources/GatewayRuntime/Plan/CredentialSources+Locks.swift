@@ -13,7 +13,7 @@ extension CredentialSources {
     ) -> [any CredentialSource] {
         let names = self.names(in: credentials)
         for keeper in keepers(notIn: previous) {
-            locks.decide(names[ObjectIdentifier(keeper)] ?? []) { $0 ? keeper.lock() : keeper.unlock() }
+            locks.decide(names[ObjectIdentifier(keeper)] ?? []) { keeper.change(isLocked: $0) }
         }
         for keepers in perSubjectKeepers(notIn: previous) { keepers.follow(locks) }
         // Those that were kept, too: a locked credential may share their secret since.
@@ -34,17 +34,28 @@ extension CredentialSources {
         for keeper in keepers {
             let own = own[ObjectIdentifier(keeper)] ?? []
             guard !names.isDisjoint(with: own) else { continue }
-            locks.decide(own) { if keeper.follow(isLocked: $0) { locked.append(keeper) } }
+            follow(locks, own, keeper, &locked)
         }
         for members in perSubjectKeepers.values {
-            if names.contains(members.name) { locks.decide([members.name]) { $0 ? members.lock() : members.unlock() } }
+            if names.contains(members.name) { locks.decide([members.name]) { members.change(isLocked: $0) } }
             for keeper in members.keepers where !names.isDisjoint(with: [members.name, keeper.name]) {
-                locks.decide([members.name, keeper.name]) {
-                    if keeper.follow(isLocked: $0) { locked.append(keeper) }
-                }
+                follow(locks, [members.name, keeper.name], keeper, &locked)
             }
         }
         return locked + followFixed(locks, named: names)
+    }
+
+    private func follow(
+        _ locks: CredentialLocks,
+        _ names: [String],
+        _ keeper: TokenKeeper,
+        _ locked: inout [any CredentialSource]
+    ) {
+        locks.decide(names) { isLocked in
+            let rest = keeper.follow(isLocked: isLocked)
+            if rest != nil, isLocked { locked.append(keeper) }
+            return rest
+        }
     }
 
     /// Locks and unlocks static credentials as `locks` says by now. What shares a secret shares its lock.
@@ -71,6 +82,7 @@ extension CredentialSources {
                         locked.append(source)
                     }
                 }
+                return nil
             }
         }
         return locked

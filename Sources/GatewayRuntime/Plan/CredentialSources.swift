@@ -162,7 +162,7 @@ struct CredentialSources: Sendable {
                 },
                 start: { keeper in
                     // Not in `make`, which holds a lock that whoever locks the credential waits for.
-                    parts.locks.decide([keeper.name, credential.name]) { if $0 { keeper.lock() } }
+                    parts.locks.decide([keeper.name, credential.name]) { $0 ? keeper.change(isLocked: true) : nil }
                     parts.start(keeper)
                 }
             )

@@ -4,8 +4,8 @@ import GatewayTokens
 extension PerSubjectKeepers {
     /// Locks and unlocks them, and each of their tokens, as `locks` says by now.
     func follow(_ locks: CredentialLocks) {
-        locks.decide([name]) { $0 ? lock() : unlock() }
-        for keeper in keepers { locks.decide([keeper.name, name]) { $0 ? keeper.lock() : keeper.unlock() } }
+        locks.decide([name]) { change(isLocked: $0) }
+        for keeper in keepers { locks.decide([keeper.name, name]) { keeper.change(isLocked: $0) } }
     }
 
     /// Of the credential itself; those of its tokens are their own.

@@ -177,8 +177,11 @@ final class CredentialLocks: Sendable {
     }
 
     /// Acts on whether one of these is locked, while it cannot be changed.
-    func decide(_ some: [String], _ body: (_ isLocked: Bool) -> Void) {
-        state.withLock { body(!$0.names.isDisjoint(with: some)) }
+    ///
+    /// - Parameter body: Returns what is left to do, which is done afterwards: it may call out, and no lock is held.
+    func decide(_ some: [String], _ body: (_ isLocked: Bool) -> (@Sendable () -> Void)?) {
+        let rest = state.withLock { body(!$0.names.isDisjoint(with: some)) }
+        rest?()
     }
 
     private func store() async throws(StateError) {

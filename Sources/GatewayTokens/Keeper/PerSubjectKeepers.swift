@@ -150,15 +150,22 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
 
     /// From now on no client is given a token of any subject. Operators still find the tokens, locked.
     package func lock() {
-        let keepers = members.withLock { members in
-            members.isLocked = true
-            return members.table.members
-        }
-        for keeper in keepers { keeper.lock() }
+        let rest = change(isLocked: true)
+        rest()
     }
 
-    /// Leaves the tokens that there are as locked as they were.
-    package func unlock() { members.withLock { $0.isLocked = false } }
+    /// Locks, or unlocks the credential and leaves the tokens that there are as locked as they were, for a caller that decides
+    /// under a lock of its own.
+    ///
+    /// - Returns: The rest, to be done after that lock: see ``TokenKeeper/change(isLocked:)``.
+    package func change(isLocked: Bool) -> @Sendable () -> Void {
+        let keepers = members.withLock { members in
+            members.isLocked = isLocked
+            return isLocked ? members.table.members : []
+        }
+        let rest = keepers.map { $0.change(isLocked: true) }
+        return { for refuse in rest { refuse() } }
+    }
 
     private func measure(_ count: Int) {
         let labels = [("credential", name), ("strategy", strategy)]

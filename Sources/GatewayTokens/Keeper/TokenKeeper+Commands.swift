@@ -136,8 +136,8 @@ extension TokenKeeper {
 
     /// Refuses the requests that wait. Does not record it: the caller does where a person asked for it.
     package func lock() {
-        let (waiters, problem) = decide { $0.lock() }
-        for waiter in waiters { waiter(.failure(problem)) }
+        let rest = change(isLocked: true)
+        rest()
     }
 
     /// A reload has left the credential as it is: what failed for a reason of the configuration may be tried again.
@@ -147,8 +147,20 @@ extension TokenKeeper {
     }
 
     package func unlock() {
-        decide { $0.unlock() }
-        wake()
+        let rest = change(isLocked: false)
+        rest()
+    }
+
+    /// Locks or unlocks for a caller that decides under a lock of its own.
+    ///
+    /// - Returns: The rest, to be done after that lock: it refuses the requests that wait, or wakes the keeper.
+    package func change(isLocked: Bool) -> @Sendable () -> Void {
+        guard isLocked else {
+            decide { $0.unlock() }
+            return { self.wake() }
+        }
+        let (waiters, problem) = decide { $0.lock() }
+        return { for waiter in waiters { waiter(.failure(problem)) } }
     }
 
     private func expire(_ command: OperatorCommand) async {

@@ -9,11 +9,9 @@ extension TokenKeeper {
 
     /// Locks or unlocks as the store says. Does not record it: see ``SharedUnlocks`` for what is.
     ///
-    /// - Returns: Whether this locked it.
-    package func follow(isLocked: Bool) -> Bool {
-        guard look({ $0.isLocked }) != isLocked else { return false }
-        if isLocked { lock() } else { unlock() }
-        return isLocked
+    /// - Returns: See ``change(isLocked:)``; nil if it is so already.
+    package func follow(isLocked: Bool) -> (@Sendable () -> Void)? {
+        look { $0.isLocked } == isLocked ? nil : change(isLocked: isLocked)
     }
 
     /// The store works again: a call that failed for its sake is made now.

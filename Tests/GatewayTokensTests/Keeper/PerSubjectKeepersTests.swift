@@ -173,7 +173,7 @@ struct PerSubjectKeepersTests {
             #expect(problem.kind == .locked)
             #expect(try bench.perSubject.keeper(for: "1", by: .operator).get().name == "app-user[1]")
             #expect(bench.endpoint.requests.count == 1)
-            bench.perSubject.unlock()
+            _ = bench.perSubject.change(isLocked: false)
             #expect(try await bench.credential("2").get().name == "app-user[2]")
             #expect(await bench.credential("1").problem?.kind == .locked, "each token is unlocked on its own")
         }
