@@ -77,3 +77,36 @@ package enum CredentialUseEvent: String, Sendable {
     case replayed
     case withheld
 }
+
+/// Remembers on which routes a generation was used, because event loops report first uses each for itself.
+package struct FirstUses: Sendable {
+    /// Bounded by the number of routes.
+    private var generations: [String: Int] = [:]
+
+    package init() {}
+
+    /// - Returns: Whether neither this generation nor a later one was reported on this route before.
+    package mutating func isFirst(generation: Int, route: String) -> Bool {
+        guard generation > generations[route] ?? 0 else { return false }
+        generations[route] = generation
+        return true
+    }
+}
+
+/// Where a token that is made from another credential's token finds that one.
+package protocol ParentCredential: AnyObject, Sendable {
+    var name: String { get }
+
+    /// The token as it is used now; waits for one at most for `limit`.
+    func liveToken(for demand: CredentialRequest, within limit: Duration) async -> Result<LiveToken, GatewayProblem>
+
+    /// The authority said that this generation is not valid. Repeating it has no effect.
+    func rejected(generation: Int, by demand: CredentialRequest)
+}
+
+/// A token that may be used now.
+package struct LiveToken: Hashable, Sendable {
+    package let generation: Int
+    package let access: Secret
+    package let expiresAt: UnixTime?
+}

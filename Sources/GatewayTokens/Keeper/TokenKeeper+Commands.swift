@@ -261,7 +261,7 @@ extension TokenKeeper {
     }
 
     /// Carries out what was dropped while the keepers do not run.
-    func dropAlone() async {
+    private func dropAlone() async {
         for child in descendants {
             var renewer = TokenRenewer(context: child.context)
             while let command = child.nextCommand() { await child.carryOut(command, &renewer) }

@@ -42,7 +42,7 @@ extension TokenKeeper {
 /// What may leave the gateway, looked at before the event is committed and again afterwards: what an operator was told
 /// is locked or revoked must not leave later.
 extension TokenKeeper {
-    var servedToken: Result<HeldToken, GatewayProblem> {
+    private var servedToken: Result<HeldToken, GatewayProblem> {
         let now = context.clock.now().monotonic
         guard let held = look({ $0.servable == nil ? nil : $0.held }), held.isLive(at: now) else {
             return .failure(withdrawnProblem)
@@ -50,9 +50,9 @@ extension TokenKeeper {
         return .success(held)
     }
 
-    func stillServes(_ held: HeldToken) -> Bool { look { $0.servable?.generation } == held.generation }
+    private func stillServes(_ held: HeldToken) -> Bool { look { $0.servable?.generation } == held.generation }
 
-    var withdrawnProblem: GatewayProblem {
+    private var withdrawnProblem: GatewayProblem {
         if let lockedProblem { return lockedProblem }
         let detail = "The token of \(name) ended while it was asked for; try again."
         return GatewayProblem(.tokenTemporarilyUnavailable, detail, retryAfter: .seconds(1))

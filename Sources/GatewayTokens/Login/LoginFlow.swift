@@ -70,3 +70,122 @@ package struct LoginAttempt: Hashable, Sendable {
         return Secret(String(decoding: bytes, as: UTF8.self))
     }
 }
+
+/// The query of the address that a browser ended on, read strictly.
+package struct LoginParameters: Sendable {
+    private let values: [String: String]
+
+    /// Reads what stands behind `expected` in `address`; a fragment is left out.
+    ///
+    /// An expected address without a path is the same with a slash, which browsers add (RFC 3986 §6.2.3).
+    package init(_ address: String, expecting expected: String) throws(LoginRefusal) {
+        guard address.utf8.count <= LoginAnswer.limitBytes, address.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw .unreadable
+        }
+        let address = address.prefix { $0 != "#" }
+        let hasQuery = expected.contains("?")
+        for start in Self.spellings(of: expected) where address.hasPrefix(start) {
+            let rest = address.dropFirst(start.count)
+            guard rest.isEmpty || rest.first == (hasQuery ? "&" : "?") else { continue }
+            self = try LoginParameters(query: rest.dropFirst())
+            return
+        }
+        throw .elsewhere(expected: expected)
+    }
+
+    private static func spellings(of expected: String) -> [String] {
+        guard let separator = expected.firstRange(of: "://"),
+            !expected[separator.upperBound...].contains(where: { $0 == "/" || $0 == "?" })
+        else { return [expected] }
+        return [expected, expected + "/"]
+    }
+
+    /// - Throws: When an escape is broken, or a name stands there twice (RFC 6749 §3.1).
+    package init(query: some StringProtocol) throws(LoginRefusal) {
+        var values: [String: String] = [:]
+        for pair in query.utf8.split(separator: UInt8(ascii: "&")) {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            let value = parts.count == 2 ? FormEncoding.decode(parts[1]) : ""
+            guard let name = FormEncoding.decode(parts[0]), let value else { throw .unreadable }
+            guard values.updateValue(value, forKey: name) == nil else { throw .unreadable }
+        }
+        self.values = values
+    }
+
+    /// nil when it is missing or empty.
+    package subscript(name: String) -> String? { values[name].flatMap { $0.isEmpty ? nil : $0 } }
+}
+
+/// Why what the browser came back with is not the answer to the login that was begun.
+package enum LoginRefusal: Error, Hashable, Sendable {
+    /// Neither an address nor a code.
+    case unreadable
+    /// An address, but not the one that the authority was told to send the browser to.
+    case elsewhere(expected: String)
+    case wrongState
+    case missingState
+    case wrongIssuer
+    /// The authority's `error`, from the allow-list.
+    case denied(String)
+    /// Neither a code nor an error.
+    case incomplete(missing: String)
+    /// A code alone, where only the whole address shows that it answers this login.
+    case addressNeeded
+
+    package var problem: GatewayProblem {
+        GatewayProblem(.loginFailed, "\(words) Nothing was changed; begin a new login.", cause: cause)
+    }
+
+    /// Not an answer to this login at all, so that the right one may yet come: any page can send a browser somewhere.
+    package var isForeign: Bool {
+        switch self {
+        case .wrongState, .missingState, .unreadable: true
+        case .elsewhere, .wrongIssuer, .denied, .incomplete, .addressNeeded: false
+        }
+    }
+
+    /// For the audit log.
+    package var reason: String {
+        switch self {
+        case .unreadable: "unreadable"
+        case .elsewhere: "other_address"
+        case .wrongState, .missingState: "wrong_state"
+        case .wrongIssuer: "wrong_issuer"
+        case .denied: "denied"
+        case .incomplete: "incomplete"
+        case .addressNeeded: "address_needed"
+        }
+    }
+
+    private var cause: GatewayProblem.Cause? {
+        if case .denied(let code) = self { GatewayProblem.Cause(code: code) } else { nil }
+    }
+
+    /// What happened, without what to do.
+    package var words: String {
+        switch self {
+        case .unreadable:
+            "This is neither the address that the browser ended on nor a code."
+        case .elsewhere(let expected):
+            "The browser ended on another address than expected: it has to begin with \(expected)."
+        case .wrongState:
+            "The answer does not belong to the login that was begun here (wrong state): it is from an older attempt, or"
+                + " somebody else sent it."
+        case .missingState:
+            "The answer does not belong to the login that was begun here (no state): somebody else sent it, or the address was"
+                + " not copied whole, in one line."
+        case .wrongIssuer:
+            "The answer names another authority than the issuer of the configuration, or none."
+        case .denied("access_denied"):
+            "The login was denied at the authority (access_denied)."
+        case .denied("other"):
+            "The authority refused the login with an error of its own."
+        case .denied(let code):
+            "The authority refused the login (\(code)): check client_id, redirect_uri and scopes."
+        case .incomplete(let missing):
+            "There is no \(missing) in the address that the browser ended on."
+        case .addressNeeded:
+            "Without PKCE a code alone is not enough: paste the whole address that the browser ended on."
+        }
+    }
+}

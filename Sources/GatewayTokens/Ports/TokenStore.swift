@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Where tokens outlive the process, and where gateways that share them agree who renews one.
 ///
 /// There is one whole record for each key, with a ``TokenRevision``. Each change raises the revision, also one that takes a
@@ -149,4 +151,196 @@ package enum TokenStoreError: Error, Hashable, Sendable {
         case .unavailable(let reason), .damaged(let reason): reason
         }
     }
+}
+
+/// Counts the changes of one record. A writer names the last change that it knows.
+///
+/// It never falls: a record that was removed keeps its revision.
+package struct TokenRevision: Hashable, Comparable, Sendable {
+    package let value: Int64
+
+    package init(_ value: Int64) { self.value = value }
+
+    /// Of a record that was never written.
+    package static let none = TokenRevision(0)
+
+    package var next: TokenRevision { TokenRevision(value == .max ? .max : value + 1) }
+
+    package static func < (lhs: Self, rhs: Self) -> Bool { lhs.value < rhs.value }
+}
+
+/// What a store holds under a key.
+package struct TokenEntry: Hashable, Sendable {
+    /// nil when nothing was ever written, or when it was removed.
+    package var token: StoredToken?
+    package var revision: TokenRevision
+
+    package init(token: StoredToken?, revision: TokenRevision) {
+        self.token = token
+        self.revision = revision
+    }
+
+    package static let nothing = TokenEntry(token: nil, revision: .none)
+}
+
+/// The right of one gateway to renew a token, until it ends.
+///
+/// It is known by the revision that it gave the record. Taking the record over raises that.
+/// A lease that was released or has ended raises nothing: its holder may write until somebody else does.
+package struct TokenLease: Hashable, Sendable {
+    package let key: CredentialKey
+    package let revision: TokenRevision
+
+    package init(key: CredentialKey, revision: TokenRevision) {
+        self.key = key
+        self.revision = revision
+    }
+}
+
+package enum TokenSaveAnswer: Hashable, Sendable {
+    /// It is written, and has this revision.
+    case saved(TokenRevision)
+    /// Nothing is written: somebody has changed the record, and this is what it holds.
+    case changed(TokenEntry)
+    /// Nothing is written: the record is leased, for as long as this.
+    case held(for: Duration)
+}
+
+package enum TokenLeaseAnswer: Hashable, Sendable {
+    /// The lease is yours, and goes by this revision from now on.
+    case granted(TokenLease)
+    /// The lease is not, or no longer, yours: somebody has changed the record, and this is what it holds.
+    case changed(TokenEntry)
+    /// The record is leased to somebody else, for as long as this.
+    case held(for: Duration)
+}
+
+extension TokenSaveAnswer {
+    /// - Parameter entry: Reads what the record holds.
+    package init<Failure: Error>(
+        _ decision: RecordDecision,
+        entry: () throws(Failure) -> TokenEntry
+    ) throws(Failure) {
+        self =
+            switch decision {
+            case .allowed(let revision): .saved(revision)
+            case .changed: .changed(try entry())
+            case .held(let time): .held(for: time)
+            }
+    }
+}
+
+extension TokenLeaseAnswer {
+    /// - Parameter entry: Reads what the record holds.
+    package init<Failure: Error>(
+        _ decision: RecordDecision,
+        of key: CredentialKey,
+        entry: () throws(Failure) -> TokenEntry
+    ) throws(Failure) {
+        self =
+            switch decision {
+            case .allowed(let revision): .granted(TokenLease(key: key, revision: revision))
+            case .changed: .changed(try entry())
+            case .held(let time): .held(for: time)
+            }
+    }
+}
+
+/// Keeps nothing: for tokens that live for minutes and that anybody who needs one asks for again.
+package struct NoTokenStore: TokenStore {
+    package init() {}
+
+    package var isShared: Bool { false }
+
+    package func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry { .nothing }
+
+    package func save(
+        _ token: StoredToken,
+        for key: CredentialKey,
+        expecting revision: TokenRevision
+    ) async throws(TokenStoreError) -> TokenSaveAnswer { .saved(revision.next) }
+
+    package func replace(
+        _ token: StoredToken?,
+        for key: CredentialKey
+    ) async throws(TokenStoreError) -> TokenRevision { .none }
+
+    package func lease(
+        _ key: CredentialKey,
+        expecting revision: TokenRevision,
+        for time: Duration,
+        writing token: StoredToken?
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer {
+        .granted(TokenLease(key: key, revision: revision.next))
+    }
+
+    package func prolong(
+        _ lease: TokenLease,
+        for time: Duration
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer { .granted(lease) }
+
+    package func save(
+        _ token: StoredToken,
+        under lease: TokenLease
+    ) async throws(TokenStoreError) -> TokenLeaseAnswer { .granted(lease) }
+
+    package func commit(
+        _ token: StoredToken?,
+        under lease: TokenLease
+    ) async throws(TokenStoreError) -> TokenSaveAnswer { .saved(lease.revision.next) }
+
+    package func release(_ lease: TokenLease) async throws(TokenStoreError) {}
+
+    package func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
+        TokenChanges(mark: TokenStoreMark(0))
+    }
+}
+
+/// The names of locked credentials, kept beside the tokens of a store that gateways share.
+///
+/// Each gateway keeps a copy, so that a lock holds without the store.
+package protocol SharedLocks: Sendable {
+    /// Adds and removes names in one step. With neither it reads them.
+    func update(
+        locking added: Set<String>,
+        unlocking removed: Set<String>
+    ) async throws(TokenStoreError) -> SharedLockNames
+}
+
+package struct SharedLockNames: Hashable, Sendable {
+    /// All names that are locked from now on.
+    package var names: Set<String>
+    /// What these names reach up to; nil where the store does not tell.
+    package var upTo: FleetMark?
+    /// Names that the store did not take, since somebody else holds their records. They are told again.
+    package var held: Set<String> = []
+    /// Why the store did not take them.
+    package var reason: String?
+
+    package init(_ names: Set<String>, upTo: FleetMark? = nil) {
+        self.names = names
+        self.upTo = upTo
+    }
+}
+
+/// Where gateways of one token store know each other.
+package protocol SharedFleet: Sendable {
+    /// Writes what a gateway tells of itself. Gateways that were not seen for a day are removed.
+    ///
+    /// - Returns: The time of the store's clock.
+    func beat(_ heartbeat: FleetHeartbeat) async throws(TokenStoreError) -> UnixTime
+
+    /// Removes a gateway that stops.
+    func leave(_ id: String) async throws(TokenStoreError)
+
+    /// Those that were seen within a day, the one that was seen last first.
+    func members() async throws(TokenStoreError) -> [FleetMember]
+
+    /// Tells all gateways to follow at once.
+    ///
+    /// - Returns: A mark for all that was committed until now.
+    func call() async throws(TokenStoreError) -> FleetMark
+
+    /// An element after each ``call()`` of any gateway; several may be one. It is a hint: some may be missing.
+    func calls() -> AsyncStream<Void>
 }

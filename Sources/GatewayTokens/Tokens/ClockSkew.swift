@@ -3,9 +3,9 @@ package import GatewayHTTP
 /// How far an authority's clock is from ours, by the `Date` of its answers (RFC 9110 section 6.6.1).
 package enum ClockSkew {
     /// From here on people are told: signed assertions are refused, and the ends of tokens are misjudged.
-    package static let notableSeconds = 5
+    fileprivate static let notableSeconds = 5
     /// Below this they agree again.
-    static let settledSeconds = 3
+    fileprivate static let settledSeconds = 3
 
     /// The authority's clock minus ours.
     ///
@@ -36,5 +36,56 @@ package enum ClockSkew {
     /// Where our clock is: `8 s behind the authority`.
     package static func words(_ seconds: Int) -> String {
         "\(seconds.magnitude) s \(seconds > 0 ? "behind" : "ahead of") the authority"
+    }
+}
+
+/// What is known about the clocks of authorities, and what people were told about them.
+package struct ClockSkewRecord: Sendable {
+    /// What a measurement changes for people.
+    package enum Change: Hashable, Sendable {
+        /// The clocks differ, or by another amount than was told.
+        case differs
+        case agrees
+    }
+
+    private struct Entry {
+        var seconds: Int
+        /// nil while people need not care.
+        var told: Int?
+    }
+
+    /// More authorities than a configuration has.
+    static let limit = 1024
+
+    private var entries: [Origin: Entry] = [:]
+
+    package init() {}
+
+    /// - Parameter seconds: See ``ClockSkew/seconds(in:sentAt:receivedAt:)``.
+    /// - Returns: nil when there is nothing new to tell.
+    package mutating func take(_ seconds: Int, of authority: Origin) -> Change? {
+        guard entries[authority] != nil || entries.count < Self.limit else { return nil }
+        let told = entries[authority]?.told
+        let change = Self.change(from: told, to: seconds)
+        let nowTold: Int? =
+            switch change {
+            case .differs: seconds
+            case .agrees: nil
+            case nil: told
+            }
+        entries[authority] = Entry(seconds: seconds, told: nowTold)
+        return change
+    }
+
+    private static func change(from told: Int?, to seconds: Int) -> Change? {
+        guard let told else { return seconds.magnitude >= ClockSkew.notableSeconds ? .differs : nil }
+        if seconds.magnitude < ClockSkew.settledSeconds { return .agrees }
+        return (seconds - told).magnitude >= ClockSkew.notableSeconds ? .differs : nil
+    }
+
+    /// The largest of these authorities; nil when it is unknown, or when the clocks agree.
+    package func seconds(of authorities: some Sequence<Origin>) -> Int? {
+        let known = authorities.compactMap { entries[$0]?.seconds }.filter { $0 != 0 }
+        return known.max { $0.magnitude < $1.magnitude }
     }
 }

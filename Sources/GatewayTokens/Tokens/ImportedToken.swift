@@ -10,7 +10,7 @@ package struct ImportedToken: Hashable, Sendable {
     package let expiresAt: UnixTime?
 
     package static let limitBytes = 64 << 10
-    static let tokenLimitBytes = 16 << 10
+    private static let tokenLimitBytes = 16 << 10
 
     package init(access: Secret?, refreshToken: Secret? = nil, lifetime: Duration? = nil, expiresAt: UnixTime? = nil) {
         self.access = access

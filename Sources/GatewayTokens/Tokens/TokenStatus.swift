@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What there is to say about one credential: for `status`, the admin page and metrics. Holds no secret.
 package struct TokenStatus: Hashable, Sendable, Codable {
     package enum State: String, Sendable, Codable {
@@ -124,4 +126,81 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         case .empty, .acquiring, .valid, .renewing: false
         }
     }
+}
+
+extension TokenStatus {
+    /// Since when a credential gets no new token, why, and what a person can do. Holds no secret.
+    package struct Failing: Hashable, Sendable, Codable {
+        /// The first failed call since the last token, RFC 3339.
+        package var since: String
+        /// One sentence.
+        package var reason: String
+        /// RFC 3339; nil: the gateway does not try again by itself.
+        package var nextTryAt: String?
+        /// RFC 3339; nil unless the next request tries again, and not before this.
+        package var notBefore: String?
+        /// What to do, one sentence.
+        package var remedy: String
+        /// What to type.
+        package var command: String?
+        /// How many requests were refused for want of a token since then; nil when not counted.
+        package var failedRequests: Int?
+
+        package init(
+            since: String,
+            reason: String,
+            nextTryAt: String? = nil,
+            notBefore: String? = nil,
+            remedy: String,
+            command: String? = nil,
+            failedRequests: Int? = nil
+        ) {
+            self.since = since
+            self.reason = reason
+            self.nextTryAt = nextTryAt
+            self.notBefore = notBefore
+            self.remedy = remedy
+            self.command = command
+            self.failedRequests = failedRequests
+        }
+    }
+}
+
+extension TokenStatus {
+    /// The status of a static credential.
+    package init(of source: FixedCredentialSource, origin: SecretOrigin?, at now: Moment) {
+        self.init(
+            credential: source.name,
+            strategy: source.strategy,
+            subject: nil,
+            state: .valid,
+            generation: 0,
+            isRenewable: false
+        )
+        let acceptance = source.acceptance
+        isStatic = true
+        secretOrigin = origin?.words
+        lastAcceptedAt = acceptance.acceptedAt.map { now.wall(of: $0).rfc3339 }
+        lastRejectedAt = acceptance.rejectedAt.map { now.wall(of: $0).rfc3339 }
+        guard !source.isLocked else {
+            let problem = GatewayProblem.locked(source.name)
+            (state, lastError, action) = (.locked, problem.detail, problem.command)
+            return
+        }
+        guard let verdict = acceptance.verdict(at: now.monotonic) else { return }
+        state = .rejected
+        let client = verdict.client.map { " from the client \($0)" } ?? ""
+        let cause = "The upstream has answered \(verdict.status) to \(verdict.rejections) requests in a row\(client)"
+        let place = origin.map { " The secret comes from \($0.words)." } ?? ""
+        // A reload reads everything again but the environment, which is that of the start.
+        let needsRestart = origin?.isVariable ?? false
+        let remedy = needsRestart ? "Replace it and restart the gateway." : "Replace it and reload."
+        lastError = "\(cause), since \(now.wall(of: verdict.since).rfc3339).\(place) \(remedy)"
+        action = needsRestart ? nil : GatewayCommand.line("reload")
+    }
+}
+
+extension Moment {
+    /// What the wall clock showed at that time, unless it was set since.
+    fileprivate func wall(of time: MonotonicTime) -> UnixTime { wall + (time - monotonic) }
 }
