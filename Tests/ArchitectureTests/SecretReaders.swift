@@ -68,6 +68,6 @@ enum SecretReaders {
         "GatewayTesting/Conformance/LoginFlowConformance.swift",
         "GatewayTesting/Conformance/TokenGrantConformance.swift",
         "GatewayTesting/Doubles/SampleLogin.swift",
-        "GatewayTesting/Doubles/StrictAuthority.swift",
+        "GatewayTesting/Doubles/ScriptedTokenEndpoint.swift",
     ]
 }

@@ -7,7 +7,7 @@ struct EnvoyExport {
     private static let heldBytes = 1 << 20
     private static let types = "type.googleapis.com/envoy.extensions"
 
-    let export: EngineExport
+    private let export: EngineExport
 
     init(_ export: EngineExport) { self.export = export }
 
@@ -236,4 +236,145 @@ struct EnvoyExport {
 extension Origin {
     /// Whether the host is a name that has to be resolved.
     var isName: Bool { IPAddress(host) == nil }
+}
+
+/// What Envoy does with a request of a client.
+extension EnvoyExport {
+    private func writeFilters(_ out: inout ExportText) {
+        out.add("http_filters:")
+        writeLua(named: "authgateway.request", EnvoyScript.request, &out)
+        out.block("- name: envoy.filters.http.ext_authz", nil) { out in
+            out.block("typed_config:", nil) { out in
+                out.add(type("filters.http.ext_authz.v3.ExtAuthz"))
+                out.add("failure_mode_allow: false")
+                out.add("status_on_error: {code: ServiceUnavailable}")
+                out.comment("The gateway judges what it would judge on a listener of its own.")
+                out.add(#"allowed_headers: {patterns: [{safe_regex: {regex: ".*"}}]}"#)
+                out.add(
+                    "disallowed_headers: {patterns: [{exact: transfer-encoding}, {exact: expect}, {exact: te}, {exact: upgrade}]}"
+                )
+                if export.usesGRPC { writeCall(&out) } else { writeService(&out) }
+            }
+        }
+        writeLua(named: "authgateway.answer", EnvoyScript.answer, &out)
+        out.block("- name: envoy.filters.http.router", nil) { out in
+            out.add(
+                "typed_config: {\(type("filters.http.router.v3.Router")), suppress_envoy_headers: true}"
+            )
+        }
+    }
+
+    private func writeLua(named name: String, _ script: [String], _ out: inout ExportText) {
+        out.block("- name: \(name)", nil) { out in
+            out.block("typed_config:", nil) { out in
+                out.add(type("filters.http.lua.v3.Lua"))
+                out.block("default_source_code:", nil) { out in
+                    out.block("inline_string: |", nil) { out in out.add(script) }
+                }
+            }
+        }
+    }
+
+    private func writeService(_ out: inout ExportText) {
+        out.block("http_service:", nil) { out in
+            if !export.engine.pathPrefix.isEmpty {
+                out.add("path_prefix: \(Self.quoted(export.engine.pathPrefix))")
+            }
+            out.add("server_uri: {uri: \"http://authgateway\", cluster: authgateway, timeout: \(export.askTimeout)s}")
+            if export.sendsToken { out.add("authorization_request: {headers_to_add: [\(token)]}") }
+            let names = Set(export.routes.flatMap(\.fields).map { $0.lowercased() }).sorted()
+            let patterns = (names + ["x-gw-generation"]).map { "{exact: \(Self.quoted($0))}" }.joined(separator: ", ")
+            out.add("authorization_response: {allowed_upstream_headers: {patterns: [\(patterns)]}}")
+        }
+    }
+
+    private func writeCall(_ out: inout ExportText) {
+        out.add("transport_api_version: V3")
+        out.block("grpc_service:", nil) { out in
+            out.add("envoy_grpc: {cluster_name: authgateway}")
+            out.add("timeout: \(export.askTimeout)s")
+            if export.sendsToken { out.add("initial_metadata: [\(token)]") }
+        }
+    }
+
+    private var token: String {
+        "{key: x-gw-engine-token, value: \"%ENVIRONMENT(\(EngineExport.tokenVariable))%\"}"
+    }
+}
+
+/// The scripts of Envoy's Lua filters. They pass on what one attempt has to tell the next in the request's dynamic metadata.
+private enum EnvoyScript {
+    /// Before Envoy asks: keeps what the client sent, for a second question, and removes what only the gateway may say.
+    static let request = lines(
+        """
+        function envoy_on_request(handle)
+          local fields = handle:headers()
+          local asked, own = {}, {}
+          for name, value in pairs(fields) do
+            if name:sub(1, 5) == "x-gw-" or name:sub(1, 8) == "x-envoy-" then
+              own[#own + 1] = name
+            elseif name ~= "content-length" and name ~= "transfer-encoding" and name ~= "expect" and name ~= "te"
+                and name ~= "upgrade" then
+              asked[name] = value
+            end
+          end
+          for _, name in ipairs(own) do fields:remove(name) end
+          asked["x-gw-route"] = handle:metadata():get("route")
+          fields:add("x-gw-route", asked["x-gw-route"] or "")
+          handle:streamInfo():dynamicMetadata():set("authgateway", "asked", asked)
+        end
+        """
+    )
+
+    /// After the gateway has answered.
+    static let answer = lines(
+        """
+        function envoy_on_request(handle)
+          local fields = handle:headers()
+          local metadata = handle:streamInfo():dynamicMetadata()
+          metadata:set("authgateway", "generation", fields:get("x-gw-generation") or "")
+          fields:remove("x-gw-generation")
+        end
+        """
+    )
+
+    /// Runs for each attempt, and asks again before the second one.
+    ///
+    /// - Parameters:
+    ///   - fields: That the answer brings.
+    ///   - timeout: In seconds.
+    static func renewal(fields: [String], pathPrefix: String, tokenVariable: String?, timeout: Int) -> [String] {
+        let names = fields.map { JSONString.quoted($0.lowercased()) }.joined(separator: ", ")
+        let path =
+            pathPrefix.isEmpty ? "" : "  asked[\":path\"] = \(JSONString.quoted(pathPrefix)) .. asked[\":path\"]\n"
+        let token = tokenVariable.map { "  asked[\"x-gw-engine-token\"] = os.getenv(\(JSONString.quoted($0)))\n" } ?? ""
+        return lines(
+            """
+            function envoy_on_request(handle)
+              local metadata = handle:streamInfo():dynamicMetadata()
+              local known = metadata:get("authgateway")
+              if known == nil or known["attempted"] == nil then
+                metadata:set("authgateway", "attempted", "yes")
+                return
+              end
+              if known["generation"] == nil or known["generation"] == "" then return end
+              local asked = {}
+              for name, value in pairs(known["asked"]) do asked[name] = value end
+            \(path)\(token)  asked["x-gw-rejected-generation"] = known["generation"]
+              local answer = handle:httpCall("authgateway", asked, "", \(timeout * 1000))
+              if answer == nil or answer[":status"] ~= "200" then
+                handle:respond({[":status"] = "503"}, "")
+                return
+              end
+              for _, name in ipairs({\(names)}) do
+                handle:headers():replace(name, answer[name] or "")
+              end
+            end
+            """
+        )
+    }
+
+    private static func lines(_ text: String) -> [String] {
+        text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    }
 }

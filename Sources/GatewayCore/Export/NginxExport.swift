@@ -239,7 +239,7 @@ struct NginxExport {
         String(field.lowercased().map { $0 == "-" ? "_" : $0 })
     }
 
-    /// Of text without `$`, which begins a variable.
+    /// Quotes a text without `$`, which begins a variable.
     private static func quoted(_ text: String) -> String {
         "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
     }

@@ -117,3 +117,132 @@ package enum ImportedName {
         return (2...).lazy.map { "\(name)-\($0)" }.first { !taken.contains($0) } ?? name
     }
 }
+
+extension ImportedLogin {
+    /// The header fields of other programs' configurations that may sign in.
+    ///
+    /// - Returns: nil when the field holds no credential.
+    static func reading(field name: String, value: String) -> ImportedLogin? {
+        let lower = name.lowercased()
+        guard lower != "cookie", !value.isEmpty else { return nil }
+        guard lower == "authorization" else {
+            return SecretMask.isSensitive(lower) ? .header(name: name, scheme: nil, ImportedSecret(value)) : nil
+        }
+        let parts = value.split(separator: " ", maxSplits: 1).map(String.init)
+        guard parts.count == 2 else { return .header(name: "Authorization", scheme: nil, ImportedSecret(value)) }
+        let text = parts[1].trimmingBlanks
+        switch parts[0].lowercased() {
+        case "bearer": return .bearer(ImportedSecret(text))
+        case "basic":
+            guard let bytes = Base64.decode(text), let basic = reading(userInfo: String(decoding: bytes, as: UTF8.self))
+            else { return .header(name: "Authorization", scheme: parts[0], ImportedSecret(text)) }
+            return basic
+        default: return .header(name: "Authorization", scheme: parts[0], ImportedSecret(text))
+        }
+    }
+
+    /// `name:password` (RFC 7617).
+    static func reading(userInfo: String) -> ImportedLogin? {
+        guard let colon = userInfo.firstIndex(of: ":") else { return nil }
+        let password = ImportedSecret(String(userInfo[userInfo.index(after: colon)...]))
+        return .basic(username: .text(String(userInfo[..<colon])), password: password)
+    }
+}
+
+extension String {
+    var trimmingBlanks: String {
+        var text = self[...]
+        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+        return String(text.drop { $0 == " " || $0 == "\t" })
+    }
+}
+
+/// What an imported service becomes in the configuration: a credential, a route, and at times a file with a secret.
+package struct ImportedEntries: Hashable, Sendable {
+    /// A file that is still to be written, with mode 0600.
+    package struct SecretFile: Hashable, Sendable {
+        /// Its name in the folder for imported secrets.
+        package let name: String
+        package let secret: Secret
+    }
+
+    /// The name of both the credential and the route.
+    package let name: String
+    package let upstream: String
+    /// Lines of YAML.
+    package let credential: [String]
+    package let route: [String]
+    package let secretFile: SecretFile?
+    /// Variables that the gateway needs.
+    package let variables: [String]
+    package let secret: ImportedSecret
+
+    /// - Parameters:
+    ///   - taken: Names of credentials, routes and secret files that are not to be given again.
+    ///   - folder: The folder for imported secrets, as the configuration names it.
+    package static func make(_ services: [ImportedService], taken: Set<String>, folder: String) -> [ImportedEntries] {
+        var taken = taken
+        return services.map { service in
+            let name = ImportedName.free(service.name, among: taken)
+            taken.insert(name)
+            return ImportedEntries(service, name: name, folder: folder)
+        }
+    }
+
+    private init(_ service: ImportedService, name: String, folder: String) {
+        self.name = name
+        upstream = service.upstream
+        let place = service.preset.map { "preset: \($0)" } ?? "upstream: \(YAMLScalar.literal(service.upstream))"
+        route = [place, "auth: \(YAMLScalar.text(name))"]
+        secret = service.login.secret
+        let reference: String
+        var variables: [String] = []
+        switch secret {
+        case .clear(let value):
+            secretFile = SecretFile(name: name, secret: value)
+            reference = "{file: \(YAMLScalar.literal("\(folder)/\(name)"))}"
+        case .environment(let variable):
+            secretFile = nil
+            reference = "{env: \(YAMLScalar.literal(variable))}"
+            variables.append(variable)
+        case .file(let path):
+            secretFile = nil
+            reference = "{file: \(YAMLScalar.literal(path))}"
+        case .program(let words):
+            secretFile = nil
+            reference = "{exec: [\(words.map(YAMLScalar.literal).joined(separator: ", "))]}"
+        }
+        let lines = Self.lines(service.login, reference, &variables)
+        // The preset says the strategy.
+        credential = service.preset.map { ["preset: \($0)"] + lines.filter { !$0.hasPrefix("strategy: ") } } ?? lines
+        self.variables = variables
+    }
+
+    private static func lines(_ login: ImportedLogin, _ secret: String, _ variables: inout [String]) -> [String] {
+        switch login {
+        case .bearer: return ["strategy: bearer", "token: \(secret)"]
+        case .basic(let username, _):
+            return ["strategy: basic", "username: \(text(username, &variables))", "password: \(secret)"]
+        case .header(let name, let scheme, _):
+            let name = name.lowercased() == "authorization" ? [] : ["name: \(YAMLScalar.literal(name))"]
+            let scheme = scheme.map { ["scheme: \(YAMLScalar.literal($0))"] } ?? []
+            return ["strategy: header"] + name + scheme + ["value: \(secret)"]
+        case .query(let name, _): return ["strategy: header", "query: \(YAMLScalar.literal(name))", "value: \(secret)"]
+        case .clientCredentials(let url, let client, let scopes, _):
+            let scopes = scopes.isEmpty ? [] : ["scopes: [\(scopes.map(YAMLScalar.literal).joined(separator: ", "))]"]
+            return [
+                "strategy: oauth2_client_credentials", "token_url: \(YAMLScalar.literal(url))",
+                "client_id: \(text(client, &variables))", "client_secret: \(secret)",
+            ] + scopes
+        }
+    }
+
+    private static func text(_ value: ImportedText, _ variables: inout [String]) -> String {
+        switch value {
+        case .text(let value): return YAMLScalar.literal(value)
+        case .environment(let name):
+            variables.append(name)
+            return "${\(name)}"
+        }
+    }
+}

@@ -134,3 +134,90 @@ struct BoxAPI: Sendable {
         return .json(["total_count": 1, "entries": .array([file])], status: .created)
     }
 }
+
+/// What a downscoped Box token may ask for, and which of it opens what.
+enum BoxScopes {
+    static let all: Set<String> = [
+        "annotation_edit", "annotation_view_all", "annotation_view_self", "base_explorer", "base_picker",
+        "base_preview", "base_sidebar", "base_upload", "item_delete", "item_download", "item_preview", "item_rename",
+        "item_share", "item_upload", "root_readonly", "root_readwrite",
+    ]
+
+    static let listing: Set<String> = ["base_explorer", "base_picker", "root_readonly", "root_readwrite"]
+    static let download: Set<String> = ["item_download", "root_readonly", "root_readwrite"]
+    static let upload: Set<String> = ["base_upload", "item_upload", "root_readwrite"]
+}
+
+/// How Box says no, field by field and byte by byte.
+enum BoxRefusal {
+    static let invalidToken = challenge(
+        .unauthorized,
+        error: "invalid_token",
+        "The access token provided is invalid."
+    )
+    static let malformed = challenge(.unauthorized, error: "invalid_request", "The access token was not found.")
+    static let insufficientScope = challenge(
+        .forbidden,
+        error: "insufficient_scope",
+        "The request requires higher privileges than provided by the access token."
+    )
+
+    static func response(_ status: Int, retryAfter: String?) -> Response {
+        var response: Response
+        switch status {
+        case 401: response = invalidToken
+        case 403: response = insufficientScope
+        case 429: response = json(429, code: "rate_limit_exceeded", "Request rate limit exceeded")
+        case 503: response = json(503, code: "unavailable", "Service unavailable")
+        default: response = json(status, code: "internal_server_error", "The sandbox was told to fail")
+        }
+        response.headers[.lowerCaseRetryAfter] = retryAfter ?? (status == 429 ? "1" : nil)
+        return response
+    }
+
+    static func json(_ status: Int, code: String, _ message: String) -> Response {
+        .json(
+            [
+                "type": "error", "status": .integer(status), "code": .string(code), "message": .string(message),
+                "help_url": "http://developers.box.com/docs/#errors", "request_id": "sandbox",
+            ],
+            status: HTTPResponse.Status(code: status)
+        )
+    }
+
+    private static func challenge(_ status: HTTPResponse.Status, error: String, _ description: String) -> Response {
+        let value = "Bearer realm=\"Service\", error=\"\(error)\", error_description=\"\(description)\""
+        return .empty(status, [.wwwAuthenticate: value])
+    }
+}
+
+/// The second origin, to which downloads are redirected: a credential that arrives here has leaked.
+struct BoxDownloads: Sendable {
+    let world: World
+
+    func router() -> Router<SandboxContext> {
+        let router = Router(context: SandboxContext.self)
+        router.add(middleware: JournalMiddleware(world: world, origin: .boxDownloads))
+        ControlAPI(world: world, origin: .boxDownloads).routes(on: router)
+        router.get("/d/1/:file/download") { request, context in
+            try serve(request, context, file: try context.parameters.require("file"))
+        }
+        return router
+    }
+
+    private func serve(_ request: Request, _ context: SandboxContext, file: String) throws -> Response {
+        guard request.headers[values: .authorization].isEmpty else {
+            world.withState { state, _ in
+                state.counters.authorizationLeaks += 1
+                state.counters.rejected[.boxDownloads, default: 0] += 1
+                state.journal.update(context.sequence) { $0.authorization = ["leaked": true, "accepted": false] }
+            }
+            return .empty(.unauthorized)
+        }
+        return .text(
+            "content of \(file)\n",
+            type: "application/octet-stream",
+            fields: [.contentDisposition: "attachment;filename=\"\(file).txt\""]
+        )
+    }
+}

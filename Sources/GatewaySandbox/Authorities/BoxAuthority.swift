@@ -1,3 +1,5 @@
+import CryptoExtras
+import FoundationEssentials
 import GatewayCore
 import HTTPTypes
 import Hummingbird
@@ -236,5 +238,148 @@ struct BoxAuthority: Sendable {
         }
         world.withState { state, now in state.revokeFamily(of: value, issuedBy: .box, to: form["client_id"], at: now) }
         return .empty(.ok)
+    }
+}
+
+/// A signed assertion, judged as Box judges it.
+private struct BoxAssertion: Sendable {
+    static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    private static let audience = "https://api.box.com/oauth2/token"
+
+    /// In the words of Box.
+    enum Refusal: String, Error {
+        case malformed = "Invalid assertion parameter or parameter missing"
+        case badSignature = "OAuth JWT signature is invalid"
+        case unknownKey = "Please check the 'kid' header. The 'kid' specified is invalid."
+        case wrongIssuer = "Please check the 'iss' claim. The 'iss' specified is invalid."
+        case wrongAudience = "Please check the 'aud' claim. The 'aud' specified is invalid."
+        case unknownSubject = "Please check the 'sub' claim. The 'sub' specified is invalid."
+        case expired = "Current date/time MUST be before the expiration date/time listed in the 'exp' claim"
+        case tooLong = "The 'exp' value exceeds the maximum value of 60 seconds beyond the issue time"
+        case notYet =
+            "Current date/time MUST be after or equal to the not-before date/time listed in the 'nbf' or 'iat' claim"
+        case replayed = "A unique 'jti' value is required"
+    }
+
+    private let header: JSONValue
+    private let claims: JSONValue
+
+    var subject: String { claims["sub"]?.string ?? "" }
+    var subjectType: String { claims["box_sub_type"]?.string ?? "" }
+
+    /// Verifies the signature.
+    init(_ text: String) throws(Refusal) {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3, let header = Self.json(parts[0]), let claims = Self.json(parts[1]),
+            let signature = Base64.decodeURL(parts[2])
+        else { throw .malformed }
+        guard header["kid"]?.string == BoxKeyPair.keyID else { throw .unknownKey }
+        let signed = Array("\(parts[0]).\(parts[1])".utf8)
+        guard Self.isValid(signature, of: signed, algorithm: header["alg"]?.string) else { throw .badSignature }
+        self.header = header
+        self.claims = claims
+    }
+
+    private static func json(_ part: Substring) -> JSONValue? {
+        Base64.decodeURL(part).flatMap { JSONValue($0) }
+    }
+
+    private static func isValid(_ bytes: [UInt8], of signed: [UInt8], algorithm: String?) -> Bool {
+        guard let key = try? _RSA.Signing.PublicKey(pemRepresentation: BoxKeyPair.publicKey) else { return false }
+        let signature = _RSA.Signing.RSASignature(rawRepresentation: bytes)
+        switch algorithm {
+        case "RS256":
+            return key.isValidSignature(signature, for: SHA256.hash(data: signed), padding: .insecurePKCS1v1_5)
+        case "RS384":
+            return key.isValidSignature(signature, for: SHA384.hash(data: signed), padding: .insecurePKCS1v1_5)
+        case "RS512":
+            return key.isValidSignature(signature, for: SHA512.hash(data: signed), padding: .insecurePKCS1v1_5)
+        default: return false
+        }
+    }
+
+    /// - Parameters:
+    ///   - now: In milliseconds since 1970.
+    ///   - used: Every `jti` so far; this one joins them.
+    func check(for client: String, at now: Int64, against used: inout Set<String>) throws(Refusal) {
+        guard claims["iss"]?.string == client else { throw .wrongIssuer }
+        guard claims["aud"]?.string == Self.audience else { throw .wrongAudience }
+        let seconds = Double(now) / 1000
+        for name in ["iat", "nbf"] {
+            if case .number(let time)? = claims[name], time.value > seconds { throw .notYet }
+        }
+        guard case .number(let end)? = claims["exp"], end.value > seconds else { throw .expired }
+        guard end.value <= seconds + 60 else { throw .tooLong }
+        guard let id = claims["jti"]?.string, (16...128).contains(id.utf8.count), used.insert(id).inserted else {
+            throw .replayed
+        }
+    }
+}
+
+/// The key pair of the sandbox's Box app. It is the same in every sandbox and protects nothing.
+private enum BoxKeyPair {
+    static let keyID = "sandboxkey"
+    static let passphrase = "sandbox-box-passphrase"
+
+    static let publicKey = """
+        -----BEGIN PUBLIC KEY-----
+        MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAt244CZip50bshVtqDCum
+        lBm84Zy1egql6tCbgmMegcJ934KfjIVXd//TRSGlMAw8k+GnFMF9WXq99ttM7Q5Y
+        Pdo0WS8zBJxBFk66zqqLj5uojBRm88YQoYp8e1IYxeSso72hUyaxqfDr1ISExdyV
+        bIG6ABg+G46mgBuv8tz8dX144Sbk9uc5OXtTlQrAfN0FpHMxQSRo97XQMJmM0Dyg
+        JUqpDmRtznrd8A3ftjBUu3qmvCKxXRcN0aVhSs0vJs4Jl0+E73/neFDD5DF9kSeX
+        t4cpfovx4i2G3Smlvh//A45E4WCA7fu2sIoM3xAFQIp4wLwDlDXjOdWQEioKgp0V
+        UQIDAQAB
+        -----END PUBLIC KEY-----
+        """
+
+    /// PKCS#8, encrypted with AES-256.
+    static let privateKey = """
+        -----BEGIN ENCRYPTED PRIVATE KEY-----
+        MIIFLTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQIiQAbDRJu8wICAggA
+        MAwGCCqGSIb3DQIJBQAwHQYJYIZIAWUDBAEqBBBVheJjgXbwEVnUOMkzcJREBIIE
+        0BVg59HgGfHli1jYOihQKqsAQAFqlrkOFgdAvVOhvboopo+etDJo+96+kKKQxFQy
+        O8R+FW3e+psZsUqOD+ImT41dd8/z3dzKN65/no+zwUenm+05JFrltTM8aUvpZao6
+        nw0o2fPZ97VwcCTlZl0rkQQBttt8+Ex7i0ffkyREnSA3W/0Ygy6AJUgjYvIs8DjQ
+        RgdGhriv9r2zvG7vVJJ7USyVg2z39psOfBtDPwtAm/aHVt2EDkzzy6ZXed0/qSxY
+        rtzLvAUJpeZotgIQvrAFkDtezt+nKgDnM0C4m5dP3jMBQT7j5HZbkeqYRrs9r96p
+        JvGqCAxUI1g942fkIFtP6dN2rs71Ua0i1+GlztuBBAGZE6JvSQRaIF7USkw70pQn
+        Y+bsENFuvlYy+kdC9vXCMz75VfyDxfbhbUTcmcKDxRIo0UOh41SdFmV92IVs48p7
+        EKlZHRZdsEt0lpD66sPukssIZrQV/bqfySa2WPInQ5F/gL311FQ8noMF2BvxOVyG
+        +DjsjS/dqP80cDv2CxNQd6Sa/aDJdfG7BTwHei+MKeQChmo/ZrtR6tEobfrnl60/
+        AMVPmOD8iHxFS7AMpuHdyALdsVSbDBW1yofwwIa4jq8WR3iB4vnzgJw/nXqxlHRw
+        eEusywBubcrrc5hpVqRElGCFwlnwxNIZD20I3N6eW74ys9TAAHNU/419jatD4zDD
+        urYqGxXdL8t0GSpr9FY8cbtxM1IRKGanJB0HEsu7wLDJFZq3ZWJJLs84na58SvBc
+        SND635wEdflQTl1Lcd9lnnOXiQmZs4JbRsGD5TfyrdgMJuAc/eRpyMmitfsZEIbh
+        E8Ep3DLmpYHwIQKNYT6IOb9/p7B5uoYe3VJP2c0utgdNrzau8Nu6s72yX1NtS9yI
+        jHjwPy/So4Q/5wfvYO8h7ZsKOoitmWppxwTyEufGNhvQf+NDHEYRNevfvlXv/0iO
+        Ur1cHQjQpxHZ/o9jsqRWmNdol6aQOZqX9vvgm9ZTTCDB7WON75p6om8hkHqADsGf
+        Mhz9CT+NbTpEplPFcHyHEd5vMLY6JCdLU2N/9YALTRWLiQRWfgDXrhtXiE3FLmvi
+        xBnFsURee23pHbnq8nhuY3oW71ULd9bBXeKWxvGuULety4Y64+iZsGzcRZRU2pAL
+        0rSXJeV22+ycWnIj3BQKGAXVMc7ftILECRHNYXsSAtVwTrtELHkhXmss4auTL9DB
+        H8j356QLnjHXtbP9DKiY6LTOfjXU8LXd2AXNAdffEK0xmBfG3OaxeVdZe/499EXp
+        sJJR+wuytQeuAyg81x2mpk+HbRW5aX8NN5DR+OeiQwOtuZGAj4cAc8LMkl/FShp3
+        L6Kbkr/lPDKaSiOdBftQSiyJtsWWSKLfSZ2TA8KXiUhqeg0dr1/JCisNAbKnp6GK
+        E52KtZYsGbBjsqRKbLHRlVqY18n1u6nSFfkd1hYTKs1r/B1EElG/LSTbZ4XeT+GM
+        wxN4hWnkO1V713v1oS9igMo2Y4kMwgu9baqt9BJfNLDZAKG4y9pyUtQVN3hznCls
+        5HLuAwGMJHLkKdBagrxH1z7w87Avj9K9LiJsqHsLV9UDjoDZFoZEgDVrh/6qUOdH
+        dUDwJnIhZFOGJMh0MkkjJ8pnOp8UZaUoL8aAl1r50VgT
+        -----END ENCRYPTED PRIVATE KEY-----
+        """
+}
+
+extension Accounts {
+    /// What Box's developer console hands out with a new key pair.
+    var boxAppSettings: JSON {
+        [
+            "boxAppSettings": [
+                "clientID": .string(boxClients[0].id), "clientSecret": .string(boxClients[0].secret),
+                "appAuth": [
+                    "publicKeyID": .string(BoxKeyPair.keyID), "privateKey": .string(BoxKeyPair.privateKey + "\n"),
+                    "passphrase": .string(BoxKeyPair.passphrase),
+                ],
+            ],
+            "enterpriseID": .string(boxEnterprise),
+        ]
     }
 }

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import GatewayCore
 
 /// JSON to be sent; members keep the order in which they are written.
@@ -69,4 +70,11 @@ extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Express
     init(booleanLiteral value: Bool) { self = .bool(value) }
     init(arrayLiteral elements: JSON...) { self = .array(elements) }
     init(dictionaryLiteral elements: (String, JSON)...) { self = .object(elements) }
+}
+
+extension Base64 {
+    /// nil when `text` is not standard base64 of UTF-8 text.
+    static func decodeText(_ text: String) -> String? {
+        Data(base64Encoded: text).flatMap { String(validating: $0, as: UTF8.self) }
+    }
 }

@@ -21,7 +21,7 @@ package final class PostgreSQLTestServer: Sendable {
 
     deinit { process.withLock { $0.take() }?.terminateAndWait() }
 
-    /// Of a database; `postgres` is there from the start.
+    /// The URL of a database; `postgres` is there from the start.
     package func url(_ database: String = "postgres", user: String = "postgres") -> String {
         "postgresql://\(user)@/\(database)?host=\(folder)/socket"
     }

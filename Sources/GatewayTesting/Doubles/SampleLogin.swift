@@ -38,3 +38,45 @@ package struct SampleLogin: LoginFlow {
         )
     }
 }
+
+/// A login on another device: 200 gives the code and the token, 400 means that the person has not entered it yet.
+package struct SampleDeviceLogin: DeviceLoginFlow {
+    package init() {}
+
+    package func begin(nonce: String, at now: Moment) -> Result<TokenRequest, GatewayProblem> { Self.request }
+
+    package func code(in reply: TokenReply, at now: Moment) -> Result<DeviceCode, GatewayProblem> {
+        .success(
+            DeviceCode(
+                deviceCode: Secret("device"),
+                userCode: "AB-12",
+                page: "https://authority.example/go",
+                lifetime: .seconds(60),
+                interval: .seconds(5)
+            )
+        )
+    }
+
+    package func poll(_ code: DeviceCode, nonce: String, at now: Moment) -> Result<TokenRequest, GatewayProblem> {
+        Self.request
+    }
+
+    package func interpret(_ reply: TokenReply, at now: Moment) -> DeviceLoginStep {
+        guard reply.status == 200 else { return .pending }
+        return .token(
+            TokenSet(
+                access: Secret("access-of-login"),
+                refreshToken: Secret("renewal-of-login"),
+                obtainedAt: now.wall,
+                expiresAt: now.wall + .seconds(3600)
+            )
+        )
+    }
+
+    private static var request: Result<TokenRequest, GatewayProblem> {
+        guard let url = try? AuthorityURL("https://authority.example/device") else {
+            return .failure(GatewayProblem(.internalError, "no URL"))
+        }
+        return .success(TokenRequest(url: url))
+    }
+}

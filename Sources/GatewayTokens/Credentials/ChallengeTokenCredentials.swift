@@ -54,7 +54,7 @@ package final class ChallengeTokenSource: ChallengeAnswering {
     private let rule: any ChallengeRule
     private let client: String?
     private let bare: Credential
-    /// Of the token that the upstream asked for last; nil before it has asked.
+    /// The key of the token that the upstream asked for last; nil before it has asked.
     private let tokenKey = Mutex<String?>(nil)
 
     init(_ tokens: any SubjectCredentialResolver, _ rule: any ChallengeRule, client: String?) {

@@ -36,7 +36,7 @@ struct AuthorityCall {
         }
     }
 
-    /// Of a step that asks nothing.
+    /// The outcome of a step that sends nothing.
     private static func failed(_ failure: TokenFailure) -> Outcome {
         let code = failure.problem.cause?.code
         return .failure(Failed(failure: failure, code: code, fate: RefreshTokenState(), took: .zero))

@@ -200,7 +200,7 @@ final class KeeperContext: Sendable {
         )
     }
 
-    /// The same.
+    /// Writes an event as ``commit(_:)`` does.
     ///
     /// - Returns: Why it must not be done.
     func obstacle(to event: TokenEvent) async -> AuditError? {

@@ -119,7 +119,7 @@ package final class TokenKeeper: CredentialSource, Service {
         var unheard: Set<KeeperWork> = []
 
         var commands: [OperatorCommand] = []
-        /// Of the command that is carried out: see ``OperatorCommand/Completion/drops``.
+        /// What the command under way has dropped: see ``OperatorCommand/Completion/drops``.
         var drops: [OperatorCommand] = []
         /// The generation whose rejection has yet to be stored.
         var rejection: Int?

@@ -62,7 +62,7 @@ struct TokenRenewer {
     private var overtakenBy: TokenEntry?
     private(set) var phase: Phase
     private var uncommitted: Uncommitted?
-    /// Of ``record``.
+    /// The write of ``record`` that the store has not taken yet.
     private(set) var pendingWrite = PendingWrite.none
     /// A refresh token was sent and no answer came that says what became of it.
     private(set) var isUncertain = false

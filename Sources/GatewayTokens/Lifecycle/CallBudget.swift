@@ -11,7 +11,7 @@ package struct CallBudget: Sendable {
 
     private let perHour: Int
     private let members: Int
-    /// Of how many equal parts this is one.
+    /// Into how many equal parts the whole budget was divided; this is one of them.
     private var parts = 1
     private var allowance: Double
     private var spent = 0.0

@@ -120,7 +120,7 @@ package struct StoredRecord: Sendable {
         case overtaken(TokenEntry)
     }
 
-    /// Of a write without a lease, and of one that ends the lease.
+    /// Takes the answer to a write without a lease, or to one that ends the lease.
     package mutating func saved(
         _ answer: TokenSaveAnswer,
         writing token: StoredToken?,
@@ -136,7 +136,7 @@ package struct StoredRecord: Sendable {
         }
     }
 
-    /// Of a write that keeps the lease.
+    /// Takes the answer to a write that keeps the lease.
     package mutating func saved(
         _ answer: TokenLeaseAnswer,
         writing token: StoredToken,
@@ -152,7 +152,7 @@ package struct StoredRecord: Sendable {
         }
     }
 
-    /// Of the lease that is taken to remove the record.
+    /// Takes the answer to the lease that is taken to remove the record.
     package mutating func leasedForRemoval(_ answer: TokenLeaseAnswer, holding held: StoredToken?) -> Write {
         switch answer {
         case .granted(let lease):

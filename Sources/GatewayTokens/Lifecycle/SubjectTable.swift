@@ -121,7 +121,7 @@ package struct SubjectTable<Member> {
     private struct Rank: Comparable {
         let neverHadToken: Bool
         let isOwn: Bool
-        /// Of the client with the fewest subjects among those who named it.
+        /// How many subjects the client has that has the fewest among those who named this one.
         let subjects: Int
         let lastUse: UInt64
 

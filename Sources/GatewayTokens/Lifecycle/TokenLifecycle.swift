@@ -65,7 +65,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     private let rules: Rules
     private var phase: TokenPhase
     private var waiters: [CredentialTicket: Waiter] = [:]
-    /// Of the request that has waited longest; named as the cause of a call that begins later.
+    /// The request that has waited longest. It is named as the cause of a call that begins later.
     private var firstDemand: CredentialRequest?
     package private(set) var isLocked = false
     /// How often a token was taken from those who use it: locked, revoked or cleared, not replaced.
@@ -924,7 +924,7 @@ package struct FreshToken: Sendable {
 package struct UnresolvedFailure: Sendable {
     /// When the first call failed.
     package let since: MonotonicTime
-    /// Of the last call.
+    /// Why the last call failed.
     package fileprivate(set) var failure: TokenFailure
     /// When the gateway tries again by itself; nil: with the next request, or never.
     package fileprivate(set) var nextTryAt: MonotonicTime?
@@ -957,7 +957,7 @@ private enum TokenPhase: ~Copyable {
         let failure: TokenFailure
         /// When the next call is made all the same; nil: never.
         let retryAt: MonotonicTime?
-        /// Of the call that has failed.
+        /// Why the call that has failed was made.
         var cause = Cause.need
     }
 
@@ -966,7 +966,7 @@ private enum TokenPhase: ~Copyable {
         let failure: TokenFailure
         /// The next call is made when the pause is over, although no request waits and no token is live.
         var isRetryFixed = false
-        /// Of the call that has failed.
+        /// Why the call that has failed was made.
         var cause = Cause.need
 
         func problem(at now: MonotonicTime) -> GatewayProblem {

@@ -13,7 +13,7 @@ package enum WorkUrgency: Int, Comparable, Sendable {
 
 /// Decides which of many workers goes next: one that was woken or whose time has come.
 ///
-/// Of one group, a bounded number works at a time: an authority that answers slowly delays its own workers and no others. So does
+/// At most a limited number of one group works at a time: an authority that answers slowly delays its own workers and no others. So does
 /// a bounded number of all, apart from the few that each group may have in any case. Groups that wait for others take turns.
 /// Those of a group go by urgency, then in the order in which they were woken.
 package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>: Sendable {
@@ -57,7 +57,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
     }
 
     private let limits: WorkLimits
-    /// Of all groups.
+    /// How many are at work, over all groups.
     private var working = 0
     private var workers: [ID: Worker] = [:]
     private var groups: [Group: Members] = [:]
@@ -185,11 +185,11 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
 
 /// How many work at a time: see ``WorkSchedule``.
 package struct WorkLimits: Hashable, Sendable {
-    /// Of one group.
+    /// How many of one group may be at work.
     package let group: Int
-    /// Of all groups.
+    /// How many of all groups together may be at work.
     package let all: Int
-    /// Of one group while ``all`` are at work: slow groups must not stop the others.
+    /// How many of one group may be at work while ``all`` are: slow groups must not stop the others.
     package let reserved: Int
 
     package init(group: Int, all: Int = .max, reserved: Int = 1) {

@@ -5,7 +5,7 @@ package struct TokenRecords: Sendable {
     private struct Record: Sendable {
         var state = TokenRecordState()
         var token: StoredToken?
-        /// Of its last change.
+        /// The mark of its last change.
         var mark: Int64 = 0
     }
 

@@ -161,7 +161,7 @@ package struct TokenRevision: Hashable, Comparable, Sendable {
 
     package init(_ value: Int64) { self.value = value }
 
-    /// Of a record that was never written.
+    /// The revision of a record that was never written.
     package static let none = TokenRevision(0)
 
     package var next: TokenRevision { TokenRevision(value == .max ? .max : value + 1) }

@@ -6,9 +6,9 @@ package struct AcceptanceFilter {
     /// What is told of an acceptance.
     package enum News: Hashable, Sendable {
         case nothing
-        /// That there was one.
+        /// There was an acceptance, on a path that is known.
         case acceptance
-        /// The same, and where.
+        /// There was an acceptance, on a path that is new.
         case template
     }
 
@@ -29,12 +29,13 @@ package struct AcceptanceFilter {
 
     package init() {}
 
-    /// Of a token that is renewed: each path is told once, since one that has accepted it is judged by that.
+    /// Whether to tell of a renewable token that was accepted: once for each path, because a path that has accepted it is judged by
+    /// that.
     package mutating func isNew(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         recent.isNew(bytes, method: head.method, path: head.path)
     }
 
-    /// Of a credential that is always the same: once a second and client, and for a new path.
+    /// What to tell of a static credential that was accepted: once a second for each client, and for each new path.
     package mutating func news(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,

@@ -32,7 +32,8 @@ package final class ConfirmedTemplates: Sendable {
 
 /// When engines were first handed a token generation for a path template, without a report of its rejection since.
 ///
-/// Of fixed size, as ``TemplateTable`` says: what is lost to another template is an acceptance that is not seen.
+/// The table has a fixed size, like every ``TemplateTable``: an entry that is lost to another template is an acceptance that
+/// is not seen.
 package final class HandedOutTemplates: Sendable {
     package static let capacity = TemplateTable.capacity
     /// The time has the low bits of an entry, in seconds; it wraps after half a year.
@@ -67,7 +68,7 @@ package final class HandedOutTemplates: Sendable {
 
 /// One entry of 64 bits for each path template of a route, 0 where there is none. Shared by all workers, without a lock.
 ///
-/// Of fixed size: a template has one slot, and the template that comes last has it. One that is in use comes back with its
+/// The table has a fixed size: a template has one slot, and the template that comes last has it. One that is in use comes back with its
 /// next response. If the first one kept the slot, a client could fill the table before others come.
 private struct TemplateTable: ~Copyable, Sendable {
     static let capacity = 512

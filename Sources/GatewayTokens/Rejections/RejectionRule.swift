@@ -9,7 +9,7 @@ package struct RejectionRule: Hashable, Sendable {
     package struct Location: Hashable, Sendable {
         /// nil: that of the upstream.
         package let origin: Origin?
-        /// Of the path, up to the end of a segment; without a slash at the end, so that the root is empty.
+        /// What the path of the location begins with, up to the end of a segment. It has no slash at its end, so the root is empty.
         package let path: String
 
         /// Reads `/path` or `https://host/path`; nil when it is anything else.

@@ -14,7 +14,7 @@ package struct AuthorityError: Hashable, Sendable, Codable {
         case html
     }
 
-    /// Of the HTTP response; nil when a program answered.
+    /// The status of the HTTP response; nil when a program answered.
     package var status: Int?
     /// For example `invalid_grant`.
     package var code: String?

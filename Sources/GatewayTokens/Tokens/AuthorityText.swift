@@ -104,8 +104,8 @@ struct HiddenSecret: Sendable {
     /// Many texts name the same host.
     private static func isAddress(_ form: [UInt8]) -> Bool { form.starts(with: "http".utf8) && form.contains(0x3A) }
 
-    /// Of a form with 16 bytes or more: as long as a quarter to a half of it, each begun in the middle of the one before. What could be
-    /// words is left out.
+    /// Parts of a form with 16 bytes or more: as long as a quarter to a half of it, each begun in the middle of the one before. What
+    /// could be words is left out.
     private static func parts(of form: [UInt8]) -> [[UInt8]] {
         guard form.count >= 16 else { return [] }
         let length = form.count < 32 ? 8 : 12

@@ -3,7 +3,7 @@ package import GatewayHTTP
 /// Something with a known end that only a person can replace: for `status`, the admin page, metrics and the audit log.
 package struct Expiration: Hashable, Sendable, Codable {
     package enum Kind: String, CaseIterable, Sendable, Codable {
-        /// That nothing renews, such as a developer token.
+        /// A token that nothing renews, such as a developer token.
         case token
         /// What renews a token, and ends unless it is used, or at all.
         case login

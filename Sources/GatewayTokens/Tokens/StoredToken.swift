@@ -46,7 +46,7 @@ package struct StoredToken: Hashable, Sendable {
             || rotates && isRestored && token.refreshToken != nil
     }
 
-    /// That the authority has refused the refresh token; nil while it has not.
+    /// The authority's refusal of the refresh token; nil while it has not refused it.
     package var knownRefusal: RefreshTokenRefusal? {
         refusal.flatMap { $0.refreshToken == token.refreshToken ? $0 : nil }
     }
