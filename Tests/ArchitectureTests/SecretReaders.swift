@@ -25,7 +25,7 @@ enum SecretReaders {
         "GatewayCore/Access/ClientRegistry.swift",
         "GatewayCore/Access/CheckResponse.swift",
         "GatewayCore/Access/EngineProof.swift",
-        "GatewayTokens/Auth/DownscopeOptions.swift",
+        "GatewayTokens/Auth/DerivedStrategy.swift",
         "GatewayCore/Clients/ClientEnvironment.swift",
         "GatewayConfiguration/Fields/ConfigFields+Scalars.swift",
         "GatewayConfiguration/Fields/ConfigFields+Secrets.swift",

@@ -1,6 +1,7 @@
 import GatewayCore
-import GatewaySandbox
 import Testing
+
+@testable import GatewaySandbox
 
 @Suite(.timeLimit(.minutes(5)))
 struct BoxAPITests {
@@ -102,5 +103,17 @@ struct BoxAPITests {
             #expect(try await harness.send(.get, url + "0/items", token)["total_count"] == .number(2))
             #expect(try await harness.send(.get, url + "9/items", token).string("code") == "not_found")
         }
+    }
+}
+
+@Suite("Chunked uploads under way", .timeLimit(.minutes(1)))
+struct UploadSessionsTests {
+    @Test func theirNumberIsLimitedUntilOneEnds() {
+        var sessions = UploadSessions()
+        let session = UploadSessions.Session(fileName: "a", fileSize: 1)
+        let begun = (0...UploadSessions.maximumSessions).map { sessions.begin(session, id: "\($0)") }
+        #expect(begun.dropLast().allSatisfy { $0 } && begun.last == false)
+        let (ended, another) = (sessions.end("1"), sessions.begin(session, id: "another"))
+        #expect(ended != nil && another)
     }
 }

@@ -1,4 +1,5 @@
 package import GatewayConfiguration
+package import GatewayHTTP
 
 /// A credential that is made from the token of another one (RFC 8693), its parent.
 ///
@@ -31,4 +32,73 @@ package struct ParentReference: Hashable, Sendable {
 package struct ParentRefusal: Error, Hashable, Sendable {
     package let message: String
     package init(_ message: String) { self.message = message }
+}
+
+/// What a weaker token, handed to somebody else, may do.
+package struct DownscopeOptions: Hashable, Sendable {
+    package var scopes: [String]
+    package var resource: String?
+    /// The URL of a shared item at Box; anyone with the URL may see the item.
+    package var sharedLink: Secret?
+
+    package init(scopes: [String], resource: String? = nil, sharedLink: Secret? = nil) {
+        self.scopes = scopes
+        self.resource = resource
+        self.sharedLink = sharedLink
+    }
+
+    /// Reads `{"scopes": ["item_preview"], "resource": "https://…"}`, or `shared_link` in the place of `resource`; nil for
+    /// anything else.
+    package init?(_ json: JSONValue?) {
+        guard case .object(let members)? = json, case .array(let values)? = members["scopes"] else { return nil }
+        scopes = values.compactMap(\.string)
+        resource = members["resource"]?.string
+        sharedLink = members["shared_link"]?.string.map { Secret($0) }
+        let known = ["scopes", "resource", "shared_link"].filter { members[$0] != nil }
+        let read = 1 + (resource == nil ? 0 : 1) + (sharedLink == nil ? 0 : 1)
+        guard scopes.count == values.count, known.count == members.count, read == known.count else { return nil }
+    }
+
+    /// As the `downscope` of a route would say it.
+    private var node: ConfigNode {
+        let span = SourceSpan(file: 0, line: 1, column: 1)
+        func scalar(_ text: String) -> ConfigNode {
+            ConfigNode(.scalar(ConfigNode.Scalar(text: text, isQuoted: true)), at: span)
+        }
+        var entries = [
+            ConfigNode.Entry(key: "scopes", keySpan: span, value: ConfigNode(.sequence(scopes.map(scalar)), at: span))
+        ]
+        if let resource {
+            entries.append(ConfigNode.Entry(key: "resource", keySpan: span, value: scalar(resource)))
+        }
+        if let sharedLink {
+            let value = sharedLink.withValue { scalar($0) }
+            entries.append(ConfigNode.Entry(key: "shared_link", keySpan: span, value: value))
+        }
+        return ConfigNode(.mapping(entries), at: span)
+    }
+
+    /// The grant that makes such a token from one of `parent`.
+    package func grant(
+        of parent: any TokenGrant,
+        catalog: StrategyCatalog,
+        secrets: any SecretSource
+    ) throws(GatewayProblem) -> any TokenGrant {
+        guard !scopes.isEmpty else { throw GatewayProblem(.requestRefused, "A weaker token needs at least one scope.") }
+        let document = ConfigDocument(files: [], root: node)
+        let context = ConfigContext(document: document, secrets: secrets)
+        let fields = ConfigFields(node, path: .root, context: context)
+        guard let fields, let strategy = catalog.downscoping?.init(downscope: fields) else {
+            let reason = context.diagnostics.first.map { "\($0.path): \($0.message)" } ?? "not supported"
+            throw GatewayProblem(.requestRefused, "No such token can be asked for: \(reason).")
+        }
+        do throws(ParentRefusal) {
+            guard case .token(let grant) = try strategy.made(from: parent).behavior else {
+                throw ParentRefusal("there is nothing to exchange")
+            }
+            return grant
+        } catch {
+            throw GatewayProblem(.requestRefused, "No such token can be asked for: \(error.message).")
+        }
+    }
 }

@@ -45,3 +45,58 @@ extension ChallengeGrants {
     package var keyName: String { "scope" }
     package var limitKey: String? { nil }
 }
+
+/// One token for each subject, of which there are many: a header field of the request says whose token it goes with.
+package protocol SubjectGrants: TokenGrants {
+    /// The name of that field.
+    var field: String { get }
+
+    /// Whether requests may name this subject, which has passed ``SubjectSyntax``.
+    func allows(_ subject: String) -> Bool
+}
+
+extension SubjectGrants {
+    package var naming: TokenNaming { .field(field) }
+    package var keyName: String { field }
+    package var limitKey: String? { "unique_id.at_most" }
+
+    package func refusal(of subject: String, credential: String) -> GatewayProblem? {
+        guard SubjectSyntax.isSubject(subject) else {
+            return GatewayProblem(
+                .subjectRequired,
+                "\(field) does not hold the name of a subject: \(SubjectSyntax.rule)."
+            )
+        }
+        guard allows(subject) else {
+            let detail = "\(field) names a subject for which \(credential) gets no token (unique_id)."
+            return GatewayProblem(.routeForbidden, detail)
+        }
+        return nil
+    }
+}
+
+/// What a subject that a request names may look like, whatever the configuration allows.
+///
+/// Nothing in it means anything in a path, a query, a header field, JSON or a shell, so it can go into all of them.
+package enum SubjectSyntax {
+    package static let longest = 128
+    package static let rule =
+        "at most \(longest) letters, digits and -._~@:+=, beginning with a letter or a digit"
+
+    package static func isSubject(_ text: String) -> Bool {
+        guard let first = text.utf8.first, isLetterOrDigit(first), text.utf8.count <= longest else { return false }
+        return text.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x2B, 0x2D, 0x2E, 0x3A, 0x3D, 0x40, 0x5F, 0x7E: true
+            default: isLetterOrDigit(byte)
+            }
+        }
+    }
+
+    private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: false
+        }
+    }
+}
