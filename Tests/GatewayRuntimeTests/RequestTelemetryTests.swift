@@ -33,11 +33,11 @@ struct RequestTelemetryTests {
             route: route,
             client: nil,
             method: method,
-            status: status,
-            problem: problem,
             startedAt: Self.at(1),
             finishedAt: Self.at(5)
         )
+        record.status = status
+        record.problem = problem
         record.trace = trace
         telemetry.finished(record)
     }
