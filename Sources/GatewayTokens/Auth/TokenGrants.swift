@@ -36,12 +36,3 @@ extension TokenGrants {
     package var storesTokens: Bool { true }
     package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
-
-/// One token for each scope that upstreams ask for in a challenge.
-package protocol ChallengeGrants: TokenGrants, ChallengeRule {}
-
-extension ChallengeGrants {
-    package var naming: TokenNaming { .challenge(self) }
-    package var keyName: String { "scope" }
-    package var limitKey: String? { nil }
-}
