@@ -1,6 +1,6 @@
-import GatewayCore
 import Testing
 
+@testable import GatewayCore
 @testable import GatewayRuntime
 
 @Suite("What requests say to telemetry", .timeLimit(.minutes(5)))

@@ -1,8 +1,9 @@
 import FoundationEssentials
-import GatewayCore
 import GatewayHTTP
 import GatewayTokens
 import Testing
+
+@testable import GatewayCore
 
 @Suite("Spans of a request", .timeLimit(.minutes(5)))
 struct RequestSpansTests {
