@@ -130,7 +130,8 @@ extension AuditRow {
     }
 }
 
-/// One row of `token_requests` as it is read back. Text is as the file holds it: escape it before showing it.
+/// One row of `token_requests` as it is read back: any program can have changed the file, so nothing is taken for more than text and
+/// numbers. Escape the text before showing it.
 package struct AuditRequestRow: Hashable, Sendable {
     package let id: Int64
     /// RFC 3339, UTC, milliseconds.

@@ -1,7 +1,7 @@
-import GatewayCore
 import Testing
 
 @testable import GatewayAdmin
+@testable import GatewayCore
 
 @Suite(.timeLimit(.minutes(1)))
 struct PageTests {

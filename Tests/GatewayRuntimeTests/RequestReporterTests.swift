@@ -55,24 +55,23 @@ struct RequestReporterTests {
     ) {
         let now = clock.now().monotonic
         let hasRoute = problem.kind != .noRoute
-        observer.finished(
-            ExchangeRecord(
-                requestID: RequestID(run: 1, worker: 1, number: number),
-                clientRequestID: clientID,
-                worker: 1,
-                route: hasRoute ? 0 : nil,
-                client: "laptop",
-                method: "GET",
-                status: problem.kind.status,
-                problem: problem.kind,
-                failure: RequestFailure(
-                    problem,
-                    credential: hasRoute ? "service" : nil,
-                    place: RequestPlace(peer: peer, host: host, path: "/x")
-                ),
-                startedAt: now
-            )
+        var record = ExchangeRecord(
+            requestID: RequestID(run: 1, worker: 1, number: number),
+            clientRequestID: clientID,
+            worker: 1,
+            route: hasRoute ? 0 : nil,
+            client: "laptop",
+            method: "GET",
+            startedAt: now
         )
+        record.status = problem.kind.status
+        record.problem = problem.kind
+        record.failure = RequestFailure(
+            problem,
+            credential: hasRoute ? "service" : nil,
+            place: RequestPlace(peer: peer, host: host, path: "/x")
+        )
+        observer.finished(record)
     }
 
     private func events() async -> [TokenEvent] {

@@ -1,6 +1,6 @@
-import GatewayCore
 import Testing
 
+@testable import GatewayCore
 @testable import GatewayRuntime
 
 @Suite("What requests say to telemetry", .timeLimit(.minutes(5)))
@@ -33,11 +33,11 @@ struct RequestTelemetryTests {
             route: route,
             client: nil,
             method: method,
-            status: status,
-            problem: problem,
             startedAt: Self.at(1),
             finishedAt: Self.at(5)
         )
+        record.status = status
+        record.problem = problem
         record.trace = trace
         telemetry.finished(record)
     }

@@ -22,7 +22,7 @@ private struct KeyStrategy: AuthStrategy {
     }
 
     init(subjects: any SubjectGrants) {
-        behavior = .tokenPerSubject(subjects)
+        behavior = .tokens(subjects)
         secret = ""
     }
 

@@ -38,20 +38,21 @@ struct TrafficObserverTests {
         duration: Duration = .milliseconds(30)
     ) -> ExchangeRecord {
         let now = clock.now().monotonic
-        return ExchangeRecord(
+        var record = ExchangeRecord(
             requestID: RequestID(run: 1, worker: 0, number: 1),
             route: route,
             client: "laptop",
             method: "GET",
-            status: status,
-            problem: problem,
-            credential: credential,
-            wasSent: wasSent,
-            bytesReceived: 10,
-            bytesSent: 100,
             startedAt: now,
             finishedAt: now + duration
         )
+        record.status = status
+        record.problem = problem
+        record.credential = credential
+        record.wasSent = wasSent
+        record.bytesReceived = 10
+        record.bytesSent = 100
+        return record
     }
 
     @Test func usesOfOneMinuteAreOneCount() {

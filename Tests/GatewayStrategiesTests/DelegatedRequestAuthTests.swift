@@ -77,7 +77,7 @@ struct DelegatedRequestAuthTests {
             id: ["header": "X-Box-User", "allow": ["7"]],
             url: "https://tokens.example.com/token"
         )
-        guard case .tokenPerSubject(let grants) = try decode("delegated", block).behavior else { throw WrongKind() }
+        guard case .tokens(let grants) = try decode("delegated", block).behavior else { throw WrongKind() }
         let token = try bearer(request(of: grants.grant(for: "7").firstStep(holding: nil, at: now)))
         #expect((token.claims["sub"], token.claims["aud"]) == (.string("7"), .string("tokens")))
     }

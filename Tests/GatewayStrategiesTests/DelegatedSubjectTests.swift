@@ -16,7 +16,7 @@ struct DelegatedSubjectTests {
     }
 
     private func subjects(_ id: FixtureNode) throws -> any SubjectGrants {
-        guard case .tokenPerSubject(let grants) = try decode("delegated", Self.block(id)).behavior else {
+        guard case .tokens(let grants as any SubjectGrants) = try decode("delegated", Self.block(id)).behavior else {
             throw WrongKind()
         }
         return grants

@@ -6,9 +6,11 @@ import Testing
 
 @Suite("Challenges of a registry", .timeLimit(.minutes(5)))
 struct RegistryChallengeTests {
-    private func grants() throws -> any ChallengeGrants {
+    private func grants() throws -> RegistryGrants {
         let block: FixtureNode = ["realm_hosts": ["auth.example.com"]]
-        guard case .tokenPerChallenge(let grants) = try decode("registry", block).behavior else { throw WrongKind() }
+        guard case .tokens(let grants as RegistryGrants) = try decode("registry", block).behavior else {
+            throw WrongKind()
+        }
         return grants
     }
 

@@ -8,9 +8,9 @@ import Testing
 struct RegistryTests {
     private static let url = "https://auth.example.com/token?service=r&scope=repository%3Aa%2Fb%3Apull"
 
-    private static func grants(_ more: [(String, FixtureNode)] = []) throws -> any ChallengeGrants {
+    private static func grants(_ more: [(String, FixtureNode)] = []) throws -> RegistryGrants {
         let own: [(String, FixtureNode)] = [("realm_hosts", ["auth.example.com", "127.0.0.1:5001"])]
-        guard case .tokenPerChallenge(let grants) = try decode("registry", .mapping(own + more)).behavior else {
+        guard case .tokens(let grants as RegistryGrants) = try decode("registry", .mapping(own + more)).behavior else {
             throw WrongKind()
         }
         return grants

@@ -237,16 +237,11 @@ extension CredentialPlan {
             context.error(reason, at: span, path: path)
             return nil
         }
-        func refuse(_ grants: any TokenGrants) -> CredentialPlan? {
-            refuse("\(parent.name) has a token for each \(grants.keyName); only a single one can be exchanged")
-        }
         let grant: any TokenGrant
         switch parent.strategy.behavior {
         case .token(let single): grant = single
-        case .tokenPerSubject(let grants):
-            return refuse(grants)
-        case .tokenPerChallenge(let grants):
-            return refuse(grants)
+        case .tokens(let grants):
+            return refuse("\(parent.name) has a token for each \(grants.keyName); only a single one can be exchanged")
         case .none, .fixed, .onChallenge:
             return refuse("\(parent.strategyKind) has no token that could be exchanged")
         }

@@ -53,9 +53,11 @@ struct CredentialVending {
     func canVend(_ plan: CredentialPlan) -> Bool {
         switch plan.strategy.behavior {
         case .token: return true
-        case .tokenPerChallenge:
-            fields.error("\(plan.strategyKind) asks for tokens as the upstream wants them; none is handed out")
-        case .tokenPerSubject(let grants):
+        case .tokens(let grants):
+            guard case .field = grants.naming else {
+                fields.error("\(plan.strategyKind) asks for tokens as the upstream wants them; none is handed out")
+                return false
+            }
             if case .none = narrowing { return true }
             fields.error(
                 "downscope",

@@ -214,7 +214,7 @@ enum EngineDecoder {
     /// Why no field that is known beforehand signs a request in.
     private static func obstacle(_ credential: CredentialPlan?) -> String? {
         switch credential?.strategy.behavior {
-        case .token, .tokenPerSubject: return nil
+        case .token: return nil
         case .fixed(let injection):
             return injection.hasSecretTarget
                 ? "\(credential?.strategyKind ?? "") puts its credential into the URL, and an engine can only be handed"
@@ -225,7 +225,8 @@ enum EngineDecoder {
         case .onChallenge:
             return "\(credential?.strategyKind ?? "") sends its credential once the upstream has asked for it, and an"
                 + " engine does not pass the challenge on; remove \"mode: challenge\""
-        case .tokenPerChallenge:
+        case .tokens(let grants):
+            if case .field = grants.naming { return nil }
             return
                 "\(credential?.strategyKind ?? "") needs the challenge of the upstream's response to know which token"
                 + " to ask for, and an engine does not pass it on; send these requests through a proxy listener"

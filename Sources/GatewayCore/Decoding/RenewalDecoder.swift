@@ -163,8 +163,11 @@ extension AuthBehavior {
     /// Why no token can be asked for before a request needs it; nil where one can.
     fileprivate var reasonForDemand: String? {
         switch self {
-        case .tokenPerSubject: "whose token is needed is known with each request (unique_id)"
-        case .tokenPerChallenge: "the upstream says which token it wants"
+        case .tokens(let grants):
+            switch grants.naming {
+            case .field: "whose token is needed is known with each request (unique_id)"
+            case .challenge: "the upstream says which token it wants"
+            }
         case .none, .fixed, .onChallenge, .token: nil
         }
     }

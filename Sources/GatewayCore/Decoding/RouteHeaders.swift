@@ -44,8 +44,8 @@ struct RouteHeaders {
         for name in behavior?.injectedFields ?? [] {
             owned[FieldSyntax.slot(name)] = "the route's credential takes the place of this field"
         }
-        if case .tokenPerSubject(let grants)? = behavior {
-            owned[FieldSyntax.slot(grants.field)] =
+        if case .tokens(let grants)? = behavior, let field = grants.naming.field {
+            owned[FieldSyntax.slot(field)] =
                 "this field names the user whose token goes along; it is not forwarded"
         }
         if keepsAsUser {
@@ -119,8 +119,8 @@ extension AuthBehavior {
             case .none: nil
             case .fixed(let injection), .onChallenge(let injection, _): injection
             case .token(let grant): grant.injection(of: token)
-            case .tokenPerSubject(let grants): grants.grant(for: "user").injection(of: token)
-            case .tokenPerChallenge(let grants): grants.grant(for: "").injection(of: token)
+            // The form is the same for all of them.
+            case .tokens(let grants): grants.grant(for: "user").injection(of: token)
             }
         // What clients send there never goes along with a credential, wherever that stands.
         return injection.map { $0.fields.map(\.name) + ["Authorization"] } ?? []

@@ -313,3 +313,263 @@ package struct Exchange: ~Copyable, Sendable {
         assert((0...4).contains(timesSent), "A request was sent more often than the rules allow.")
     }
 }
+
+// MARK: - Events
+
+/// What the driver of an exchange reports to it.
+package enum ExchangeEvent: Hashable, Sendable {
+    // MARK: Credential
+
+    /// A credential is at hand, or the route injects none.
+    case authorized
+    /// No credential is at hand; the source has been asked for one.
+    case credentialAwaited
+    /// No credential will come, or not in time.
+    case credentialUnavailable(ProblemKind)
+    /// The right to use the credential was taken away. Another one may come.
+    case withdrawn
+    /// Likewise, from a source that a reload has replaced: no other one comes from it.
+    case sourceWithdrawn
+    /// A reload has come.
+    ///
+    /// - Parameters:
+    ///   - takesRight: It takes away the client, the route or the credential, or its rules refuse the request.
+    ///   - isAdmitted: The same request would go the same way now.
+    case reloaded(takesRight: Bool, isAdmitted: Bool)
+
+    // MARK: Connection
+
+    /// - Parameters:
+    ///   - isReused: The connection has carried a request before, so the upstream may have closed it meanwhile.
+    ///   - mayRefuse: The upstream can say of a request that it has not looked at it.
+    case connected(isReused: Bool, mayRefuse: Bool = false)
+    case connectionFailed
+    /// The connection cannot carry the head, and nothing was sent on it. Another version of HTTP can.
+    case headUnsendable
+
+    // MARK: Request
+
+    /// Content came from the client.
+    ///
+    /// - Parameters:
+    ///   - isHeld: A copy of all content so far is within the limit for a replay.
+    ///   - isLast: The request ends with it.
+    case requestContent(isHeld: Bool, isLast: Bool)
+    /// The rest of the request breaks a rule; the driver knows which.
+    case requestInvalid
+    /// The client reads no answer.
+    case clientLeft
+
+    // MARK: Response
+
+    case informational(status: Int)
+    case responseHead(ResponseFacts)
+    /// - Parameter isReusable: The upstream connection can carry another request.
+    case responseEnded(isReusable: Bool)
+    case upstreamLost(ConnectionLoss)
+    /// The response breaks a rule; the driver knows which.
+    case responseInvalid
+    /// The client's version of HTTP cannot carry the head of the response, and nothing of that was sent; the driver knows why.
+    case responseUnsendable
+    case tunnelEnded
+
+    // MARK: Time
+
+    /// The deadline has passed without progress.
+    case stalled(Stall)
+}
+
+/// What the rules need to know of the head of a request.
+package struct RequestFacts: Hashable, Sendable {
+    /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 section 9.2.2).
+    package var isIdempotent: Bool
+    package var hasContent: Bool
+    package var expectsContinue: Bool
+    package var isHTTP10: Bool
+
+    package init(isIdempotent: Bool, hasContent: Bool, expectsContinue: Bool = false, isHTTP10: Bool = false) {
+        self.isIdempotent = isIdempotent
+        self.hasContent = hasContent
+        self.expectsContinue = expectsContinue
+        self.isHTTP10 = isHTTP10
+    }
+}
+
+/// What the rules need to know of the head of a final response.
+package struct ResponseFacts: Hashable, Sendable {
+    package var status: Int
+    package var rejection: Rejection
+    /// A 101 names only protocols that the request offered.
+    package var switchesAsOffered: Bool
+
+    /// What the response says of the credential that the request went with.
+    package enum Rejection: Hashable, Sendable {
+        case none
+        /// The token is not valid.
+        case token(isRenewable: Bool)
+        /// A redirect or a page says that the token is not valid, and the upstream may have acted upon the request. So the token is
+        /// renewed, and the request is not sent again.
+        case tokenNotSentAgain
+        /// The token is not valid, but the path may reject every token, so it is not renewed (``RejectionLedger``).
+        case tokenWithoutRenewal
+        /// The token is not valid, but the client's renewal budget is empty. The next renewal is available after this time.
+        case tokenOverBudget(fillsAfter: Duration)
+        /// The upstream asks for a credential that the request went without.
+        case challenge(isAnswered: Bool)
+    }
+
+    package init(status: Int, rejection: Rejection = .none, switchesAsOffered: Bool = false) {
+        self.status = status
+        self.rejection = rejection
+        self.switchesAsOffered = switchesAsOffered
+    }
+}
+
+/// How an upstream connection was lost before the response was complete.
+package struct ConnectionLoss: Hashable, Sendable {
+    /// A byte of the response has come.
+    package var hasAnswered: Bool
+    /// Nothing of the request has left.
+    package var isUnprocessed: Bool
+    /// The upstream said that it has not looked at the request (RFC 9113 section 8.7).
+    package var isRefused: Bool
+    /// Why the upstream ended the connection, if TLS said so.
+    package var alert: TLSAlert?
+
+    package init(hasAnswered: Bool, isUnprocessed: Bool, isRefused: Bool = false, alert: TLSAlert? = nil) {
+        self.hasAnswered = hasAnswered
+        self.isUnprocessed = isUnprocessed
+        self.isRefused = isRefused
+        self.alert = alert
+    }
+}
+
+// MARK: - Steps
+
+/// What the driver of an exchange does next.
+package enum ExchangeStep: Hashable, Sendable {
+    case nothing
+    /// Get a connection to the upstream. A response that was held back is dropped first.
+    ///
+    /// - Parameter isFresh: One that has carried no request yet.
+    case connect(isFresh: Bool)
+    /// Give the connection back unused, and ask the source for a credential again.
+    case reauthorize
+    /// Send the head with the content that is held.
+    case sendRequest
+    /// Send the content that has come, and keep a copy of it if `isHeld`.
+    case sendContent(isHeld: Bool)
+    case passInformational
+    /// Send the head of the response to the client.
+    case passResponse(RejectionOutcome)
+    /// Keep the response back, tell the source that the token was rejected, and ask it for another one.
+    case holdResponse
+    /// Send the response that was held back to the client after all.
+    case passHeldResponse(RejectionOutcome)
+    case tunnel
+    /// The response is complete.
+    case finish(reusesConnection: Bool)
+    /// Close the upstream connection and answer the client with a problem.
+    case respond(ExchangeProblem)
+    /// Close both connections so that neither end takes it for a complete message.
+    case cut(ExchangeProblem)
+    /// Nothing has left. Authorize the same request again, under the configuration that has come.
+    case beginAgain
+    /// Close the upstream connection; there is no client to answer.
+    case abandon
+}
+
+/// Why the exchange answers with a problem of its own, or is cut.
+package enum ExchangeProblem: Hashable, Sendable {
+    /// The driver knows the problem from the event that it reported.
+    case reported
+    /// An operator has taken the credential away.
+    case withdrawn
+    /// A reload has taken away the client, the route or the credential, or its rules refuse the request.
+    case excluded
+    case upstreamClosedEarly
+    /// It ended the TLS connection with an alert in place of the response.
+    case upstreamAlerted(TLSAlert)
+    /// It has not looked at the request, however often that was sent.
+    case upstreamRefused
+    case protocolNotOffered
+    case stalled(Stall)
+}
+
+/// What a response says of the token that the request went with, in `Gateway-Token`.
+package enum RejectionOutcome: Hashable, Sendable {
+    case none
+    /// The token was rejected; it cannot be replaced without a person.
+    case rejected
+    /// The token was rejected; the content was too long to be held for a second try.
+    case rejectedNotHeld
+    /// A redirect or a page rejected the token; only GET and HEAD are sent again then.
+    case rejectedNotSafe
+    /// The upstream asked for a credential; the content was too long to be held for a second try.
+    case challengedNotHeld
+    /// The token was rejected on a path that has not accepted it, and that may reject every token.
+    case notRenewed
+    /// The token was rejected, and the client has caused as many renewals as it may. It may cause the next one after this time.
+    case overBudget(fillsAfter: Duration)
+    /// A token that had just been obtained was rejected, too.
+    case rejectedAgain
+    /// The token was rejected; no other one could be obtained.
+    case notReplaced(ProblemKind)
+
+    /// The source has to be told that its token was rejected.
+    package var tellsSource: Bool {
+        switch self {
+        case .rejected, .rejectedNotHeld, .rejectedNotSafe: true
+        case .none, .challengedNotHeld, .rejectedAgain, .notRenewed, .overBudget, .notReplaced: false
+        }
+    }
+
+    /// Not rounded down: a client that waits so long may cause the next one.
+    static func seconds(_ wait: Duration) -> Int64 { max((wait + .milliseconds(999)).components.seconds, 1) }
+
+    /// The value of the field; nil where it is not sent.
+    package func fieldValue(generation: Int) -> String? {
+        switch self {
+        case .none, .rejected: nil
+        case .rejectedNotHeld: "generation=\(generation); retried=0; reason=\"request body not held\""
+        case .rejectedNotSafe: "generation=\(generation); retried=0; reason=\"only GET and HEAD are sent again\""
+        case .challengedNotHeld: "retried=0; reason=\"request body not held\""
+        case .notRenewed: "generation=\(generation); retried=0; reason=\"rejection does not count\""
+        case .overBudget(let wait):
+            "generation=\(generation); retried=0; reason=\"renewal budget is empty for \(Self.seconds(wait)) s\""
+        case .rejectedAgain: "generation=\(generation); fresh; retried=1"
+        case .notReplaced(let kind): "rejected; not retried: \(kind.rawValue)"
+        }
+    }
+}
+
+// MARK: - Withdrawals
+
+/// The credentials that an operator has locked, revoked or cleared.
+///
+/// A token is known by its grant: an exchange may have begun with a source that a reload has replaced, or that has made room for
+/// another one.
+package struct WithdrawnCredentials: Sendable {
+    private let sources: [CredentialKey: ObjectIdentifier]
+
+    /// - Parameter sources: Those of the present configuration. One without a grant has nothing that can be withdrawn.
+    package init(_ sources: [any CredentialSource]) {
+        let pairs = sources.compactMap { source in source.grantKey.map { ($0, ObjectIdentifier(source)) } }
+        self.sources = Dictionary(pairs) { first, _ in first }
+    }
+
+    package var isEmpty: Bool { sources.isEmpty }
+
+    /// - Returns: What an exchange with this credential is told; nil where it may go on.
+    package func event(
+        _ credential: Credential,
+        of source: any CredentialSource,
+        at now: MonotonicTime
+    ) -> ExchangeEvent? {
+        guard let present = source.grantKey.flatMap({ sources[$0] }) else { return nil }
+        // A source that was replaced may still offer what the present one has lost.
+        guard present == ObjectIdentifier(source) else { return .sourceWithdrawn }
+        // What came afterwards may be used.
+        return credential.isOffered(at: now) ? nil : .withdrawn
+    }
+}

@@ -1,22 +1,22 @@
-/// What happened to one request, for the log, metrics and usage counts.
+/// What happens to one request, written while it runs; at its end it is lent to the log, metrics and usage counts.
 ///
-/// Lent, never copied: there is one for every request.
+/// Never copied: there is one for every request. What outlives the request is a ``FinishedRequest``.
 package struct ExchangeRecord: ~Copyable, Sendable {
     package let requestID: RequestID
     /// The client's own, where it sent one (``ClientRequestID``).
     package let clientRequestID: String?
     /// The event loop it ran on, in the data plane's numbering.
-    package var worker = 0
+    package let worker: Int
     /// What the observer numbers the route by; nil when no route was found.
     package var route: Int?
     package var client: String?
-    package var method: String
+    package let method: String
     /// Host and port that the client has named, where no route leads there; nil otherwise.
     package var destination: String?
     /// Set where an engine asked about the request; nil for a request that the gateway itself forwards.
     package var engine: AuthzOutcome?
     /// What the client was answered; 0 when nothing was sent.
-    package var status: Int
+    package var status = 0
     /// Set when the gateway answered by itself.
     package var problem: ProblemKind?
     /// Set for a request that failed.
@@ -24,19 +24,19 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     /// nil when nothing was injected.
     package var credential: Credential?
     /// To the upstream, at least in part.
-    package var wasSent: Bool
-    package var wasReplayed: Bool
+    package var wasSent = false
+    package var wasReplayed = false
     /// nil where telemetry is off.
     package var trace: RequestTrace?
     /// The client's connection is encrypted; said only beside ``trace``.
     package var isTLS = false
-    package var bytesReceived: Int
-    package var bytesSent: Int
-    package var startedAt: MonotonicTime
+    package var bytesReceived = 0
+    package var bytesSent = 0
+    package let startedAt: MonotonicTime
     package var finishedAt: MonotonicTime
     package var timings = RequestTimings()
 
-    /// - Parameter finishedAt: nil at `startedAt`, or when it is not known yet.
+    /// - Parameter finishedAt: nil where it is not known yet.
     package init(
         requestID: RequestID,
         clientRequestID: String? = nil,
@@ -44,14 +44,6 @@ package struct ExchangeRecord: ~Copyable, Sendable {
         route: Int?,
         client: String?,
         method: String,
-        status: Int = 0,
-        problem: ProblemKind? = nil,
-        failure: RequestFailure? = nil,
-        credential: Credential? = nil,
-        wasSent: Bool = false,
-        wasReplayed: Bool = false,
-        bytesReceived: Int = 0,
-        bytesSent: Int = 0,
         startedAt: MonotonicTime,
         finishedAt: MonotonicTime? = nil
     ) {
@@ -61,15 +53,164 @@ package struct ExchangeRecord: ~Copyable, Sendable {
         self.route = route
         self.client = client
         self.method = method
-        self.status = status
-        self.problem = problem
-        self.failure = failure
-        self.credential = credential
-        self.wasSent = wasSent
-        self.wasReplayed = wasReplayed
-        self.bytesReceived = bytesReceived
-        self.bytesSent = bytesSent
         self.startedAt = startedAt
         self.finishedAt = finishedAt ?? startedAt
+    }
+}
+
+/// What is kept of a request that is over: in the ring of its worker, and until the audit log collects it.
+///
+/// It names the credential and does not hold it: it may have been taken away. The route is a number, the id and the times are as the
+/// worker has them, so keeping one request makes no string. A reader makes a `RequestUse` of it, with names and civil time.
+package struct FinishedRequest: Sendable {
+    package let requestID: RequestID
+    package let clientRequestID: String?
+    package let route: Int?
+    package let client: String?
+    package let method: String
+    package let status: Int
+    package let problem: ProblemKind?
+    package let failure: RequestFailure?
+    package let credential: String?
+    package let generation: Int?
+    package let wasReplayed: Bool
+    package let bytesReceived: Int
+    package let bytesSent: Int
+    package let startedAt: MonotonicTime
+    package let finishedAt: MonotonicTime
+    package let timings: RequestTimings
+    package let engine: String?
+
+    package init(_ record: borrowing ExchangeRecord) {
+        requestID = record.requestID
+        clientRequestID = record.clientRequestID
+        route = record.route
+        client = record.client
+        method = record.method
+        status = record.status
+        problem = record.problem
+        failure = record.failure
+        credential = record.credential?.name
+        generation = record.credential?.generation
+        wasReplayed = record.wasReplayed
+        bytesReceived = record.bytesReceived
+        bytesSent = record.bytesSent
+        startedAt = record.startedAt
+        finishedAt = record.finishedAt
+        timings = record.timings
+        engine = record.engine?.name
+    }
+}
+
+extension RequestUse {
+    /// - Parameters:
+    ///   - wallOffset: What to add to a monotonic reading to get civil time, in nanoseconds.
+    ///   - route: Its name; empty when none was found.
+    package init(_ request: FinishedRequest, wallOffset: Int64, route: String) {
+        self.init(
+            at: UnixTime(milliseconds: (request.finishedAt.nanoseconds &+ wallOffset) / 1_000_000),
+            requestID: request.requestID.description,
+            clientRequestID: request.clientRequestID,
+            route: route,
+            client: request.client,
+            method: request.method,
+            status: request.status,
+            problem: request.problem,
+            failure: request.failure,
+            credential: request.credential,
+            generation: request.generation,
+            wasReplayed: request.wasReplayed,
+            bytesReceived: request.bytesReceived,
+            bytesSent: request.bytesSent,
+            duration: request.finishedAt - request.startedAt,
+            timings: request.timings,
+            engine: request.engine
+        )
+    }
+}
+
+/// The last requests of one worker, the oldest replaced first. Its memory is there from the beginning: adding one allocates nothing.
+package struct RequestRing: ~Copyable, Sendable {
+    private var entries: [FinishedRequest?]
+    /// How many were ever added.
+    package private(set) var count: UInt64 = 0
+
+    package init(capacity: Int) { entries = Array(repeating: nil, count: max(1, capacity)) }
+
+    package mutating func add(_ record: borrowing ExchangeRecord) {
+        entries[place(of: count)] = FinishedRequest(record)
+        count &+= 1
+        assert(count - first <= UInt64(entries.count), "The ring has more entries than places.")
+        assert(entries[place(of: count - 1)] != nil, "The entry that was added is not in its place.")
+    }
+
+    /// Those of this id, the gateway's or the client's, oldest first.
+    package func find(_ id: String) -> [FinishedRequest] {
+        let own = RequestID(id)
+        var found: [FinishedRequest] = []
+        visit(after: 0) { if $0.requestID == own || $0.clientRequestID == id { found.append($0) } }
+        return found
+    }
+
+    /// Appends those that were added behind the first `position` ones, oldest first.
+    ///
+    /// - Returns: How many of them were replaced already.
+    package func append(after position: UInt64, to found: inout [FinishedRequest]) -> UInt64 {
+        visit(after: position) { found.append($0) }
+        return first > position ? first - position : 0
+    }
+
+    /// The number of the oldest one that is there.
+    private var first: UInt64 { count > UInt64(entries.count) ? count - UInt64(entries.count) : 0 }
+
+    private func place(of number: UInt64) -> Int { Int(number % UInt64(entries.count)) }
+
+    private func visit(after position: UInt64, _ body: (FinishedRequest) -> Void) {
+        var number = max(position, first)
+        while number < count {
+            assert(entries[place(of: number)] != nil, "An entry of the ring is missing.")
+            if let entry = entries[place(of: number)] { body(entry) }
+            number += 1
+        }
+    }
+}
+
+/// What an engine was answered that asked about a request.
+package struct AuthzOutcome: Hashable, Sendable {
+    package enum Outcome: String, CaseIterable, Sendable {
+        /// It was given the credential.
+        case handedOut = "handed_out"
+        /// It was given a newer credential than the one that it reported as rejected.
+        case renewed
+        /// It was given the credential that it reported as rejected: the path rejects every token, or nothing newer can be had.
+        case unchanged
+        /// The same, because the engine or the client has caused as many renewals as it may.
+        case overBudget = "over_budget"
+        /// The request may not have the credential.
+        case refused
+        /// The engine did not prove itself.
+        case unproven
+        /// There is no credential at the moment.
+        case unavailable
+    }
+
+    package var name: String
+    package var outcome: Outcome
+
+    package init(name: String, outcome: Outcome) {
+        self.name = name
+        self.outcome = outcome
+    }
+}
+
+extension AuthzOutcome.Outcome {
+    /// The outcome of a request that was refused with this problem.
+    package init(_ kind: ProblemKind) {
+        self =
+            switch kind {
+            case .engineAuthRequired: .unproven
+            case let kind where kind.status >= 500: .unavailable
+            default: .refused
+            }
     }
 }

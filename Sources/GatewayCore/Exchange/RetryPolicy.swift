@@ -2,28 +2,23 @@
 ///
 /// A request is sent again once because its token was rejected, and once per token because a pooled connection was lost. It is sent
 /// again up to three times because the upstream refused to look at it.
-package enum RetryPolicy {
+enum RetryPolicy {
     /// What has become of the request so far.
-    package struct Attempt: Hashable, Sendable {
+    struct Attempt: Hashable, Sendable {
         /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 section 9.2.2).
-        package var isIdempotent: Bool
+        var isIdempotent: Bool
         /// All content that has come can be sent again.
-        package var isHeld: Bool
-        package var responseHasBegun = false
+        var isHeld: Bool
+        var responseHasBegun = false
         /// The token was rejected, and the request was sent with another one.
-        package var wasReplayed = false
+        var wasReplayed = false
         /// The connection was lost, and the request was sent on another one.
-        package var wasReconnected = false
-        package var isOnReusedConnection = false
+        var wasReconnected = false
+        var isOnReusedConnection = false
         /// The upstream said that it has not looked at the request.
-        package var timesRefused = 0
+        var timesRefused = 0
         /// A reload has come under which the same request would be refused.
-        package var isLast = false
-
-        package init(isIdempotent: Bool, isHeld: Bool) {
-            self.isIdempotent = isIdempotent
-            self.isHeld = isHeld
-        }
+        var isLast = false
 
         var canBeSentAgain: Bool { isHeld && !responseHasBegun && !isLast }
     }
@@ -32,7 +27,7 @@ package enum RetryPolicy {
     ///
     /// A fresh connection that is lost is not replaced: the upstream is not well. A request that may have been acted upon is
     /// repeated only where its method allows that.
-    package static func sendsAgain(_ attempt: Attempt, after loss: ConnectionLoss) -> Bool {
+    static func sendsAgain(_ attempt: Attempt, after loss: ConnectionLoss) -> Bool {
         guard !loss.hasAnswered, !attempt.responseHasBegun, !attempt.isLast else { return false }
         if loss.isRefused { return attempt.isHeld && attempt.timesRefused < maximumRefusals }
         guard attempt.isOnReusedConnection, !attempt.wasReconnected else { return false }
@@ -42,7 +37,7 @@ package enum RetryPolicy {
     private static let maximumRefusals = 3
 
     /// What happens to a response that rejects the credential.
-    package enum RetryDecision: Hashable, Sendable {
+    enum RetryDecision: Hashable, Sendable {
         case sendAgain
         case pass(RejectionOutcome)
     }
@@ -50,7 +45,7 @@ package enum RetryPolicy {
     /// Whether a request whose token was rejected is sent with another one.
     ///
     /// Not a second time: an upstream that refuses every token would have the gateway obtain tokens without end.
-    package static func decision(for attempt: Attempt, after rejection: ResponseFacts.Rejection) -> RetryDecision {
+    static func decision(for attempt: Attempt, after rejection: ResponseFacts.Rejection) -> RetryDecision {
         switch rejection {
         case .none, .challenge(isAnswered: false): .pass(.none)
         case .challenge(isAnswered: true):
@@ -70,4 +65,15 @@ package enum RetryPolicy {
         case .token(isRenewable: true): attempt.canBeSentAgain ? .sendAgain : .pass(.rejectedNotHeld)
         }
     }
+}
+
+/// Decides whether the content of a request is kept for a second try.
+package enum HoldPolicy {
+    /// Whether a second try may come at all.
+    ///
+    /// - Parameter isRenewable: The credential can be replaced without a person.
+    static func holds(isIdempotent: Bool, isRenewable: Bool) -> Bool { isIdempotent || isRenewable }
+
+    /// Whether what has come fits into what is kept of one request. Too much ends the holding, not the upload.
+    package static func fits(_ count: Int, behind held: Int, limit: Int) -> Bool { held + count <= limit }
 }

@@ -15,23 +15,116 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
     /// time.
     package var rejectionRate: Double?
     /// In the last 5 minutes.
-    package var requests: Int
+    package var requests = 0
+}
 
-    package init(
-        lastSuccessAt: String? = nil,
-        lastFailureAt: String? = nil,
-        lastFailure: String? = nil,
-        lastFailureExplanation: String? = nil,
-        lastFailureRequestId: String? = nil,
-        failureRate: Double? = nil,
-        requests: Int = 0
-    ) {
-        self.lastSuccessAt = lastSuccessAt
-        self.lastFailureAt = lastFailureAt
-        self.lastFailure = lastFailure
-        self.lastFailureExplanation = lastFailureExplanation
-        self.lastFailureRequestId = lastFailureRequestId
-        self.failureRate = failureRate
-        self.requests = requests
+/// What an exchange says about its upstream.
+package enum UpstreamOutcome: Hashable, Sendable {
+    case success
+    /// The upstream works, and does not let the credential in.
+    case rejection
+    /// For example `upstream-timeout` or `status 503`.
+    case failure(String)
+
+    /// nil for an exchange that says nothing: the upstream was not asked, or the client left before the response.
+    ///
+    /// - Parameters:
+    ///   - status: What the client was sent; 0 for nothing.
+    ///   - problem: Why the gateway answered by itself, or cut the response.
+    ///   - hadCredential: The request went with one.
+    package init?(status: Int, problem: ProblemKind?, hadCredential: Bool = false) {
+        switch problem {
+        case .upstreamUnreachable?, .upstreamInvalidResponse?, .upstreamTimeout?, .upstreamBusy?,
+            .destinationProhibited?:
+            self = .failure(problem?.rawValue ?? "")
+        case nil where status >= 500: self = .failure("status \(status)")
+        case nil where RouteTraffic.Counts.isRejection(status: status, problem: nil, hadCredential: hadCredential):
+            self = .rejection
+        case nil where status > 0: self = .success
+        default: return nil
+        }
+    }
+}
+
+/// Counts how the upstream of one route answers, over the last 5 minutes.
+package struct UpstreamHealthMeter: Sendable {
+    package static let window: Duration = .seconds(300)
+    private static let slotSeconds: Int64 = 10
+    private static let slotCount = 30
+
+    /// The exchanges of ten seconds.
+    private struct Slot {
+        /// Which ten seconds since 1970.
+        var number: UInt32 = 0
+        var requests: UInt32 = 0
+        var failures: UInt32 = 0
+        var rejections: UInt32 = 0
+    }
+
+    private struct Failure {
+        var at: UnixTime
+        var reason: String
+        var explanation: String?
+        var requestID: String?
+    }
+
+    private var slots = [Slot](repeating: Slot(), count: slotCount)
+    private var lastSuccess: UnixTime?
+    private var lastFailure: Failure?
+
+    package init() {}
+
+    /// - Parameters:
+    ///   - count: How many exchanges ended so.
+    ///   - latest: When the last of them ended.
+    package mutating func add(_ outcome: UpstreamOutcome, count: Int, latest: UnixTime) {
+        let number = Self.number(of: latest)
+        let index = Int(number) % Self.slotCount
+        let count = UInt32(clamping: count)
+        // What is older than the slot's present ten seconds is out of the window.
+        if slots[index].number < number { slots[index] = Slot(number: number) }
+        assert(Int(slots[index].number) % Self.slotCount == index, "A slot counts the time of another one.")
+        let isCounted = slots[index].number == number
+        if isCounted { slots[index].requests &+= count }
+        switch outcome {
+        case .success: lastSuccess = max(lastSuccess ?? latest, latest)
+        case .rejection: if isCounted { slots[index].rejections &+= count }
+        case .failure(let reason):
+            if isCounted { slots[index].failures &+= count }
+            keep(Failure(at: latest, reason: reason))
+        }
+    }
+
+    /// Says more of one of the failures that are counted. It may come before it is counted.
+    package mutating func explain(_ failure: RequestFailure, status: Int, requestID: RequestID, at time: UnixTime) {
+        let reason = failure.reason == .upstreamStatus ? "status \(status)" : "\(failure.reason)"
+        keep(Failure(at: time, reason: reason, explanation: failure.explanation, requestID: "\(requestID)"))
+    }
+
+    private mutating func keep(_ failure: Failure) {
+        if let lastFailure, lastFailure.at > failure.at { return }
+        lastFailure = failure
+    }
+
+    package func health(at now: UnixTime) -> UpstreamHealth {
+        let current = Self.number(of: now)
+        let recent = slots.filter { $0.number <= current && Int(current - $0.number) < Self.slotCount }
+        let requests = recent.reduce(0) { $0 + Int($1.requests) }
+        let failures = recent.reduce(0) { $0 + Int($1.failures) }
+        let rejections = recent.reduce(0) { $0 + Int($1.rejections) }
+        return UpstreamHealth(
+            lastSuccessAt: lastSuccess?.rfc3339,
+            lastFailureAt: lastFailure?.at.rfc3339,
+            lastFailure: lastFailure?.reason,
+            lastFailureExplanation: lastFailure?.explanation,
+            lastFailureRequestId: lastFailure?.requestID,
+            failureRate: requests == 0 ? nil : Double(failures) / Double(requests),
+            rejectionRate: requests == 0 ? nil : Double(rejections) / Double(requests),
+            requests: requests
+        )
+    }
+
+    private static func number(of time: UnixTime) -> UInt32 {
+        UInt32(clamping: time.milliseconds / (slotSeconds * 1000))
     }
 }

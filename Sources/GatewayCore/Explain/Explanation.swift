@@ -132,3 +132,97 @@ package struct Explanation: Hashable, Sendable, Codable {
 
     static let maximumOthers = 20
 }
+
+// MARK: - Text
+
+extension Explanation {
+    /// As people read it, with its line breaks.
+    ///
+    /// - Parameter width: Of the terminal; nil for lines of any length.
+    package func text(width: Int? = nil) -> String {
+        var page = LabelledLines(width: width)
+        page.addLine(verdict)
+        page.addLine("")
+        if source != .gateway { page.add("source", Self.words(for: source)) }
+        page.add("request", arrivalText)
+        for remark in request.remarks { page.add("note", remark) }
+        for (index, step) in steps.enumerated() {
+            // What follows within one check says more of it.
+            let goesOn = index > 0 && steps[index - 1].name == step.name && !steps[index - 1].passes
+            page.add(step.name, step.passes || goesOn ? step.text : "refused: \(step.text)")
+            if step.name == "route" { addOthers(to: &page) }
+        }
+        if let refusal { add(refusal, to: &page) }
+        if let departure { add(departure, to: &page) }
+        return page.text
+    }
+
+    private static func words(for source: Source) -> String {
+        switch source {
+        case .gateway: "the running gateway"
+        case .store: "no gateway runs; this is the configuration file, with the tokens of the store"
+        case .configuration: "no gateway runs; this is the configuration file alone"
+        }
+    }
+
+    private var arrivalText: String {
+        let line = "\(request.method) \(request.target)"
+        return switch request.way {
+        case .direct: "\(line), Host \(request.host), to \(request.listener.name)"
+        case .proxy: "\(line), to \(request.listener.name) as a proxy"
+        case .connect: "CONNECT \(request.target), to \(request.listener.name) as a proxy"
+        }
+    }
+
+    /// Far ones are counted where there are many.
+    private func addOthers(to page: inout LabelledLines) {
+        let shown = otherRoutes.prefix(8)
+        for other in shown { page.add("", "not \(other.name): \(other.reason)") }
+        if otherRouteCount > shown.count { page.add("", "and not \(otherRouteCount - shown.count) more") }
+    }
+
+    private func add(_ refusal: Refusal, to page: inout LabelledLines) {
+        page.add("answer", "\(refusal.status) \(refusal.code): \(refusal.detail)")
+        if let detail = refusal.detailForClient { page.add("", "the client is told only: \(detail)") }
+        page.addCommand(refusal.command, under: "Run:")
+        page.addCommand(ErrorEntry.command(explaining: refusal.code), under: LabelledLines.codeTitle)
+    }
+
+    private func add(_ departure: Departure, to page: inout LabelledLines) {
+        for field in departure.added { page.add("added", "\(field.name): \(field.value)") }
+        for field in departure.removed { page.add("removed", "\(field.name): \(field.reason)") }
+        page.addLine("")
+        page.addLine("The upstream gets:")
+        page.addLine("  \(departure.line)")
+        for field in departure.fields { page.addLine("  \(field.name): \(field.value)") }
+    }
+}
+
+// MARK: - Questions and answers
+
+/// Explains requests, for the admin listener and the commands that speak to it.
+package protocol ExplanationControl: Sendable {
+    func explain(_ question: ExplanationQuestion) async -> Result<ExplanationAnswer, GatewayProblem>
+}
+
+package struct ExplanationQuestion: Hashable, Sendable, Codable {
+    /// See ``ExplainInput``.
+    package var input: String
+    /// As whom a request is judged; nil for whom its token names.
+    package var client: String?
+
+    package init(input: String, client: String? = nil) {
+        self.input = input
+        self.client = client
+    }
+}
+
+package struct ExplanationAnswer: Hashable, Sendable, Codable {
+    /// Set for a request that was described.
+    package var explanation: Explanation?
+    /// Set for the id of requests that were sent.
+    package var history: RequestHistory?
+
+    package init(_ explanation: Explanation) { self.explanation = explanation }
+    package init(_ history: RequestHistory) { self.history = history }
+}

@@ -47,3 +47,49 @@ enum ShownText {
 
     static let targetLimit = 1000
 }
+
+/// Lines with a label before each, which is not repeated.
+struct LabelledLines {
+    private let width: Int?
+    private var last = ""
+    private(set) var text = ""
+
+    /// As wide as the longest label, with two spaces.
+    private static let margin = 12
+
+    init(width: Int?) { self.width = width }
+
+    /// A line without a label, however long.
+    mutating func addLine(_ line: String) {
+        text += line + "\n"
+        last = ""
+    }
+
+    /// What stands above a command that explains an error code.
+    static let codeTitle = "What the code means:"
+
+    /// A command to type, on a line of its own. Nothing where there is none.
+    mutating func addCommand(_ command: String?, under title: String) {
+        guard let command else { return }
+        addLine("")
+        addLine(title)
+        addLine("  \(command)")
+    }
+
+    /// - Parameter label: Empty for a line that belongs to the one before.
+    mutating func add(_ label: String, _ value: String) {
+        let shown = label == last ? "" : label
+        if !label.isEmpty { last = label }
+        var indent = shown + String(repeating: " ", count: max(1, Self.margin - shown.count))
+        var line = ""
+        for word in value.split(separator: " ") {
+            if let width, !line.isEmpty, indent.count + line.count + 1 + word.count > width {
+                text += indent + line + "\n"
+                indent = String(repeating: " ", count: Self.margin)
+                line = ""
+            }
+            line += line.isEmpty ? String(word) : " \(word)"
+        }
+        text += indent + line + "\n"
+    }
+}

@@ -146,6 +146,12 @@ private struct CredentialFields: Sendable {
         var alsoRemoved: [String] = []
         // Box acts for another user when told so.
         if credential.strategyKind.hasPrefix("box_") { alsoRemoved.append("As-User") }
+        func unknown() -> ExportProblem {
+            ExportProblem(
+                place,
+                "\(credential.strategyKind) adds no field that is known before the upstream answers; leave the route out."
+            )
+        }
         switch credential.strategy.behavior {
         case .fixed(let fixed):
             injection = fixed
@@ -153,16 +159,13 @@ private struct CredentialFields: Sendable {
         case .token(let grant):
             injection = grant.injection(of: Self.example)
             hasGenerations = true
-        case .tokenPerSubject(let grants):
+        case .tokens(let grants):
+            guard let field = grants.naming.field else { throw unknown() }
             // Its form is the same for all subjects.
             injection = grants.grant(for: "example").injection(of: Self.example)
-            alsoRemoved.append(grants.field)
+            alsoRemoved.append(field)
             hasGenerations = true
-        case .none, .onChallenge, .tokenPerChallenge:
-            throw ExportProblem(
-                place,
-                "\(credential.strategyKind) adds no field that is known before the upstream answers; leave the route out."
-            )
+        case .none, .onChallenge: throw unknown()
         }
         guard !injection.hasSecretTarget else {
             throw ExportProblem(

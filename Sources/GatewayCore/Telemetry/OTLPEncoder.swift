@@ -92,3 +92,111 @@ package struct OTLPEncoder: Sendable {
         JSONString.quoted(text, limit: longestText, isPlain: { $0.value >= 0x20 && $0.value != 0x7F })
     }
 }
+
+/// A piece of a span or a metric, by the name that OpenTelemetry's conventions give it.
+package enum TelemetryValue: Hashable, Sendable {
+    case text(String)
+    case number(Int)
+}
+
+package struct TelemetryAttribute: Hashable, Sendable {
+    package let key: String
+    package let value: TelemetryValue
+
+    package init(_ key: String, _ text: String) {
+        self.key = key
+        value = .text(text)
+    }
+
+    package init(_ key: String, _ number: Int) {
+        self.key = key
+        value = .number(number)
+    }
+}
+
+/// One span as it is exported.
+package struct TelemetrySpan: Hashable, Sendable {
+    package enum Kind: Int, Sendable {
+        case server = 2
+        case client = 3
+    }
+
+    package let trace: TraceContext.TraceID
+    package let span: UInt64
+    /// 0 where the trace begins with it.
+    package let parent: UInt64
+    package let name: String
+    package let kind: Kind
+    /// Nanoseconds since 1970.
+    package let start: Int64
+    package let end: Int64
+    package let attributes: [TelemetryAttribute]
+    package let isError: Bool
+}
+
+/// One metric as it is exported: all values since the start.
+package struct TelemetryMetric: Sendable {
+    package enum Point: Hashable, Sendable {
+        case sum(Int64)
+        case gauge(Double)
+        /// One count more than there are bounds.
+        case histogram(counts: [Int64], sum: Double, bounds: [Double])
+    }
+
+    package let name: String
+    package let unit: String
+    package let help: String
+    /// All of one kind.
+    package let points: [(attributes: [TelemetryAttribute], value: Point)]
+
+    package init(
+        name: String,
+        unit: String,
+        help: String,
+        points: [(attributes: [TelemetryAttribute], value: Point)]
+    ) {
+        self.name = name
+        self.unit = unit
+        self.help = help
+        self.points = points
+    }
+}
+
+/// When telemetry is sent to a collector that refuses it for now. The same batch is sent until it is taken or refused for good.
+package struct ExportSchedule: Sendable {
+    /// What a collector's answer means (OTLP specification, section "Failures").
+    package enum Answer: Hashable, Sendable {
+        case accepted
+        /// The same batch may be taken later.
+        case later(after: Duration?)
+        case refused(status: Int)
+
+        /// - Parameter retryAfter: Seconds, as the field says.
+        package init(status: Int, retryAfter: String? = nil) {
+            switch status {
+            case 200..<300: self = .accepted
+            case 429, 502, 503, 504: self = .later(after: retryAfter.flatMap { Int64($0) }.map { .seconds(max(0, $0)) })
+            default: self = .refused(status: status)
+            }
+        }
+    }
+
+    private var failures = 0
+    private var next: MonotonicTime?
+
+    package init() {}
+
+    package func isDue(at now: MonotonicTime) -> Bool { next.map { now >= $0 } ?? true }
+
+    /// - Parameter jitter: 0...1, evenly distributed.
+    /// - Returns: Whether the batch is to be kept and sent again.
+    package mutating func note(_ answer: Answer, at now: MonotonicTime, jitter: Double) -> Bool {
+        guard case .later(let wish) = answer else {
+            self = ExportSchedule()
+            return false
+        }
+        failures += 1
+        next = now + BackOff.delay(afterFailures: failures, retryAfter: wish, jitter: jitter)
+        return true
+    }
+}

@@ -14,19 +14,19 @@ package struct TracedRequest: Sendable {
         }
     }
 
-    package let trace: RequestTrace
-    package let requestID: RequestID
+    private let trace: RequestTrace
+    private let requestID: RequestID
     /// The observer's number.
     package let route: Int?
-    package let client: String?
-    package let method: String
-    package let isTLS: Bool
-    package let status: Int
-    package let problem: ProblemKind?
+    private let client: String?
+    private let method: String
+    private let isTLS: Bool
+    private let status: Int
+    private let problem: ProblemKind?
     /// Its name and generation.
-    package let credential: (name: String, generation: Int)?
-    package let startedAt: MonotonicTime
-    package let finishedAt: MonotonicTime
+    private let credential: (name: String, generation: Int)?
+    private let startedAt: MonotonicTime
+    private let finishedAt: MonotonicTime
 
     package init(_ record: borrowing ExchangeRecord, _ trace: RequestTrace) {
         self.trace = trace
@@ -54,22 +54,17 @@ extension TracedRequest {
         if let earlier = trace.earlier {
             let status = Int(earlier.status)
             let error = status == 0 ? "connection_lost" : HTTPConventions.error(ofClientSpan: status, nil)
+            let (sent, ended) = (earlier.sentAt.nanoseconds &+ offset, earlier.endedAt.nanoseconds &+ offset)
             spans.append(
-                upstream(method, route, earlier.span, status, error, tries: trace.tries - 1)
-                    .within(earlier.sentAt, earlier.endedAt, offset)
+                upstream(method, route, earlier.span, status, error, tries: trace.tries - 1, from: sent, to: ended)
             )
         }
         // What the gateway answered by itself is not the upstream's.
         let status = problem == nil ? status : 0
+        let error = HTTPConventions.error(ofClientSpan: status, problem)
+        let (sent, ended) = (trace.sentAt.nanoseconds &+ offset, finishedAt.nanoseconds &+ offset)
         spans.append(
-            upstream(
-                method,
-                route,
-                trace.upstreamSpan,
-                status,
-                HTTPConventions.error(ofClientSpan: status, problem),
-                tries: trace.tries
-            ).within(trace.sentAt, finishedAt, offset)
+            upstream(method, route, trace.upstreamSpan, status, error, tries: trace.tries, from: sent, to: ended)
         )
         return spans
     }
@@ -108,36 +103,16 @@ extension TracedRequest {
         )
     }
 
-    private struct UpstreamSpan {
-        let request: TracedRequest
-        let span: UInt64
-        let name: String
-        let attributes: [TelemetryAttribute]
-        let isError: Bool
-
-        func within(_ start: MonotonicTime, _ end: MonotonicTime, _ offset: Int64) -> TelemetrySpan {
-            TelemetrySpan(
-                trace: request.trace.trace,
-                span: span,
-                parent: request.trace.span,
-                name: name,
-                kind: .client,
-                start: start.nanoseconds &+ offset,
-                end: end.nanoseconds &+ offset,
-                attributes: attributes,
-                isError: isError
-            )
-        }
-    }
-
     private func upstream(
         _ method: String,
         _ route: Route,
         _ span: UInt64,
         _ status: Int,
         _ error: String?,
-        tries: UInt8
-    ) -> UpstreamSpan {
+        tries: UInt8,
+        from start: Int64,
+        to end: Int64
+    ) -> TelemetrySpan {
         var attributes = [
             TelemetryAttribute("http.request.method", method),
             TelemetryAttribute("server.address", route.upstream.host),
@@ -147,7 +122,59 @@ extension TracedRequest {
         if status > 0 { attributes.append(TelemetryAttribute("http.response.status_code", status)) }
         if tries > 1 { attributes.append(TelemetryAttribute("http.request.resend_count", Int(tries) - 1)) }
         if let error { attributes.append(TelemetryAttribute("error.type", error)) }
-        return UpstreamSpan(request: self, span: span, name: method, attributes: attributes, isError: error != nil)
+        return TelemetrySpan(
+            trace: trace.trace,
+            span: span,
+            parent: trace.span,
+            name: method,
+            kind: .client,
+            start: start,
+            end: end,
+            attributes: attributes,
+            isError: error != nil
+        )
+    }
+}
+
+extension TelemetrySpan {
+    /// A call to an authority, in a trace of its own: requests that need its token share it.
+    ///
+    /// - Parameters:
+    ///   - start: Nanoseconds since 1970.
+    ///   - end: The same.
+    package init(
+        of request: TokenRequest,
+        _ result: Result<TokenReply, TokenTransportFailure>,
+        in trace: TraceContext.TraceID,
+        _ span: UInt64,
+        from start: Int64,
+        to end: Int64
+    ) {
+        let origin = request.url.origin
+        var attributes = [
+            TelemetryAttribute("http.request.method", request.method.rawValue),
+            TelemetryAttribute("server.address", origin.host), TelemetryAttribute("server.port", origin.port),
+            TelemetryAttribute("url.scheme", origin.scheme.rawValue),
+        ]
+        let error: String?
+        switch result {
+        case .success(let reply):
+            attributes.append(TelemetryAttribute("http.response.status_code", reply.status))
+            error = reply.status >= 400 ? String(reply.status) : nil
+        case .failure(let failure): error = failure.reason.rawValue
+        }
+        if let error { attributes.append(TelemetryAttribute("error.type", error)) }
+        self.init(
+            trace: trace,
+            span: span,
+            parent: 0,
+            name: request.method.rawValue,
+            kind: .client,
+            start: start,
+            end: end,
+            attributes: attributes,
+            isError: error != nil
+        )
     }
 }
 
@@ -157,7 +184,7 @@ package enum HTTPConventions {
         "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
     ]
 
-    /// Of all others there is no end.
+    /// Clients can make up methods without end, so those that are not registered share one name.
     package static func method(_ name: String) -> String { methods.contains(name) ? name : "_OTHER" }
 
     /// Seconds.
@@ -173,7 +200,7 @@ package enum HTTPConventions {
     }
 
     /// What a client did wrong is no error of the server's. A response that the gateway cut is one.
-    package static func isServerError(_ status: Int, _ problem: ProblemKind?) -> Bool {
+    fileprivate static func isServerError(_ status: Int, _ problem: ProblemKind?) -> Bool {
         status >= 500 || problem != nil && status < 400
     }
 

@@ -165,3 +165,101 @@ package struct TokenUse: Hashable, Sendable {
         self.bytesSent = bytesSent
     }
 }
+
+/// Who needs a credential; ends up in the audit log.
+package struct CredentialRequest: Hashable, Sendable {
+    package let route: String
+    package let client: String?
+    package let requestID: String
+    /// The client's own id of the request, where it sent one.
+    package let clientRequestID: String?
+    /// The engine that asked on behalf of the client; nil where the gateway sends the request itself.
+    package let engine: String?
+
+    package init(
+        route: String,
+        client: String?,
+        requestID: String,
+        clientRequestID: String? = nil,
+        engine: String? = nil
+    ) {
+        self.engine = engine
+        self.route = route
+        self.client = client
+        self.requestID = requestID
+        self.clientRequestID = clientRequestID
+    }
+}
+
+extension CredentialRequest {
+    /// What a first use is counted by: each engine is one for all routes.
+    package var use: String { engine.map { "authz/\($0)" } ?? route }
+}
+
+/// Which rows the audit log goes without first when it runs out of room, lowest first.
+package enum AuditPriority: Int, CaseIterable, Comparable, Sendable {
+    /// What requests cause and what stops nothing when it is missing: denials, uses, counts.
+    case traffic
+    /// What happens to tokens. With `audit.on_failure: block` no token is used without it.
+    case token
+    /// What operators do, and the gateway itself. Without it a gateway could neither start nor be mended.
+    case `operator`
+
+    package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+}
+
+extension TokenEvent.Name {
+    package var priority: AuditPriority {
+        switch self {
+        case .injected, .replayed, .withheld, .clientDenied, .requestFailed:
+            .traffic
+        case .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .rejected,
+            .expired, .downscoped, .adopted, .loginRequired, .expiringSoon, .vended, .handedOut, .storeFailed:
+            .token
+        case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .imported, .revoked,
+            .revocationFailed,
+            .cleared, .loginStarted, .loginCompleted, .loginFailed, .revealed, .locked, .unlocked, .keyRotating,
+            .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated:
+            .operator
+        }
+    }
+
+    /// Whether it takes a right away. That is done first, whatever the audit log does, and recorded as soon as possible.
+    /// What gives a right is recorded first.
+    package var isWithdrawal: Bool {
+        switch self {
+        case .locked, .cleared, .revoked, .revocationFailed: true
+        default: false
+        }
+    }
+}
+
+/// What a gateway records of credentials that are unlocked because the shared store no longer has their locks.
+///
+/// An operator of another gateway may have unlocked them, and then that gateway has recorded it. Or somebody has changed the store.
+package enum SharedUnlocks {
+    /// Of one look at the store. One more event counts the rest, so that a changed store cannot fill the audit log.
+    package static let maximumEvents = 100
+
+    /// - Parameters:
+    ///   - names: As operators use them: `box`, or `app-user[42]`.
+    ///   - strategies: Those of the credentials in the configuration. Their events come first.
+    package static func events(of names: Set<String>, strategies: [String: String], at now: UnixTime) -> [TokenEvent] {
+        let strategy: (String) -> String? = { name in strategies[String(name.prefix { $0 != "[" })] }
+        let known = names.filter { strategies[$0] != nil }
+        let sorted = known.sorted() + names.subtracting(known).sorted()
+        var events = sorted.prefix(maximumEvents).map { event($0, strategy($0), now) }
+        if sorted.count > events.count {
+            var rest = event(nil, nil, now)
+            rest.detail["credentials"] = String(sorted.count - events.count)
+            events.append(rest)
+        }
+        return events
+    }
+
+    private static func event(_ credential: String?, _ strategy: String?, _ now: UnixTime) -> TokenEvent {
+        var event = TokenEvent(at: now, name: .unlocked, credential: credential, strategy: strategy)
+        event.detail = ["from": "store"]
+        return event
+    }
+}

@@ -20,7 +20,7 @@ package struct RouteTraffic: Sendable {
 
     package static let minutes = 60
     /// Errors and latencies are told of these, the current one included.
-    package static let recentMinutes = 5
+    private static let recentMinutes = 5
 
     /// The newest minute of civil time that anything was counted in.
     private var latest: Int64
@@ -136,5 +136,95 @@ package struct TrafficStatus: Hashable, Sendable, Codable {
         self.requests = requests
         self.errors = errors
         self.rejections = rejections
+    }
+}
+
+/// The last hour of every route, by the number that the observer gave it.
+package struct TrafficHistory: Sendable {
+    private var routes: [Int: RouteTraffic] = [:]
+
+    package init() {}
+
+    /// - Parameter minute: Since 1970, of civil time.
+    package mutating func add(_ counts: RouteTraffic.Counts, route: Int, minute: Int64) {
+        routes[route, default: RouteTraffic(minute: minute)].add(counts, minute: minute)
+    }
+
+    /// A route without a request has zeros.
+    package func status(of route: Int, named name: String, at now: UnixTime) -> TrafficStatus {
+        (routes[route] ?? RouteTraffic(minute: now.milliseconds / 60_000)).status(of: name, at: now)
+    }
+}
+
+extension RouteTraffic.Counts {
+    /// What went wrong here or at the upstream. An answer of 4xx is the client's affair, also where the gateway gave it; a
+    /// response that was cut counts, whatever its status.
+    package static func isError(status: Int, problem: ProblemKind?) -> Bool {
+        if (400..<500).contains(status) { return false }
+        return status >= 500 || problem != nil
+    }
+
+    /// The upstream did not let in the credential that the request went with.
+    package static func isRejection(status: Int, problem: ProblemKind?, hadCredential: Bool) -> Bool {
+        hadCredential && problem == nil && (status == 401 || status == 403)
+    }
+}
+
+/// How many exchanges took up to each of ``bounds``, and longer.
+///
+/// No array: that would be one more place in memory for each route in use.
+package struct LatencyCounts: Hashable, Sendable {
+    /// Seconds. The counts have one place more, for what took longer than all of them.
+    package static let bounds: [Double] = [
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+    ]
+
+    package private(set) var counts: SIMD16<UInt32>
+
+    package init(_ counts: SIMD16<UInt32> = SIMD16()) { self.counts = counts }
+
+    package var total: Int { counts.indices.reduce(0) { $0 + Int(counts[$1]) } }
+
+    package mutating func add(_ other: LatencyCounts) { counts &+= other.counts }
+
+    /// The milliseconds that this share of the exchanges took at most, estimated within its bounds; nil without an exchange.
+    ///
+    /// - Parameter share: 0.5 for the median.
+    package func milliseconds(of share: Double) -> Double? {
+        let total = total
+        guard total > 0 else { return nil }
+        let wanted = share * Double(total)
+        var before = 0.0
+        for index in counts.indices where counts[index] > 0 {
+            let count = Double(counts[index])
+            if before + count >= wanted { return Self.estimate(index, (wanted - before) / count) * 1000 }
+            before += count
+        }
+        return Self.bounds.last.map { $0 * 1000 }
+    }
+
+    /// Seconds; `part` of the way from one bound to the next. Above the last bound nothing is known but that bound.
+    private static func estimate(_ index: Int, _ part: Double) -> Double {
+        let lower = index == 0 ? 0 : bounds[index - 1]
+        let upper = index < bounds.count ? bounds[index] : lower
+        return lower + (upper - lower) * part
+    }
+}
+
+/// The statuses that are told apart where requests are counted, for example as the label of a metric.
+///
+/// An upstream chooses the status. If each were counted by itself, the upstream of one route could use up the room for those of all
+/// routes. So a status that is not in common use counts as the first one of its class (RFC 9110 section 15).
+package enum CountedStatus {
+    /// Those that are registered, and those of well-known proxies.
+    private static let common: [ClosedRange<Int>] = [
+        100...103, 200...208, 226...226, 300...308, 400...431, 451...451, 499...499, 500...511, 520...530,
+    ]
+
+    /// - Parameter status: 0 where nothing was answered.
+    package static func number(for status: Int) -> Int {
+        guard status != 0, !common.contains(where: { $0.contains(status) }) else { return status }
+        // What is in no class is taken for an error of the server.
+        return (100..<600).contains(status) ? status / 100 * 100 : 500
     }
 }

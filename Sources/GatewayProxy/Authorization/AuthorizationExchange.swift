@@ -1,29 +1,35 @@
 import GatewayCore
+import Logging
 import NIOCore
 
-/// Answers an engine which fields the request needs that it asks about. Holds no rule.
+/// Answers one request of an engine: which fields the request needs that it asks about. It holds no rule of its own.
+///
+///     begin ──▶ original request read ──▶ authorizer ──▶ [token rejected] ──▶ credential ──▶ answer ──▶ done
+///       │                │                    │                               │    ▲
+///       │                │                    │                               wait ┘ came
+///       └────────────────┴────────────────────┴── refuse, withhold ───────────┴──▶ done
 ///
 /// Belongs to the connection's event loop. One connection uses it for one request after the other.
 final class AuthorizationExchange {
     let configuration: WorkerConfiguration
-    let engine: AuthzClient
-    unowned let stream: any EngineStream
+    private let engine: AuthzClient
+    private unowned let stream: any EngineStream
     /// The stream, where a message of gRPC asks.
-    private(set) weak var check: (any CheckStream)?
-    var original: OriginalRequest
-    var decoder: RequestHeadDecoder
+    private weak var check: (any CheckStream)?
+    private var original: OriginalRequest
+    private var decoder: RequestHeadDecoder
     /// ``original`` is a request that the authorizer may judge.
-    var isRead = false
-    var id: RequestID
-    var startedAt: MonotonicTime
+    private var isRead = false
+    private var id: RequestID
+    private var startedAt: MonotonicTime
     /// What became of a generation that the engine reports as rejected; nil where it reports none.
-    var rejection: AuthzOutcome.Outcome?
+    private var rejection: AuthzOutcome.Outcome?
     /// What waits for a credential.
-    var wait: Wait?
+    private var wait: Wait?
     /// Tells the answer of a wait from that of an earlier one.
-    var attempt: UInt64 = 0
+    private var attempt: UInt64 = 0
 
-    struct Wait {
+    private struct Wait {
         let admitted: RequestAuthorizer.Admitted
         let route: WorkerRoute
         let source: any CredentialSource
@@ -41,12 +47,12 @@ final class AuthorizationExchange {
         startedAt = configuration.shared.clock.monotonic()
     }
 
-    var shared: ProxyShared { configuration.shared }
+    private var shared: ProxyShared { configuration.shared }
     var isWaiting: Bool { wait != nil }
 
     // MARK: Decision
 
-    /// The engine has proved itself. Nothing else is looked at before.
+    /// The engine has proved itself. Nothing else is looked at before that.
     var isProven: Bool {
         let request = stream.request
         let bytes = request.bytes
@@ -75,9 +81,9 @@ final class AuthorizationExchange {
         decide()
     }
 
-    /// Decides about the request of which this message tells. The engine has proved itself.
+    /// Decides about the request that the message of a call describes. The engine has proved itself.
     ///
-    /// - Parameter content: Of the call.
+    /// - Parameter content: The content of the call: one message with its prefix.
     func begin(_ content: borrowing Span<UInt8>, of call: any CheckStream) {
         prepare()
         guard let message = CheckResponse.message(in: content) else {
@@ -163,6 +169,80 @@ final class AuthorizationExchange {
         }
     }
 
+    // MARK: Rejection
+
+    // A second call: the upstream has rejected what the engine was handed.
+
+    /// What the engine says was rejected; nil for a first call, and for a value that the gateway did not hand out.
+    private func rejectedToken(from source: any CredentialSource) -> GenerationMark.Rejected? {
+        let request = stream.request
+        let bytes = request.bytes
+        let span = bytes.readableBytesUInt8Span
+        var value: Range<Int>?
+        for index in request.decoder.head.section.fields.indices {
+            let field = request.decoder.head.section.fields[index]
+            guard case .other = field.kind, span.equalsLowercased(field.name, "x-gw-rejected-generation") else {
+                continue
+            }
+            // A client's own value may stand beside the engine's.
+            guard value == nil else { return nil }
+            value = field.value
+        }
+        guard let value, !value.isEmpty else { return nil }
+        return engine.mark.rejected(in: span, value, from: source)
+    }
+
+    /// Tells the source, if the engine may cause a renewal and the path is not one that rejects every token.
+    ///
+    /// - Returns: What the engine gets in its place.
+    private func reject(
+        _ rejected: GenerationMark.Rejected,
+        of source: any CredentialSource,
+        for admitted: RequestAuthorizer.Admitted
+    ) -> AuthzOutcome.Outcome {
+        // Another request, or another gateway, has replaced it before.
+        guard case .ready(let credential) = source.current(at: startedAt),
+            engine.mark.names(credential, rejected, from: source)
+        else { return .renewed }
+        let generation = credential.generation
+        if let obstacle = obstacle(generation, of: source, for: admitted) { return obstacle }
+        let (state, engine) = (shared.state, engine.plan.name)
+        switch state.spendRenewal(of: engine, source.name, generation: generation, at: startedAt) {
+        case .granted: break
+        case .refused(let isNews):
+            if isNews {
+                shared.logger.warning(
+                    "An engine reports more rejected tokens than its budget of renewals allows",
+                    metadata: ["gateway.engine": "\(engine)", "gateway.credential": "\(source.name)"]
+                )
+            }
+            return .overBudget
+        }
+        source.rejected(generation: generation, by: credentialRequest(of: admitted))
+        return .renewed
+    }
+
+    /// A path that rejects every token must not cause a renewal with each request.
+    ///
+    /// - Returns: What the engine is told where the rejection causes none.
+    private func obstacle(
+        _ generation: Int,
+        of source: any CredentialSource,
+        for admitted: RequestAuthorizer.Admitted
+    ) -> AuthzOutcome.Outcome? {
+        guard let rejections = source.rejections else { return source.isRenewable ? nil : .unchanged }
+        let bytes = original.bytes
+        let key = rejections.key(shared.routes[admitted.match.route].number, decoder.head, bytes.span)
+        // If only a person can replace the token, the next request is told that it has ended.
+        rejections.reported(key, generation: generation, at: startedAt)
+        guard source.isRenewable else { return rejections.endsToken(key, generation: generation) ? nil : .unchanged }
+        switch rejections.decision(for: key, generation: generation, client: admitted.client, at: startedAt) {
+        case .counts: return nil
+        case .suppressed: return .unchanged
+        case .overBudget: return .overBudget
+        }
+    }
+
     // MARK: Waiting
 
     private func waitForCredential(_ wait: consuming Wait) {
@@ -218,5 +298,263 @@ final class AuthorizationExchange {
     func cancel() {
         guard let wait = stopWaiting(), let ticket = wait.ticket else { return }
         wait.source.cancel(ticket)
+    }
+
+    // MARK: Answer
+
+    private func answer(
+        _ admitted: RequestAuthorizer.Admitted,
+        by route: CredentialedRoute,
+        from source: any CredentialSource
+    ) {
+        guard let answer = route.answer(to: engine, from: source), let credential = route.credential else {
+            let detail =
+                "The credential \(source.name) is not in header fields alone, which is all that an engine can be handed."
+            return refuse(GatewayProblem(.credentialMisconfigured, detail), of: admitted)
+        }
+        if !answer.isNoted {
+            answer.isNoted = true
+            source.note(.handedOut, generation: credential.generation, by: credentialRequest(of: admitted))
+        }
+        if rejection == nil {
+            let bytes = original.bytes
+            route.handedOut(decoder.head, bytes.span, at: startedAt)
+        }
+        var record = record(rejection ?? .handedOut)
+        record.route = shared.routes[admitted.match.route].number
+        record.client = admitted.client
+        record.status = 200
+        record.credential = credential
+        shared.observer.finished(record)
+        // The last step: it may end the stream, and with that its memory, or begin with the next request of the connection.
+        if let check {
+            check.send(message: answer.message.withValue { ByteBuffer(bytes: $0) })
+        } else {
+            send(answer, for: route.state.route, keptFor: secondsToKeep(credential))
+        }
+    }
+
+    /// - Parameter seconds: 0 keeps none.
+    private func send(_ answer: EngineAnswer, for route: CompiledRoute, keptFor seconds: Int64) {
+        let date = configuration.worker.dateLine(at: shared.clock.now().wall)
+        stream.send { out in
+            out.writeStaticString("HTTP/1.1 200 OK\r\n")
+            out.writeBytes(date)
+            answer.lines.withValue { _ = out.writeBytes($0) }
+            if seconds > 0 {
+                out.writeString("X-Accel-Expires: \(seconds)\r\nCache-Control: private, max-age=\(seconds)\r\n")
+                out.writeString(engine.vary)
+                for name in route.judgedNames {
+                    out.writeStaticString(", ")
+                    out.writeBytes(name)
+                }
+                out.writeStaticString("\r\n")
+            } else {
+                out.writeStaticString("Cache-Control: no-store\r\n")
+            }
+        }
+    }
+
+    /// No longer than the credential is valid, and no fraction of a second.
+    private func secondsToKeep(_ credential: Credential) -> Int64 {
+        guard let cache = engine.plan.cache else { return 0 }
+        let rest = credential.expiresAt.map { min($0 - startedAt, cache) } ?? cache
+        return max(0, rest.components.seconds)
+    }
+
+    private func credentialRequest(of admitted: RequestAuthorizer.Admitted) -> CredentialRequest {
+        let bytes = original.bytes
+        return CredentialRequest(
+            route: shared.routes[admitted.match.route].plan.name,
+            client: admitted.client,
+            requestID: id.description,
+            clientRequestID: ClientRequestID.read(from: decoder.head, bytes.span),
+            engine: engine.plan.name
+        )
+    }
+
+    // MARK: Problems
+
+    private func withhold(
+        _ problem: GatewayProblem,
+        from source: any CredentialSource,
+        of admitted: RequestAuthorizer.Admitted
+    ) {
+        source.note(.withheld, generation: 0, by: credentialRequest(of: admitted))
+        refuse(problem, of: admitted)
+    }
+
+    private func refuse(_ problem: GatewayProblem, of admitted: RequestAuthorizer.Admitted) {
+        refuse(
+            problem,
+            route: shared.routes[admitted.match.route],
+            client: admitted.client,
+            disclosesNames: admitted.disclosesNames
+        )
+    }
+
+    func refuse(_ problem: GatewayProblem, _ refusal: RequestAuthorizer.Refusal? = nil) {
+        refuse(
+            problem,
+            route: refusal?.route.map { shared.routes[$0] },
+            client: refusal?.client,
+            disclosesNames: refusal?.disclosesNames ?? false
+        )
+    }
+
+    private func refuse(_ problem: GatewayProblem, route: CompiledRoute?, client: String?, disclosesNames: Bool) {
+        let status = engine.plan.contract.status(of: problem.kind)
+        var record = record(AuthzOutcome.Outcome(problem.kind))
+        record.route = route?.number
+        record.client = client
+        record.status = status
+        record.problem = problem.kind
+        record.failure = RequestFailure(problem, credential: route?.credentialName, place: place)
+        shared.observer.finished(record)
+        let subject = ProblemSubject(requestID: id, route: route, disclosesNames: disclosesNames)
+        var form = ProblemAnswer.Form(omitsBody: stream.request.decoder.head.isHead, status: status)
+        guard check == nil else {
+            let denied = CheckResponse.denied(shared.answer(problem, to: subject, in: form), problem.kind)
+            check?.send(message: ByteBuffer(bytes: denied))
+            return
+        }
+        // Without a message that can be answered, the call fails.
+        form.isGRPC = stream.isCall
+        stream.send(shared.answer(problem, to: subject, in: form))
+    }
+
+    private func record(_ outcome: AuthzOutcome.Outcome) -> ExchangeRecord {
+        let bytes = original.bytes
+        var record = ExchangeRecord(
+            requestID: id,
+            clientRequestID: isRead ? ClientRequestID.read(from: decoder.head, bytes.span) : nil,
+            worker: configuration.worker.number,
+            route: nil,
+            client: nil,
+            method: isRead ? decoder.head.methodName(bytes.span) : "",
+            startedAt: startedAt,
+            finishedAt: shared.clock.monotonic()
+        )
+        record.engine = AuthzOutcome(name: engine.plan.name, outcome: outcome)
+        record.isTLS = stream.isTLS
+        return record
+    }
+
+    private var place: RequestPlace {
+        guard isRead else { return RequestPlace(peer: stream.peer) }
+        let bytes = original.bytes
+        return RequestPlace(decoder.head, bytes.span, peer: stream.peer)
+    }
+}
+
+// MARK: - The stream
+
+/// One request of an engine and its answer, as its connection carries them.
+protocol EngineStream: AnyObject {
+    /// The engine's own request.
+    var request: RequestMessage { get }
+    var identity: ConnectionContext { get }
+    var peer: String { get }
+    var isTLS: Bool { get }
+    /// The request is a call of gRPC.
+    var isCall: Bool { get }
+
+    /// Sends a head without content.
+    ///
+    /// - Parameter write: Appends it, up to the fields of the connection and the empty line.
+    func send(_ write: (inout ByteBuffer) -> Void)
+    func send(_ problem: ProblemAnswer)
+
+    /// When it passes, ``AuthorizationExchange/deadlinePassed()`` is called.
+    func setDeadline(_ amount: TimeAmount)
+    func clearDeadline()
+}
+
+/// A call of gRPC, whose message says which request it is about.
+protocol CheckStream: EngineStream {
+    /// Sends a message, with its prefix, and the status that the call went well.
+    func send(message: ByteBuffer)
+}
+
+// MARK: - What an engine is handed
+
+/// An engine as the data plane answers it under one configuration.
+final class AuthzClient: Sendable {
+    /// Its place among the engines of its configuration.
+    let number: Int
+    let plan: EnginePlan
+    let proof: EngineProof
+    let mark: GenerationMark
+    /// The beginning of `Vary`, which the fields of the route follow.
+    let vary: String
+
+    init(number: Int, _ plan: EnginePlan, authenticate: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+        self.number = number
+        self.plan = plan
+        proof = EngineProof(plan)
+        vary = "Vary: " + OriginalRequest.varyingFields(of: plan.contract).joined(separator: ", ")
+        mark = GenerationMark(engine: plan.name, authenticate: authenticate)
+    }
+}
+
+/// What an engine is handed for one generation of a credential on one route. Made once.
+final class EngineAnswer {
+    /// ``AuthzClient/number``
+    fileprivate let engine: Int
+    /// As they are sent in HTTP/1, each with its CRLF: all but `Date` and what says how long the answer may be kept.
+    fileprivate let lines: SecretBytes
+    /// As they are sent in answer to a call of gRPC. Made for the first one.
+    fileprivate private(set) lazy var message = CheckResponse.ok(fields, removing: removed)
+    /// The audit log knows that the engine was handed this generation.
+    fileprivate var isNoted = false
+
+    private let fields: [Injection.Field]
+    /// The client's own fields that must not reach the upstream, and that no field of the answer replaces. In lower case.
+    private let removed: [String]
+
+    /// - Parameter source: Of the credential.
+    /// - Returns: nil where the credential is not in header fields alone.
+    fileprivate init?(_ route: CredentialedRoute, from source: any CredentialSource, for engine: AuthzClient) {
+        guard let credential = route.credential, !credential.injection.fields.isEmpty,
+            !credential.injection.hasSecretTarget
+        else { return nil }
+        self.engine = engine.number
+        let plan = route.state.route.plan
+        var fields = credential.injection.fields + plan.fields(beside: credential.injection)
+        // A credential that stays has none: another call would bring the same.
+        if source.isRenewable || source.rejections != nil {
+            let mark = engine.mark.value(of: credential, from: source)
+            fields.append(Injection.Field(name: EnginePlan.generationField, value: Secret(mark)))
+        }
+        self.fields = fields
+        let replaced = Set(fields.map { $0.name.lowercased() })
+        let own = ["Authorization", "Proxy-Authorization"] + EnginePlan.ownFields
+        removed = (own + plan.headers.remove).map { $0.lowercased() }.filter { !replaced.contains($0) }
+        var lines = fields.flatMap { $0.line.withValue { $0 } }
+        if case .envoy = engine.plan.contract {
+            lines += Array("X-Envoy-Auth-Headers-To-Remove: \(removed.joined(separator: ", "))\r\n".utf8)
+        }
+        self.lines = SecretBytes(lines + Array("Content-Length: 0\r\n".utf8))
+    }
+}
+
+extension RoutePlan {
+    /// What the route adds besides its credential.
+    fileprivate func fields(beside injection: Injection) -> [Injection.Field] {
+        let own = Set(injection.fields.map { FieldSyntax.slot($0.name) })
+        let user = asUser.map { [Injection.Field(name: "As-User", value: Secret($0))] } ?? []
+        return user + headers.set.filter { !own.contains(FieldSyntax.slot($0.name)) }
+    }
+}
+
+extension CredentialedRoute {
+    /// The answer for this engine, made once.
+    ///
+    /// - Returns: nil where the credential is not in header fields alone.
+    fileprivate func answer(to engine: AuthzClient, from source: any CredentialSource) -> EngineAnswer? {
+        for answer in engineAnswers where answer.engine == engine.number { return answer }
+        guard let answer = EngineAnswer(self, from: source, for: engine) else { return nil }
+        engineAnswers.append(answer)
+        return answer
     }
 }

@@ -53,8 +53,11 @@ struct AcquireTrial: Sendable {
     private func obstacle(_ index: Int) -> String? {
         switch plan.credentials[index].strategy.behavior {
         case .none, .fixed, .onChallenge: "it is what the configuration says"
-        case .tokenPerSubject: "each request names whose token it needs"
-        case .tokenPerChallenge: "the upstream says which token it wants"
+        case .tokens(let grants):
+            switch grants.naming {
+            case .field: "each request names whose token it needs"
+            case .challenge: "the upstream says which token it wants"
+            }
         case .token(let grant):
             if !grant.isRenewable {
                 "nothing fetches it"

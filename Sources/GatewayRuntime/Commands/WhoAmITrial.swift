@@ -134,7 +134,7 @@ extension CredentialPlan {
         switch strategy.behavior {
         case .fixed, .onChallenge: true
         case .token(let grant): grant.isRenewable && !grant.rotatesRefreshToken
-        case .none, .tokenPerSubject, .tokenPerChallenge: false
+        case .none, .tokens: false
         }
     }
 }

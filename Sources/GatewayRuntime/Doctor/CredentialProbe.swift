@@ -33,7 +33,7 @@ struct CredentialProbe: Sendable {
         case .fixed, .onChallenge:
             if let status = running.tokens?[credential.name] { return .status(status) }
             return sharing(credential).contains { locks?.contains($0) ?? false } ? .locked : .fixed
-        case .tokenPerSubject, .tokenPerChallenge:
+        case .tokens:
             return locks?.contains(credential.name) ?? false ? .locked : .perSubject
         case .token(let grant):
             if let tokens = running.tokens { return look(at: tokens[credential.name], grant) }

@@ -105,7 +105,7 @@ struct EndpointProbe: Sendable {
         switch behavior {
         case .none, .fixed, .onChallenge: false
         case .token(let grant): grant.isRenewable || grant.login != nil
-        case .tokenPerSubject, .tokenPerChallenge: true
+        case .tokens: true
         }
     }
 

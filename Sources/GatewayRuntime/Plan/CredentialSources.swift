@@ -61,8 +61,7 @@ struct CredentialSources: Sendable {
                 // What shares a token shares its lock.
                 if let keeper, parts.locks.contains(credential.name) { keepers[keeper].lock() }
                 add(keeper.map { keepers[$0] }, keeper: keeper)
-            case .tokenPerSubject(let grants): add(credential, grants, at: index, parts, previous)
-            case .tokenPerChallenge(let grants): add(credential, grants, at: index, parts, previous)
+            case .tokens(let grants): add(credential, grants, at: index, parts, previous)
             }
         }
         fixedGroups = Array(Dictionary(grouping: fixed.indices, by: { fixed[$0].secret }).values)
@@ -88,10 +87,10 @@ struct CredentialSources: Sendable {
     /// Where each request of a route says which token it needs; nil where no request does.
     func selection(_ credential: Int, in plan: Plan) -> (any SubjectCredentialResolver)? {
         guard let keepers = perSubjectKeepers[credential] else { return nil }
-        guard case .tokenPerChallenge(let grants) = plan.credentials[credential].strategy.behavior else {
-            return keepers
+        return switch keepers.naming {
+        case .field: keepers
+        case .challenge(let rule): ChallengeTokenCredentials(keepers, rule)
         }
-        return ChallengeTokenCredentials(keepers, grants)
     }
 
     /// The keeper that serves a credential; nil where there is no token to keep.

@@ -51,7 +51,7 @@ struct DelegatedStrategy: AuthStrategy {
         switch subject {
         case .none, .fixed: behavior = .token(grant)
         case .named(let subjects):
-            behavior = .tokenPerSubject(DelegatedSubjects(subjects: subjects, common: grant))
+            behavior = .tokens(DelegatedSubjects(subjects: subjects, common: grant))
         }
     }
 

@@ -16,7 +16,7 @@ struct RegistryStrategy: AuthStrategy {
         grants = RegistryGrants(account: account, realmHosts: hosts)
     }
 
-    var behavior: AuthBehavior { .tokenPerChallenge(grants) }
+    var behavior: AuthBehavior { .tokens(grants) }
 
     private static func realmHosts(in fields: ConfigFields) -> [String] {
         guard fields.has("realm_hosts") else {
@@ -55,7 +55,7 @@ struct RegistryAccount: Hashable {
 }
 
 /// The tokens of a registry, each named by the URL that gives it.
-struct RegistryGrants: ChallengeGrants {
+struct RegistryGrants: TokenGrants, ChallengeRule {
     private let account: RegistryAccount?
     private let realmHosts: [String]
     private let rule: RegistryRule
@@ -66,7 +66,10 @@ struct RegistryGrants: ChallengeGrants {
         rule = RegistryRule(realmHosts: realmHosts)
     }
 
+    var naming: TokenNaming { .challenge(self) }
+    let keyName = "scope"
     let limit = 256
+    let limitKey: String? = nil
     let isRenewable = true
     let storesTokens = false
 

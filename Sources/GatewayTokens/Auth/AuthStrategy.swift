@@ -61,10 +61,9 @@ package enum AuthBehavior: Sendable {
     indirect case onChallenge(Injection, realm: String?)
     /// Has a lifecycle: a token is obtained, renewed, rejected.
     case token(any TokenGrant)
-    /// Has a lifecycle for each subject that requests name.
-    case tokenPerSubject(any SubjectGrants)
-    /// Has a lifecycle for each token that upstreams ask for in a challenge.
-    case tokenPerChallenge(any ChallengeGrants)
+    /// Has a lifecycle for each of many tokens: requests name a subject, or upstreams ask for a token in a challenge
+    /// (``TokenGrants/naming``).
+    case tokens(any TokenGrants)
 }
 
 /// The grant behind a renewable credential: which requests to make, and what their answers mean. Pure.
@@ -210,8 +209,7 @@ extension AuthStrategy {
     package var isRenewable: Bool {
         switch behavior {
         case .token(let grant): grant.isRenewable
-        case .tokenPerSubject(let grants): grants.isRenewable
-        case .tokenPerChallenge(let grants): grants.isRenewable
+        case .tokens(let grants): grants.isRenewable
         case .none, .fixed, .onChallenge: false
         }
     }

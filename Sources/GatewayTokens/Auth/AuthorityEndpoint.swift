@@ -190,8 +190,7 @@ extension AuthBehavior {
         switch self {
         case .none, .fixed, .onChallenge: []
         case .token(let grant): grant.authorityEndpoints
-        case .tokenPerSubject(let grants): grants.authorityEndpoints
-        case .tokenPerChallenge(let grants): grants.authorityEndpoints
+        case .tokens(let grants): grants.authorityEndpoints
         }
     }
 }

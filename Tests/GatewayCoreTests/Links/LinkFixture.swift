@@ -1,7 +1,8 @@
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
 import GatewayTesting
+
+@testable import GatewayCore
 
 /// A gateway with some routes, one of which a request has found.
 struct LinkFixture: Sendable {

@@ -1,8 +1,9 @@
-import GatewayCore
 import GatewayEvents
 import GatewayHTTP
 import GatewayTokens
 import Testing
+
+@testable import GatewayCore
 
 @Suite(.timeLimit(.minutes(1)))
 struct AttentionTests {

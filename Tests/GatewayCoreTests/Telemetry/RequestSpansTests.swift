@@ -1,8 +1,9 @@
 import FoundationEssentials
-import GatewayCore
 import GatewayHTTP
 import GatewayTokens
 import Testing
+
+@testable import GatewayCore
 
 @Suite("Spans of a request", .timeLimit(.minutes(5)))
 struct RequestSpansTests {
@@ -27,17 +28,17 @@ struct RequestSpansTests {
             generation: 4,
             injection: Injection.authorization(scheme: "Bearer", Secret("hush"))
         )
-        let record = ExchangeRecord(
+        var record = ExchangeRecord(
             requestID: RequestID(run: 1, worker: 0, number: 5),
             route: 3,
             client: "laptop",
             method: method,
-            status: status,
-            problem: problem,
-            credential: credential,
             startedAt: Self.at(1),
             finishedAt: Self.at(9)
         )
+        record.status = status
+        record.problem = problem
+        record.credential = credential
         return TracedRequest(record, trace)
     }
 

@@ -45,7 +45,7 @@ struct AnchorScheduleTests {
         var schedule = AnchorSchedule()
         _ = schedule.ended("no disk", at: Self.moment(5))
         _ = schedule.ended("no answer", at: Self.moment(8))
-        #expect(schedule.failure == AnchorSchedule.Failure(since: Self.moment(5).wall, reason: "no answer"))
+        #expect(schedule.failure == AuditShipping.Failure(since: Self.moment(5).wall, reason: "no answer"))
         _ = schedule.ended(nil, at: Self.moment(9))
         #expect(schedule.failure == nil)
     }

@@ -88,8 +88,7 @@ extension CredentialPlan {
             }
             bytes.add(injection.path?.value)
         case .token(let grant): bytes.add(grant.identity.canonicalBytes)
-        case .tokenPerSubject(let grants): bytes.add(grants.identity.canonicalBytes)
-        case .tokenPerChallenge(let grants): bytes.add(grants.identity.canonicalBytes)
+        case .tokens(let grants): bytes.add(grants.identity.canonicalBytes)
         }
     }
 }

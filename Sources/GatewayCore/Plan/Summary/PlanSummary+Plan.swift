@@ -87,10 +87,8 @@ extension PlanSummary.Credential {
         self.routes = routes
         vend = plan.vend?.clients
         vendedToken = plan.vend.map { whole.credentials[$0.credential].name }
-        switch plan.strategy.behavior {
-        case .tokenPerSubject(let grants): (subjectField, maximumSubjects) = (grants.field, grants.limit)
-        case .tokenPerChallenge(let grants): maximumSubjects = grants.limit
-        case .none, .fixed, .onChallenge, .token: break
+        if case .tokens(let grants) = plan.strategy.behavior {
+            (subjectField, maximumSubjects) = (grants.naming.field, grants.limit)
         }
         guard plan.strategy.isRenewable else { return }
         renewable = true
