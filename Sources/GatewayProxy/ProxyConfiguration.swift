@@ -1,6 +1,8 @@
 package import GatewayCore
 
 /// One route as the data plane serves it: the plan's, with the source of its credential.
+///
+/// The plan names a credential by its index. The runtime has looked it up, and has given the route the number that it keeps over reloads.
 package struct ProxyRoute: Sendable {
     package var plan: RoutePlan
     /// nil forwards without authentication.

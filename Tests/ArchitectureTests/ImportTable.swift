@@ -71,7 +71,6 @@ enum ImpureFiles {
         "GatewayCore/Access/ClientTokenUses.swift",
         "GatewayCore/Access/ClientUsage.swift",
         "GatewayCore/Connections/ConnectionsPerAddress.swift",
-        "GatewayCore/Connections/HeadMemory.swift",
         "GatewayCore/Connections/UnfinishedHeads.swift",
         "GatewayCore/Connections/UploadMemory.swift",
         "GatewayCore/Decoding/PresetText.swift",

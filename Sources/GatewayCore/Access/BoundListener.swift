@@ -1,4 +1,6 @@
-/// A listener of the gateway, as clients reach it.
+/// A listener of the gateway, as clients reach it: a ``ListenerPlan`` with the port that the system gave.
+///
+/// It is compared and made into URLs. What a request is judged by is a ``ConnectionContext``, of which each connection has one.
 package struct BoundListener: Hashable, Sendable {
     package let address: ListenerPlan.Address
     /// The one that is bound, also where the configuration asks for port 0; nil on a unix socket.

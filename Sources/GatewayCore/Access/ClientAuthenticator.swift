@@ -1,3 +1,5 @@
+import FoundationEssentials
+
 /// Finds out which client sent a request, by the token that the request presents and the certificate of its connection.
 ///
 /// Used by the proxy, which reads tokens from the head, and by vending, which is given them.
@@ -187,5 +189,233 @@ extension ClientAuthenticator.Evidence {
         }
         let cause = GatewayProblem.Cause(code: "invalid_token")
         return GatewayProblem(kind, "The client token is not known to this gateway.", cause: cause)
+    }
+}
+
+/// The clients that may use the gateway, known by the digests of their tokens and by the names in their certificates.
+private struct ClientRegistry: Sendable {
+    private struct KnownToken: Sendable {
+        let client: String
+        let digest: [UInt8]
+        let mark: ClientTokenUses.Mark?
+    }
+
+    private struct KnownCertificate: Sendable {
+        let client: String
+        let name: CertificateName
+    }
+
+    private let tokens: [KnownToken]
+    private let certificates: [KnownCertificate]
+    private let jwts: ClientJWTVerifier?
+    private let sha256: @Sendable ([UInt8]) -> [UInt8]
+    let isEmpty: Bool
+
+    init(
+        _ clients: [AccessPlan.Client],
+        uses: ClientTokenUses?,
+        jwts parts: ClientJWTParts?,
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) {
+        jwts = ClientJWTVerifier(clients, parts, sha256: sha256)
+        let digests = clients.map { client in (name: client.name, digests: client.tokens.map { $0.digest(sha256) }) }
+        let marks = uses?.marks(of: digests)
+        tokens = digests.enumerated().flatMap { number, client in
+            client.digests.enumerated().map { index, digest in
+                KnownToken(client: client.name, digest: digest, mark: marks?[number][index])
+            }
+        }
+        certificates = clients.compactMap { client in
+            client.certificate.map { KnownCertificate(client: client.name, name: $0) }
+        }
+        self.sha256 = sha256
+        isEmpty = clients.isEmpty
+    }
+
+    /// The client whose token this field has.
+    ///
+    /// - Parameter last: The cache of the connection. It is asked first, and stores the client that is found.
+    func client(presenting bytes: borrowing Span<UInt8>, _ value: Range<Int>, last: inout ClientAuthenticationCache)
+        -> ClientOfProof
+    {
+        if let name = last.name(proving: bytes, value), isValid(last.validity) { return .one(name) }
+        let token = ClientTokenParser.read(bytes, value)
+        if let known = self.token(presented: token) {
+            known.mark?.note()
+            last.keep(known.client, proof: bytes.array(value), mark: known.mark)
+            return .one(known.client)
+        }
+        guard let result = jwts?.result(for: token) else { return .none }
+        if case .one(let name) = result.client {
+            last.keep(name, proof: bytes.array(value), validity: result.validity)
+        }
+        return result.client
+    }
+
+    private func isValid(_ validity: ClientJWTVerifier.Validity?) -> Bool {
+        guard let validity else { return true }
+        return jwts?.isValid(validity) ?? false
+    }
+
+    /// The client whose token this is.
+    func client(presenting token: [UInt8]) -> ClientOfProof {
+        if let known = self.token(presented: token) {
+            known.mark?.note()
+            return .one(known.client)
+        }
+        return jwts?.result(for: token)?.client ?? .none
+    }
+
+    /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
+    private func token(presented token: [UInt8]) -> KnownToken? {
+        guard !token.isEmpty, !tokens.isEmpty else { return nil }
+        let presented = sha256(token)
+        var found = -1
+        for (index, known) in tokens.enumerated() where known.digest.span.isSame(as: presented.span) { found = index }
+        return found < 0 ? nil : tokens[found]
+    }
+
+    /// The client whose certificate this is. Of several that a name matches, the most exact one counts.
+    func client(of peer: PeerIdentity) -> ClientOfProof {
+        var found: Set<String> = []
+        for name in peer.names {
+            let matching = certificates.filter { $0.name.matches(name) }
+            guard let best = matching.max(by: { $0.name.precedence < $1.name.precedence }) else { continue }
+            found.insert(best.client)
+        }
+        guard found.count <= 1 else { return .several }
+        return found.first.map { .one($0) } ?? .none
+    }
+}
+
+/// What a proof says of the client.
+enum ClientOfProof: Hashable, Sendable {
+    case none
+    case one(String)
+    /// It is that of different clients.
+    case several
+}
+
+extension AccessPlan.Client.Token {
+    /// The SHA-256 of the token.
+    package func digest(_ sha256: ([UInt8]) -> [UInt8]) -> [UInt8] {
+        switch self {
+        case .token(let token): token.withValue { sha256(Array($0.utf8)) }
+        case .tokenSHA256(let digest): digest
+        }
+    }
+}
+
+extension AccessPlan.Client {
+    /// What proves the client, without secrets: equal for what proves it alike.
+    package func proofs(_ sha256: ([UInt8]) -> [UInt8]) -> Set<[UInt8]> {
+        var proofs = Set(tokens.map { $0.digest(sha256) })
+        if let certificate { proofs.insert(Array("certificate \(certificate.description)".utf8)) }
+        if let jwt {
+            var bytes = CanonicalBytes()
+            bytes.add("jwt")
+            jwt.add(to: &bytes)
+            proofs.insert(bytes.bytes)
+        }
+        return proofs
+    }
+}
+
+/// Who sent the last request of a connection, with the field that proved it, and who its certificate says the client is.
+///
+/// Most connections bring the same field with every request; to read and digest it each time would cost more than all other
+/// checks together. Of one configuration: the next may not know the client any more.
+package struct ClientAuthenticationCache: Sendable {
+    private var name: String?
+    private var proof = SecretBytes([])
+    private var mark: ClientTokenUses.Mark?
+    /// nil for a proof that has no end.
+    private(set) var validity: ClientJWTVerifier.Validity?
+    private var certificate: ClientOfProof?
+
+    /// What is longer is not kept: every connection that is open may have one.
+    static let longest = 512
+    /// A signed token costs more to verify than to keep.
+    static let longestSigned = 4096
+
+    /// No client yet.
+    package init() {}
+
+    mutating func keep(
+        _ name: String,
+        proof: [UInt8],
+        mark: ClientTokenUses.Mark? = nil,
+        validity: ClientJWTVerifier.Validity? = nil
+    ) {
+        let isKept = proof.count <= (validity == nil ? Self.longest : Self.longestSigned)
+        self.validity = isKept ? validity : nil
+        self.name = isKept ? name : nil
+        self.proof = SecretBytes(isKept ? proof : [])
+        self.mark = isKept ? mark : nil
+    }
+
+    /// The client, when this value is the same to the byte. How long that takes tells nothing about how near it is.
+    func name(proving bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> String? {
+        guard let name, value.count == proof.count else { return nil }
+        let isSame = proof.withValue { bytes.extracting(value).isSame(as: $0.span) }
+        guard isSame else { return nil }
+        mark?.note()
+        return name
+    }
+
+    /// The client of the certificate that the connection has, looked up once.
+    fileprivate mutating func client(of peer: PeerIdentity, in registry: ClientRegistry) -> ClientOfProof {
+        if let certificate { return certificate }
+        let found = registry.client(of: peer)
+        certificate = found
+        return found
+    }
+}
+
+/// Finds the client's token in the places where clients can put one.
+package enum ClientTokenParser {
+    /// Schemes of `Authorization`, with their space: what the clients of services write before a token. GitHub's say `token`, for example.
+    private static let schemes: [StaticString] = [
+        "bearer ", "token ", "apikey ", "bot ", "deepl-auth-key ", "geniekey ", "oauth ", "ssws ",
+    ]
+
+    /// Reads `Bearer x`, other ``schemes``, and `Basic base64(user:x)`; any other value counts as the token itself.
+    ///
+    /// Of Basic the password is the token, or the user name when the password is empty: both are what people write into a
+    /// proxy URL.
+    package static func read(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> [UInt8] {
+        for scheme in schemes {
+            let end = value.lowerBound + scheme.utf8CodeUnitCount
+            guard end < value.upperBound, bytes.equalsLowercased(value.lowerBound..<end, scheme) else { continue }
+            return bytes.array(bytes.trimmed(end..<value.upperBound))
+        }
+        if value.count > 6, bytes.equalsLowercased(value.lowerBound..<value.lowerBound + 6, "basic ") {
+            let encoded = bytes.array(bytes.trimmed(value.lowerBound + 6..<value.upperBound))
+            guard let decoded = Data(base64Encoded: Data(encoded)), let colon = decoded.firstIndex(of: 0x3A) else {
+                return []
+            }
+            let password = decoded[decoded.index(after: colon)...]
+            return Array(password.isEmpty ? decoded[..<colon] : password)
+        }
+        return bytes.array(value)
+    }
+
+    /// The value of a query parameter; nil when it is not there. Not decoded: tokens need no encoding.
+    static func read(
+        _ bytes: borrowing Span<UInt8>,
+        query: Range<Int>,
+        parameter name: [UInt8]
+    ) -> [UInt8]? {
+        var start = query.lowerBound + 1
+        while start < query.upperBound {
+            var end = start
+            while end < query.upperBound, bytes[end] != 0x26 { end += 1 }
+            let valueStart = start + name.count + 1
+            if valueStart <= end, bytes[valueStart - 1] == 0x3D, bytes.array(start..<valueStart - 1) == name {
+                return bytes.array(valueStart..<end)
+            }
+            start = end + 1
+        }
+        return nil
     }
 }

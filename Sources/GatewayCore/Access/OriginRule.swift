@@ -97,3 +97,123 @@ struct OriginRule: Sendable {
         "A web page that has no origin (Origin: null) sent this: a file, or a sandboxed frame. It cannot be allowed;"
         + " serve the page from an origin, and add that to access.allow_origins."
 }
+
+/// The web pages of other origins that may call a route from a browser (CORS, section 3.2 of the Fetch standard).
+final class CrossOriginPolicy: Sendable {
+    private let grants: [CrossOriginGrant]
+
+    /// - Parameters:
+    ///   - origins: As browsers spell them.
+    ///   - allowsCredentials: The page's requests may carry cookies.
+    init(_ origins: [String], allowsCredentials: Bool) {
+        grants = origins.map { CrossOriginGrant(origin: $0.lowercased(), allowsCredentials: allowsCredentials) }
+    }
+
+    var isEmpty: Bool { grants.isEmpty }
+
+    /// - Parameter value: Of an `Origin`.
+    func grant(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> CrossOriginGrant? {
+        for grant in grants where bytes.equalsLowercased(value, grant.origin) { return grant }
+        return nil
+    }
+}
+
+/// What a response says to the browser of a page that may read it.
+package final class CrossOriginGrant: Sendable {
+    package let origin: [UInt8]
+    package let fields: [ProblemAnswer.Field]
+    /// The same, as lines of HTTP/1.
+    package let lines: [UInt8]
+    /// The page may read the fields of the response, too.
+    package let exposesFields: Bool
+
+    fileprivate init(origin: String, allowsCredentials: Bool) {
+        self.origin = Array(origin.utf8)
+        var fields = [ProblemAnswer.Field(name: "Access-Control-Allow-Origin", value: origin)]
+        if allowsCredentials { fields.append(.init(name: "Access-Control-Allow-Credentials", value: "true")) }
+        fields.append(Self.vary)
+        self.fields = fields
+        lines = Self.lines(fields)
+        exposesFields = true
+    }
+
+    private init() {
+        origin = []
+        fields = [Self.vary]
+        lines = Self.lines([Self.vary])
+        exposesFields = false
+    }
+
+    /// For requests that no page of another origin has sent: caches must not answer such a page with their responses.
+    package static let unlisted = CrossOriginGrant()
+
+    private static let vary = ProblemAnswer.Field(name: "Vary", value: "Origin")
+
+    private static func lines(_ fields: [ProblemAnswer.Field]) -> [UInt8] {
+        Array(fields.map { "\($0.name): \($0.value)\r\n" }.joined().utf8)
+    }
+}
+
+/// The answer to a browser that asks whether a page may send a request (CORS preflight, section 3.2.2 of the Fetch standard).
+///
+/// A browser sends it without a client token, so it is answered before the client is asked for one, and by the gateway alone.
+package final class Preflight: Sendable {
+    /// Found by the request that is asked for; nil where none is.
+    package let route: Int?
+    package let answer: ProblemAnswer
+
+    /// - Returns: nil where the request asks for nothing of that kind.
+    init?(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        route: Int?,
+        grant: CrossOriginGrant
+    ) {
+        guard head.present.contains(.accessControl), head.isOptions(bytes),
+            let method = Self.value("access-control-request-method", of: head, bytes), FieldSyntax.isToken(method),
+            method.utf8.count <= Self.maximumMethod
+        else { return nil }
+        self.route = route
+        var fields = grant.fields.filter { $0.name != "Vary" }
+        fields.append(ProblemAnswer.Field(name: "Vary", value: Self.vary))
+        fields.append(ProblemAnswer.Field(name: "Access-Control-Allow-Methods", value: method))
+        if let names = Self.value("access-control-request-headers", of: head, bytes), Self.areNames(names),
+            names.utf8.count <= Self.maximumNames
+        {
+            fields.append(ProblemAnswer.Field(name: "Access-Control-Allow-Headers", value: names))
+        }
+        if Self.value("access-control-request-private-network", of: head, bytes) == "true" {
+            fields.append(ProblemAnswer.Field(name: "Access-Control-Allow-Private-Network", value: "true"))
+        }
+        fields.append(ProblemAnswer.Field(name: "Access-Control-Max-Age", value: Self.maximumAge))
+        answer = ProblemAnswer(status: 204, fields: fields)
+    }
+
+    /// In bytes. The answer has to fit in a frame of HTTP/2, and a code for a byte of a name takes up to 15 bits.
+    private static let maximumNames = 7680
+    private static let maximumMethod = 256
+
+    private static let vary = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
+    /// A page that a reload takes away is not asked for again meanwhile: its requests are refused all the same.
+    private static let maximumAge = "600"
+
+    private static func value(
+        _ name: StaticString,
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> String? {
+        for field in head.section.fields
+        where field.kind == .accessControl && bytes.equalsLowercased(field.name, name) {
+            return bytes.string(field.value)
+        }
+        return nil
+    }
+
+    private static func areNames(_ text: String) -> Bool {
+        text.split(separator: ",").allSatisfy { name in
+            let bytes = Array(name.utf8)
+            let range = bytes.span.trimmed(bytes.indices)
+            return FieldSyntax.isToken(String(decoding: bytes[range], as: UTF8.self))
+        }
+    }
+}

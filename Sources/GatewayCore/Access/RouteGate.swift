@@ -2,24 +2,39 @@
 ///
 /// A class, so that looking at it copies one reference and not all that a plan holds.
 final class RouteGate: Sendable {
-    let name: String
-    let upstream: Origin
+    // First what every request asks, so that it lies together.
+
     let clients: [String]?
-    /// Those that are handed the credential.
-    let engines: [String]
-    let allow: [RoutePlan.Allow]
-    let strictness: CanonicalPath.Strictness
-    /// Those of its credential that are reached through it.
-    let endpoints: [AuthorityEndpoint]
     /// NTLM and the like are refused in what the route would forward.
     private let refusesConnectionAuth: Bool
+    /// Where each request says whose token it goes with.
+    let subject: SubjectRule?
+    let places: ClientAuthenticator.Places
+    let originRule: OriginRule
+
+    let name: String
+    let upstream: Origin
+    /// Those that are handed the credential.
+    let engines: [String]
+    private let allow: [RoutePlan.Allow]
+    let strictness: CanonicalPath.Strictness
+    /// Those of its credential that are reached through it.
+    private let endpoints: [AuthorityEndpoint]
     private let prefix: PathPrefix
     /// The path of the upstream that the route leads to; empty for the whole of it.
     private let base: [UInt8]
     /// Nothing is asked but that every reading of the path leads to this route.
     var isPlain: Bool { clients == nil && allow.isEmpty && endpoints.isEmpty }
 
-    init(_ route: RoutePlan) {
+    /// - Parameter access: Has the origins that count for routes without their own.
+    init(_ known: RequestAuthorizer.Route, _ access: AccessPlan) {
+        let route = known.plan
+        places = known.places
+        subject = known.selection.map(SubjectRule.init)
+        originRule = OriginRule(
+            policy: CrossOriginPolicy(access.allowedOrigins(on: route), allowsCredentials: route.cookies == .pass),
+            isOfRoute: route.allowedOrigins != nil
+        )
         name = route.name
         upstream = route.upstream
         clients = route.clients

@@ -1,5 +1,5 @@
 /// Lets each request of a route say whose token it goes with: in a field, or by its method and path.
-package struct SubjectRule: Sendable {
+struct SubjectRule: Sendable {
     private enum Naming {
         /// In lower case.
         case field([UInt8])
@@ -9,7 +9,7 @@ package struct SubjectRule: Sendable {
     private let selection: any SubjectCredentialResolver
     private let naming: Naming
 
-    package init(_ selection: any SubjectCredentialResolver) {
+    init(_ selection: any SubjectCredentialResolver) {
         self.selection = selection
         naming =
             switch selection.naming {

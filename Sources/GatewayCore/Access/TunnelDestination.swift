@@ -59,3 +59,73 @@ package struct TunnelDestination: Sendable {
     /// As people write it.
     package var authority: String { Origin.hostAndPort(host, port) }
 }
+
+/// Which servers without a route a client may reach.
+extension ConnectPlan {
+    /// Why no connection to that server is made; nil where its addresses decide.
+    ///
+    /// - Parameters:
+    ///   - host: In lower case, without a port.
+    ///   - scheme: What the client asks for. Plain requests may ask for the port of `http`, whatever ``ports`` say.
+    func refusal(host: String, port: Int, scheme: Origin.Scheme = .https) -> GatewayProblem? {
+        let server = Origin(scheme: scheme, host: host, port: port)
+        guard unrouted == .tunnel else {
+            return Self.noRoute(server, "Add one, or set connect.unrouted: tunnel on this listener.")
+        }
+        guard ports.contains(port) || scheme == .http && port == scheme.defaultPort else {
+            return Self.noRoute(server, "Port \(port) is not among connect.ports of this listener.")
+        }
+        if let address = IPAddress(host) {
+            return admits(address, of: host, isOwn: false) ? nil : Self.prohibited(host)
+        }
+        let mayAdmit =
+            allow.isEmpty
+            || allow.contains { destination in
+                if case .network = destination { return true }
+                return destination.names(host)
+            }
+        return mayAdmit ? nil : Self.noRoute(server, "connect.allow of this listener does not name it.")
+    }
+
+    /// Whether that address may be dialled for that server.
+    ///
+    /// A name below another, and a name that nothing asks for, must not lead to this machine and its network: the name's owner
+    /// says what it leads to.
+    ///
+    /// - Parameters:
+    ///   - host: In lower case.
+    ///   - isOwn: This machine has it.
+    package func admits(_ address: IPAddress, of host: String, isOwn: Bool) -> Bool {
+        var isNamed = allow.isEmpty
+        for destination in allow {
+            switch destination {
+            case .host(let name): if name == Origin.unrooted(host) { return true }
+            case .network(let network): if network.contains(address) { return true }
+            case .namesBelow: isNamed = isNamed || destination.names(host)
+            }
+        }
+        return isNamed && !isOwn && PublicAddress.contains(address)
+    }
+
+    private static func noRoute(_ server: Origin, _ advice: String) -> GatewayProblem {
+        let name = "\(server.scheme.rawValue)://\(Origin.hostAndPort(server.host, server.port))"
+        return GatewayProblem(.noRoute, "No route leads to \(name). \(advice)")
+    }
+
+    /// - Parameter host: It is, or resolves to, an address that it must not have.
+    package static func prohibited(_ host: String) -> GatewayProblem {
+        let detail = "The address of \(host) is not public. To allow it, name it in connect.allow of this listener."
+        return GatewayProblem(.destinationProhibited, detail)
+    }
+}
+
+extension ConnectPlan.Destination {
+    /// Whether it names that host, whatever the addresses.
+    fileprivate func names(_ host: String) -> Bool {
+        switch self {
+        case .host(let name): name == Origin.unrooted(host)
+        case .namesBelow(let suffix): suffix.isEmpty || Origin.unrooted(host).hasSuffix(suffix)
+        case .network: false
+        }
+    }
+}

@@ -112,7 +112,7 @@ final class ExchangeDriver {
         content = RequestContent(head.framing, isFramed: contentIsFramed)
         if let unrouted {
             record.route = configuration.shared.configuration.unroutedNumber
-            record.destination = unrouted.pool.dialer.server?.authority
+            record.destination = unrouted.pool.server?.authority
         }
         guard let trace = configuration.beginTrace(head, bytes) else { return }
         record.trace = trace
@@ -161,7 +161,7 @@ final class ExchangeDriver {
     var clientName: String? { record.client }
 
     /// Where the request goes, if no route leads there.
-    var server: TunnelDestination? { route.pool.dialer.server }
+    var server: TunnelDestination? { route.pool.server }
 
     /// Whether that route of another configuration sends the request of that client where this exchange does.
     func goes(by route: CompiledRoute, as client: String?) -> Bool {

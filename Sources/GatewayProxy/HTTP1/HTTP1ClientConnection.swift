@@ -139,7 +139,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private func opened() {
         guard !hasOpened else { return }
         hasOpened = true
-        configuration.register(self)
+        configuration.worker.register(self)
         if let problem = places.take(from: shared, for: context?.channel) {
             closing.patience = places.isHeldForRefusal ? .short : .none
             if !isOpening {
@@ -157,7 +157,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     func channelInactive(context: ChannelHandlerContext) {
         places.giveBack(to: shared)
         releaseHead()
-        configuration.unregister(self)
+        configuration.worker.unregister(self)
         let exchange = exchange.take()
         // What the client of a tunnel sent last may not have left yet.
         let isFinished = phase == .tunnel && !wasCut && exchange?.finishTunnel(reader.bytes) ?? false
@@ -866,7 +866,7 @@ extension HTTP1ClientConnection {
 
     /// The same, where it goes on with the places that the connection has.
     func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
-        configuration.unregister(self)
+        configuration.worker.unregister(self)
         phase = .closed
         clock.end()
         timer.cancel()

@@ -252,14 +252,14 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if let mismatch = error as? PinMismatch { pool.dialer.showedWrongKey(mismatch.seen) }
+        if let mismatch = error as? PinMismatch { pool.showedWrongKey(mismatch.seen) }
         if let opening {
             // The library says that it refuses a certificate, and not why.
             let certificate = hasDirectSocket ? nil : try? context.pipeline.syncOperations.nioSSL_peerCertificate()
             settle(.failure(UpstreamFailure.problem(error, opening.origin, certificate: certificate)))
         }
-        if TLSFailure.isRenegotiation(error), phase == .head || phase == .body || phase == .inspecting {
-            fail(TLSFailure.renegotiation)
+        if UpstreamFailure.isRenegotiation(error), phase == .head || phase == .body || phase == .inspecting {
+            fail(UpstreamFailure.renegotiation)
         }
         if !hasDirectSocket { alert = TLSAlert(error) }
         // A TLS close without close_notify may be a cut: what ends with the connection has no end to trust.

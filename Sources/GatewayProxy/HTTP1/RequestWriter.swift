@@ -72,7 +72,7 @@ struct RequestWriter {
             destination = Array("Destination: ".utf8) + rewritten + [0x0D, 0x0A]
         }
         // Without a route nothing of the gateway's is sent.
-        guard route.pool.dialer.server == nil else { return nil }
+        guard route.pool.server == nil else { return nil }
         return shared.authorizer.forbid(
             destination: value,
             of: head.methodName(bytes),

@@ -103,7 +103,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         let high = HTTP2ConnectionFlow.maximumUnflushed + 65_536
         let marks = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: high)
         try? context.channel.syncOptions?.setOption(.writeBufferWaterMark, value: marks)
-        configuration.register(self)
+        configuration.worker.register(self)
         timer.set(clock.now + timeouts.header, for: self)
         write(.settings(.settings(HTTP2Configuration.settings(configuration.limits))), on: .rootStream)
         creditConnection()
@@ -118,7 +118,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     func channelInactive(context: ChannelHandlerContext) {
         phase = .closed
         places.giveBack(to: shared)
-        configuration.unregister(self)
+        configuration.worker.unregister(self)
         clock.end()
         timer.cancel()
         endStreams()

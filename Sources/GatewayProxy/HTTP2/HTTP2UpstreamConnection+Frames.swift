@@ -23,7 +23,7 @@ extension HTTP2UpstreamConnection {
         }
         self.streamLimit = streamLimit ?? .max
         phase = .open
-        pool.lacksWebSocket = !takesWebSocket
+        pool.learned(takesWebSocket: takesWebSocket)
         timer.clear()
         settle(.success(self))
     }

@@ -219,12 +219,12 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         guard !(error is NIOHTTP2Errors.StreamError) else { return }
         alert = TLSAlert(error)
         if let alert {
-            settle(.failure(TLSFailure.problem(alert, origin)))
+            settle(.failure(UpstreamFailure.problem(alert, origin)))
         } else if !Self.isOfConnection(error) {
             let isHeadTooLarge = error is NIOHTTP2Errors.ExcessivelyLargeHeaderBlock
             broken(isHeadTooLarge ? Self.headTooLarge : Self.brokenRule)
-        } else if TLSFailure.isRenegotiation(error), phase != .opening {
-            failStreams(TLSFailure.renegotiation)
+        } else if UpstreamFailure.isRenegotiation(error), phase != .opening {
+            failStreams(UpstreamFailure.renegotiation)
         } else {
             settle(.failure(lost))
         }

@@ -17,7 +17,9 @@ struct UpstreamHeaderTemplate {
     }
 }
 
-/// A route with everything that can be worked out before a request comes.
+/// A route with everything that can be worked out before a request comes: a ``ProxyRoute``, prepared.
+///
+/// All workers share it, so it has nothing that belongs to an event loop, and no generation of the credential.
 final class CompiledRoute: Sendable {
     /// Into the routes of its configuration.
     let index: Int

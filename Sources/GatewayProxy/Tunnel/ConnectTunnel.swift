@@ -81,7 +81,7 @@ final class ConnectTunnel: DeadlineKeeper {
         record.wasSent = true
         client.join(upstream, in: self)
         upstream.join(client, in: self)
-        configuration.worker.tunnels[ObjectIdentifier(self)] = self
+        configuration.worker.register(self)
         setDeadline()
     }
 
@@ -132,7 +132,7 @@ final class ConnectTunnel: DeadlineKeeper {
     private func end() {
         phase = .over
         timer.cancel()
-        configuration.worker.tunnels[ObjectIdentifier(self)] = nil
+        configuration.worker.unregister(self)
         places.giveBack(to: shared)
         usage.take()?.end()
         record.finishedAt = shared.clock.monotonic()

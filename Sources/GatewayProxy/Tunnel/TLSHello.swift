@@ -50,10 +50,10 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
 
     private func opened() {
         let worker = configuration.worker
-        guard let context, worker.hellos[ObjectIdentifier(self)] == nil else { return }
+        guard let context, !worker.isRegistered(self) else { return }
         // There is no way to say why before the handshake.
         guard places.take(from: configuration.shared, for: context.channel) == nil else { return close() }
-        worker.hellos[ObjectIdentifier(self)] = self
+        worker.register(self)
         timer.set(configuration.clock.now + configuration.timeouts.header, for: self)
     }
 
@@ -76,7 +76,7 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
         context = nil
         timer.cancel()
         places.giveBack(to: configuration.shared)
-        configuration.worker.hellos[ObjectIdentifier(self)] = nil
+        configuration.worker.unregister(self)
     }
 
     // MARK: Name

@@ -12,20 +12,20 @@ final class UpstreamPool {
     let mayUseHTTP2: Bool
     private let budget: ConnectionBudget
     private let loop: any EventLoop
-    let clock: LoopClock
+    private let clock: LoopClock
     private let connectTimeout: Duration
     let deadlines: DeadlineQueue
     let flushes: FlushQueue
-    let dialer: Dialer
-    var state: PoolState
-    /// By ``ConnectionID/index``.
-    var connections: [HTTP1UpstreamConnection?] = []
-    /// Those that carry many requests, likewise.
-    var sharedConnections: [HTTP2UpstreamConnection?] = []
+    private let dialer: Dialer
+    private var state: PoolState
+    /// HTTP/1.1 connections by ``ConnectionID/index``.
+    private var connections: [HTTP1UpstreamConnection?] = []
+    /// HTTP/2 connections, which carry many requests each, by ``ConnectionID/index``.
+    private var sharedConnections: [HTTP2UpstreamConnection?] = []
     /// Why the last attempt to open a connection failed: for those that waited for the same one.
-    var lastFailure: GatewayProblem?
+    private var lastFailure: GatewayProblem?
     /// The last HTTP/2 connection of the upstream took no WebSocket (RFC 8441 section 3).
-    var lacksWebSocket = false
+    private(set) var lacksWebSocket = false
     private var waiting: [WaiterTicket: ConnectionRequest] = [:]
     /// While the budget knows this pool. Keeps the pool alive.
     private var handle: ConnectionBudget.PoolHandle?
@@ -52,14 +52,17 @@ final class UpstreamPool {
 
     var key: UpstreamTarget.Key { target.key }
 
-    var now: MonotonicTime { MonotonicTime(clock.now) }
-    var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
+    /// The target, where no route leads to it; with the address that was dialled last.
+    var server: TunnelDestination? { dialer.server }
 
-    func connection(_ id: ConnectionID) -> HTTP1UpstreamConnection? {
+    private var now: MonotonicTime { MonotonicTime(clock.now) }
+    private var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
+
+    private func connection(_ id: ConnectionID) -> HTTP1UpstreamConnection? {
         id.index < connections.count ? connections[id.index] : nil
     }
 
-    func sharedConnection(_ id: ConnectionID) -> HTTP2UpstreamConnection? {
+    private func sharedConnection(_ id: ConnectionID) -> HTTP2UpstreamConnection? {
         id.index < sharedConnections.count ? sharedConnections[id.index] : nil
     }
 
@@ -137,12 +140,14 @@ final class UpstreamPool {
     /// The request of the private connection is over.
     ///
     /// - Returns: Whether the connection rests until the next one; otherwise it is closed.
-    func keepPrivate(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?) -> Bool {
+    fileprivate func keepPrivate(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?)
+        -> Bool
+    {
         rest(connection, state.keepPrivate(id, keepAliveSeconds: keepAliveSeconds, situation))
     }
 
     /// The client of the private connection sends another request.
-    func takePrivate(_ id: ConnectionID) { state.takePrivate(id) }
+    fileprivate func takePrivate(_ id: ConnectionID) { state.takePrivate(id) }
 
     // MARK: Requests
 
@@ -176,7 +181,7 @@ final class UpstreamPool {
         run(state.leave(ticket, situation))
     }
 
-    func timedOut(_ ticket: WaiterTicket) { run(state.timedOut(ticket)) }
+    fileprivate func timedOut(_ ticket: WaiterTicket) { run(state.timedOut(ticket)) }
 
     private func takeWaiting(_ ticket: WaiterTicket) -> ConnectionRequest? {
         let request = waiting.removeValue(forKey: ticket)
@@ -198,7 +203,7 @@ final class UpstreamPool {
     /// Does one step after the other. Requests that are served meanwhile may call this pool.
     ///
     /// - Parameter newcomer: The request that has just come.
-    func run(_ first: PoolStep, for newcomer: ConnectionRequest? = nil) {
+    private func run(_ first: PoolStep, for newcomer: ConnectionRequest? = nil) {
         var step = first
         while step != .nothing { step = perform(step, newcomer) }
         assert(waiting.count == state.waiterCount, "A request waits that the state of the pool does not know of.")
@@ -260,12 +265,125 @@ final class UpstreamPool {
         }
     }
 
-    func serveLater() {
+    private func serveLater() {
         loop.assumeIsolated().execute { [self] in run(state.serve(situation)) }
     }
 
     private func spareLater(_ pause: Duration) {
         loop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [self] in run(state.spareTimePassed(situation)) }
+    }
+
+    // MARK: Connections
+
+    private func dial(_ id: ConnectionID, for request: ConnectionRequest?) {
+        dialer.dial(for: self) { [self] result in
+            switch result {
+            case .success(.connection(let connection)): dialled(connection, id, for: request)
+            case .success(.negotiation(let negotiation)): dialled(negotiation, id, for: request)
+            case .failure(let problem):
+                lastFailure = problem
+                connectionEnded(id)
+                request?.finish(.failure(problem))
+            }
+        }
+    }
+
+    private func keep(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID) {
+        while connections.count <= id.index { connections.append(nil) }
+        connections[id.index] = connection
+    }
+
+    private func keep(_ connection: HTTP2UpstreamConnection, _ id: ConnectionID) {
+        while sharedConnections.count <= id.index { sharedConnections.append(nil) }
+        sharedConnections[id.index] = connection
+    }
+
+    private var jitter: UInt64 {
+        var random = SystemRandomNumberGenerator()
+        return random.next()
+    }
+
+    private func dialled(_ negotiation: UpstreamNegotiation, _ id: ConnectionID, for request: ConnectionRequest?) {
+        let isOpen = negotiation.begin(as: id) { [self] result in negotiated(result, id, for: request) }
+        guard !isOpen else { return }
+        lastFailure = HTTP1UpstreamConnection.lost
+        connectionEnded(id)
+        request?.finish(.failure(HTTP1UpstreamConnection.lost))
+    }
+
+    private func negotiated(
+        _ result: Result<UpstreamNegotiation.Outcome, GatewayProblem>,
+        _ id: ConnectionID,
+        for request: ConnectionRequest?
+    ) {
+        switch result {
+        case .failure(let problem):
+            // Its end follows.
+            lastFailure = problem
+            request?.finish(.failure(problem))
+        case .success(.http1(let connection)):
+            keep(connection, id)
+            let step = state.openedAlone(id, jitter: jitter, situation)
+            request?.finish(.success(connection))
+            run(step)
+        case .success(.http2(let connection)):
+            keep(connection, id)
+            let step = state.openedShared(id, streamLimit: connection.streamLimit, jitter: jitter, situation)
+            request?.finish(.success(connection.makeStream()))
+            run(step)
+        }
+    }
+
+    private func dialled(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, for request: ConnectionRequest?) {
+        if connection.begin(as: id, of: request?.owner) {
+            keep(connection, id)
+        } else {
+            connectionEnded(id)
+        }
+        connection.whenReady(origin: target.origin) { [self] result in
+            if case .success = result { state.opened(id, jitter: jitter, at: now) }
+            request?.finish(result)
+        }
+    }
+
+    /// The connection is closed, or could not be opened. Its place is free.
+    func connectionEnded(_ id: ConnectionID) {
+        if connection(id)?.id == id { connections[id.index] = nil }
+        if sharedConnection(id)?.id == id { sharedConnections[id.index] = nil }
+        run(state.ended(id, situation))
+    }
+
+    // MARK: Streams
+
+    /// The request of a stream is over.
+    func streamEnded(_ connection: HTTP2UpstreamConnection) {
+        var answer = state.streamEnded(connection.id, situation)
+        if case .offer = answer {
+            guard !yieldsConnection(isIdle: false) else { return connection.close() }
+            answer = state.putBack(connection.id, wasOffered: true, situation)
+        }
+        switch answer {
+        case .goOn(let servesLater): if servesLater { serveLater() }
+        case .rest(let end, let servesLater):
+            connection.rest(until: NIODeadline(end))
+            if servesLater { serveLater() }
+        case .close, .offer: connection.close()
+        }
+    }
+
+    func streamLimitChanged(_ id: ConnectionID, to limit: Int) {
+        run(state.streamLimitChanged(id, to: limit, situation))
+    }
+
+    /// The settings of a new HTTP/2 connection have come.
+    func learned(takesWebSocket: Bool) { lacksWebSocket = !takesWebSocket }
+
+    /// The upstream is trusted and shows a key that is not among the pinned ones.
+    func showedWrongKey(_ seen: CertificatePin) { dialer.showedWrongKey(seen) }
+
+    /// The upstream takes no more streams on the connection.
+    func retire(_ connection: HTTP2UpstreamConnection) {
+        if state.retireConnection(connection.id) { connection.close() }
     }
 
     // MARK: Budget
@@ -278,7 +396,7 @@ final class UpstreamPool {
         return new
     }
 
-    func yieldsConnection(isIdle: Bool) -> Bool {
+    private func yieldsConnection(isIdle: Bool) -> Bool {
         guard let handle else { return false }
         return budget.yieldConnection(by: handle, isIdle: isIdle)
     }
@@ -288,4 +406,104 @@ final class UpstreamPool {
 
     /// A pool of another event loop waits for a place.
     func othersBeganToWait() { run(state.othersBeganToWait(situation)) }
+}
+
+/// A request that needs a connection and has found none.
+private final class ConnectionRequest: DeadlineKeeper {
+    private let pool: UpstreamPool
+    private let timer: DeadlineTimer
+    private let done: UpstreamPool.Done
+    /// The owner of the connection, if it is to be a private one.
+    let owner: PrivateConnection?
+    /// While it waits for its turn.
+    private(set) var ticket: WaiterTicket?
+
+    init(_ pool: UpstreamPool, for owner: PrivateConnection?, _ done: @escaping UpstreamPool.Done) {
+        self.pool = pool
+        self.owner = owner
+        self.done = done
+        timer = DeadlineTimer(queue: pool.deadlines)
+    }
+
+    func wait(_ ticket: WaiterTicket, until deadline: NIODeadline) {
+        self.ticket = ticket
+        timer.set(deadline, for: self)
+    }
+
+    func stopWaiting() {
+        ticket = nil
+        timer.cancel()
+    }
+
+    func deadlinePassed() {
+        if let ticket { pool.timedOut(ticket) }
+    }
+
+    func finish(_ result: Result<any UpstreamStream, GatewayProblem>) { done(result) }
+}
+
+extension PoolRefusal {
+    fileprivate func problem(_ origin: Origin, connectTimeout: Duration) -> GatewayProblem {
+        let detail =
+            switch self {
+            case .full: "\(origin) has as many connections and waiting requests as limits allows."
+            case .displaced:
+                "\(origin) has as many connections and waiting requests as limits allows, and other clients wait, too."
+            case .timedOut: "No connection to \(origin) became free within \(ConfigUnits.text(connectTimeout))."
+            }
+        return GatewayProblem(kind, detail, retryAfter: .seconds(1))
+    }
+}
+
+/// The upstream connection of one client connection, for routes with `connection_auth: true`.
+///
+/// NTLM and Negotiate authenticate a connection. The upstream would take another client on it for the client that has
+/// authenticated. So the connection is opened for one client connection and one client's name, and it does not return
+/// to a pool between requests. It ends with the client connection, with a reload and with a drain. It counts as a
+/// connection of its pool.
+final class PrivateConnection {
+    private let pool: UpstreamPool
+    private let client: String?
+    /// The connection while it carries no request.
+    private var idle: HTTP1UpstreamConnection?
+    private var isClosed = false
+
+    /// - Parameter client: The name of the client that sends the requests.
+    init(to pool: UpstreamPool, for client: String?) {
+        self.pool = pool
+        self.client = client
+    }
+
+    /// Whether the requests of this client to this pool use it.
+    func serves(_ pool: UpstreamPool, _ client: String?) -> Bool { self.pool === pool && self.client == client }
+
+    /// The connection is in the middle of a read, where a request comes that its client had sent ahead.
+    var isBusyReading: Bool { idle?.mayBeEnding ?? false }
+
+    /// The connection, if there is one that has not ended.
+    func takeIdle() -> HTTP1UpstreamConnection? {
+        guard let connection = idle.take(), connection.isOpen else { return nil }
+        if let id = connection.id { pool.takePrivate(id) }
+        guard connection.hasInput else { return connection }
+        connection.abandon(isCut: false)
+        return nil
+    }
+
+    /// The request of the connection is over, and it can carry another one.
+    func putBack(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?) {
+        guard !isClosed, idle == nil else { return connection.close() }
+        if pool.keepPrivate(connection, id, keepAliveSeconds: keepAliveSeconds) { idle = connection }
+    }
+
+    func connectionEnded(_ connection: HTTP1UpstreamConnection) {
+        if idle === connection { idle = nil }
+    }
+
+    func closeIdle() { idle.take()?.closeIdle() }
+
+    /// The client connection has no use for it any more. A request that is under way is the last.
+    func close() {
+        isClosed = true
+        closeIdle()
+    }
 }

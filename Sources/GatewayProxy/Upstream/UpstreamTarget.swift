@@ -44,7 +44,7 @@ final class UpstreamTarget: Sendable {
     let serverName: String?
     private let pinned: PinnedKeys
 
-    /// - Parameter contexts: Of the targets that are made together.
+    /// - Parameter contexts: The contexts of the targets that are made together.
     /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
     init(
         _ route: RoutePlan,
@@ -79,5 +79,111 @@ final class UpstreamTarget: Sendable {
 
     private static func isAddress(_ host: String) -> Bool {
         (try? SocketAddress(ipAddress: host, port: 0)) != nil
+    }
+}
+
+/// Gathers the distinct upstreams of a configuration.
+struct UpstreamTargets {
+    private(set) var all: [UpstreamTarget] = []
+    private var known: [UpstreamTarget.Key: Int] = [:]
+    /// By the target in HTTP/1.1, whatever the version is.
+    private(set) var budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]
+    private let kept: [UpstreamTarget.Key: ConnectionBudget]
+    private var contexts = UpstreamTLSContexts()
+    private let configuration: ProxyConfiguration
+
+    /// - Parameter budgets: The budgets of the configuration before. Those of the same upstreams go on.
+    init(of configuration: ProxyConfiguration, keeping budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]) {
+        self.configuration = configuration
+        kept = budgets
+    }
+
+    mutating func index(of route: RoutePlan) throws(ListenerError) -> Int {
+        try index(of: route, UpstreamTarget.Key(route))
+    }
+
+    mutating func indexInHTTP1(of route: RoutePlan) throws(ListenerError) -> Int {
+        try index(of: route, UpstreamTarget.Key(route).inHTTP1)
+    }
+
+    private mutating func index(of route: RoutePlan, _ key: UpstreamTarget.Key) throws(ListenerError) -> Int {
+        if let index = known[key] { return index }
+        known[key] = all.count
+        all.append(
+            try UpstreamTarget(
+                route,
+                key: key,
+                budget: budget(of: key),
+                contexts: &contexts,
+                sha256: configuration.sha256
+            )
+        )
+        return all.count - 1
+    }
+
+    private mutating func budget(of key: UpstreamTarget.Key) -> ConnectionBudget {
+        if let budget = budgets[key.inHTTP1] { return budget }
+        let budget =
+            kept[key.inHTTP1]
+            ?? ConnectionBudget(
+                maximum: configuration.limits.connectionsPerUpstream,
+                clients: configuration.access.clients.map(\.name)
+            )
+        budgets[key.inHTTP1] = budget
+        return budget
+    }
+}
+
+/// A certificate that does not name the server we meant.
+struct PeerNameMismatch: Error {}
+
+/// The name that an upstream's certificate must carry.
+///
+/// NIOSSL also accepts a certificate for the address that was dialled. An attacker who can forge DNS answers can have
+/// such a certificate for an address of their own. Where a name is expected, only a name is accepted (RFC 9525 §6).
+struct PeerName {
+    private let labels: [[UInt8]]
+
+    init(_ name: String) { labels = Self.labels(Array(name.utf8)) }
+
+    func check(_ certificate: NIOSSLCertificate) throws(PeerNameMismatch) {
+        let names = certificate._subjectAlternativeNames()
+        // Without any alternative name NIOSSL has compared the common name, and never an address.
+        guard !names.isEmpty else { return }
+        for name in names where name.nameType == .dnsName && matches(Array(name.contents)) { return }
+        throw PeerNameMismatch()
+    }
+
+    /// A star stands for the whole first label and for one label only (RFC 9525 §6.3).
+    func matches(_ pattern: [UInt8]) -> Bool {
+        let pattern = Self.labels(pattern)
+        guard pattern.count == labels.count, let first = pattern.first else { return false }
+        guard first == [0x2A] else { return pattern == labels }
+        return labels.count > 2 && pattern.dropFirst() == labels.dropFirst()
+    }
+
+    private static func labels(_ name: [UInt8]) -> [[UInt8]] {
+        let name = name.last == 0x2E ? name.dropLast() : name[...]
+        return name.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
+            .split(separator: 0x2E, omittingEmptySubsequences: false).map(Array.init)
+    }
+}
+
+/// A certificate that is trusted, with another key than the route names.
+struct PinMismatch: Error {
+    let seen: CertificatePin
+}
+
+/// The keys of which an upstream's certificate must have one, beyond being trusted.
+///
+/// The server's own certificate counts, not those that it comes from: the TLS library shows no more.
+private struct PinnedKeys: Sendable {
+    let pins: [CertificatePin]
+    let sha256: @Sendable ([UInt8]) -> [UInt8]
+
+    func check(_ certificate: NIOSSLCertificate) throws {
+        guard !pins.isEmpty else { return }
+        let seen = CertificatePin(digest: sha256(try certificate.extractPublicKey().toSPKIBytes()))
+        guard pins.contains(seen) else { throw PinMismatch(seen: seen) }
     }
 }

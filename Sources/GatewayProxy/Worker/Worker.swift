@@ -11,17 +11,17 @@ final class Worker {
     let flushes: FlushQueue
     private var unfinishedHeads: UnfinishedHeads<HTTP1ClientConnection>
     /// Has the worker of a number call ``endOldHeads()``.
-    var ask: (Int) -> Void = { _ in }
+    private var ask: (Int) -> Void = { _ in }
     /// Has all workers call ``closeIdle()``.
-    var freeIdle: @Sendable () -> Void = {}
+    private(set) var freeIdle: @Sendable () -> Void = {}
     /// nil before the first and after the last.
     private(set) var current: WorkerConfiguration?
-    var requests: UInt64 = 0
-    var traceNumbers = TraceNumbers(seed: .random(in: .min ... .max))
-    var connections: [ObjectIdentifier: any ClientConnection] = [:]
-    var tunnels: [ObjectIdentifier: ConnectTunnel] = [:]
+    private var requests: UInt64 = 0
+    private var traceNumbers = TraceNumbers(seed: .random(in: .min ... .max))
+    private var connections: [ObjectIdentifier: any ClientConnection] = [:]
+    private var tunnels: [ObjectIdentifier: ConnectTunnel] = [:]
     /// Connections whose host is not known yet.
-    var hellos: [ObjectIdentifier: TLSHello] = [:]
+    private var hellos: [ObjectIdentifier: TLSHello] = [:]
     private var date = (second: Int64.min, line: [UInt8]())
     private var endingTunnels: [ObjectIdentifier: EndingTunnel] = [:]
 
@@ -32,6 +32,12 @@ final class Worker {
         deadlines = DeadlineQueue(loop: loop)
         flushes = FlushQueue(loop: loop)
         current = WorkerConfiguration(worker: self, shared: shared, replacing: nil)
+    }
+
+    /// How the worker reaches the others: ``ask`` and ``freeIdle``.
+    func join(ask: @escaping (Int) -> Void, freeIdle: @escaping @Sendable () -> Void) {
+        self.ask = ask
+        self.freeIdle = freeIdle
     }
 
     /// From now on requests are served by `shared`; one under way finishes on what it began with,
@@ -95,6 +101,32 @@ final class Worker {
         if date.second != second { date = (second, Array("Date: \(time.httpDate)\r\n".utf8)) }
         return date.line
     }
+
+    // MARK: Numbers
+
+    /// The number of a new request, among those of this worker.
+    func nextRequestNumber() -> UInt64 {
+        requests &+= 1
+        return requests
+    }
+
+    func beginTrace(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ sampling: TraceSampling
+    ) -> RequestTrace {
+        RequestTrace(head, bytes, sampling, &traceNumbers)
+    }
+
+    // MARK: Connections
+
+    func register(_ connection: any ClientConnection) { connections[ObjectIdentifier(connection)] = connection }
+    func unregister(_ connection: any ClientConnection) { connections[ObjectIdentifier(connection)] = nil }
+    func register(_ tunnel: ConnectTunnel) { tunnels[ObjectIdentifier(tunnel)] = tunnel }
+    func unregister(_ tunnel: ConnectTunnel) { tunnels[ObjectIdentifier(tunnel)] = nil }
+    func register(_ hello: TLSHello) { hellos[ObjectIdentifier(hello)] = hello }
+    func unregister(_ hello: TLSHello) { hellos[ObjectIdentifier(hello)] = nil }
+    func isRegistered(_ hello: TLSHello) -> Bool { hellos[ObjectIdentifier(hello)] != nil }
 
     // MARK: Tunnels whose client has left
 
@@ -176,5 +208,49 @@ final class Worker {
         for hello in Array(hellos.values) { hello.close() }
         closeIdle()
         current = nil
+    }
+}
+
+/// A client's connection as its ``Worker`` sees it: what can come to all connections of an event loop.
+protocol ClientConnection: AnyObject {
+    /// Tells which listener accepted the connection.
+    var listenerNumber: Int { get }
+    /// A reload has come.
+    ///
+    /// - Parameter withdrawal: What the reload takes from requests of a configuration.
+    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal)
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials)
+    /// Finishes what is under way, and closes.
+    func drain()
+    /// The gateway ends, whatever is under way.
+    func stop()
+}
+
+/// A connection that has written and not flushed.
+protocol Flushable: AnyObject {
+    func flushNow()
+}
+
+/// Flushes connections once the event loop has served all its sockets.
+///
+/// Many upstream connections answer the streams of one client connection. To flush each answer apart would cost a system call each.
+final class FlushQueue {
+    private let loop: any EventLoop
+    private var waiting: [any Flushable] = []
+
+    init(loop: any EventLoop) { self.loop = loop }
+
+    /// - Parameter connection: Waits here for the first time since its last flush.
+    func add(_ connection: any Flushable) {
+        waiting.append(connection)
+        guard waiting.count == 1 else { return }
+        loop.assumeIsolated().execute { [self] in flush() }
+    }
+
+    private func flush() {
+        // A flush can end streams, and those can write to others.
+        let connections = waiting
+        waiting.removeAll(keepingCapacity: true)
+        for connection in connections { connection.flushNow() }
     }
 }

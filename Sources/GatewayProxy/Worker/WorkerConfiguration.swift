@@ -96,14 +96,13 @@ final class WorkerConfiguration {
     }
 
     func nextRequestID() -> RequestID {
-        worker.requests &+= 1
-        return RequestID(run: shared.state.run, worker: worker.number, number: worker.requests)
+        RequestID(run: shared.state.run, worker: worker.number, number: worker.nextRequestNumber())
     }
 
     /// The request's part of its trace; nil where telemetry is off.
     func beginTrace(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> RequestTrace? {
         guard let tracing = shared.tracing else { return nil }
-        return RequestTrace(head, bytes, tracing, &worker.traceNumbers)
+        return worker.beginTrace(head, bytes, tracing)
     }
 
     // MARK: Refusals
@@ -163,9 +162,6 @@ final class WorkerConfiguration {
     }
 
     // MARK: Connections
-
-    func register(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = connection }
-    func unregister(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = nil }
 
     func closeIdle() {
         for case let pool? in pools { pool.closeIdle() }

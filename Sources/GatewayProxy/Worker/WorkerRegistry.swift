@@ -20,8 +20,10 @@ final class WorkerRegistry: Sendable {
         for entry in entries.values {
             let box = entry.box
             box.eventLoop.execute { [weak self] in
-                box.value.ask = { [weak self] number in self?.tell(number) { $0.endOldHeads() } }
-                box.value.freeIdle = { [weak self] in self?.tell { $0.closeIdle() } }
+                box.value.join(
+                    ask: { [weak self] number in self?.tell(number) { $0.endOldHeads() } },
+                    freeIdle: { [weak self] in self?.tell { $0.closeIdle() } }
+                )
             }
         }
     }
@@ -47,10 +49,18 @@ final class WorkerRegistry: Sendable {
     ///
     /// - Returns: The numbers of those that have not done so within `limit`; they do it later.
     func tell(within limit: TimeAmount, _ body: @escaping @Sendable (Worker) -> Void) async -> [Int] {
-        let answers = Acknowledgements(Set(0..<entries.count))
+        await tell(Array(entries.values), within: limit, body)
+    }
+
+    private func tell(
+        _ entries: [Entry],
+        within limit: TimeAmount,
+        _ body: @escaping @Sendable (Worker) -> Void
+    ) async -> [Int] {
+        let answers = Acknowledgements(Set(entries.map(\.number)))
         return await withCheckedContinuation { continuation in
             answers.whenComplete { continuation.resume(returning: $0) }
-            for entry in entries.values {
+            for entry in entries {
                 let (number, box) = (entry.number, entry.box)
                 box.eventLoop.execute {
                     body(box.value)
@@ -72,40 +82,56 @@ final class WorkerRegistry: Sendable {
         _ question: @escaping @Sendable (WorkerConfiguration) -> Answer?
     ) async -> Answer? {
         let answer = FirstAnswer<Answer>()
-        for box in entries.values.map(\.box) {
-            let asked = await tell(box, within: .seconds(1)) { worker in
+        for entry in entries.values {
+            let silent = await tell([entry], within: .seconds(1)) { worker in
                 if let current = worker.current { answer.set(question(current)) }
             }
-            if asked { break }
+            if silent.isEmpty { break }
         }
         return answer.value
-    }
-
-    /// - Returns: Whether the loop has carried out `body` in time.
-    private func tell(
-        _ box: NIOLoopBoundBox<Worker>,
-        within limit: Duration,
-        _ body: @escaping @Sendable (Worker) -> Void
-    ) async -> Bool {
-        let answers = Acknowledgements([0])
-        let silent = await withCheckedContinuation { continuation in
-            answers.whenComplete { continuation.resume(returning: $0) }
-            box.eventLoop.execute {
-                body(box.value)
-                answers.add(0)
-            }
-            Task {
-                try? await Task.sleep(for: limit)
-                answers.giveUp()
-            }
-        }
-        return silent.isEmpty
     }
 
     func forEach(_ body: @escaping @Sendable (Worker) -> Void) async {
         for box in entries.values.map(\.box) {
             try? await box.eventLoop.submit { body(box.value) }.get()
         }
+    }
+}
+
+/// Waits until all of some workers have answered, or until somebody gives up.
+private final class Acknowledgements: Sendable {
+    private struct State {
+        var missing: Set<Int>
+        var done: (@Sendable ([Int]) -> Void)?
+        var isOver = false
+    }
+
+    private let state: Mutex<State>
+
+    init(_ numbers: Set<Int>) { state = Mutex(State(missing: numbers)) }
+
+    /// - Parameter done: Called once, with the numbers of those that have not answered. Set it before anybody can answer.
+    func whenComplete(_ done: @escaping @Sendable ([Int]) -> Void) {
+        state.withLock { $0.done = done }
+        finish { $0.missing.isEmpty }
+    }
+
+    func add(_ number: Int) {
+        finish { state in
+            state.missing.remove(number)
+            return state.missing.isEmpty
+        }
+    }
+
+    func giveUp() { finish { _ in true } }
+
+    private func finish(_ isComplete: (inout State) -> Bool) {
+        let (done, missing) = state.withLock { state -> ((@Sendable ([Int]) -> Void)?, [Int]) in
+            guard isComplete(&state), !state.isOver else { return (nil, []) }
+            state.isOver = true
+            return (state.done.take(), state.missing.sorted())
+        }
+        done?(missing)
     }
 }
 
