@@ -28,7 +28,7 @@ enum RenewalDecoder {
         of type: any AuthStrategy.Type
     ) -> RenewalPolicy {
         if let strategy, !strategy.isRenewable {
-            for key in ["renew", "retry_on", "on_authority_failure", "acquire_on"] {
+            for key in keys.names {
                 guard let entry = fields.entry(key) else { continue }
                 fields.error("\"\(key)\" has no effect: \(type.kind) has nothing to renew", at: entry.keySpan)
             }
