@@ -71,7 +71,7 @@ package struct ConfigurationText: Sendable {
         lines = changed
     }
 
-    /// The same for an edit that changes nothing but the looks.
+    /// Accepts an edit that changes nothing but the looks.
     mutating func acceptLooks(_ changed: TextLines) throws(ConfigurationEditError) {
         try accept(changed, expecting: root)
     }

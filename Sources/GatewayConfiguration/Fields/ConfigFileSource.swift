@@ -43,7 +43,7 @@ package struct ConfigurationSize: Hashable, Sendable {
 
     /// How many routes there may be, how many credentials, and how many clients.
     package let entries: Int
-    /// Of one file. That of twenty thousand entries has room for 800 bytes each.
+    /// Bytes of one file: 800 for each of twenty thousand entries.
     package var bytes: Int { max(16 << 20, entries * 800) }
     /// Values in one file.
     package var nodes: Int { max(1_000_000, entries * 50) }

@@ -6,7 +6,7 @@ package struct DiagnosticRenderer: Sendable {
     private let hidden: [Place: [SourceSpan]]
 
     static let maximumShown = 100
-    /// Of a longer line only what is near the mistake is looked at.
+    /// How many characters around the mistake are looked at in a long line.
     static let neighbourhood = 2000
 
     private struct Place: Hashable {
@@ -119,8 +119,7 @@ struct SourceLine {
         self.columns = columns
     }
 
-    /// A terminal must not obey what a broken file holds.
-    /// A text that a terminal can show: no control character of it is left.
+    /// The text without control characters: a terminal must not obey what a broken file holds.
     static func printable(_ text: String) -> String {
         guard !text.unicodeScalars.allSatisfy(isPrintable) else { return text }
         return String(String.UnicodeScalarView(text.unicodeScalars.map { isPrintable($0) ? $0 : "\u{FFFD}" }))

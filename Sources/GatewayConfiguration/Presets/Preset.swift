@@ -164,7 +164,7 @@ extension Preset: Encodable {
 package struct PresetEntries: Equatable, Sendable {
     package struct Entry: Equatable, Sendable {
         package let name: String
-        /// Of its value, without indentation.
+        /// Its value, without indentation.
         package let lines: [String]
     }
 

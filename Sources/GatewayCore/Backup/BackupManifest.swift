@@ -27,13 +27,13 @@ package struct BackupManifest: Hashable, Sendable, Codable {
         }
     }
 
-    /// Of this file. A change of meaning is a new one.
+    /// The version of this file's format. A change of meaning is a new one.
     package static let format = 1
     package static let fileName = "manifest.json"
     package static let maximumBytes = 1 << 20
 
     package var format = Self.format
-    /// Of the program that made it.
+    /// The version of the program that made it.
     package var version: String
     /// Which installation key it was made with; see the column `instance` of the audit log.
     package var instance: String

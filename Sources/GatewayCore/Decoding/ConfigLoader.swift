@@ -280,7 +280,7 @@ package struct ConfigOutcome: Sendable {
     /// - Parameter consequence: See ``DiagnosticRenderer/render(_:consequence:)``.
     package func report(consequence: String) -> String { renderer.render(diagnostics, consequence: consequence) }
 
-    /// The same for programs.
+    /// The diagnostics as programs read them.
     package var report: DiagnosticReport { DiagnosticReport(diagnostics, files: files) }
 
     /// Whether there is no error. With ``UnreadSecrets`` there may be no plan all the same.
@@ -300,7 +300,7 @@ extension ConfigLoader {
         plan(of: load(path), catalog: catalog, presets: presets, secrets: secrets)
     }
 
-    /// The same of text that is loaded.
+    /// Makes a plan of text that is loaded.
     package func plan(
         of loading: Loading,
         catalog: StrategyCatalog,

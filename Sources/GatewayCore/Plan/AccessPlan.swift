@@ -107,18 +107,12 @@ package struct ClientTokenStatus: Hashable, Sendable, Codable {
     package var number: Int
     /// RFC 3339; nil where it was not used since the gateway started.
     package var lastUsedAt: String?
-
-    package init(client: String, number: Int, lastUsedAt: String?) {
-        self.client = client
-        self.number = number
-        self.lastUsedAt = lastUsedAt
-    }
 }
 
 /// A JSON web token that proves a client (`access.clients.*.jwt`).
 package struct ClientJWTPlan: Hashable, Sendable {
     package enum Keys: Hashable, Sendable {
-        /// Of a file, which was read with the configuration.
+        /// From a file, which was read with the configuration.
         case set(JSONWebKeySet)
         /// Fetched, and fetched again while the gateway runs.
         case url(AuthorityURL)

@@ -16,7 +16,7 @@ package struct Plan: Sendable {
     package var limits: Limits
     /// nil: nothing is exported.
     package var telemetry: TelemetryPlan?
-    /// Of the certificates for intercepted hosts.
+    /// Signs the certificates for intercepted hosts.
     package var localAuthority = LocalAuthorityPlan()
     /// Named credentials first, in file order, then those written inside routes (named `routes.<route>`) and those that
     /// a route switched to another subject (`box-service[user:42]`). A weaker token that is vended stands behind the named
@@ -115,15 +115,10 @@ extension Plan {
 
 /// To which clients a credential's token is handed out, and which token that is.
 package struct VendPlan: Hashable, Sendable {
-    /// Of ``AccessPlan/clients``.
+    /// Names in ``AccessPlan/clients``.
     package var clients: [String]
     /// The index into ``Plan/credentials``: of the credential itself, or of the weaker one that is made from it.
     package var credential: Int
-
-    package init(clients: [String], credential: Int) {
-        self.clients = clients
-        self.credential = credential
-    }
 }
 
 extension Plan {

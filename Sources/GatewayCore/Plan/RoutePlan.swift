@@ -88,9 +88,9 @@ package struct RoutePlan: Hashable, Sendable {
     /// Whether a request for the upstream's own host may find this route, in absolute form or behind a CONNECT. False where a host
     /// that another route has is that host.
     package var matchesUpstreamHost: Bool
-    /// With what the path of such a request begins: ``upstreamPath``, or longer.
+    /// What the path of such a request begins with: ``upstreamPath``, or longer.
     package var upstreamMatchPath: String
-    /// Of routes that such a request may mean (``SharedUpstream``) this one is.
+    /// Whether it is taken among several routes that such a request may mean (``SharedUpstream``).
     package var isDefault: Bool
     /// The index into ``Plan/credentials``; nil forwards without authentication.
     package var credential: Int?

@@ -76,7 +76,7 @@ package struct ConfigKey: Hashable, Sendable {
         return merged(keys)
     }
 
-    /// Of the main file, read by what loads it.
+    /// A key of the main file, which no decoder reads: what loads the files does.
     private static var include: ConfigKey {
         let meaning = PlanDecoder.keys.meanings["include"]
         return ConfigKey(
