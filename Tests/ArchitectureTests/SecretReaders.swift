@@ -26,7 +26,7 @@ enum SecretReaders {
         "GatewayCore/Access/EngineProof.swift",
         "GatewayTokens/Auth/DerivedStrategy.swift",
         "GatewayCore/Clients/ClientEnvironment.swift",
-        "GatewayConfiguration/Fields/ConfigFields+Scalars.swift",
+        "GatewayConfiguration/Fields/ConfigFields+Values.swift",
         "GatewayConfiguration/Fields/ConfigFields+Secrets.swift",
         "GatewayTokens/Credentials/CredentialLeakFilter.swift",
         "GatewayTokens/Credentials/Injection.swift",

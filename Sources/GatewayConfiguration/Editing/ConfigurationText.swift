@@ -71,7 +71,7 @@ package struct ConfigurationText: Sendable {
         lines = changed
     }
 
-    /// The same for an edit that changes nothing but the looks.
+    /// Accepts an edit that changes nothing but the looks.
     mutating func acceptLooks(_ changed: TextLines) throws(ConfigurationEditError) {
         try accept(changed, expecting: root)
     }
@@ -150,4 +150,21 @@ extension ConfigNode {
         changed.content = .mapping(sections)
         return changed
     }
+}
+
+/// Why a configuration is not edited. Nothing was changed.
+package struct ConfigurationEditError: Error, Hashable, Sendable {
+    package let message: String
+    /// Where the reason stands, counted from 1.
+    package let line: Int?
+
+    init(_ message: String, line: Int? = nil) {
+        self.message = message
+        self.line = line
+    }
+
+    /// With the place, as diagnostics write it.
+    ///
+    /// - Parameter file: As people know it.
+    package func text(in file: String) -> String { line.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)" }
 }

@@ -10,11 +10,11 @@ struct YAMLLayout: Sendable {
     struct Node: Sendable {
         let kind: Kind
         let anchor: String?
-        /// Of its anchor, when it has one.
+        /// Where its anchor begins, or its text without one.
         let start: YAMLEvent.Mark
         /// Behind its last character.
         let end: YAMLEvent.Mark
-        /// Of a scalar over several lines: whether the lines break where they do in the text.
+        /// Whether it is a scalar over several lines that break where they do in the text.
         var isBlockScalar = false
     }
 

@@ -34,7 +34,7 @@ package final class KeyRecorder {
         package var values: Node?
         /// Whether those names follow the rule of `ConfigName`.
         package var hasPlainNames = false
-        /// Of its keys, by key; of names that people choose as `*`.
+        /// What its keys mean, by key; `*` stands for names that people choose.
         package var meanings: [String: KeyMeaning] = [:]
         /// Any other key is refused.
         package var isClosed = false

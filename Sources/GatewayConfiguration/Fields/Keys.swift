@@ -108,6 +108,14 @@ package struct Keys<Block: Sendable>: Sendable {
             return declaration(name, standard, type, example)
         }
 
+        /// Keys of this mapping that are declared with a part of the block. The decoder of that part reads them.
+        package func include<Part>(_ part: Keys<Part>, _ property: any KeyPath<Block, Part> & Sendable) {
+            keys += part.keys.map { key in
+                Key(name: key.name, isFixed: key.isFixed, read: { _, _ in }, text: { key.text($0[keyPath: property]) })
+            }
+            meanings.merge(part.meanings) { own, _ in own }
+        }
+
         private func declaration(
             _ name: String,
             _ standard: String?,
@@ -129,6 +137,9 @@ package struct Keys<Block: Sendable>: Sendable {
     }
 
     // MARK: Using
+
+    /// In the order of their declaration.
+    package var names: [String] { keys.map(\.name) }
 
     /// A whole block: no other key may stand in it.
     package func decode(_ fields: ConfigFields?) -> Block {
@@ -164,6 +175,9 @@ extension Keys where Block == Void {
 extension ConfigFields {
     /// Says what keys of this mapping mean. Their decoder calls this before it asks for them.
     package func explain<Block>(_ keys: Keys<Block>) { explain(keys.meanings) }
+
+    /// Names keys that are part of this mapping without reading them.
+    package func know<Block>(_ keys: Keys<Block>) { for name in keys.names { know(name) } }
 }
 
 /// The values that a key takes: how they are read, and how they are spelled.
@@ -263,5 +277,40 @@ extension KeyKind where Value: RawRepresentable & CaseIterable, Value.RawValue =
         } text: {
             $0.rawValue
         }
+    }
+}
+
+/// What a key of the configuration means, for people.
+///
+/// It stands where the key is declared, in ``Keys`` or in a table of a strategy, and the decoder hands it to
+/// ``ConfigFields/explain(_:)``. From there it reaches `config explain`, the JSON Schema and diagnostics. A test compares
+/// the keys that have a meaning with those that are decoded, so none is left out and none stays behind.
+package struct KeyMeaning: Hashable, Sendable {
+    /// One or two sentences.
+    package let text: String
+    /// As it would be written; nil when there is no value without the key.
+    package let standard: String?
+    /// Where the kind of the value does not say it all; nil takes what the decoder asked for.
+    package let type: String?
+    /// A value as YAML. More than one line stand below the key.
+    package let example: String
+
+    package init(_ text: String, default standard: String? = nil, type: String? = nil, example: String) {
+        self.text = text
+        self.standard = standard
+        self.type = type
+        self.example = example
+    }
+
+    /// The name of keys that people choose, in a table of meanings.
+    package static let anyName = "*"
+
+    /// The key with its example, as lines of YAML.
+    ///
+    /// - Parameter limit: The maximum number of lines below the key.
+    package func lines(for key: String, limit: Int = .max) -> [String] {
+        let lines = example.split(separator: "\n", omittingEmptySubsequences: false)
+        guard lines.count > 1 else { return ["\(key): \(example)"] }
+        return ["\(key):"] + lines.prefix(limit).map { "  \($0)" }
     }
 }

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Fills the parameters of a preset into its keys.
 struct PresetTemplate {
     let values: [String: ConfigNode.Scalar]
@@ -80,5 +82,108 @@ struct PresetTemplate {
         case .sequence(let nodes): nodes.reduce(into: []) { $0.formUnion(parameters(of: $1)) }
         case .mapping(let entries): entries.reduce(into: []) { $0.formUnion(parameters(of: $1.value)) }
         }
+    }
+}
+
+/// Reads the values of a preset's parameters: from `with` beside `preset`, else their defaults.
+struct PresetValues {
+    let preset: Preset
+    /// The parameters that have to be known.
+    let needed: Set<String>
+    /// Where the configuration names the preset.
+    let span: SourceSpan
+    let context: ConfigContext
+
+    /// - Parameter path: Of the node.
+    /// - Returns: Values by the names of parameters; nil where one is wrong or missing, which is reported.
+    func values(in node: ConfigNode, path: ConfigPath) -> [String: ConfigNode.Scalar]? {
+        let path = path.appending("with")
+        guard let entries = given(in: node, path: path) else { return nil }
+        var isWhole = refuseUnknown(entries, path: path)
+        var values: [String: ConfigNode.Scalar] = [:]
+        for parameter in preset.parameters {
+            values[parameter.name] = value(of: parameter, among: entries, path: path)
+            if values[parameter.name] == nil, needed.contains(parameter.name) { isWhole = false }
+        }
+        return isWhole ? values : nil
+    }
+
+    private func given(in node: ConfigNode, path: ConfigPath) -> [ConfigNode.Entry]? {
+        switch node.entry("with")?.value.content {
+        case .mapping(let own)?: return own
+        case nil: return []
+        case .scalar(let scalar)? where scalar.isNull: return []
+        case .scalar?, .sequence?:
+            context.error("expected a mapping of parameters", at: node.entry("with")?.value.span ?? span, path: path)
+            return nil
+        }
+    }
+
+    /// - Returns: Whether all names are those of parameters.
+    private func refuseUnknown(_ entries: [ConfigNode.Entry], path: ConfigPath) -> Bool {
+        let names = preset.parameters.map(\.name)
+        let unknown = entries.filter { !names.contains($0.key) }
+        for entry in unknown {
+            let known = names.isEmpty ? "; it has none" : Suggestion.hint(for: entry.key, in: names)
+            let fault = "the preset \(preset.name) has no parameter \"\(ShownKey(entry.key).text)\"\(known)"
+            context.error(fault, at: entry.keySpan, path: path)
+        }
+        return unknown.isEmpty
+    }
+
+    private func value(
+        of parameter: Preset.Parameter,
+        among entries: [ConfigNode.Entry],
+        path: ConfigPath
+    ) -> ConfigNode.Scalar? {
+        if let entry = entries.first(where: { $0.key == parameter.name }), !entry.value.isNull {
+            return value(entry, of: parameter, path: path.appending(entry.key))
+        }
+        if let text = parameter.defaultValue { return ConfigNode.Scalar(text: text, isQuoted: false) }
+        guard needed.contains(parameter.name) else { return nil }
+        let diagnostic = ConfigDiagnostic(
+            .error,
+            "the preset \(preset.name) needs \"\(parameter.name)\": \(parameter.what)",
+            at: span,
+            path: path,
+            example: ["with: {\(parameter.name): \(parameter.example)}"]
+        )
+        context.report(diagnostic)
+        return nil
+    }
+
+    private func value(
+        _ entry: ConfigNode.Entry,
+        of parameter: Preset.Parameter,
+        path: ConfigPath
+    ) -> ConfigNode.Scalar? {
+        guard case .scalar(let scalar) = entry.value.content else {
+            context.error("expected a text, found \(entry.value.kindName)", at: entry.value.span, path: path)
+            return nil
+        }
+        // It becomes a part of URLs and header fields.
+        guard !scalar.text.isEmpty, scalar.text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            context.error("must have visible ASCII characters alone, and no space", at: entry.value.span, path: path)
+            return nil
+        }
+        if let fault = hostFault(scalar.text, of: parameter) {
+            context.error(fault, at: entry.value.span, path: path)
+            return nil
+        }
+        return scalar
+    }
+
+    /// What would lead the preset's URLs to another host than is meant.
+    private func hostFault(_ text: String, of parameter: Preset.Parameter) -> String? {
+        let nodes = [preset.credential] + preset.routes.map(\.node)
+        let suffixes = Set(nodes.flatMap { PresetTemplate.hosts(of: $0)[parameter.name] ?? [] })
+        guard !suffixes.isEmpty else { return nil }
+        guard !text.contains(where: { "/?#@\\".contains($0) }) else {
+            return "must be a host alone, without https:// and path: \(parameter.example)"
+        }
+        guard let suffix = suffixes.sorted().first(where: { !$0.isEmpty && text.lowercased().hasSuffix($0) }) else {
+            return nil
+        }
+        return "must be what stands before \"\(suffix)\" alone: \(parameter.example)"
     }
 }

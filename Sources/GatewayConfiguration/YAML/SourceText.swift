@@ -6,7 +6,7 @@ struct SourceText {
     /// Without a byte order mark at the start.
     let bytes: [UInt8]
     let lines: [String]
-    /// Of each line, without the blanks at its end. Counted once: a line can be a mebibyte long and hold every value.
+    /// How wide each line is without the blanks at its end. Counted once: a line can be a mebibyte long and hold every value.
     private let widths: [Int]
 
     /// Why a text may not be shown to the parser, with its lines as far as they can be made out.

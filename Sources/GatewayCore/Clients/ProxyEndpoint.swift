@@ -106,3 +106,93 @@ package struct ProxyOffer: Hashable, Sendable, Codable {
     package static let refusalNotice =
         "Requests for hosts without a route are refused; listeners.proxy[].connect: {unrouted: tunnel} lets them pass."
 }
+
+/// The hosts that a client asks without its proxy, as `NO_PROXY` lists them.
+package struct ProxyExceptions: Hashable, Sendable {
+    /// Programs of this machine speak to each other directly.
+    private static let local = ["localhost", "127.0.0.1", "::1"]
+
+    package let hosts: [String]
+
+    /// - Parameters:
+    ///   - hosts: Those that routes lead to; none of them is excepted.
+    ///   - earlier: What `NO_PROXY` said before.
+    package init(routed hosts: [String], earlier: String?) {
+        let named = (earlier ?? "").split { $0 == "," || $0 == " " }.map(String.init)
+        var found: [String] = []
+        for entry in Self.local + named where !found.contains(entry) {
+            if !hosts.contains(where: { Self.covers(entry, $0) }) { found.append(entry) }
+        }
+        self.hosts = found
+    }
+
+    /// For `NO_PROXY`.
+    package var text: String { hosts.joined(separator: ",") }
+
+    /// For `http.nonProxyHosts` of Java, which adds all names of loopback to any list that is not empty.
+    package var javaText: String {
+        guard Self.local.allSatisfy(hosts.contains) else { return "" }
+        return hosts.map { $0.hasPrefix(".") ? "*" + $0 : Origin.urlHost($0) }.joined(separator: "|")
+    }
+
+    /// Clients differ in what an entry covers; this is the most that one of them takes it for.
+    private static func covers(_ entry: String, _ host: String) -> Bool {
+        guard entry != "*" else { return true }
+        var name = entry.lowercased()
+        if let colon = name.lastIndex(of: ":"), name.firstIndex(of: ":") == colon { name = String(name[..<colon]) }
+        if name.hasPrefix("*") { name.removeFirst() }
+        if name.hasPrefix(".") { name.removeFirst() }
+        if name.hasPrefix("["), name.hasSuffix("]") { name = String(name.dropFirst().dropLast()) }
+        return host == name || host.hasSuffix("." + name)
+    }
+}
+
+/// A script that tells a browser which requests go through the gateway: those for origins of routes.
+///
+/// Holds no secret: what may see the admin listener may see it.
+package struct ProxyAutoConfig: Hashable, Sendable {
+    package static let contentType = "application/x-ns-proxy-autoconfig"
+
+    package let text: String
+
+    package init(_ offer: ProxyOffer) {
+        let origins = offer.origins.compactMap { origin -> String? in
+            guard let place = Self.endpoint(for: origin, of: offer.endpoints) else { return nil }
+            let target = "\(place.isTLS ? "HTTPS" : "PROXY") \(place.authority)"
+            return "    \(Self.quoted(Self.withPort(origin))): \(Self.quoted(target))"
+        }
+        text = """
+            // Requests for the upstreams of AuthGateway's routes go through it, all others do not.
+            function FindProxyForURL(url, host) {
+              var gateways = {
+            \(origins.joined(separator: ",\n"))
+              };
+              var parts = /^(https?):\\/\\/(?:[^\\/?#@]*@)?(\\[[^\\]]*\\]|[^:\\/?#]*)(?::(\\d+))?/i.exec(url);
+              if (!parts) return "DIRECT";
+              var scheme = parts[1].toLowerCase();
+              var port = parts[3] || (scheme === "https" ? "443" : "80");
+              var origin = scheme + "://" + parts[2].toLowerCase() + ":" + port;
+              return Object.prototype.hasOwnProperty.call(gateways, origin) ? gateways[origin] : "DIRECT";
+            }
+
+            """
+    }
+
+    /// Browsers ask for `https` with CONNECT, and for `http` with an absolute target, which each listener takes.
+    private static func endpoint(for origin: String, of endpoints: [ProxyEndpoint]) -> ProxyEndpoint? {
+        let able = origin.hasPrefix("https:") ? endpoints.filter(\.intercepts) : endpoints
+        let ranked = able.filter(\.origin.isLoopback) + able.filter { !$0.origin.isLoopback }
+        return ranked.first { !$0.isTLS && $0.intercepts } ?? ranked.first { !$0.isTLS } ?? ranked.first
+    }
+
+    private static func withPort(_ origin: String) -> String {
+        let name = origin.split(separator: "/").last ?? ""
+        let hasPort = name.last != "]" && name.contains(":")
+        return hasPort ? origin : "\(origin):\(origin.hasPrefix("https:") ? 443 : 80)"
+    }
+
+    /// A string of JavaScript in which nothing is markup and nothing ends a line.
+    private static func quoted(_ text: String) -> String {
+        JSONString.quoted(text) { $0.isASCII && $0.value >= 0x20 && $0.value != 0x7F && $0 != "<" }
+    }
+}

@@ -33,7 +33,7 @@ enum AccessDecoder {
         return plan
     }
 
-    /// Of `access`, or of a route.
+    /// Reads `allow_origins` of `access` or of a route.
     static func origins(_ fields: ConfigFields) -> [String] {
         var origins: [String] = []
         for (node, path) in fields.elements("allow_origins") ?? [] {
@@ -362,7 +362,7 @@ enum AccessDecoder {
         }
     }
 
-    /// Of a user of the admin listener: one that could be guessed is refused.
+    /// Refuses tokens of a user of the admin listener that could be guessed.
     static func refuseShortTokens(of user: AccessPlan.Client, _ fields: ConfigFields) {
         guard let value = fields.node("token") else { return }
         checkLength(of: user.tokens, value, at: fields.path.appending("token"), fields, true)

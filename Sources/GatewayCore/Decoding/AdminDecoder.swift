@@ -20,7 +20,7 @@ enum AdminDecoder {
 
     static func decode(_ fields: ConfigFields) -> AdminPlan? {
         guard var plan = place(fields) else {
-            fields.know("tls", "users", "require_token")
+            fields.know(keys)
             return nil
         }
         let isTCP = if case .tcp = plan.address { true } else { false }
@@ -66,7 +66,7 @@ enum AdminDecoder {
             return nil
         }
         if fields.has("allow_users") { fields.error("allow_users", "is for unix sockets only") }
-        guard ["address", "require_token", "tls", "users"].contains(where: fields.has) else {
+        guard (["address"] + keys.names).contains(where: fields.has) else {
             // A misspelt key is one mistake, not two.
             if fields.unknownKeys.isEmpty { fields.error("a listener has exactly one of address and unix") }
             return nil

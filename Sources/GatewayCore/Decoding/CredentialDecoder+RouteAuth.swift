@@ -78,7 +78,8 @@ extension CredentialDecoder {
         fields.explain(Self.narrowingKeys)
         fields.explain(Self.sharedKeys)
         if fields.has("strategy") {
-            fields.know("credential", "subject", "as_user", "downscope")
+            fields.know(Self.sharedKeys)
+            fields.know(Self.narrowingKeys)
             fields.error("strategy", "give either a strategy or the name of a credential, not both")
             return nil
         }

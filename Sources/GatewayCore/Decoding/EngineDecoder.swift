@@ -27,7 +27,8 @@ enum EngineDecoder {
         return plans
     }
 
-    private static let keys = Keys {
+    /// The engine's name and contract are required, so they have no default.
+    private static let keys = Keys(EnginePlan(name: "", contract: .nginx)) {
         $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
             .means("Serves https at this address.")
         $0("engine", type: "a name", example: "edge")
@@ -38,31 +39,41 @@ enum EngineDecoder {
                     + " X-Original-Proto. forward_auth (Caddy, Traefik, HAProxy): X-Forwarded-Method, -Uri, -Host and -Proto. envoy:"
                     + " by its own request line and Host."
             )
-        $0("token", example: "{file: ./edge.token}")
+        $0("token", read: { $1.tokens = tokens($0) }, example: "{file: ./edge.token}")
             .means(
                 "What the engine sends in X-Gw-Engine-Token to prove itself. At least 16 bytes. A list of two, while the engine changes"
                     + " from one to the other."
             )
-        $0("certificates", type: "list of names", example: "[edge.example.com, spiffe://example.org/edges/*]")
-            .means(
-                "Names of the engine's certificate (subjectAltName), of which it must have one: host names and URIs, or all URIs below"
-                    + " one. For addresses with tls.client_ca."
-            )
+        $0(
+            "certificates",
+            type: "list of names",
+            read: { $1.certificates = certificates($0) },
+            example: "[edge.example.com, spiffe://example.org/edges/*]"
+        )
+        .means(
+            "Names of the engine's certificate (subjectAltName), of which it must have one: host names and URIs, or all URIs below"
+                + " one. For addresses with tls.client_ca."
+        )
         $0("path_prefix", default: "none", example: "/authz")
             .means(
                 "Stands before the path of each request of an engine with contract: envoy (path_prefix of ext_authz)."
             )
-        $0("cache", default: "answers are not kept", example: "10s")
-            .means(
-                "How long the engine may keep an answer, and no longer than the token is valid. A token that was withdrawn"
-                    + " stays in use for as long."
-            )
+        $0(
+            "cache",
+            \.cache,
+            .duration(.seconds(1) ... .seconds(3600)),
+            default: "answers are not kept",
+            example: "10s"
+        )
+        .means(
+            "How long the engine may keep an answer, and no longer than the token is valid. A token that was withdrawn"
+                + " stays in use for as long."
+        )
     }
 
     private static func listener(_ fields: ConfigFields) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
         fields.explain(ListenerDecoder.addressKeys)
-        fields.explain(keys)
         let engine = engine(fields)
         let tls = fields.fields("tls").flatMap(ListenerDecoder.tls)
         switch (fields.has("address"), fields.has("unix")) {
@@ -116,24 +127,16 @@ enum EngineDecoder {
     }
 
     private static func engine(_ fields: ConfigFields) -> EnginePlan? {
+        var plan = keys.defaults
+        keys.read(fields, into: &plan)
         let name = fields.requiredString("engine")
         if let name, !ConfigName.isValid(name) { fields.error("engine", ConfigName.rule) }
         if !fields.has("contract") { fields.missing("contract") }
         let contract = fields.choice("contract", of: EnginePlan.Contract.self)
-        let tokens = tokens(fields)
-        fields.refuseNothing(behind: "certificates", hint: "to ask for no certificate")
-        let certificates = (fields.elements("certificates") ?? []).compactMap { certificate($0.node, $0.path, fields) }
-        let prefix = pathPrefix(fields, contract)
-        let cache = fields.duration("cache", in: .seconds(1)...(.seconds(3600)))
+        plan.pathPrefix = pathPrefix(fields, contract)
         guard let name, let contract else { return nil }
-        return EnginePlan(
-            name: name,
-            contract: contract,
-            tokens: tokens,
-            certificates: certificates,
-            pathPrefix: prefix,
-            cache: cache
-        )
+        (plan.name, plan.contract) = (name, contract)
+        return plan
     }
 
     private static func tokens(_ fields: ConfigFields) -> [Secret] {
@@ -147,6 +150,11 @@ enum EngineDecoder {
             )
         }
         return tokens
+    }
+
+    private static func certificates(_ fields: ConfigFields) -> [CertificateName] {
+        fields.refuseNothing(behind: "certificates", hint: "to ask for no certificate")
+        return (fields.elements("certificates") ?? []).compactMap { certificate($0.node, $0.path, fields) }
     }
 
     /// A host name, a URI, or all URIs below one.

@@ -19,7 +19,7 @@ enum ListenerDecoder {
 
     /// - Parameter span: Where to put a listener that the configuration does not name.
     static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
-        var proxy = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)]
+        var proxy = [standard(at: span)]
         var admin = AdminDecoder.keys.defaults
         guard let fields else { return Listeners(proxy: proxy, authz: [], admin: admin) }
         fields.explain(keys)
@@ -40,21 +40,34 @@ enum ListenerDecoder {
         return Listeners(proxy: proxy, authz: authz, admin: admin)
     }
 
+    /// The listener for clients of a configuration that names none.
+    private static func standard(at span: SourceSpan) -> ListenerPlan {
+        ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)
+    }
+
     /// What a listener for clients has besides its address.
-    private static let listenerKeys = Keys {
+    private static let listenerKeys = Keys(standard(at: SourceSpan(file: 0, line: 1, column: 1))) {
         $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
             .means("Serves https at this address.")
-        $0("intercept", default: "false", example: "true")
+        $0("intercept", \.intercepts, .flag, example: "true")
             .means(
                 "Takes CONNECT for hosts of routes, as clients with HTTPS_PROXY send it. TLS ends here, with a certificate of the local"
                     + " authority (authgateway ca show). Requests get their credential."
             )
-        $0("connect", default: "{unrouted: refuse}", example: "unrouted: tunnel\nallow: [\"*.example.com\"]")
-            .means("What becomes of servers that no route leads to.")
+        $0(
+            "connect",
+            default: "{unrouted: refuse}",
+            read: { fields, plan in
+                if let own = fields.fields("connect") { plan.connect = connect(own, intercepts: plan.intercepts) }
+            },
+            example: "unrouted: tunnel\nallow: [\"*.example.com\"]"
+        )
+        .means("What becomes of servers that no route leads to.")
         $0(
             "public_url",
             default: "the scheme of the listener and the Host of the request",
             type: "a URL",
+            read: { $1.publicURL = publicURL($0) },
             example: "https://gateway.example.com"
         )
         .means(
@@ -65,10 +78,8 @@ enum ListenerDecoder {
     private static func listener(_ fields: ConfigFields, _ access: AccessPlan) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
         fields.explain(addressKeys)
-        fields.explain(listenerKeys)
-        let intercepts = fields.bool("intercept") ?? false
-        let publicURL = publicURL(fields)
-        let connect = fields.fields("connect").map { self.connect($0, intercepts: intercepts) } ?? ConnectPlan()
+        var plan = listenerKeys.defaults
+        listenerKeys.read(fields, into: &plan)
         switch (fields.has("address"), fields.has("unix")) {
         case (true, false):
             let tls = fields.fields("tls").flatMap(self.tls)
@@ -88,29 +99,17 @@ enum ListenerDecoder {
                     "reachable from other machines without TLS: tokens and content can be read on the way; \(advice)"
                 )
             }
-            var plan = ListenerPlan(
-                address: .tcp(host: host, port: port),
-                tls: tls,
-                intercepts: intercepts,
-                publicURL: publicURL,
-                connect: connect,
-                span: span
-            )
+            (plan.address, plan.tls, plan.span) = (.tcp(host: host, port: port), tls, span)
             plan.usesLocalAuthority = fields.fields("tls")?.has("ca") ?? false
-            if plan.usesLocalAuthority, intercepts {
+            if plan.usesLocalAuthority, plan.intercepts {
                 fields.error("intercept", "is for CONNECT, which a listener with \"tls: {ca: local}\" does not take")
             }
             return plan
         case (false, true):
             if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
             guard let place = unix(fields), let span = fields.node("unix")?.span else { return nil }
-            return ListenerPlan(
-                address: place,
-                intercepts: intercepts,
-                publicURL: publicURL,
-                connect: connect,
-                span: span
-            )
+            (plan.address, plan.span) = (place, span)
+            return plan
         case (false, false) where !fields.unknownKeys.filter({ $0 != "tls" && $0 != "allow_users" }).isEmpty:
             fields.know("tls", "allow_users")
             return nil

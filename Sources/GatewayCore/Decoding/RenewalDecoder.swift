@@ -1,11 +1,12 @@
 /// Reads the keys that all renewable strategies share: `renew`, `retry_on`, `on_authority_failure`, `acquire_on`; and `rejected_when`
 /// of those that have sessions.
 enum RenewalDecoder {
-    private static let keys = Keys {
+    private static let keys = Keys(RenewalPolicy()) {
         $0(
             "renew",
             default: "{ahead: 10%, at_least: 60s}",
             type: "a mapping, or false",
+            read: { decodeRenew($0, &$1) },
             example: "ahead: 20%\nat_least: 5m"
         )
         .means("How long before its end a token is renewed. false renews nothing but by authgateway token refresh.")
@@ -13,11 +14,11 @@ enum RenewalDecoder {
             .means(
                 "Statuses of the upstream that can mean that it rejected the token. The request is repeated with a new one."
             )
-        $0("on_authority_failure", default: "serve_until_expiry", example: "fail")
+        $0("on_authority_failure", \.onAuthorityFailure, .choice, example: "fail")
             .means(
                 "What happens while no new token can be had: the old one is used to its end, or requests fail at once."
             )
-        $0("acquire_on", default: "demand", example: "startup")
+        $0("acquire_on", \.acquireOn, .choice, example: "startup")
             .means("When the first token is fetched: with the first request that needs it, or at the start.")
     }
 
@@ -28,15 +29,14 @@ enum RenewalDecoder {
         of type: any AuthStrategy.Type
     ) -> RenewalPolicy {
         if let strategy, !strategy.isRenewable {
-            for key in ["renew", "retry_on", "on_authority_failure", "acquire_on"] {
+            for key in keys.names {
                 guard let entry = fields.entry(key) else { continue }
                 fields.error("\"\(key)\" has no effect: \(type.kind) has nothing to renew", at: entry.keySpan)
             }
             return RenewalPolicy()
         }
-        fields.explain(keys)
-        var policy = RenewalPolicy()
-        decodeRenew(fields, &policy)
+        var policy = keys.defaults
+        keys.read(fields, into: &policy)
         if let statuses = fields.elements("retry_on") {
             let hint = type.hasSessions ? "; for a redirect or a page, see rejected_when" : ""
             policy.retryOn = statuses.compactMap { status($0.node, $0.path, fields.context, in: 400...499, hint) }
@@ -45,12 +45,9 @@ enum RenewalDecoder {
             fields.explain(sessionKeys)
             policy.rejectedWhen = rejectedWhen(fields)
         }
-        let behavior = fields.choice("on_authority_failure", of: RenewalPolicy.OnAuthorityFailure.self)
-        if let behavior { policy.onAuthorityFailure = behavior }
         if !policy.isAutomatic, let entry = fields.entry("on_authority_failure") {
             fields.error("\"on_authority_failure\" has no effect with renew: false", at: entry.keySpan)
         }
-        if let acquire = fields.choice("acquire_on", of: RenewalPolicy.AcquireOn.self) { policy.acquireOn = acquire }
         if policy.acquireOn == .startup, let reason = strategy?.behavior.reasonForDemand {
             fields.error("acquire_on", "is demand here: \(reason)")
         }

@@ -41,7 +41,18 @@ enum RouteDecoder {
         return routes
     }
 
-    private static let keys = Keys {
+    /// A route without an upstream, to be filled in.
+    private static let blank = RoutePlan(
+        name: "",
+        upstream: Origin(scheme: .https, host: "", port: 443),
+        upstreamPath: "",
+        matchPath: "/",
+        matchHosts: [],
+        credential: nil,
+        span: SourceSpan(file: 0, line: 1, column: 1)
+    )
+
+    private static let keys = Keys(blank) {
         $0("upstream", type: "a URL", example: "https://api.example.com/v2")
             .means("Where the requests go: scheme, host, and optionally port and path.")
         $0("auth", type: "a name, or a mapping", example: "strategy: bearer\ntoken: {env: API_TOKEN}")
@@ -55,6 +66,7 @@ enum RouteDecoder {
         $0(
             "allow",
             default: "everything",
+            read: { $1.allow = allow($0) },
             example: "- {methods: [GET, HEAD], path: /**}\n- {methods: [POST], path: /files/*/content}"
         )
         .means("The only methods and paths that may be requested. Any other request gets 403.")
@@ -64,31 +76,41 @@ enum RouteDecoder {
             .means("The clients of access.clients that may use the route.")
         $0("authz", default: "[]", type: "list of engines", example: "[edge]")
             .means("The engines of listeners.authz that are handed the credential of the route.")
-        $0("allow_origins", default: "those of access.allow_origins", example: "[https://app.example.com]")
-            .means("The origins of web pages that may call the route from a browser (CORS).")
+        $0(
+            "allow_origins",
+            default: "those of access.allow_origins",
+            read: { if $0.has("allow_origins") { $1.allowedOrigins = AccessDecoder.origins($0) } },
+            example: "[https://app.example.com]"
+        )
+        .means("The origins of web pages that may call the route from a browser (CORS).")
         $0("headers", example: "set: {X-Tenant: acme}\nremove: [X-Debug]")
             .means("Header fields that are set on the requests or removed from them.")
         $0("cookies", default: "drop beside a credential, pass with auth: none", example: "pass")
             .means("Whether Cookie and Set-Cookie are forwarded.")
-        $0("rewrite", example: "{links: false}")
+        $0("rewrite", read: { $1.rewritesLinks = rewritesLinks($0) }, example: "{links: false}")
             .means("What of the upstream's own URLs is turned into URLs of the gateway.")
-        $0("connection_auth", default: "false", example: "true")
+        $0("connection_auth", \.allowsConnectionAuth, .flag, example: "true")
             .means("Lets clients authenticate their connection with NTLM or Negotiate. For routes with auth: none.")
-        $0("via", default: "true", example: "false")
+        $0("via", \.sendsVia, .flag, example: "false")
             .means(
                 "Whether to send Via. Set false for upstreams such as nginx that then do not compress; the gateway detects loops by Gateway-Loop instead."
             )
         $0("tls", example: "ca: corp-ca.pem\nserver_name: api.internal")
             .means("How the upstream's certificate is checked, and the certificate that is shown to it.")
-        $0("whoami", type: "a path, or a mapping", example: "path: /user\nshows: /login")
-            .means(
-                "A request that changes nothing and shows whose credential it is. doctor, add and check --acquire send it."
-            )
-        $0("protocol", default: "http1", example: "auto")
+        $0(
+            "whoami",
+            type: "a path, or a mapping",
+            read: { $1.whoami = whoami($0) },
+            example: "path: /user\nshows: /login"
+        )
+        .means(
+            "A request that changes nothing and shows whose credential it is. doctor, add and check --acquire send it."
+        )
+        $0("protocol", \.upstreamProtocol, .choice, example: "auto")
             .means(
                 "The version of HTTP that the upstream is spoken to in. auto takes HTTP/2 where the upstream offers it with TLS."
             )
-        $0("timeouts", example: "{response: 10m, idle: 2m}")
+        $0("timeouts", read: { $1.timeouts = timeouts($0) }, example: "{response: 10m, idle: 2m}")
             .means("How long the upstream of this route may take, instead of limits.response_timeout.")
     }
 
@@ -106,10 +128,10 @@ enum RouteDecoder {
         let upstream = upstream(fields)
         if let upstream { match.checkUpstreamPath(below: upstream.path, in: fields) }
         let auth = credentials.decodeAuth(of: fields, named: name)
-        let allow = allow(fields)
+        var plan = keys.defaults
+        keys.read(fields, into: &plan)
         fields.refuseNothing(behind: "clients", hint: "to let in every client")
         let allowedClients = self.clients(fields, known: clients)
-        let allowedOrigins = fields.has("allow_origins") ? AccessDecoder.origins(fields) : nil
         let credential = auth?.credential.map { credentials.plans[$0] }
         let headers = RouteHeaders.decode(
             fields,
@@ -118,43 +140,24 @@ enum RouteDecoder {
             asUser: auth?.asUser
         )
         let cookies = fields.choice("cookies", of: CookiePolicy.self)
-        let rewritesLinks = rewritesLinks(fields)
-        let allowsConnectionAuth = fields.bool("connection_auth") ?? false
         let tls = RouteTLS.decode(fields, of: upstream)
-        let upstreamProtocol = fields.choice("protocol", of: UpstreamProtocol.self) ?? .http1
-        if allowsConnectionAuth, upstreamProtocol == .http2 {
+        if plan.allowsConnectionAuth, plan.upstreamProtocol == .http2 {
             fields.error("protocol", "NTLM and Negotiate need HTTP/1.1: remove this, or \"connection_auth\"")
         }
-        let sendsVia = fields.bool("via") ?? true
-        let timeouts = timeouts(fields)
-        let whoami = whoami(fields)
         guard let upstream, let auth else { return nil }
-        var plan = RoutePlan(
-            name: name,
-            upstream: upstream.origin,
-            upstreamPath: upstream.path,
-            matchPath: match.path.value,
-            matchHosts: match.hosts.map(\.value),
-            matchesAll: match.needsAll,
-            upstreamMatchPath: match.upstreamPath?.value,
-            isDefault: match.defaultSpan != nil,
-            credential: auth.credential,
-            asUser: auth.asUser,
-            headers: headers,
-            cookies: cookies,
-            rewritesLinks: rewritesLinks,
-            allowsConnectionAuth: allowsConnectionAuth,
-            allow: allow,
-            endpoints: auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? [],
-            clients: allowedClients,
-            allowedOrigins: allowedOrigins,
-            tls: tls,
-            upstreamProtocol: upstreamProtocol,
-            timeouts: timeouts,
-            span: span
-        )
-        plan.whoami = whoami
-        plan.sendsVia = sendsVia
+        (plan.name, plan.span) = (name, span)
+        (plan.upstream, plan.upstreamPath) = (upstream.origin, upstream.path)
+        plan.matchPath = match.path.value
+        plan.matchHosts = match.hosts.map(\.value)
+        plan.matchesAll = match.needsAll
+        plan.upstreamMatchPath = match.upstreamPath?.value ?? upstream.path
+        plan.isDefault = match.defaultSpan != nil
+        (plan.credential, plan.asUser) = (auth.credential, auth.asUser)
+        plan.headers = headers
+        plan.cookies = cookies ?? .standard(injectsCredential: auth.credential != nil)
+        plan.endpoints = auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? []
+        plan.clients = allowedClients
+        plan.tls = tls
         if plan.allowsConnectionAuth, !plan.forwardsAuthorization {
             fields.error("connection_auth", obstacle(toConnectionAuthOf: plan))
         }

@@ -107,7 +107,7 @@ struct RouteConflicts {
 
     private var paths: [Claim] = []
     private var hosts: [Claim] = []
-    /// Of routes that ask for both, and of the others as far as they have the same host.
+    /// Each host with its path. They conflict where a route asks for both.
     private var pairs: [Claim] = []
     private var needingAll: Set<String> = []
 
@@ -158,7 +158,7 @@ struct RouteConflicts {
         }
     }
 
-    /// Of routes that lead to the same place, one at most is the default, and each path of their own belongs to one.
+    /// Refuses routes to the same place of which several are the default, or several have the same path of their own.
     static func reportShared(_ routes: [RoutePlan], _ matches: [String: RouteMatch], of fields: ConfigFields) {
         var defaults: [String: RouteMatch] = [:]
         var paths: [String: (match: RouteMatch, route: RoutePlan)] = [:]

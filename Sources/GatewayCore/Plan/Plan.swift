@@ -16,7 +16,7 @@ package struct Plan: Sendable {
     package var limits: Limits
     /// nil: nothing is exported.
     package var telemetry: TelemetryPlan?
-    /// Of the certificates for intercepted hosts.
+    /// Signs the certificates for intercepted hosts.
     package var localAuthority = LocalAuthorityPlan()
     /// Named credentials first, in file order, then those written inside routes (named `routes.<route>`) and those that
     /// a route switched to another subject (`box-service[user:42]`). A weaker token that is vended stands behind the named
@@ -66,96 +66,6 @@ package struct Plan: Sendable {
     }
 }
 
-package struct ListenerPlan: Hashable, Sendable {
-    package enum Address: Hashable, Sendable {
-        case tcp(host: String, port: Int)
-        /// Created with mode 0600. Only these peer uids may connect besides our own.
-        case unix(path: String, allowedUsers: [UInt32])
-
-        /// Bytes that the system takes as the path of a socket.
-        package static let maximumSocketPath = 103
-
-        /// How many sockets it takes at the most.
-        package var socketCount: Int { if case .tcp(let host, _) = self { Self.addresses(of: host).count } else { 1 } }
-
-        /// The hosts to bind for `host`: `localhost` has an address of each family. A resolver would choose one of them, and clients may
-        /// choose the other.
-        package static func addresses(of host: String) -> [String] {
-            host == "localhost" ? ["127.0.0.1", "::1"] : [host]
-        }
-
-        /// Hosts that stand for all addresses of the machine.
-        package static let anyHosts: Set<String> = ["0.0.0.0", "::"]
-
-        /// Whether a URL with this host and port leads here.
-        ///
-        /// - Parameter bound: The port that the system gave.
-        package func isMeant(by origin: Origin, port bound: Int?) -> Bool {
-            guard case .tcp(let host, _) = self, origin.port == bound else { return false }
-            if origin.host == host.lowercased() { return true }
-            let isOwn = origin.host == "localhost" || origin.isLoopbackAddress
-            guard !Self.anyHosts.contains(host) else { return isOwn || origin.isAddress }
-            return isOwn && Origin(scheme: .http, host: host, port: 80).isLoopback
-        }
-
-        /// Whether it stands for all addresses, and the other one for all of IPv4 at the same port: it is left with those of IPv6.
-        package func isForIPv6(beside other: Address) -> Bool {
-            guard case (.tcp("::", let port), .tcp("0.0.0.0", let otherPort)) = (self, other) else { return false }
-            return port != 0 && port == otherPort
-        }
-
-        /// Whether both stand for all addresses of a family at one port, where the system may bind the one only after the other is closed.
-        package func mayCollide(with other: Address) -> Bool {
-            guard case (.tcp(let host, let port), .tcp(let otherHost, let otherPort)) = (self, other), port != 0 else {
-                return false
-            }
-            return port == otherPort && Self.anyHosts.isSuperset(of: [host, otherHost])
-        }
-    }
-
-    package struct TLS: Hashable, Sendable {
-        package var certificatePath: String
-        package var privateKey: Secret
-        /// PEM of the authorities that client certificates must come from; nil asks for none.
-        package var clientCAPath: String?
-
-        package init(certificatePath: String, privateKey: Secret, clientCAPath: String?) {
-            self.certificatePath = certificatePath
-            self.privateKey = privateKey
-            self.clientCAPath = clientCAPath
-        }
-    }
-
-    package var address: Address
-    package var tls: TLS?
-    /// Takes CONNECT for hosts that routes lead to, with certificates of the local authority.
-    package var intercepts: Bool
-    /// Where clients see it, behind a proxy that ends their TLS. nil: where `Host` says.
-    package var publicURL: GatewayURL?
-    package var connect: ConnectPlan
-    /// Answers in the place of the servers that TLS clients name, with certificates of the local authority. ``tls`` is nil.
-    package var usesLocalAuthority = false
-    /// The proxy that asks here; nil where clients send requests.
-    package var engine: EnginePlan?
-    package var span: SourceSpan
-
-    package init(
-        address: Address,
-        tls: TLS? = nil,
-        intercepts: Bool = false,
-        publicURL: GatewayURL? = nil,
-        connect: ConnectPlan = ConnectPlan(),
-        span: SourceSpan
-    ) {
-        self.address = address
-        self.tls = tls
-        self.intercepts = intercepts
-        self.publicURL = publicURL
-        self.connect = connect
-        self.span = span
-    }
-}
-
 package struct CredentialPlan: Sendable {
     package var name: String
     package var strategyKind: String
@@ -190,10 +100,6 @@ package struct CredentialPlan: Sendable {
     }
 }
 
-extension ListenerPlan {
-    package var speaksTLS: Bool { tls != nil || usesLocalAuthority }
-}
-
 extension Plan {
     /// By the listener's address. Of listeners that ask for any free port, and differ, all refuse.
     package var connect: [ListenerPlan.Address: ConnectPlan] {
@@ -204,5 +110,47 @@ extension Plan {
     package var interceptedHosts: [String] {
         guard listeners.contains(where: { $0.intercepts || $0.usesLocalAuthority }) else { return [] }
         return Set(routes.map(\.upstream).filter { $0.scheme == .https }.map(\.host)).sorted()
+    }
+}
+
+/// To which clients a credential's token is handed out, and which token that is.
+package struct VendPlan: Hashable, Sendable {
+    /// Names in ``AccessPlan/clients``.
+    package var clients: [String]
+    /// The index into ``Plan/credentials``: of the credential itself, or of the weaker one that is made from it.
+    package var credential: Int
+}
+
+extension Plan {
+    /// The plan of a gateway that serves one program (`exec --ephemeral`): the routes and credentials of this plan, on a loopback
+    /// port that is free, with all its files in `folder`.
+    ///
+    /// Tokens are kept in memory. A second gateway that spent the refresh tokens of the store would end its logins.
+    package func ephemeral(in folder: String) -> Plan {
+        var plan = self
+        let span = listeners.first?.span ?? SourceSpan(file: 0, line: 1, column: 1)
+        // The program also asks servers without a route. Where no listener says which of them pass, public ones do.
+        let connect = listeners.map(\.connect).first { $0.unrouted == .tunnel } ?? ConnectPlan(unrouted: .tunnel)
+        let loopback = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 0)
+        plan.stateDirectory = folder
+        plan.listeners = [ListenerPlan(address: loopback, intercepts: true, connect: connect, span: span)]
+        plan.authz = []
+        let socket = "\(folder)/admin.sock"
+        let isShort = socket.utf8.count <= ListenerPlan.Address.maximumSocketPath
+        plan.admin = AdminPlan(
+            address: isShort ? .unix(path: socket, allowedUsers: []) : loopback,
+            requiresToken: true
+        )
+        plan.audit.path = "\(folder)/audit.sqlite"
+        plan.audit.anchor = nil
+        plan.audit.store = .sqlite
+        plan.tokens = TokenPlan(
+            store: .memory,
+            path: "\(folder)/tokens.sqlite",
+            key: .file(path: "\(folder)/token.key")
+        )
+        // The program has ended by then: what it has left behind is not worth a long wait.
+        plan.limits.drain = .seconds(1)
+        return plan
     }
 }

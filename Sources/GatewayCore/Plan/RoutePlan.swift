@@ -1,3 +1,5 @@
+import FoundationEssentials
+
 /// Where requests go and what they carry.
 ///
 /// The host chooses first (``matchHosts``, exact before wildcard), and the path is forwarded unchanged. The path
@@ -86,9 +88,9 @@ package struct RoutePlan: Hashable, Sendable {
     /// Whether a request for the upstream's own host may find this route, in absolute form or behind a CONNECT. False where a host
     /// that another route has is that host.
     package var matchesUpstreamHost: Bool
-    /// With what the path of such a request begins: ``upstreamPath``, or longer.
+    /// What the path of such a request begins with: ``upstreamPath``, or longer.
     package var upstreamMatchPath: String
-    /// Of routes that such a request may mean (``SharedUpstream``) this one is.
+    /// Whether it is taken among several routes that such a request may mean (``SharedUpstream``).
     package var isDefault: Bool
     /// The index into ``Plan/credentials``; nil forwards without authentication.
     package var credential: Int?
@@ -191,5 +193,103 @@ extension RoutePlan {
     /// Whether the client's own `Authorization` goes upstream.
     package var forwardsAuthorization: Bool {
         credential == nil && !headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
+    }
+}
+
+/// The SHA-256 of the public key (SubjectPublicKeyInfo) that a server's certificate must have (RFC 7469 §2.4).
+package struct CertificatePin: Hashable, Sendable, CustomStringConvertible {
+    package let digest: [UInt8]
+
+    package init(digest: [UInt8]) { self.digest = digest }
+
+    /// Reads `sha256/BASE64`, and `sha256//BASE64` as curl writes it; nil when it is anything else.
+    package init?(_ text: String) {
+        for prefix in ["sha256//", "sha256/"] where text.hasPrefix(prefix) {
+            // The standard alphabet begins with a slash once in 64 times, too: the length tells.
+            let encoded = String(text.dropFirst(prefix.count))
+            guard encoded.utf8.count == 44, let data = Data(base64Encoded: encoded), data.count == 32 else { continue }
+            self.init(digest: Array(data))
+            return
+        }
+        return nil
+    }
+
+    package var description: String { "sha256/\(Base64.encode(digest))" }
+}
+
+/// What becomes of cookies on a route: `Cookie` in requests and `Set-Cookie` in answers (RFC 6265).
+///
+/// A cookie that an upstream sets on an authenticated answer is a session of the service account. With it a client could
+/// go on past `allow`, a lock and the audit log.
+package enum CookiePolicy: String, CaseIterable, Sendable {
+    /// Neither the client's cookies nor the upstream's are forwarded.
+    case drop
+    /// Both are forwarded as they came. Apps for browsers need this.
+    case pass
+
+    /// Without a setting: dropped where the route injects a credential.
+    package static func standard(injectsCredential: Bool) -> CookiePolicy { injectsCredential ? .drop : .pass }
+
+    /// Whether a field of this kind is dropped, in a request as well as in an answer.
+    @inline(__always)
+    package func drops(_ kind: FieldKind) -> Bool { self == .drop && (kind == .cookie || kind == .setCookie) }
+
+    /// The value of `Gateway-Note` in an answer that lost a `Set-Cookie`.
+    package static let note = "cookies-dropped"
+
+    /// What the log says once for each route, when the first answer loses a `Set-Cookie`.
+    package static func warning(route: String) -> String {
+        "The upstream of the route \(route) set a cookie, and the gateway dropped it."
+            + " If clients need the upstream's cookies, set routes.\(route).cookies: pass."
+    }
+}
+
+/// What becomes of the fields that tell an upstream where a request came from: `Forwarded` (RFC 7239) and `X-Forwarded-*`.
+package enum ForwardedPolicy: String, CaseIterable, Sendable {
+    /// What the client sends is forwarded, nothing is added.
+    case pass
+    /// Nothing of it is forwarded: the upstream learns neither who asked nor through what.
+    case remove
+    /// The gateway's own take the place of what the client sends.
+    case replace
+    /// The gateway's own follow what the client sends, for a gateway behind a proxy that is trusted.
+    case append
+
+    /// In lower case.
+    package static let names = [
+        "forwarded", "x-forwarded-by", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix",
+        "x-forwarded-proto", "x-forwarded-protocol", "x-forwarded-scheme", "x-forwarded-server", "x-forwarded-ssl",
+        "x-original-forwarded-for", "x-real-ip",
+    ]
+
+    /// Without a setting: an upstream may trust what a client says of itself there.
+    package static let standard = ForwardedPolicy.remove
+
+    package var dropsTheClients: Bool { self == .remove || self == .replace }
+    package var addsOurs: Bool { self == .replace || self == .append }
+
+    /// The lines that the gateway adds, each with its CRLF.
+    ///
+    /// `X-Forwarded-Host` and `-Proto` are no lists: where the client's stay, they say what the first proxy saw.
+    ///
+    /// - Parameters:
+    ///   - client: The address that the connection came from; nil on a unix socket.
+    ///   - host: As the client named it.
+    package func lines(client: String?, host: String, isTLS: Bool) -> String {
+        let client = client.map(Self.withoutMapping)
+        let scheme = isTLS ? "https" : "http"
+        let node = client.map { $0.contains(":") ? "\"[\($0)]\"" : $0 } ?? "unknown"
+        // Requests of HTTP/1.0 may name none.
+        let named = host.isEmpty ? "" : "host=\"\(host)\";"
+        var lines = "Forwarded: for=\(node);\(named)proto=\(scheme)\r\n"
+        if let client { lines += "X-Forwarded-For: \(client)\r\n" }
+        guard self == .replace else { return lines }
+        if !host.isEmpty { lines += "X-Forwarded-Host: \(host)\r\n" }
+        return lines + "X-Forwarded-Proto: \(scheme)\r\n"
+    }
+
+    /// A client of IPv4 on a listener of both versions has an address like `::ffff:192.0.2.7`.
+    private static func withoutMapping(_ address: String) -> String {
+        address.hasPrefix("::ffff:") && address.contains(".") ? String(address.dropFirst(7)) : address
     }
 }

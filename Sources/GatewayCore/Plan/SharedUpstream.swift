@@ -24,7 +24,7 @@ package struct SharedUpstream: Hashable, Sendable {
 
     package private(set) var routes: [Int] = []
     private var all = Candidates()
-    /// For every client.
+    /// The routes that are open to every client.
     private var open = Candidates()
     private var byClient: [String: Candidates] = [:]
 

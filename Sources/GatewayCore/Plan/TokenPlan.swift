@@ -78,48 +78,8 @@ extension TokenPlan {
             "What the store is still encrypted with. The next start encrypts it with encryption_key; for store: postgres, "
                 + "authgateway store encrypt does."
         )
-        $0("command", shown: { $0.program?.command.joined(separator: " ") }, example: "[docker-credential-pass]")
-            .means(
-                "The program that keeps tokens, for store: command. It speaks the protocol of docker's credential helpers."
-            )
-        $0(
-            "environment",
-            default: "{}",
-            example: "PASSWORD_STORE_DIR: /var/lib/pass\nPASS_TOKEN: {env: PASS_TOKEN}"
-        )
-        .means("Variables for that program, beside PATH, HOME and a few more.")
-        $0("timeout", default: "10s", example: "5s")
-            .means("Maximum time of one call of that program.")
-        $0(
-            "url",
-            shown: { $0.database?.url.description },
-            example: "postgresql://authgateway@db.example.com/authgateway"
-        )
-        .means(
-            "The database, for store: postgres. TLS is verified unless the host is this machine (sslmode=verify-full)."
-        )
-        $0(
-            "listen_url",
-            default: "url",
-            shown: { $0.database?.listenURL?.description },
-            example: "postgresql://authgateway@db.example.com:5432/authgateway"
-        )
-        .means("The same server without a pooler in between, so that changes of other gateways arrive at once.")
-        $0(
-            "password",
-            default: "that of the URL, or of a password file",
-            example: "{file: ./secrets/database-password}"
-        )
-        .means("The password of the role in url and listen_url.")
-        $0(
-            "ca",
-            default: "those of the system",
-            shown: { $0.database?.authorities },
-            example: "/etc/authgateway/database-ca.pem"
-        )
-        .means("The file with the authorities that the certificate of the database must come from, in PEM.")
-        $0("allow_unverified", default: "false", example: "true")
-            .means("Accepts an sslmode below verify-full for another machine, which can then be imitated.")
+        $0.include(TokenProgram.keys, \.program)
+        $0.include(PostgreSQLPlan.keys, \.database)
     }
 
     /// - Parameter readsDatabase: Whether the keys of the database are read, whose password few have.
@@ -140,7 +100,7 @@ extension TokenPlan {
         if readsDatabase {
             plan.database = database(fields, of: plan.store)
         } else {
-            for key in PostgreSQLPlan.keys { fields.know(key) }
+            fields.know(PostgreSQLPlan.keys)
         }
         fields.refuseUnknownKeys()
         return plan
@@ -148,7 +108,7 @@ extension TokenPlan {
 
     private static func program(_ fields: ConfigFields, of store: Store) -> TokenProgram? {
         guard store == .command else {
-            for key in ["command", "environment", "timeout"] where fields.has(key) {
+            for key in TokenProgram.keys.names where fields.has(key) {
                 fields.error(key, "is for \"store: command\"")
             }
             return nil
@@ -164,7 +124,7 @@ extension TokenPlan {
 
     private static func database(_ fields: ConfigFields, of store: Store) -> PostgreSQLPlan? {
         guard store == .postgres else {
-            for key in PostgreSQLPlan.keys where fields.has(key) {
+            for key in PostgreSQLPlan.keys.names where fields.has(key) {
                 // Read all the same, so that it is known as a secret.
                 if key == "password" { _ = fields.secret(key) }
                 fields.error(key, "is for \"store: postgres\"")
@@ -225,8 +185,58 @@ extension KeyKind where Value == TokenPlan.Key {
     }
 }
 
+extension TokenProgram {
+    /// What `tokens` says of the program, for `store: command`.
+    fileprivate static let keys = Keys(TokenProgram?.none) {
+        $0("command", shown: { $0?.command.joined(separator: " ") }, example: "[docker-credential-pass]")
+            .means(
+                "The program that keeps tokens, for store: command. It speaks the protocol of docker's credential helpers."
+            )
+        $0(
+            "environment",
+            default: "{}",
+            example: "PASSWORD_STORE_DIR: /var/lib/pass\nPASS_TOKEN: {env: PASS_TOKEN}"
+        )
+        .means("Variables for that program, beside PATH, HOME and a few more.")
+        $0("timeout", default: "10s", example: "5s")
+            .means("Maximum time of one call of that program.")
+    }
+}
+
 extension PostgreSQLPlan {
-    fileprivate static let keys = ["url", "listen_url", "password", "ca", "allow_unverified"]
+    /// What `tokens` says of the database, for `store: postgres`.
+    fileprivate static let keys = Keys(PostgreSQLPlan?.none) {
+        $0(
+            "url",
+            shown: { $0?.url.description },
+            example: "postgresql://authgateway@db.example.com/authgateway"
+        )
+        .means(
+            "The database, for store: postgres. TLS is verified unless the host is this machine (sslmode=verify-full)."
+        )
+        $0(
+            "listen_url",
+            default: "url",
+            shown: { $0?.listenURL?.description },
+            example: "postgresql://authgateway@db.example.com:5432/authgateway"
+        )
+        .means("The same server without a pooler in between, so that changes of other gateways arrive at once.")
+        $0(
+            "password",
+            default: "that of the URL, or of a password file",
+            example: "{file: ./secrets/database-password}"
+        )
+        .means("The password of the role in url and listen_url.")
+        $0(
+            "ca",
+            default: "those of the system",
+            shown: { $0?.authorities },
+            example: "/etc/authgateway/database-ca.pem"
+        )
+        .means("The file with the authorities that the certificate of the database must come from, in PEM.")
+        $0("allow_unverified", default: "false", example: "true")
+            .means("Accepts an sslmode below verify-full for another machine, which can then be imitated.")
+    }
 
     fileprivate static func decode(_ fields: ConfigFields) -> PostgreSQLPlan? {
         if !fields.has("url") { fields.missing("url") }

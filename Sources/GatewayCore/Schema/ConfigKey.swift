@@ -76,7 +76,7 @@ package struct ConfigKey: Hashable, Sendable {
         return merged(keys)
     }
 
-    /// Of the main file, read by what loads it.
+    /// A key of the main file, which no decoder reads: what loads the files does.
     private static var include: ConfigKey {
         let meaning = PlanDecoder.keys.meanings["include"]
         return ConfigKey(
@@ -143,5 +143,181 @@ package struct ConfigKey: Hashable, Sendable {
 extension ConfigKey: Codable {
     private enum CodingKeys: String, CodingKey {
         case path, meaning, type, standard = "default", isRequired = "required", strategies, keys, example
+    }
+}
+
+extension ConfigKey {
+    /// The key and what is known about it, one fact a line, with an example that can be copied.
+    package var text: String {
+        var text = "\(path)\n"
+        text += "  \(meaning ?? "A part of \(parent), whose example shows how it is used.")\n"
+        text += "\n"
+        for (name, value) in facts { text += "  \(name.padded(to: 10))\(value)\n" }
+        if let example {
+            let lines = example.split(separator: "\n", omittingEmptySubsequences: false)
+            text += "\n  Example:\n\n" + lines.map { "    \($0)\n" }.joined()
+        }
+        return text
+    }
+
+    private var parent: String { String(path[..<(path.lastIndex(of: ".") ?? path.startIndex)]) }
+
+    private var facts: [(String, String)] {
+        var facts = [("type:", type)]
+        if let standard { facts.append(("default:", standard)) }
+        if isRequired { facts.append(("required:", "yes")) }
+        if !strategies.isEmpty { facts.append(("strategy:", strategies.joined(separator: ", "))) }
+        if !keys.isEmpty { facts.append(("keys:", keys.joined(separator: ", "))) }
+        return facts
+    }
+}
+
+extension String {
+    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(1, width - count)) }
+}
+
+/// Finds the keys that somebody may mean.
+package struct ConfigKeySearch {
+    /// Every key, in the order of their paths.
+    package let keys: [ConfigKey]
+    private let kinds: [String]
+
+    /// - Parameters:
+    ///   - keys: Every key, in the order of their paths.
+    ///   - kinds: The names of the strategies.
+    package init(_ keys: [ConfigKey], kinds: [String]) {
+        self.keys = keys
+        self.kinds = kinds
+    }
+
+    package enum Result: Hashable, Sendable {
+        /// All that have this name, in the order of their paths.
+        case found([ConfigKey])
+        /// The key that was probably meant.
+        case unknown(suggestion: String?)
+    }
+
+    /// The keys of the document itself, and of each strategy by its name.
+    package var top: [ConfigKey] { keys.filter { $0.segments.count == 1 } }
+
+    /// - Parameter query: A path such as `routes.box.upstream` or `listeners.proxy[0].tls`; the last part of one; or the
+    ///   name of a strategy, alone or before a key.
+    package func find(_ query: String) -> Result {
+        let parts = query.split(separator: ".").map { Self.plain(String($0)) }
+        guard let first = parts.first else { return .unknown(suggestion: nil) }
+        if kinds.contains(first) { return strategy(first, parts.dropFirst()) }
+        let exact = keys.filter { $0.isAt(parts) }
+        if !exact.isEmpty { return .found(exact) }
+        let ending = keys.filter { $0.endsWith(parts) }
+        return ending.isEmpty ? .unknown(suggestion: nearest(to: parts)) : .found(ending)
+    }
+
+    private func strategy(_ kind: String, _ parts: ArraySlice<String>) -> Result {
+        let own = keys.filter { $0.strategies.contains(kind) }
+        // Without a key: those of its block, but not what is below them.
+        let found = parts.isEmpty ? own.filter { $0.segments.count == 3 } : own.filter { $0.endsWith(Array(parts)) }
+        guard found.isEmpty else { return .found(found) }
+        let names = own.compactMap(\.segments.last)
+        let meant = parts.last.flatMap { Suggestion.nearest(to: $0, in: names) }
+        return .unknown(suggestion: meant.map { "\(kind).\($0)" })
+    }
+
+    private func nearest(to parts: [String]) -> String? {
+        let query = parts.joined(separator: ".")
+        if let path = Suggestion.nearest(to: query, in: keys.map(\.path)) { return path }
+        guard let last = parts.last else { return nil }
+        // The names of the last part are many more than a suggestion looks at.
+        let names = Set(keys.compactMap(\.segments.last)).union(kinds).subtracting([KeyMeaning.anyName]).sorted()
+        guard let name = Suggestion.nearest(to: last, in: names) else { return nil }
+        let siblings = keys.filter { $0.segments.last == name && $0.isBeside(parts) }
+        return siblings.first?.path ?? name
+    }
+
+    /// `proxy[0]` is the list `proxy`.
+    private static func plain(_ part: String) -> String { String(part.prefix { $0 != "[" }) }
+}
+
+extension ConfigKey {
+    private var names: [String] { segments.map { $0.hasSuffix("[]") ? String($0.dropLast(2)) : $0 } }
+
+    fileprivate func isAt(_ parts: [String]) -> Bool { parts.count == segments.count && endsWith(parts) }
+
+    /// Whether the last segments are these; a name that people choose may be any.
+    fileprivate func endsWith(_ parts: [String]) -> Bool {
+        guard !parts.isEmpty, parts.count <= segments.count else { return false }
+        // One word is a key, never a name that people chose.
+        if parts.count == 1 { return names.last == parts[0] && parts[0] != KeyMeaning.anyName }
+        return zip(names.suffix(parts.count), parts).allSatisfy { $0 == $1 || $0 == KeyMeaning.anyName }
+    }
+
+    /// Whether everything but the last segment fits.
+    fileprivate func isBeside(_ parts: [String]) -> Bool {
+        parts.count == segments.count
+            && zip(names.dropLast(), parts).allSatisfy { $0 == $1 || $0 == KeyMeaning.anyName }
+    }
+}
+
+/// The kind of a value in words, from what the decoders asked for.
+enum KeyType {
+    static func text(_ node: KeyRecorder.Node) -> String {
+        for case .secrets(let maximum) in node.kinds { return "a secret, or a list of at most \(maximum)" }
+        if node.kinds.contains(.secret) {
+            return "a secret: {env: NAME}, {file: PATH}, {exec: [PROGRAM]}, {systemd_credential: NAME} or a text"
+        }
+        if node.isReadText {
+            return "\(node.kinds.contains(.url) ? "an https URL" : "a text"), or where it comes from, as for a secret"
+        }
+        if let values = node.values {
+            return node.keys.isEmpty ? "a mapping of names to \(plural(values))" : "a mapping"
+        }
+        if node.isMapping { return mapping(node) }
+        return scalar(node) ?? "a value"
+    }
+
+    /// A mapping, and what may stand in its place.
+    private static func mapping(_ node: KeyRecorder.Node) -> String {
+        var forms = ["a mapping"]
+        if node.kinds.contains(.sequence) || node.items?.isMapping == true { forms.append("a list of mappings") }
+        if let other = scalar(node, withoutLists: true) { forms.append(other) }
+        return forms.joined(separator: ", or ")
+    }
+
+    private static func scalar(_ node: KeyRecorder.Node, withoutLists: Bool = false) -> String? {
+        let others: [KeyRecorder.Kind] = [.scalar, .mapping, .sequence, .readText]
+        let specific = node.kinds.filter { !others.contains($0) }
+        let choice = specific.first { if case .choice = $0 { true } else { false } }
+        if let kind = choice ?? specific.first(where: { $0 != .string }) ?? specific.first { return text(kind) }
+        if !withoutLists, node.kinds.contains(.sequence) {
+            return node.items.map { "a list of \(plural($0))" } ?? "a list of texts"
+        }
+        return node.kinds.contains(.scalar) ? "a text" : nil
+    }
+
+    private static func plural(_ node: KeyRecorder.Node) -> String {
+        if node.kinds.contains(.secret) { return "secrets or texts" }
+        return node.isMapping || node.values != nil ? "mappings" : "texts"
+    }
+
+    private static func text(_ kind: KeyRecorder.Kind) -> String {
+        switch kind {
+        case .scalar, .string: "a text"
+        case .bool: "true or false"
+        case .integer(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
+        case .choice(let words): words.count == 1 ? words[0] : "one of \(words.joined(separator: ", "))"
+        case .duration(let range):
+            range.map { "a duration from \(ConfigUnits.text($0.lowerBound)) to \(ConfigUnits.text($0.upperBound))" }
+                ?? "a duration such as 30s, 10m or 1h"
+        case .size(let range):
+            "a size from \(ConfigUnits.text(bytes: range.lowerBound)) to \(ConfigUnits.text(bytes: range.upperBound))"
+        case .percent(let range): "a share from \(range.lowerBound)% to \(range.upperBound)%"
+        case .url: "an https URL"
+        case .secret: "a secret"
+        case .secrets(let maximum): "a secret, or a list of at most \(maximum)"
+        case .readText: "a text"
+        case .strings: "a list of texts"
+        case .scalarOrStrings: "a text, or a list of texts"
+        case .mapping: "a mapping"
+        case .sequence: "a list"
+        }
     }
 }

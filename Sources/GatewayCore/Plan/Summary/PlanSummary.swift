@@ -36,7 +36,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var ports: [Int]
     }
 
-    /// Of a client that has any.
+    /// The limits of a client that has any.
     package struct ClientLimits: Hashable, Sendable, Codable {
         package var name: String
         package var concurrent: Int?
