@@ -57,7 +57,7 @@ struct BackupOperation: Sendable {
         guard reason == EEXIST else {
             throw CommandFailure(.failed, "the folder \(folder) cannot be made: \(SystemError.text(reason))")
         }
-        guard let mode = FileAccess.mode(of: folder), mode.isFolder else {
+        guard let mode = FileStatus.mode(of: folder), mode.isFolder else {
             throw CommandFailure(.failed, "\(folder) is not a folder")
         }
         guard mode.bits & 0o022 == 0 else {

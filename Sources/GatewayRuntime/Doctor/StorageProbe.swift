@@ -24,7 +24,7 @@ struct StorageProbe: Sendable {
     }
 
     private static func look(at path: String) -> FileRule.Observation? {
-        FileAccess.mode(of: path).map { mode in
+        FileStatus.mode(of: path).map { mode in
             FileRule.Observation(
                 mode: mode.bits,
                 isFolder: mode.isFolder,
@@ -101,7 +101,7 @@ struct StorageProbe: Sendable {
             let reader = try SQLiteTokenReader(path: name, keys: keys.candidates.map(\.key))
             let problem = Self.writeProblem(name)
             let store: StorageRule.Store = problem.map { .unusable($0) } ?? .usable
-            let room = FileAccess.freeBytes(at: name).flatMap { FileRule.room(.store, name, free: $0) }
+            let room = DiskSpace(at: name).flatMap { FileRule.room(.store, name, free: $0.freeBytes) }
             let findings = [StorageRule.store(store, name)] + (room.map { [$0] } ?? [])
             return (findings, StoredTokenReader(reader, key: key))
         } catch {
@@ -121,7 +121,7 @@ struct StorageProbe: Sendable {
         case .unusable(let reason): audit = .unusable(reason)
         case .keys(let key, _): audit = await tail(path, key)
         }
-        let room = FileAccess.freeBytes(at: path).flatMap { FileRule.room(.audit, path, free: $0) }
+        let room = DiskSpace(at: path).flatMap { FileRule.room(.audit, path, free: $0.freeBytes) }
         return [StorageRule.audit(audit, path)] + (room.map { [$0] } ?? [])
     }
 
@@ -140,7 +140,7 @@ struct StorageProbe: Sendable {
     private static func writeProblem(_ path: String) -> String? {
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         for place in [path, folder.isEmpty ? "/" : folder] {
-            if let reason = FileAccess.writeProblem(place) { return "this user may not write to \(place): \(reason)" }
+            if let reason = FileStatus.writeProblem(place) { return "this user may not write to \(place): \(reason)" }
         }
         return nil
     }
