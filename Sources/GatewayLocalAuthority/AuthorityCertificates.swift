@@ -17,7 +17,7 @@ import X509
 enum AuthorityCertificates {
     /// Certificates begin before now: clocks differ.
     static let backdate: Duration = .seconds(-300)
-    static let leafLife: Duration = .seconds(7 * 86_400)
+    private static let leafLife: Duration = .seconds(7 * 86_400)
 
     /// Signs the intermediates of one time; its key is thrown away then.
     static func root(_ key: P256.Signing.PrivateKey, from start: UnixTime, for life: Duration) throws -> Certificate {

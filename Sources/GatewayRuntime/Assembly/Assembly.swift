@@ -2,6 +2,7 @@ import Crypto
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
+import GatewayFiles
 import GatewayProxy
 import GatewayStrategies
 import GatewayTokenClient
@@ -171,7 +172,9 @@ struct Assembly: Sendable {
                 let control = makeControl()
                 observer.collect()
                 TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
-                storage.shipper?.record(in: metrics)
+                if let shipper = storage.shipper {
+                    metrics.gauge("gateway_audit_unshipped_events", []).set(Int64(shipper.shipping.unshipped))
+                }
             }
             admin = binding.makeAdmin(
                 control: { makeControl() },
@@ -289,18 +292,9 @@ struct Assembly: Sendable {
             throw CommandFailure(.failed, error.message)
         }
     }
-}
 
-extension Plan.WorkerCount {
-    var count: Int {
-        switch self {
-        case .auto: max(1, System.coreCount)
-        case .exactly(let count): count
-        }
-    }
-}
+    // MARK: Fleet
 
-extension Assembly {
     /// What follows other gateways that share the token store, and tells them of this one.
     static func fleet(
         _ storage: Storage,
@@ -354,5 +348,14 @@ extension Assembly {
             logger: logger
         )
         return [watcher, FleetService(parts)]
+    }
+}
+
+extension Plan.WorkerCount {
+    var count: Int {
+        switch self {
+        case .auto: max(1, System.coreCount)
+        case .exactly(let count): count
+        }
     }
 }

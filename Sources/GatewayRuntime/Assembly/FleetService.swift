@@ -45,7 +45,7 @@ final class FleetService: Service {
     /// A heartbeat does not wait for a round that takes longer.
     static let longestPause: Duration = .milliseconds(1500)
     private static let look: Duration = .milliseconds(500)
-    static let leaveLimit: Duration = .seconds(1)
+    private static let leaveLimit: Duration = .seconds(1)
 
     private let parts: Parts
     private let state = Mutex(State())

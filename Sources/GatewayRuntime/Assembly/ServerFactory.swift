@@ -141,9 +141,9 @@ struct ServerFactory {
         default: "\(error)"
         }
     }
-}
 
-extension ServerFactory {
+    // MARK: Admin
+
     /// - Returns: nil where the admin listener has no TLS.
     /// - Throws: ``CommandFailure`` when certificate or key cannot be used.
     func makeOperatorTLS() throws(CommandFailure) -> OperatorTLS? {

@@ -142,7 +142,6 @@ struct BackupOperation: Sendable {
         case let error as StateError: CommandFailure(error)
         case let error as AuditError: CommandFailure(.failed, error.reason)
         case let error as TokenStoreError: CommandFailure(.failed, error.reason)
-        case let error as InstallationKeyError: CommandFailure(.failed, error.message)
         case let error as PrivateFile.Failure: CommandFailure(.failed, error.reason)
         default: CommandFailure(.failed, "the state cannot be copied")
         }

@@ -215,14 +215,10 @@ struct RestoreStaging: Sendable {
         _ manifest: BackupManifest,
         _ configured: TokenPlan.Key?
     ) throws(StateError) -> InstallationKey? {
-        do throws(InstallationKeyError) {
-            let isIncluded = manifest.files.contains { $0.name == file.name }
-            if isIncluded, layout.path(of: file) != nil { return try InstallationKey.load(path: path(of: file)) }
-            guard let configured else { return nil }
-            return try InstallationKey.read(configured)
-        } catch {
-            throw StateError(error.message)
-        }
+        let isIncluded = manifest.files.contains { $0.name == file.name }
+        if isIncluded, layout.path(of: file) != nil { return try InstallationKey.load(path: path(of: file)) }
+        guard let configured else { return nil }
+        return try InstallationKey.read(configured)
     }
 
     /// - Throws: ``StateError`` when a database is not whole in its file: a part is in its write-ahead log.

@@ -118,7 +118,7 @@ struct SecretSchedule {
         var hasRecovered = false
     }
 
-    static let longestBackOff = Duration.seconds(60)
+    private static let longestBackOff = Duration.seconds(60)
 
     private var entries: [SecretProgram: Entry] = [:]
 

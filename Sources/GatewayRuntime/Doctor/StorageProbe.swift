@@ -46,7 +46,7 @@ struct StorageProbe: Sendable {
         for case .file(let path)? in [plan.tokens.key, plan.tokens.encryptionKey] where !Self.exists(path) {
             return .missing(path)
         }
-        do throws(InstallationKeyError) {
+        do throws(StateError) {
             let installation: InstallationKey
             switch plan.tokens.key {
             case .value(let secret): installation = try InstallationKey(secret)
@@ -56,7 +56,7 @@ struct StorageProbe: Sendable {
             }
             return .keys(installation, try StoreKeys(plan.tokens, installation: installation))
         } catch {
-            return .unusable(error.message)
+            return .unusable(error.description)
         }
     }
 

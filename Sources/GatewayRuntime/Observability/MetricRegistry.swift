@@ -29,7 +29,7 @@ package final class MetricRegistry: MetricsFactory {
 
     static let seriesLimit = 10_000
     static let durationBounds = LatencyCounts.bounds
-    static let sizeBounds: [Double] = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262_144, 1_048_576]
+    private static let sizeBounds: [Double] = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262_144, 1_048_576]
 
     private let series = Mutex<[Key: Series]>([:])
     private let refused = CounterSeries()
@@ -112,10 +112,37 @@ package final class MetricRegistry: MetricsFactory {
     /// Prometheus' text exposition format 0.0.4.
     package func text() -> String { MetricText.exposition(of: allSeries) }
 
-    var allSeries: [Key: Series] {
+    private var allSeries: [Key: Series] {
         var all = series.withLock { $0 }
         all[Key("gateway_metrics_series_refused_total", [])] = .counter(refused)
         return all
+    }
+
+    // MARK: Export
+
+    /// What `/metrics` shows, under the same names.
+    func telemetryMetrics() -> [TelemetryMetric] {
+        let byName = Dictionary(grouping: allSeries) { $0.key.name }
+        return byName.sorted { $0.key < $1.key }.map { name, series in
+            TelemetryMetric(
+                name: name,
+                unit: name.contains("_seconds") ? "s" : (name.contains("_bytes") ? "By" : "1"),
+                help: MetricHelp.texts[name] ?? "",
+                points: series.sorted { $0.key.labels < $1.key.labels }.map {
+                    ($0.key.attributes, Self.point($0.value))
+                }
+            )
+        }
+    }
+
+    private static func point(_ series: Series) -> TelemetryMetric.Point {
+        switch series {
+        case .counter(let counter): return .sum(counter.value)
+        case .gauge(let gauge): return .gauge(gauge.value)
+        case .histogram(let histogram):
+            let reading = histogram.value
+            return .histogram(counts: reading.counts, sum: reading.sum, bounds: histogram.bounds)
+        }
     }
 }
 
@@ -278,32 +305,5 @@ enum MetricText {
 
     private static func escape(_ text: String) -> String {
         text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
-    }
-}
-
-extension MetricRegistry {
-    /// What `/metrics` shows, under the same names.
-    func telemetryMetrics() -> [TelemetryMetric] {
-        let byName = Dictionary(grouping: allSeries) { $0.key.name }
-        return byName.sorted { $0.key < $1.key }.map { name, series in
-            TelemetryMetric(
-                name: name,
-                unit: name.contains("_seconds") ? "s" : (name.contains("_bytes") ? "By" : "1"),
-                help: MetricHelp.texts[name] ?? "",
-                points: series.sorted { $0.key.labels < $1.key.labels }.map {
-                    ($0.key.attributes, Self.point($0.value))
-                }
-            )
-        }
-    }
-
-    private static func point(_ series: Series) -> TelemetryMetric.Point {
-        switch series {
-        case .counter(let counter): return .sum(counter.value)
-        case .gauge(let gauge): return .gauge(gauge.value)
-        case .histogram(let histogram):
-            let reading = histogram.value
-            return .histogram(counts: reading.counts, sum: reading.sum, bounds: histogram.bounds)
-        }
     }
 }

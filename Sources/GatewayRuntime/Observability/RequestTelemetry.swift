@@ -178,27 +178,9 @@ final class RequestTelemetry: Sendable {
         }
         return all
     }
-}
 
-/// Calls to authorities with a span for each.
-struct TracedTokenEndpoint: TokenEndpoint {
-    let endpoint: any TokenEndpoint
-    let telemetry: RequestTelemetry
-    let clock: any GatewayClock
+    // MARK: Metrics
 
-    func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure> {
-        let start = clock.now()
-        let result = await endpoint.send(request, deadline: deadline)
-        let took = (clock.monotonic() - start.monotonic).wholeNanoseconds
-        let begin = start.wall.milliseconds &* 1_000_000
-        telemetry.called { trace, span in
-            TelemetrySpan(of: request, result, in: trace, span, from: begin, to: begin &+ took)
-        }
-        return result
-    }
-}
-
-extension RequestTelemetry {
     /// The two histograms of OpenTelemetry's conventions.
     func metrics() -> [TelemetryMetric] {
         let all = durations()
@@ -264,5 +246,23 @@ extension RequestTelemetry {
         if kind.status > 0 { attributes.append(TelemetryAttribute("http.response.status_code", kind.status)) }
         if let route = route(kind.route) { attributes.append(TelemetryAttribute("gateway.route", route.name)) }
         return attributes
+    }
+}
+
+/// Calls to authorities with a span for each.
+struct TracedTokenEndpoint: TokenEndpoint {
+    let endpoint: any TokenEndpoint
+    let telemetry: RequestTelemetry
+    let clock: any GatewayClock
+
+    func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure> {
+        let start = clock.now()
+        let result = await endpoint.send(request, deadline: deadline)
+        let took = (clock.monotonic() - start.monotonic).wholeNanoseconds
+        let begin = start.wall.milliseconds &* 1_000_000
+        telemetry.called { trace, span in
+            TelemetrySpan(of: request, result, in: trace, span, from: begin, to: begin &+ took)
+        }
+        return result
     }
 }

@@ -293,20 +293,9 @@ struct CredentialSources: Sendable {
             )
         }
     }
-}
 
-extension TokenEvent.Name {
-    fileprivate init(_ use: CredentialUseEvent) {
-        switch use {
-        case .injected: self = .injected
-        case .handedOut: self = .handedOut
-        case .replayed: self = .replayed
-        case .withheld: self = .withheld
-        }
-    }
-}
+    // MARK: Locks
 
-extension CredentialSources {
     /// Locks and unlocks the new sources as `locks` says by now.
     ///
     /// - Parameter credentials: What these sources were made of.
@@ -400,6 +389,17 @@ extension CredentialSources {
             names[ObjectIdentifier(keeper), default: []].append(credentials[index].name)
         }
         return names
+    }
+}
+
+extension TokenEvent.Name {
+    fileprivate init(_ use: CredentialUseEvent) {
+        switch use {
+        case .injected: self = .injected
+        case .handedOut: self = .handedOut
+        case .replayed: self = .replayed
+        case .withheld: self = .withheld
+        }
     }
 }
 

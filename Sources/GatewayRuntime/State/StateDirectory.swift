@@ -1,5 +1,5 @@
 package import GatewayCore
-import GatewayFiles
+package import GatewayFiles
 import Glibc
 
 /// The directory of keys, tokens, the audit log and sockets, held by one gateway at a time.
@@ -128,12 +128,6 @@ enum StateFile {
     static func read(_ path: String) -> String? {
         (try? BoundedFile.read(path, limit: 64 << 10)).flatMap { String(validating: $0.bytes, as: UTF8.self) }
     }
-}
-
-/// Why the gateway's files cannot be used; says what to do.
-package struct StateError: Error, Hashable, Sendable, CustomStringConvertible {
-    package let description: String
-    init(_ description: String) { self.description = description }
 }
 
 /// Says that a restore has begun to put files into their places. A directory that has it may lack some of them, and a gateway

@@ -66,7 +66,7 @@ struct Storage: Sendable {
         )
         let patience = ContinuousClock.now.advanced(by: Self.databaseLimit)
         if places.tokens.store == .sqlite {
-            let keys = try Self.storeKeys(places.tokens, key)
+            let keys = try StoreKeys(places.tokens, installation: key)
             let store = try Self.openTokens(places.tokens, keys)
             tokens = store
             keyRotation = KeyRotation(
@@ -80,7 +80,7 @@ struct Storage: Sendable {
         } else if let database = places.tokens.database {
             tokens = try await Self.openDatabase(
                 database,
-                try Self.storeKeys(places.tokens, key),
+                try StoreKeys(places.tokens, installation: key),
                 logger,
                 until: patience
             )
@@ -150,13 +150,9 @@ struct Storage: Sendable {
     }
 
     private static func installationKey(_ source: TokenPlan.Key) throws(StateError) -> InstallationKey {
-        do throws(InstallationKeyError) {
-            switch source {
-            case .file(let path): return try InstallationKey.loadOrCreate(path: path)
-            case .value(let secret): return try InstallationKey(secret)
-            }
-        } catch {
-            throw StateError(error.message)
+        switch source {
+        case .file(let path): try InstallationKey.loadOrCreate(path: path)
+        case .value(let secret): try InstallationKey(secret)
         }
     }
 
@@ -195,14 +191,6 @@ struct Storage: Sendable {
     private static func otherTokens(_ plan: TokenPlan, _ key: InstallationKey) -> any TokenStore {
         guard let program = plan.program else { return MemoryTokenStore() }
         return CommandTokenStore(program: program, runner: SystemProgramRunner(), key: key.derived(for: .tokenStore))
-    }
-
-    private static func storeKeys(_ plan: TokenPlan, _ key: InstallationKey) throws(StateError) -> StoreKeys {
-        do throws(InstallationKeyError) {
-            return try StoreKeys(plan, installation: key)
-        } catch {
-            throw StateError(error.message)
-        }
     }
 
     private static func openTokens(_ plan: TokenPlan, _ keys: StoreKeys) throws(StateError) -> SQLiteTokenStore {
