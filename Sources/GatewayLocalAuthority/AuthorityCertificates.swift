@@ -4,6 +4,12 @@ import GatewayCore
 import SwiftASN1
 import X509
 
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
 /// What the certificates of the local authority say.
 ///
 /// Clients differ in what they check. Java and Node ignore the constraints of a root, and heed those of an intermediate; OpenSSL in
@@ -11,7 +17,7 @@ import X509
 enum AuthorityCertificates {
     /// Certificates begin before now: clocks differ.
     static let backdate: Duration = .seconds(-300)
-    static let leafLife: Duration = .seconds(7 * 86_400)
+    private static let leafLife: Duration = .seconds(7 * 86_400)
 
     /// Signs the intermediates of one time; its key is thrown away then.
     static func root(_ key: P256.Signing.PrivateKey, from start: UnixTime, for life: Duration) throws -> Certificate {
@@ -132,4 +138,19 @@ enum AuthorityCertificates {
 
 extension UnixTime {
     fileprivate var date: Date { Date(timeIntervalSince1970: Double(milliseconds / 1000)) }
+}
+
+enum IPAddressText {
+    /// The bytes of an address that is written as one, without brackets; nil for a name.
+    static func bytes(_ text: String) -> [UInt8]? {
+        bytes(text, AF_INET, count: 4) ?? bytes(text, AF_INET6, count: 16)
+    }
+
+    private static func bytes(_ text: String, _ family: Int32, count: Int) -> [UInt8]? {
+        var found = [UInt8](repeating: 0, count: count)
+        let isAddress = unsafe found.withUnsafeMutableBytes { bytes in
+            unsafe inet_pton(family, text, bytes.baseAddress) == 1
+        }
+        return isAddress ? found : nil
+    }
 }

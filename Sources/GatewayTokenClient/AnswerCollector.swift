@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import GatewayCore
 import NIOCore
 import NIOHTTP1
+import NIOHTTPCompression
 import Synchronization
 
 /// Gathers one answer within its limit, and remembers whether the request had left.
@@ -75,5 +76,58 @@ final class AnswerCollector: HTTPClientResponseDelegate {
                 body: state.body
             )
         }
+    }
+}
+
+/// Writes `Content-Encoding` the way the decompressor reads it: `gzip` for `x-gzip` (RFC 9110 section 8.4.1.3), and no `identity`,
+/// which changes nothing.
+final class ContentCodingNames: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias InboundOut = HTTPClientResponsePart
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard case .head(var head) = unwrapInboundIn(data), head.headers.contains(name: "Content-Encoding") else {
+            return context.fireChannelRead(data)
+        }
+        let codings = head.headers[canonicalForm: "Content-Encoding"].map { $0.lowercased() }
+            .filter { !$0.isEmpty && $0 != "identity" }
+            .map { $0 == "x-gzip" ? "gzip" : $0 }
+        head.headers.remove(name: "Content-Encoding")
+        if !codings.isEmpty { head.headers.add(name: "Content-Encoding", value: codings.joined(separator: ", ")) }
+        context.fireChannelRead(wrapInboundOut(.head(head)))
+    }
+}
+
+/// Ends a compressed body with its first gzip member: zeros, further members and anything else behind it are ignored.
+///
+/// The decompressor reports them as an error once it has passed on all of the member. The tokens in it may be had only once; if the
+/// member is not the whole document, the document cannot be read, and nothing is lost by that.
+final class TrailingDataFilter: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if error as? NIOHTTPDecompression.ExtraDecompressionError == .invalidTrailingData { return }
+        context.fireErrorCaught(error)
+    }
+}
+
+/// Ends a connection that sends more than an answer can be: framing and interim answers have no limit elsewhere.
+final class InboundLimit: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private var remainingBytes: Int
+
+    /// - Parameter bytes: For the whole life of the connection, TLS included.
+    init(bytes: Int) { remainingBytes = bytes }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard remainingBytes >= 0 else { return }
+        remainingBytes -= unwrapInboundIn(data).readableBytes
+        guard remainingBytes >= 0 else {
+            context.fireErrorCaught(AnswerCollector.Refusal.tooLarge)
+            context.close(promise: nil)
+            return
+        }
+        context.fireChannelRead(data)
     }
 }

@@ -1,6 +1,7 @@
 package import Crypto
 import Foundation
 package import GatewayCore
+package import GatewayFiles
 
 /// The secret of one installation: 32 bytes from which every other key is derived, each for one purpose.
 ///
@@ -23,19 +24,19 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
 
     private let root: SymmetricKey
 
-    package init(bytes: [UInt8]) throws(InstallationKeyError) {
+    package init(bytes: [UInt8]) throws(StateError) {
         guard bytes.count == Self.byteCount else {
-            throw InstallationKeyError("the installation key has \(bytes.count) bytes and must have \(Self.byteCount)")
+            throw StateError("the installation key has \(bytes.count) bytes and must have \(Self.byteCount)")
         }
         root = SymmetricKey(data: bytes)
     }
 
     /// Takes the key as text, as an environment variable or a systemd credential holds it: 64 hexadecimal digits, or
     /// base64 of 32 bytes. White space around it is ignored.
-    package init(_ secret: Secret) throws(InstallationKeyError) {
+    package init(_ secret: Secret) throws(StateError) {
         let bytes = secret.withValue { Self.bytes(from: $0) }
         guard let bytes else {
-            throw InstallationKeyError(
+            throw StateError(
                 "the installation key must be 64 hexadecimal digits or base64 of 32 bytes; "
                     + "make one with `openssl rand -hex 32`"
             )
@@ -89,8 +90,104 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
     }
 }
 
-/// Says what is wrong with the installation key and what to do; holds none of it.
-package struct InstallationKeyError: Error, Hashable, Sendable {
-    package let message: String
-    package init(_ message: String) { self.message = message }
+// MARK: - Its file
+
+extension InstallationKey {
+    /// Reads the key file at `path`, or creates it with 32 random bytes and mode 0600 when it is not there.
+    ///
+    /// Two processes that create it at the same time end up with the same key. A file that others may read, a symbolic
+    /// link or a file of another user is refused: such a key may be known to somebody, or be somebody's.
+    package static func loadOrCreate(path: String) throws(StateError) -> InstallationKey {
+        if let key = try load(path: path) { return key }
+        do {
+            try PrivateFile.create(path, content: randomBytes())
+        } catch {
+            throw StateError("the key file \(path) cannot be created: \(error.reason)")
+        }
+        guard let key = try load(path: path) else {
+            throw StateError("the key file \(path) was removed while it was being created; try again")
+        }
+        return key
+    }
+
+    /// - Returns: nil when there is no file.
+    package static func load(path: String) throws(StateError) -> InstallationKey? {
+        let content: [UInt8]?
+        do {
+            content = try PrivateFile.readSecret(path, limit: 64 << 10)
+        } catch {
+            throw StateError("the key file \(path) cannot be used: \(error.reason)")
+        }
+        guard let content else { return nil }
+        let bytes = content.count == byteCount ? content : bytes(from: String(decoding: content, as: UTF8.self))
+        guard let bytes else {
+            throw StateError(
+                "the key file \(path) has \(content.count) bytes and must hold \(byteCount) random bytes; restore it "
+                    + "from a backup, or remove it together with the token store and the audit log that it protects"
+            )
+        }
+        return try InstallationKey(bytes: bytes)
+    }
+
+    private static func randomBytes() -> [UInt8] {
+        var generator = SystemRandomNumberGenerator()
+        return (0..<byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+    }
+}
+
+/// The file with the key of the token store. While the store is being encrypted with a new key, a second file beside
+/// it holds the new key.
+///
+/// The store records which key it is encrypted with, so a crash during the change loses nothing.
+package struct EncryptionKeyFile: Sendable {
+    package let path: String
+    /// A name that no person would choose: what it names is removed when a rotation is undone.
+    package var preparedPath: String { path + ".authgateway-rotation" }
+
+    package init(path: String) { self.path = path }
+
+    package var isThere: Bool { FileIdentity(path) != nil }
+
+    package func current() throws(StateError) -> InstallationKey? { try InstallationKey.load(path: path) }
+
+    package func loadOrCreate() throws(StateError) -> InstallationKey {
+        try InstallationKey.loadOrCreate(path: path)
+    }
+
+    /// nil outside of a rotation.
+    package func prepared() throws(StateError) -> InstallationKey? {
+        try InstallationKey.load(path: preparedPath)
+    }
+
+    /// Makes the next key, on the disk before this returns.
+    package func prepare() throws(StateError) -> InstallationKey {
+        let key = try InstallationKey.loadOrCreate(path: preparedPath)
+        do {
+            try PrivateFile.synchronizeDirectory(of: preparedPath)
+        } catch {
+            throw StateError("the key file \(preparedPath) may not last: \(error.reason)")
+        }
+        return key
+    }
+
+    /// Puts the prepared key in the place of the current one, which is then nowhere any more.
+    package func promote() throws(StateError) {
+        do {
+            try PrivateFile.replace(path, by: preparedPath)
+        } catch {
+            throw StateError("\(preparedPath) cannot take the place of \(path): \(error.reason)")
+        }
+    }
+
+    /// Forgets a key that was prepared and never used, and what a crash has left of making one; nothing else.
+    ///
+    /// - Returns: The names of the files that were removed.
+    package func discardPrepared() -> [String] {
+        let folder = (path as NSString).deletingLastPathComponent
+        let prepared = (preparedPath as NSString).lastPathComponent
+        return PrivateFile.names(beside: path).sorted().filter { name in
+            guard name == prepared || PrivateFile.isTemporary(name, of: prepared) else { return false }
+            return PrivateFile.remove((folder as NSString).appendingPathComponent(name))
+        }
+    }
 }

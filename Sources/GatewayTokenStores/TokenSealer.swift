@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import GRDB
 import GatewayCore
 
 /// One row of the store as SQLite sees it.
@@ -29,6 +30,32 @@ struct SealedToken: Sendable {
     }
 }
 
+/// What a change leaves in a record.
+enum RecordContent: Sendable {
+    case token(StoredToken)
+    case nothing
+    /// What the record holds already.
+    case same
+
+    /// - Parameter token: nil removes what the record holds.
+    init(_ token: StoredToken?) { self = token.map { .token($0) } ?? .nothing }
+
+    /// - Parameter store: What the store is called in messages.
+    /// - Returns: nil leaves what the record holds.
+    func sealed(
+        for key: CredentialKey,
+        by sealer: TokenSealer,
+        at time: UnixTime,
+        in store: String
+    ) throws(TokenStoreError) -> SealedToken? {
+        switch self {
+        case .same: nil
+        case .nothing: .removed(key, at: time)
+        case .token(let token): try sealer.sealed(token, for: key, at: time, in: store)
+        }
+    }
+}
+
 /// Encrypts with AES-256-GCM under a random nonce. Every plain column is bound as associated data, so that a row which
 /// was edited, or copied over another one, does not open.
 struct TokenSealer: Sendable {
@@ -48,6 +75,19 @@ struct TokenSealer: Sendable {
                 ciphertext: Data()
             )
         )
+    }
+
+    /// Like ``seal(_:for:at:)``, with the error of a store.
+    func sealed(
+        _ token: StoredToken,
+        for key: CredentialKey,
+        at time: UnixTime,
+        in store: String
+    ) throws(TokenStoreError) -> SealedToken {
+        guard let sealed = try? seal(token, for: key, at: time) else {
+            throw .unavailable("a token could not be encrypted for \(store)")
+        }
+        return sealed
     }
 
     /// The same row under this key. What is in it is not looked at, so that it may be of a newer version.
@@ -103,5 +143,23 @@ struct TokenSealer: Sendable {
             bytes.add(part)
         }
         return bytes.bytes
+    }
+}
+
+extension SealedToken {
+    /// Whatever the file holds, reading it must not trap: columns of an unexpected type make nil.
+    init?(key: String, columns: [DatabaseValue]) {
+        guard columns.count == 5, let generation = Int.fromDatabaseValue(columns[0]),
+            let updatedAt = String.fromDatabaseValue(columns[1]), let version = Int.fromDatabaseValue(columns[2]),
+            let nonce = Data.fromDatabaseValue(columns[3]), let ciphertext = Data.fromDatabaseValue(columns[4])
+        else { return nil }
+        self.init(
+            key: key,
+            generation: generation,
+            updatedAt: updatedAt,
+            version: version,
+            nonce: nonce,
+            ciphertext: ciphertext
+        )
     }
 }

@@ -250,3 +250,130 @@ struct StoredRow {
         )
     }
 }
+
+/// The statements on the table of gateways. Each is a transaction of its own.
+enum FleetStatement {
+    /// What a notification of ``take`` says in the place of a record.
+    static let call = "follow"
+    private static let maximumMembers = 1000
+
+    /// The last transaction that had ended when the statement began. So all that was committed before it began is visible: the
+    /// oldest transaction under way does not matter, which may last for hours.
+    static let upTo = "(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1)"
+
+    /// Its row is the time; without a row another gateway has the same id, and stands in the table.
+    ///
+    /// Nothing waits for a disk: a heartbeat that is lost is followed by the next one. Nor does it wait for a session that has
+    /// locked the row, because statements about tokens are behind it.
+    static func beat(_ heartbeat: FleetHeartbeat) -> PostgreSQLStatement {
+        PostgreSQLStatement(
+            """
+            WITH gone AS (DELETE FROM authgateway.gateway WHERE id IN (SELECT id FROM authgateway.gateway
+            WHERE seen_at < clock_timestamp() - interval '1 day' AND id <> $1::text FOR UPDATE SKIP LOCKED))
+            INSERT INTO authgateway.gateway AS g (id, host, version, started_at, configuration, clock_offset_ms, unshipped,
+            acknowledged, seen_at) SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::bigint, $7::bigint,
+            least($8::bigint, \(upTo)), clock_timestamp()
+            WHERE \(RowWait.isLimited)
+            ON CONFLICT (id) DO UPDATE SET host = excluded.host, version = excluded.version,
+            started_at = excluded.started_at, configuration = excluded.configuration,
+            clock_offset_ms = excluded.clock_offset_ms, unshipped = excluded.unshipped,
+            acknowledged = excluded.acknowledged, seen_at = excluded.seen_at
+            WHERE g.started_at <= excluded.started_at OR g.seen_at < clock_timestamp() - interval '5 seconds'
+            RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+            set_config('synchronous_commit', 'off', true)
+            """,
+            [
+                .text(heartbeat.id), .text(heartbeat.host), .text(heartbeat.version), .text(heartbeat.startedAt),
+                .text(heartbeat.configurationDigest), .integer(heartbeat.clockOffset.wholeMilliseconds),
+                .integer(Int64(heartbeat.unshipped)), .integer(heartbeat.acknowledged.transaction),
+            ],
+            isRepeatable: true
+        )
+    }
+
+    static func leave(_ id: String) -> PostgreSQLStatement {
+        PostgreSQLStatement("DELETE FROM authgateway.gateway WHERE id = $1::text", [.text(id)], isRepeatable: true)
+    }
+
+    static let members = PostgreSQLStatement(
+        """
+        SELECT id, host, version, started_at, configuration, clock_offset_ms, unshipped, acknowledged,
+        (extract(epoch FROM clock_timestamp() - least(seen_at, clock_timestamp())) * 1000)::bigint
+        FROM authgateway.gateway WHERE seen_at >= clock_timestamp() - interval '1 day'
+        ORDER BY seen_at DESC LIMIT \(maximumMembers)
+        """,
+        isRepeatable: true
+    )
+
+    static let missingRights = PostgreSQLStatement(
+        """
+        SELECT privilege FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
+        WHERE NOT has_table_privilege('authgateway.gateway', privilege)
+        """,
+        isRepeatable: true
+    )
+
+    /// A new transaction: a gateway that sees its end sees all that was committed before.
+    static let take = PostgreSQLStatement(
+        "SELECT pg_current_xact_id()::text::bigint, pg_notify('\(TokenNotification.channel)', '\(call)')",
+        isRepeatable: true
+    )
+}
+
+extension FleetMember {
+    init?(_ row: PostgreSQLRow) {
+        guard let id = row.text(0), let host = row.text(1), let version = row.text(2), let started = row.text(3),
+            let configuration = row.text(4), let offset = row.integer(5), let unshipped = row.integer(6),
+            let acknowledged = row.integer(7), let seen = row.integer(8)
+        else { return nil }
+        let heartbeat = FleetHeartbeat(
+            id: id,
+            host: host,
+            version: version,
+            startedAt: started,
+            configurationDigest: configuration,
+            clockOffset: .milliseconds(offset),
+            unshipped: Int(unshipped),
+            acknowledged: FleetMark(acknowledged)
+        )
+        self.init(heartbeat, seen: .milliseconds(max(seen, 0)))
+    }
+}
+
+/// What a gateway tells the others with NOTIFY.
+struct TokenNotification {
+    static let channel = "authgateway_tokens"
+
+    let change: TokenChange
+    /// The store that has written it, as it calls itself.
+    let sender: String
+
+    init?(payload: String) {
+        let parts = payload.split(separator: " ")
+        guard parts.count == 3, let revision = Int64(parts[1]) else { return nil }
+        change = TokenChange(CredentialKey(digest: String(parts[0])), TokenRevision(revision))
+        sender = String(parts[2])
+    }
+
+    /// An expression of SQL that sends one for the row at hand.
+    ///
+    /// - Parameter sender: An expression.
+    static func sending(by sender: String) -> String {
+        "pg_notify('\(channel)', key || ' ' || revision || ' ' || \(sender))"
+    }
+
+    static func makeSender() -> String { Hexadecimal.text(of: (0..<8).map { _ in UInt8.random(in: .min ... .max) }) }
+}
+
+/// How long a statement waits for a row that another session holds, such as an open transaction of a person.
+///
+/// All statements go over one connection, so that a longer wait would delay those on other rows. The limit holds in the
+/// transaction of the statement alone: a pooler may hand out the connection per transaction.
+enum RowWait {
+    /// A condition that is true. It sets the limit before the statement changes a row.
+    static let isLimited = "(SELECT set_config('lock_timeout', '500', true)) IS NOT NULL"
+
+    /// A column that ends the limit once the row is changed: commits with notifications wait for each other, which says nothing
+    /// of a row.
+    static let end = "set_config('lock_timeout', '0', true)"
+}

@@ -52,7 +52,7 @@ enum FolderTable {
         ["State": ["Time"]],
         [
             "Anchor": ["Secrets"],
-            "Console": ["State"],
+            "Console": [],
             "Programs": ["Secrets"],
         ],
         [

@@ -1,4 +1,5 @@
 import Foundation
+import GatewayFiles
 import Testing
 
 @testable import GatewayRuntime

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import GatewayCore
+import GatewayFiles
 import GatewayTokenStores
 import Testing
 
@@ -43,8 +44,8 @@ struct InstallationKeyTests {
         let path = directory.file("token.key")
         _ = try InstallationKey.loadOrCreate(path: path)
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
-        let error = #expect(throws: InstallationKeyError.self) { try InstallationKey.loadOrCreate(path: path) }
-        #expect(error?.message.contains("chmod 600") == true)
+        let error = #expect(throws: StateError.self) { try InstallationKey.loadOrCreate(path: path) }
+        #expect(error?.description.contains("chmod 600") == true)
     }
 
     @Test(arguments: [0, 1, 31, 33, 5000])
@@ -52,8 +53,8 @@ struct InstallationKeyTests {
         let path = directory.file("token.key")
         let content = Data(repeating: 7, count: count)
         #expect(FileManager.default.createFile(atPath: path, contents: content, attributes: [.posixPermissions: 0o600]))
-        let error = #expect(throws: InstallationKeyError.self) { try InstallationKey.loadOrCreate(path: path) }
-        #expect(error?.message.contains("32") == true)
+        let error = #expect(throws: StateError.self) { try InstallationKey.loadOrCreate(path: path) }
+        #expect(error?.description.contains("32") == true)
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == content, "a file that is there is never replaced")
     }
 
@@ -61,12 +62,12 @@ struct InstallationKeyTests {
         _ = try InstallationKey.loadOrCreate(path: directory.file("real.key"))
         let link = directory.file("token.key")
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: directory.file("real.key"))
-        let error = #expect(throws: InstallationKeyError.self) { try InstallationKey.loadOrCreate(path: link) }
-        #expect(error?.message.contains("symbolic link") == true)
+        let error = #expect(throws: StateError.self) { try InstallationKey.loadOrCreate(path: link) }
+        #expect(error?.description.contains("symbolic link") == true)
     }
 
     @Test func aDirectoryIsNotAKey() throws {
-        #expect(throws: InstallationKeyError.self) { try InstallationKey.loadOrCreate(path: directory.path) }
+        #expect(throws: StateError.self) { try InstallationKey.loadOrCreate(path: directory.path) }
     }
 
     @Test(arguments: [
@@ -82,9 +83,9 @@ struct InstallationKeyTests {
 
     @Test(arguments: ["", "hello", "00010203", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwd", "zz" + "00".repeated(31)])
     func otherTextIsRefusedWithoutRepeatingIt(_ text: String) throws {
-        let error = #expect(throws: InstallationKeyError.self) { try InstallationKey(Secret(text)) }
-        #expect(error?.message.contains("64 hexadecimal digits") == true)
-        if !text.isEmpty { #expect(error?.message.contains(text) == false) }
+        let error = #expect(throws: StateError.self) { try InstallationKey(Secret(text)) }
+        #expect(error?.description.contains("64 hexadecimal digits") == true)
+        if !text.isEmpty { #expect(error?.description.contains(text) == false) }
     }
 
     @Test func aCredentialKeyDependsOnTheIdentityAndTheInstallation() throws {

@@ -189,9 +189,9 @@ struct KeyRotationTests {
         let path = directory.file("store.key.authgateway-rotation")
         try Data(content.utf8).write(to: URL(fileURLWithPath: path))
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
-        let reading = #expect(throws: InstallationKeyError.self) { try file.prepared() }
-        let making = #expect(throws: InstallationKeyError.self) { try file.prepare() }
-        for error in [reading, making] { #expect(error?.message.contains("the key file \(path)") == true) }
+        let reading = #expect(throws: StateError.self) { try file.prepared() }
+        let making = #expect(throws: StateError.self) { try file.prepare() }
+        for error in [reading, making] { #expect(error?.description.contains("the key file \(path)") == true) }
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data(content.utf8))
     }
 

@@ -159,3 +159,63 @@ package enum CredentialRule {
         ConfigUnits.countdown(max(0, Int(duration.wholeMilliseconds / 1000)))
     }
 }
+
+/// What is said of secrets and certificates of our own that end at a known time.
+package enum ExpirationRule {
+    package static func findings(of expirations: [Expiration]) -> [DoctorFinding] { expirations.map(finding) }
+
+    private static func finding(of expiration: Expiration) -> DoctorFinding {
+        let group: DoctorFinding.Group = expiration.kind == .certificate ? .tls : .credentials
+        let left = ConfigUnits.countdown(expiration.remainingSeconds)
+        let day = expiration.endsAt.prefix(10)
+        guard expiration.remainingSeconds > 0 else {
+            let text = "its \(expiration.kind.rawValue) ended on \(day)"
+            return DoctorFinding(group, .error, expiration.of, text, remedy: expiration.action)
+        }
+        let text = "its \(expiration.kind.rawValue) ends on \(day), in \(left)"
+        return DoctorFinding(
+            group,
+            expiration.isSoon ? .warning : .ok,
+            expiration.of,
+            text,
+            remedy: expiration.isSoon ? expiration.action : nil
+        )
+    }
+}
+
+/// What is said of the answer to the `whoami` of a route.
+package enum WhoAmIRule {
+    /// - Parameter credential: The name of the route's credential.
+    package static func finding(
+        of answer: WhoAmIAnswer,
+        to request: WhoAmI,
+        route: String,
+        credential: String
+    ) -> DoctorFinding {
+        let subject = "route \(route)"
+        let text = answer.text(to: request)
+        switch answer {
+        case .known: return DoctorFinding(.credentials, .ok, subject, text)
+        case .refused:
+            let remedy = "Replace the secret of \(credential), or give its account access."
+            return DoctorFinding(.credentials, .error, subject, text, remedy: remedy)
+        case .unclear, .failed:
+            let remedy = "Send the request through the gateway, and read the answer."
+            return DoctorFinding(.credentials, .warning, subject, text, remedy: remedy)
+        }
+    }
+
+    /// - Parameters:
+    ///   - reason: Why it is not known whose the credentials are.
+    ///   - file: The configuration.
+    package static func unknown(_ reason: String, file: String) -> DoctorFinding {
+        DoctorFinding(
+            .credentials,
+            .warning,
+            "services",
+            reason,
+            remedy: "Ask them again, without the other checks.",
+            command: GatewayCommand.line("check", "--acquire", file)
+        )
+    }
+}

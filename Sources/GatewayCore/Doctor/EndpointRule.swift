@@ -245,3 +245,115 @@ package enum EndpointRule {
 
     private static func day(_ time: UnixTime) -> String { String(time.rfc3339.prefix(10)) }
 }
+
+/// What the clocks of the authorities say of this machine's.
+package enum ClockRule {
+    /// A `Date` field has whole seconds, and the answer took its time.
+    package static let tolerance: Duration = .seconds(5)
+    /// From here on, authorities refuse what is signed here, and tokens seem to end early or late.
+    package static let limit: Duration = .seconds(60)
+
+    package struct Reading: Hashable, Sendable {
+        package let authority: Origin
+        /// How far this machine's clock is ahead of the authority's; negative when it is behind.
+        package let ahead: Duration
+
+        package init(authority: Origin, ahead: Duration) {
+            self.authority = authority
+            self.ahead = ahead
+        }
+
+        /// - Parameters:
+        ///   - date: The authority's, which it cut to whole seconds: half a second later is the best guess.
+        ///   - sent: When the request left.
+        ///   - received: When the answer was there.
+        package init(authority: Origin, date: UnixTime, sent: UnixTime, received: UnixTime) {
+            let middle = UnixTime(milliseconds: (sent.milliseconds + received.milliseconds) / 2)
+            self.init(authority: authority, ahead: middle - (date + .milliseconds(500)))
+        }
+
+        fileprivate var size: Duration { ahead < .zero ? .zero - ahead : ahead }
+    }
+
+    package static func findings(of readings: [Reading]) -> [DoctorFinding] {
+        guard !readings.isEmpty else {
+            return [DoctorFinding(.clock, .skipped, "this machine", "no authority sent its time to compare with")]
+        }
+        let isConfirmed = readings.contains { $0.size <= tolerance }
+        return readings.map { finding(of: $0, isConfirmed: isConfirmed) }
+    }
+
+    /// - Parameter isConfirmed: Another authority has the time of this machine.
+    private static func finding(of reading: Reading, isConfirmed: Bool) -> DoctorFinding {
+        let name = "\(reading.authority)"
+        guard reading.size > tolerance else {
+            return DoctorFinding(.clock, .ok, name, "its clock and this machine's agree within 5 s")
+        }
+        let seconds = "\(reading.size.wholeMilliseconds / 1000) s"
+        let direction = reading.ahead > .zero ? "ahead of" : "behind"
+        let text = "this machine's clock is \(seconds) \(direction) the authority's"
+        guard !isConfirmed else {
+            let remedy = "Another authority agrees with this machine. Tell the operator of this one."
+            return DoctorFinding(.clock, .warning, name, text, remedy: remedy)
+        }
+        return DoctorFinding(
+            .clock,
+            reading.size >= limit ? .error : .warning,
+            name,
+            text,
+            remedy: "Synchronize this machine's clock over the network.",
+            command: "timedatectl set-ntp true"
+        )
+    }
+}
+
+/// What is said of the local authority, and of who trusts it.
+package enum LocalAuthorityRule {
+    /// A root that ends sooner has a successor already, while the gateway runs.
+    private static let soon: Duration = .seconds(14 * 86_400)
+
+    /// - Parameters:
+    ///   - trust: nil where the authority cannot be read.
+    ///   - isIntercepting: Whether a listener answers in the place of a host.
+    package static func finding(of trust: AuthorityTrust?, isIntercepting: Bool, at now: UnixTime) -> DoctorFinding? {
+        func finding(
+            _ level: DoctorFinding.Level,
+            _ text: String,
+            _ remedy: String? = nil,
+            _ command: String? = nil
+        ) -> DoctorFinding {
+            DoctorFinding(.tls, level, "local authority", text, remedy: remedy, command: command)
+        }
+        guard isIntercepting else { return nil }
+        guard let trust else {
+            return finding(.error, "its certificates cannot be read", "Run this as the gateway's user.")
+        }
+        guard let last = trust.roots.map(\.endsAt).max() else {
+            return finding(.ok, "there is none yet; it is made when the gateway starts")
+        }
+        let day = last.rfc3339.prefix(10)
+        guard last > now else {
+            return finding(
+                .error,
+                "its certificates ended on \(day)",
+                "Start the gateway: it makes new ones.",
+                "authgateway run"
+            )
+        }
+        if last < now + soon {
+            return finding(
+                .warning,
+                "its certificates end on \(day)",
+                "Start the gateway: it makes new ones.",
+                "authgateway run"
+            )
+        }
+        if trust.isInstalledInPart {
+            let text = "this machine trusts some of its certificates; others are newer"
+            return finding(.warning, text, "Install the new ones.", "sudo authgateway ca install")
+        }
+        guard !trust.isTrustedBySystem else { return finding(.ok, "trusted by this machine until \(day)") }
+        let remedy = "Programs trust it when they are started with authgateway exec, or after authgateway ca install."
+        return finding(.ok, "this machine does not trust it", remedy)
+    }
+}

@@ -58,3 +58,108 @@ package enum GatewayRule {
         )
     }
 }
+
+/// What is said of the configuration itself.
+package enum ConfigurationRule {
+    /// - Parameters:
+    ///   - problem: What is wrong with a certificate or key that the configuration only names.
+    ///   - counts: For example `3 routes, 2 credentials`; nil when it could not be read.
+    package static func findings(
+        of report: DiagnosticReport,
+        problem: String?,
+        file: String,
+        counts: String?
+    ) -> [DoctorFinding] {
+        var findings = report.diagnostics.map { finding($0, of: file) }
+        if let problem {
+            findings.append(DoctorFinding(.configuration, .error, file, problem, command: check(file)))
+        }
+        if let counts, findings.allSatisfy({ $0.level != .error }) {
+            findings.insert(DoctorFinding(.configuration, .ok, file, counts), at: 0)
+        }
+        if counts == nil {
+            let text = "nothing else was checked, because the configuration has errors"
+            findings.append(DoctorFinding(.configuration, .skipped, file, text))
+        }
+        return findings
+    }
+
+    /// One that comes with a command is about who may write to a file.
+    private static func finding(_ entry: DiagnosticReport.Entry, of file: String) -> DoctorFinding {
+        let level: DoctorFinding.Level = entry.severity == ConfigDiagnostic.Severity.error.rawValue ? .error : .warning
+        if let command = entry.command {
+            let text =
+                entry.message.hasSuffix("; run: \(command)")
+                ? String(entry.message.dropLast(command.count + 7)) : entry.message
+            return DoctorFinding(.files, level, entry.file, text, remedy: "Remove that permission.", command: command)
+        }
+        let place = [entry.line, entry.column].compactMap { $0.map(String.init) }
+        let subject = ([entry.file] + place).joined(separator: ":")
+        let path = entry.path.isEmpty ? "" : "\(entry.path): "
+        return DoctorFinding(.configuration, level, subject, path + entry.message, command: check(file))
+    }
+
+    private static func check(_ file: String) -> String { GatewayCommand.line("check", file) }
+}
+
+/// What is said of an address that the gateway listens on.
+package enum ListenerRule {
+    package enum Observation: Hashable, Sendable {
+        case free
+        /// Of the running gateway of this configuration.
+        case own
+        case taken
+        /// A port below 1024, or a folder that is not this user's.
+        case forbidden
+        /// No interface of this machine has the address.
+        case foreignAddress
+        /// What the system said.
+        case unusable(String)
+    }
+
+    /// - Parameter key: `listeners.proxy` or `listeners.admin`.
+    package static func finding(
+        of address: ListenerPlan.Address,
+        _ key: String,
+        _ observation: Observation,
+        isGatewayRunning: Bool
+    ) -> DoctorFinding {
+        let name = name(of: address)
+        func error(_ text: String, _ remedy: String, command: String? = nil) -> DoctorFinding {
+            DoctorFinding(.ports, .error, name, text, remedy: remedy, command: command)
+        }
+        switch observation {
+        case .free where isGatewayRunning:
+            let text = "free; the running gateway does not listen there"
+            let remedy = "Load the configuration into the running gateway; a new admin address needs a restart."
+            return DoctorFinding(.ports, .warning, name, text, remedy: remedy, command: "authgateway reload")
+        case .free: return DoctorFinding(.ports, .ok, name, "free")
+        case .own: return DoctorFinding(.ports, .ok, name, "in use by the running gateway")
+        case .taken:
+            return error("another program listens there", "Stop it, or change \(key).", command: holder(of: address))
+        case .forbidden:
+            return error("this user may not listen there", "Run it as another user, or change \(key).")
+        case .foreignAddress:
+            return error(
+                "no interface of this machine has this address",
+                "Change \(key).",
+                command: "ip -brief address"
+            )
+        case .unusable(let reason): return error("cannot be used: \(reason)", "Change \(key).")
+        }
+    }
+
+    private static func name(of address: ListenerPlan.Address) -> String {
+        switch address {
+        case .tcp(let host, let port): Origin.hostAndPort(host, port)
+        case .unix(let path, _): "unix:\(path)"
+        }
+    }
+
+    private static func holder(of address: ListenerPlan.Address) -> String {
+        switch address {
+        case .tcp(_, let port): "ss -ltnp 'sport = :\(port)'"
+        case .unix(let path, _): "ss -lxp src \(ShellWord.quoted(path))"
+        }
+    }
+}

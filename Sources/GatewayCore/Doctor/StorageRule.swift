@@ -69,3 +69,234 @@ package enum StorageRule {
         "Restore \(key) from its copy, or move \(database) away to begin anew."
     }
 }
+
+/// What is said of a token database that gateways share.
+package enum DatabaseRule {
+    package struct Observation: Hashable, Sendable {
+        /// Such as 15.3.
+        package var serverVersion: String
+        package var isReadOnly = false
+        /// The server's setting.
+        package var synchronousCommit = "on"
+        /// Standbys, and those that a commit waits for.
+        package var standbys = 0
+        package var synchronousStandbys = 0
+        /// The database's clock minus the gateway's.
+        package var clockOffset: Duration = .zero
+        /// Changes of other gateways arrive by LISTEN.
+        package var listens = true
+
+        package init(serverVersion: String) { self.serverVersion = serverVersion }
+
+        /// After a failover the tokens of the last commit are there.
+        package var keepsLastCommit: Bool {
+            guard !["off", "local"].contains(synchronousCommit) else { return false }
+            return standbys == 0 || synchronousStandbys > 0
+        }
+    }
+
+    package static func findings(of database: Observation, _ name: String) -> [DoctorFinding] {
+        var findings: [DoctorFinding] = []
+        if database.isReadOnly {
+            findings.append(
+                DoctorFinding(
+                    .store,
+                    .error,
+                    name,
+                    "takes no writes: it is a standby, or default_transaction_read_only is on",
+                    remedy: "Name the primary in tokens.url, or all hosts with target_session_attrs=read-write."
+                )
+            )
+        }
+        if !database.keepsLastCommit { findings.append(lossy(database, name)) }
+        let maximumOffset = FleetMember.maximumClockOffset
+        if database.clockOffset > maximumOffset || database.clockOffset < .zero - maximumOffset {
+            let seconds = database.clockOffset.wholeMilliseconds / 1000
+            findings.append(
+                DoctorFinding(
+                    .store,
+                    .warning,
+                    name,
+                    "its clock is \(seconds) s away from that of this machine",
+                    remedy:
+                        "Let both machines ask a time server. Leases go by the database's clock, the age of tokens by this one."
+                )
+            )
+        }
+        if !database.listens {
+            findings.append(
+                DoctorFinding(
+                    .store,
+                    .warning,
+                    name,
+                    "a pooler is in between, so changes of other gateways are asked for twice a second",
+                    remedy: "Name the server itself as tokens.listen_url."
+                )
+            )
+        }
+        let text = "PostgreSQL \(database.serverVersion) answers, and its key fits"
+        return [DoctorFinding(.store, .ok, name, text)] + findings
+    }
+
+    private static func lossy(_ database: Observation, _ name: String) -> DoctorFinding {
+        let reason =
+            database.standbys > 0 && database.synchronousStandbys == 0
+            ? "no standby is synchronous"
+            : "synchronous_commit is \(database.synchronousCommit)"
+        return DoctorFinding(
+            .store,
+            .warning,
+            name,
+            "a failover or a crash can lose the last tokens, since \(reason)",
+            remedy: "Set synchronous_commit to on, and name a standby in synchronous_standby_names. "
+                + "Refresh tokens that are valid once end with what was lost."
+        )
+    }
+}
+
+/// What is said of the gateways that share a token database.
+package enum FleetRule {
+    /// - Parameter name: Of the database.
+    package static func findings(of members: [FleetMember], _ name: String) -> [DoctorFinding] {
+        let live = members.filter(\.isLive)
+        guard !live.isEmpty else { return [] }
+        let count = DoctorFinding(
+            .store,
+            .ok,
+            name,
+            "\(live.count.counted("gateway")) share\(live.count == 1 ? "s" : "") it"
+        )
+        return [count] + live.filter(\.isClockOff).map { clock($0, name) } + versions(live, name)
+    }
+
+    package static func unknown(_ reason: String, _ name: String) -> DoctorFinding {
+        DoctorFinding(
+            .store,
+            .warning,
+            name,
+            "the gateways that share it cannot be listed: \(reason)",
+            remedy: "Grant the rights that docs/fleet.md names."
+        )
+    }
+
+    /// - Parameter missing: Rights on the table of gateways that the role of the gateway does not have, at least one.
+    package static func rights(_ missing: [String], _ name: String) -> DoctorFinding {
+        DoctorFinding(
+            .store,
+            .warning,
+            name,
+            "authgateway fleet does not list a gateway with this role, which lacks \(missing.joined(separator: ", "))"
+                + " on authgateway.gateway",
+            remedy: "As the owner of the tables, grant SELECT, INSERT, UPDATE and DELETE on authgateway.gateway to it."
+        )
+    }
+
+    private static func clock(_ member: FleetMember, _ name: String) -> DoctorFinding {
+        let heartbeat = member.heartbeat
+        let seconds = heartbeat.clockOffset.wholeMilliseconds / 1000
+        return DoctorFinding(
+            .store,
+            .warning,
+            name,
+            "its clock is \(seconds) s away from that of the gateway \(heartbeat.host) (\(heartbeat.id))",
+            remedy: "Let both machines ask a time server.",
+            command: "authgateway fleet"
+        )
+    }
+
+    private static func versions(_ live: [FleetMember], _ name: String) -> [DoctorFinding] {
+        let versions = Set(live.map(\.heartbeat.version)).sorted()
+        guard versions.count > 1 else { return [] }
+        let shown = versions.prefix(5).joined(separator: ", ") + (versions.count > 5 ? ", …" : "")
+        return [
+            DoctorFinding(
+                .store,
+                .warning,
+                name,
+                "its gateways have different versions: \(shown)",
+                remedy: "Bring all gateways to the same version.",
+                command: "authgateway fleet"
+            )
+        ]
+    }
+}
+
+/// What is said of the gateway's own files: the state directory, and the keys in it.
+package enum FileRule {
+    package struct Observation: Hashable, Sendable {
+        /// The permission bits (0777).
+        package let mode: UInt32
+        package let isFolder: Bool
+        /// Whether it belongs to the user who asks.
+        package let isOwn: Bool
+
+        package init(mode: UInt32, isFolder: Bool, isOwn: Bool) {
+            self.mode = mode
+            self.isFolder = isFolder
+            self.isOwn = isOwn
+        }
+    }
+
+    /// - Parameter seen: nil when nothing is there.
+    package static func stateDirectory(_ path: String, _ seen: Observation?) -> DoctorFinding {
+        func error(_ text: String, _ remedy: String, command: String? = nil) -> DoctorFinding {
+            DoctorFinding(.files, .error, path, text, remedy: remedy, command: command)
+        }
+        guard let seen else {
+            return DoctorFinding(.files, .ok, path, "the state directory is not there yet; the first start makes it")
+        }
+        guard seen.isFolder else {
+            return error("the state directory is not a directory", "Set state_directory to another place.")
+        }
+        guard seen.isOwn else {
+            let remedy = "Run this as the gateway's user, or set state_directory to a place of your own."
+            return error("the state directory belongs to another user", remedy)
+        }
+        guard seen.mode & 0o022 == 0 else {
+            let command = "chmod 700 \(ShellWord.quoted(path))"
+            return error("others may write to the state directory", "Remove that permission.", command: command)
+        }
+        return DoctorFinding(.files, .ok, path, "the state directory is this user's own")
+    }
+
+    /// A file that only its owner may read: a key, or the token store.
+    ///
+    /// - Parameter seen: nil when nothing is there, which is nothing to say here.
+    package static func secret(_ path: String, _ seen: Observation?) -> DoctorFinding? {
+        guard let seen else { return nil }
+        guard seen.isOwn else {
+            let remedy = "Run this as the gateway's user, or give the file to that user."
+            return DoctorFinding(.files, .error, path, "belongs to another user", remedy: remedy)
+        }
+        guard seen.mode & 0o077 == 0 else {
+            return DoctorFinding(
+                .files,
+                .error,
+                path,
+                "others may read or write it (mode \(String(seen.mode, radix: 8)))",
+                remedy: "Remove that permission. If another user may have read the file, replace the key, too.",
+                command: "chmod 600 \(ShellWord.quoted(path))"
+            )
+        }
+        return DoctorFinding(.files, .ok, path, "only its owner may read it")
+    }
+
+    /// How little room on the disk is worth a word.
+    private static let scarce = 100 << 20
+    private static let exhausted = 1 << 20
+
+    /// Whether a database can grow.
+    ///
+    /// - Parameter free: Bytes.
+    package static func room(_ group: DoctorFinding.Group, _ path: String, free: Int) -> DoctorFinding? {
+        guard free < scarce else { return nil }
+        return DoctorFinding(
+            group,
+            free < exhausted ? .error : .warning,
+            path,
+            "the disk has \(free >> 20) MiB left",
+            remedy: "Free some space.",
+            command: "df -h \(ShellWord.quoted(path))"
+        )
+    }
+}

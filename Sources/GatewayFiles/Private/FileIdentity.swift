@@ -23,7 +23,7 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// The same, and what was in it: tells also whether it was written anew.
+/// Which file a path names and which version of its content: tells also whether it was written anew.
 package struct FileVersion: Hashable, Sendable {
     private let identity: FileIdentity
     private let size: Int64
@@ -45,7 +45,7 @@ package struct FileVersion: Hashable, Sendable {
     }
 }
 
-/// What stat(2) says.
+/// What the system says of the file or folder at a path.
 package enum FileStatus {
     /// The user that what is there belongs to; nil when nothing is.
     package static func owner(of path: String) -> UInt32? { of(path)?.st_uid }
@@ -53,8 +53,39 @@ package enum FileStatus {
     /// In bytes; nil when nothing is there.
     package static func size(of path: String) -> Int? { of(path).map { Int($0.st_size) } }
 
+    /// The permission bits, and whether it is a folder; nil when nothing is there.
+    package static func mode(of path: String) -> (bits: UInt32, isFolder: Bool)? {
+        of(path).map { (UInt32($0.st_mode & 0o777), $0.st_mode & S_IFMT == S_IFDIR) }
+    }
+
+    /// What access(2) says of writing to a file or a folder; nil when this user may.
+    package static func writeProblem(_ path: String) -> String? {
+        unsafe access(path, W_OK) == 0 ? nil : SystemError.text()
+    }
+
     static func of(_ path: String) -> stat? {
         var status = stat()
         return unsafe stat(path, &status) == 0 ? status : nil
+    }
+}
+
+/// The room on the file system that holds a path.
+package struct DiskSpace: Sendable {
+    /// What this user may still fill.
+    package let freeBytes: Int
+    package let totalBytes: Int
+
+    /// nil when the system does not tell.
+    package init?(at path: String) {
+        var status = statvfs()
+        guard unsafe statvfs(path, &status) == 0 else { return nil }
+        let block = Int(clamping: status.f_frsize)
+        freeBytes = Self.product(Int(clamping: status.f_bavail), block)
+        totalBytes = Self.product(Int(clamping: status.f_blocks), block)
+    }
+
+    private static func product(_ count: Int, _ size: Int) -> Int {
+        let (bytes, overflows) = count.multipliedReportingOverflow(by: size)
+        return overflows ? .max : bytes
     }
 }

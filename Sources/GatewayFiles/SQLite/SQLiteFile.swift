@@ -30,6 +30,32 @@ package enum SQLiteFile {
 
     private static let journalLimit = 8 << 20
 
+    /// Copies a database by SQLite's online backup (https://www.sqlite.org/backup.html): one state of it, while another
+    /// process may be writing. Blocks.
+    ///
+    /// The copy is one file: it has no write-ahead log. A failure leaves a part of it.
+    ///
+    /// - Parameters:
+    ///   - target: An empty file that is there, with the mode that the copy is to have.
+    ///   - lockLimit: How long another process that holds the file locked is waited for.
+    package static func copy(_ source: String, to target: String, lockLimit: Duration) throws {
+        var configuration = Configuration()
+        configuration.label = "copy-source"
+        configuration.readonly = true
+        configuration.busyMode = .timeout(Double(lockLimit.wholeMilliseconds) / 1000)
+        let from = try DatabaseQueue(path: source, configuration: configuration)
+        configuration.label = "copy-target"
+        configuration.readonly = false
+        let to = try DatabaseQueue(path: target, configuration: configuration)
+        // All pages in one step: a change by another process between two steps would begin the copy anew.
+        try from.backup(to: to)
+        try to.writeWithoutTransaction { database in
+            _ = try String.fetchOne(database, sql: "PRAGMA journal_mode = DELETE")
+        }
+        try to.close()
+        try from.close()
+    }
+
     /// Why SQLite could not do its work, in words for the person who has to act.
     ///
     /// Neither the statement nor SQLite's own message is repeated: they may hold values.
@@ -71,5 +97,39 @@ package enum SQLiteFile {
         let waited = time.map { " (waited \($0.wholeMilliseconds / 1000) s so far)" } ?? ""
         return "another process holds a write transaction on \(name)\(waited), so it is locked; end that process, one "
             + "of those that `fuser \(path)` lists"
+    }
+}
+
+/// The version of a database's tables, kept in its header (`PRAGMA user_version`). The files of 0.1.0 and before have 0.
+package enum SQLiteSchema {
+    /// A program with other tables wrote the file.
+    package struct Newer: Error, Hashable {
+        package let found: Int
+        package let known: Int
+
+        /// - Parameter name: What the file is called in the message.
+        package func words(for name: String) -> String {
+            "\(name) was written by a newer authgateway (schema \(found); this one knows \(known)); run the newer program, or "
+                + "restore the file from a backup that this one has written"
+        }
+    }
+
+    package static func version(of database: Database) throws -> Int {
+        try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+    }
+
+    /// - Returns: The version that the file has.
+    /// - Throws: ``Newer`` for a file that must be neither read nor written.
+    @discardableResult
+    package static func require(atMost known: Int, in database: Database) throws -> Int {
+        let found = try version(of: database)
+        guard found <= known else { throw Newer(found: found, known: known) }
+        return found
+    }
+
+    /// Says that the tables are those of `version` by now. Within the transaction that made them so.
+    package static func set(_ version: Int, in database: Database) throws {
+        guard try self.version(of: database) != version else { return }
+        try database.execute(sql: "PRAGMA user_version = \(version)")
     }
 }

@@ -91,7 +91,7 @@ package enum UnixSocket {
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         var information = stat()
         guard unsafe lstat(path, &information) == 0 else {
-            guard let problem = FileAccess.writeProblem(folder.isEmpty ? "/" : folder) else { return .free }
+            guard let problem = FileStatus.writeProblem(folder.isEmpty ? "/" : folder) else { return .free }
             return .unusable("\(folder): \(problem)")
         }
         guard information.st_mode & S_IFMT == S_IFSOCK else {

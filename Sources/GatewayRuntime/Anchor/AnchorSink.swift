@@ -12,7 +12,7 @@ final class AnchorSink: Sendable {
     /// One call on a file or a socket.
     private static let callLimit: Duration = .seconds(5)
     /// Some 100,000 lines. With those of the file before it twice as many are kept.
-    static let fileLimit = 16 << 20
+    private static let fileLimit = 16 << 20
 
     let plan: AnchorPlan
     private let runner: any ProgramRunner

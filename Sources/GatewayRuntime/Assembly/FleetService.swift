@@ -3,6 +3,14 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
 /// Follows, about once a second, what other gateways of the token store do, and tells them of this one.
 ///
 /// A heartbeat comes after each round. So what it acknowledges was known before the round, and is followed.
@@ -37,7 +45,7 @@ final class FleetService: Service {
     /// A heartbeat does not wait for a round that takes longer.
     static let longestPause: Duration = .milliseconds(1500)
     private static let look: Duration = .milliseconds(500)
-    static let leaveLimit: Duration = .seconds(1)
+    private static let leaveLimit: Duration = .seconds(1)
 
     private let parts: Parts
     private let state = Mutex(State())
@@ -145,4 +153,17 @@ final class FleetService: Service {
         let id = parts.heartbeat().id
         _ = await Deadline.value(within: Self.leaveLimit) { try? await fleet.leave(id) }
     }
+}
+
+/// The name of this machine.
+enum HostName {
+    private static let maximumLength = 255
+
+    /// As the system has it; no name server is asked.
+    static let current: String = {
+        var bytes = [CChar](repeating: 0, count: maximumLength + 1)
+        guard unsafe gethostname(&bytes, maximumLength) == 0 else { return "unknown" }
+        let name = bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+        return name.isEmpty ? "unknown" : String(decoding: name, as: UTF8.self)
+    }()
 }

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import GatewayTokens
 
 /// A credential that is locked as a whole, because its name means no single token.

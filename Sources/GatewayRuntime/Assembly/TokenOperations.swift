@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import GatewayProxy
 import GatewayTokens
 

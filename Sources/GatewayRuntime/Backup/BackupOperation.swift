@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import GatewayAudit
 import GatewayCore
@@ -57,7 +58,7 @@ struct BackupOperation: Sendable {
         guard reason == EEXIST else {
             throw CommandFailure(.failed, "the folder \(folder) cannot be made: \(SystemError.text(reason))")
         }
-        guard let mode = FileAccess.mode(of: folder), mode.isFolder else {
+        guard let mode = FileStatus.mode(of: folder), mode.isFolder else {
             throw CommandFailure(.failed, "\(folder) is not a folder")
         }
         guard mode.bits & 0o022 == 0 else {
@@ -141,9 +142,58 @@ struct BackupOperation: Sendable {
         case let error as StateError: CommandFailure(error)
         case let error as AuditError: CommandFailure(.failed, error.reason)
         case let error as TokenStoreError: CommandFailure(.failed, error.reason)
-        case let error as InstallationKeyError: CommandFailure(.failed, error.message)
         case let error as PrivateFile.Failure: CommandFailure(.failed, error.reason)
         default: CommandFailure(.failed, "the state cannot be copied")
         }
+    }
+}
+
+/// Copies and digests the files of a backup.
+enum BackupCopy {
+    /// Copies a file to `target`, which must not exist, with mode 0600. The copy is on the disk when this returns.
+    static func copy(_ source: String, to target: String, as file: BackupFile) throws(StateError) -> BackupManifest.File
+    {
+        var (digest, size) = (SHA256(), 0)
+        do {
+            try CopiedFile.copy(source, to: target) { piece in
+                digest.update(data: piece)
+                size += piece.count
+            }
+        } catch {
+            throw StateError("\(source) cannot be copied to \(target): \(error.reason)")
+        }
+        return BackupManifest.File(name: file.name, bytes: size, sha256: Hexadecimal.text(of: digest.finalize()))
+    }
+
+    static func digest(of path: String, as file: BackupFile) throws(StateError) -> BackupManifest.File {
+        var (digest, size) = (SHA256(), 0)
+        do {
+            try CopiedFile.readPieces(path) { (piece) throws(PrivateFile.Failure) in
+                digest.update(data: piece)
+                size += piece.count
+            }
+        } catch {
+            throw StateError("\(path) cannot be read: \(error.reason)")
+        }
+        return BackupManifest.File(name: file.name, bytes: size, sha256: Hexadecimal.text(of: digest.finalize()))
+    }
+}
+
+extension BackupManifest {
+    func code(by key: InstallationKey) -> String {
+        let code = HMAC<SHA256>.authenticationCode(
+            for: authenticatedBytes,
+            using: key.derived(for: .backupManifest)
+        )
+        return Hexadecimal.text(of: code)
+    }
+
+    func isAuthentic(for key: InstallationKey) -> Bool {
+        guard let code = Hexadecimal.bytes(of: authentication) else { return false }
+        return HMAC<SHA256>.isValidAuthenticationCode(
+            code,
+            authenticating: authenticatedBytes,
+            using: key.derived(for: .backupManifest)
+        )
     }
 }

@@ -29,7 +29,7 @@ struct StateLayout: Sendable {
         }
     }
 
-    var secretFolder: String { "\(stateDirectory)/secrets" }
+    private var secretFolder: String { "\(stateDirectory)/secrets" }
 
     /// The files that commands wrote for secrets of the configuration.
     var secrets: [BackupFile] {
@@ -50,7 +50,7 @@ struct StateLayout: Sendable {
 }
 
 extension InstallationKey {
-    static func read(_ key: TokenPlan.Key) throws(InstallationKeyError) -> InstallationKey? {
+    static func read(_ key: TokenPlan.Key) throws(StateError) -> InstallationKey? {
         switch key {
         case .value(let secret): try InstallationKey(secret)
         case .file(let path): try InstallationKey.load(path: path)

@@ -84,13 +84,13 @@ extension AuditCommands {
     }
 
     static func key(at path: String) throws(CommandFailure) -> InstallationKey {
-        do throws(InstallationKeyError) {
+        do throws(StateError) {
             guard let key = try InstallationKey.load(path: path) else {
-                throw InstallationKeyError("there is no installation key at \(path)")
+                throw StateError("there is no installation key at \(path)")
             }
             return key
         } catch {
-            throw CommandFailure(.failed, error.message)
+            throw CommandFailure(error)
         }
     }
 

@@ -1,5 +1,6 @@
 import GatewayAdmin
 import GatewayCore
+import GatewayFiles
 import GatewayTokenStores
 
 /// What `fleet` does: asks the running gateway, or the database when none runs here.
@@ -62,11 +63,11 @@ extension OperatorSettings {
     func openDatabase() throws(CommandFailure) -> PostgreSQLTokenStore {
         guard let database = plan.tokens.database else { throw CommandFailure(.failed, FleetInquiry.notShared.detail) }
         let installation = try installationKey()
-        do throws(InstallationKeyError) {
+        do throws(StateError) {
             let keys = try StoreKeys(plan.tokens, installation: installation)
             return Storage.database(database, keys, makesTables: false)
         } catch {
-            throw CommandFailure(.failed, error.message)
+            throw CommandFailure(error)
         }
     }
 }

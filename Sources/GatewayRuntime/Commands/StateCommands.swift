@@ -1,6 +1,7 @@
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
+import GatewayFiles
 import Logging
 
 /// What `state …` does: copies the state of a gateway and puts a copy back.

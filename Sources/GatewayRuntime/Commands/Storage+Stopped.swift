@@ -1,3 +1,4 @@
+import GatewayFiles
 import Logging
 
 extension Storage {

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import GatewayTokenStores
 
 /// What `store …` does: works on the database that gateways share.
@@ -60,10 +61,10 @@ package struct StoreCommands: Sendable {
     ) async throws(CommandFailure) -> Value {
         let installation = try settings.installationKey()
         let keys: StoreKeys
-        do throws(InstallationKeyError) {
+        do throws(StateError) {
             keys = try StoreKeys(settings.plan.tokens, installation: installation)
         } catch {
-            throw CommandFailure(.failed, error.message)
+            throw CommandFailure(error)
         }
         let store = Storage.database(database, keys, makesTables: false)
         let result: Result<Value, CommandFailure>

@@ -1,6 +1,7 @@
 package import GatewayConfiguration
-import GatewayCore
+package import GatewayCore
 import GatewayFiles
+import Synchronization
 
 /// Edits the files of a configuration for a command: changes them in memory, shows the difference, checks, writes.
 ///
@@ -154,5 +155,109 @@ package struct ConfigurationEditor: Sendable {
                 throw CommandFailure(.failed, "\(name(file)) was not written: \(error.reason)")
             }
         }
+    }
+}
+
+/// A configuration that has been read and checked.
+package struct ConfigurationFile: Sendable {
+    package let plan: Plan
+    /// As people read them; empty when there are none.
+    package let warnings: String
+    /// Which files it came from.
+    let watched: WatchedFiles
+    /// What programs with a `ttl` said.
+    let programs: [SecretProgram: ProgramAnswer]
+
+    /// - Parameters:
+    ///   - path: As diagnostics shall print it.
+    ///   - overlay: Variables that count before those of the process.
+    ///   - strictModes: Files that their group may write to are refused.
+    ///   - consequence: What problems led to, for the closing line.
+    /// - Throws: ``ExitStatus/configuration`` with all problems.
+    package init(
+        path: String,
+        overlay: [String: String] = [:],
+        strictModes: Bool = false,
+        consequence: String
+    ) throws(CommandFailure) {
+        try self.init(
+            path: path,
+            overlay: overlay,
+            strictModes: strictModes,
+            files: RecordingConfigFiles(),
+            consequence: consequence
+        )
+    }
+
+    /// - Parameters:
+    ///   - files: Knows afterwards which files were read, also when they have problems.
+    ///   - remembered: Programs that are not asked again.
+    init(
+        path: String,
+        overlay: [String: String],
+        strictModes: Bool,
+        files: RecordingConfigFiles,
+        remembering remembered: [SecretProgram: ProgramAnswer] = [:],
+        consequence: String
+    ) throws(CommandFailure) {
+        let system = SystemSecretSource(overlay: overlay)
+        let secrets = RecordingSecretSource(system, in: files, remembering: remembered)
+        let outcome = ConfigLoader.running(files, secrets, strictModes: strictModes).plan(at: path, secrets: secrets)
+        let report = outcome.report(consequence: consequence)
+        guard let plan = outcome.plan else { throw CommandFailure(.configuration, report) }
+        // Read later, by the listeners that use them.
+        for path in plan.certificatePaths { files.note(secret: path) }
+        self.plan = plan
+        warnings = report
+        watched = files.watched
+        programs = secrets.programs
+    }
+}
+
+/// The configuration's files as a command has changed them, on top of those of the disk.
+final class EditedConfigFiles: ConfigFileSource {
+    struct Opened: Sendable {
+        /// Absolute.
+        let path: String
+        let file: EditedFile
+        /// The content after the edits.
+        var bytes: [UInt8]
+
+        var isChanged: Bool { bytes != file.bytes }
+    }
+
+    private let disk = SystemConfigFiles()
+    private let state = Mutex<[Opened]>([])
+
+    /// Those that were read, each once, in the order in which they were first read.
+    var opened: [Opened] { state.withLock(\.self) }
+
+    /// Those with other content than on the disk.
+    var changed: [Opened] { opened.filter(\.isChanged) }
+
+    /// - Parameter path: Absolute; nil when the file was not read.
+    subscript(path: String) -> Opened? { opened.first { $0.path == path } }
+
+    func replace(_ bytes: [UInt8], of path: String) {
+        state.withLock { opened in
+            for index in opened.indices where opened[index].path == path { opened[index].bytes = bytes }
+        }
+    }
+
+    func absolutePath(_ path: String) -> String { disk.absolutePath(path) }
+    func places(on path: String) -> [FilePlace] { disk.places(on: path) }
+    func names(in folder: String) -> [String] { disk.names(in: folder) }
+
+    func read(_ path: String, limit: Int) throws(ConfigFileError) -> [UInt8] {
+        if let known = self[path] { return known.bytes }
+        let file: EditedFile
+        do throws(BoundedFile.Failure) {
+            file = try EditedFile.read(path, limit: limit)
+        } catch {
+            // With the words that the loader's own reading has for it.
+            return try disk.read(path, limit: limit)
+        }
+        state.withLock { $0.append(Opened(path: path, file: file, bytes: file.bytes)) }
+        return file.bytes
     }
 }

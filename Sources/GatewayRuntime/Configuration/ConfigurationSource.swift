@@ -1,6 +1,9 @@
+private import CPresets
 import Foundation
+import GatewayConfiguration
 import GatewayCore
 import GatewayFiles
+import GatewayStrategies
 import NIOPosix
 import Synchronization
 
@@ -143,5 +146,46 @@ final class RecordingConfigFiles: ConfigFileSource {
         let names = files.names(in: folder)
         record.withLock { $0.add(folder: folder, names: names) }
         return names
+    }
+}
+
+/// The two ways in which the program reads a configuration: with its secrets, or for a command that may run where they are not.
+extension ConfigLoader {
+    /// As a gateway reads it: a variable that is not set is a mistake.
+    static func running(
+        _ files: any ConfigFileSource,
+        _ secrets: some SecretSource,
+        strictModes: Bool = false
+    ) -> ConfigLoader {
+        ConfigLoader(files: files, strictModes: strictModes, size: .ofProcess) { secrets.environment($0) }
+    }
+
+    /// A variable that is set counts; one that is not has a value that nothing is said about.
+    static func unread(_ files: any ConfigFileSource, strictModes: Bool = false) -> ConfigLoader {
+        let variables = SystemSecretSource()
+        return ConfigLoader(files: files, placeholder: "unset", strictModes: strictModes, size: .ofProcess) {
+            variables.environment($0)
+        }
+    }
+
+    /// With the strategies and presets of the program.
+    func plan(at path: String, secrets: any SecretSource) -> ConfigOutcome { plan(of: load(path), secrets: secrets) }
+
+    func plan(of loading: Loading, secrets: any SecretSource) -> ConfigOutcome {
+        plan(of: loading, catalog: .builtIn, presets: .builtIn, secrets: secrets)
+    }
+}
+
+extension Result<ConfigurationSize, ConfigurationSize.Refusal> {
+    /// As the environment of the program says.
+    static var ofProcess: Self { ConfigurationSize.read(SystemSecretSource().environment) }
+}
+
+extension PresetLibrary {
+    /// Those that come with the program.
+    static let builtIn = PresetLibrary {
+        var length = 0
+        let start = unsafe authgateway_presets(&length)
+        return unsafe Array(UnsafeBufferPointer(start: start, count: length))
     }
 }

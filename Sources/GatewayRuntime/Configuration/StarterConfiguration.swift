@@ -30,7 +30,7 @@ enum StarterConfiguration {
     }
 
     /// The port of the proxy listener in the repository's file.
-    static let usualPort = 8080
+    private static let usualPort = 8080
 
     private static func main(port: Int) -> [UInt8] {
         var length = 0

@@ -24,7 +24,7 @@ struct StorageProbe: Sendable {
     }
 
     private static func look(at path: String) -> FileRule.Observation? {
-        FileAccess.mode(of: path).map { mode in
+        FileStatus.mode(of: path).map { mode in
             FileRule.Observation(
                 mode: mode.bits,
                 isFolder: mode.isFolder,
@@ -46,7 +46,7 @@ struct StorageProbe: Sendable {
         for case .file(let path)? in [plan.tokens.key, plan.tokens.encryptionKey] where !Self.exists(path) {
             return .missing(path)
         }
-        do throws(InstallationKeyError) {
+        do throws(StateError) {
             let installation: InstallationKey
             switch plan.tokens.key {
             case .value(let secret): installation = try InstallationKey(secret)
@@ -56,7 +56,7 @@ struct StorageProbe: Sendable {
             }
             return .keys(installation, try StoreKeys(plan.tokens, installation: installation))
         } catch {
-            return .unusable(error.message)
+            return .unusable(error.description)
         }
     }
 
@@ -101,7 +101,7 @@ struct StorageProbe: Sendable {
             let reader = try SQLiteTokenReader(path: name, keys: keys.candidates.map(\.key))
             let problem = Self.writeProblem(name)
             let store: StorageRule.Store = problem.map { .unusable($0) } ?? .usable
-            let room = FileAccess.freeBytes(at: name).flatMap { FileRule.room(.store, name, free: $0) }
+            let room = DiskSpace(at: name).flatMap { FileRule.room(.store, name, free: $0.freeBytes) }
             let findings = [StorageRule.store(store, name)] + (room.map { [$0] } ?? [])
             return (findings, StoredTokenReader(reader, key: key))
         } catch {
@@ -121,7 +121,7 @@ struct StorageProbe: Sendable {
         case .unusable(let reason): audit = .unusable(reason)
         case .keys(let key, _): audit = await tail(path, key)
         }
-        let room = FileAccess.freeBytes(at: path).flatMap { FileRule.room(.audit, path, free: $0) }
+        let room = DiskSpace(at: path).flatMap { FileRule.room(.audit, path, free: $0.freeBytes) }
         return [StorageRule.audit(audit, path)] + (room.map { [$0] } ?? [])
     }
 
@@ -140,8 +140,45 @@ struct StorageProbe: Sendable {
     private static func writeProblem(_ path: String) -> String? {
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         for place in [path, folder.isEmpty ? "/" : folder] {
-            if let reason = FileAccess.writeProblem(place) { return "this user may not write to \(place): \(reason)" }
+            if let reason = FileStatus.writeProblem(place) { return "this user may not write to \(place): \(reason)" }
         }
         return nil
+    }
+}
+
+/// Looks at a token database that gateways share. Makes no tables, and writes nothing.
+struct DatabaseProbe: Sendable {
+    /// Shorter than what `doctor` gives each thing.
+    private static let limit: Duration = .seconds(3)
+    /// For the connection that listens, which begins beside the other one.
+    private static let listenLimit: Duration = .seconds(1)
+
+    let database: PostgreSQLPlan
+    let keys: StoreKeys
+
+    func look(_ key: InstallationKey, _ name: String) async -> ([DoctorFinding], StoredTokenReader?) {
+        let store = Storage.database(database, keys, makesTables: false, limit: Self.limit)
+        do throws(TokenStoreError) {
+            await store.waitForNotifications(within: Self.listenLimit)
+            let report = try await store.inspect()
+            return (
+                DatabaseRule.findings(of: report, name) + (await gateways(store, name)),
+                StoredTokenReader(store, key: key)
+            )
+        } catch {
+            await store.close()
+            return ([StorageRule.store(.unusable(error.reason), name)], nil)
+        }
+    }
+
+    private func gateways(_ store: PostgreSQLTokenStore, _ name: String) async -> [DoctorFinding] {
+        do throws(TokenStoreError) {
+            let missing = try await store.missingFleetRights()
+            let lacking = missing.isEmpty ? [] : [FleetRule.rights(missing, name)]
+            guard !missing.contains("SELECT") else { return lacking }
+            return lacking + FleetRule.findings(of: try await store.members(), name)
+        } catch {
+            return [FleetRule.unknown(error.reason, name)]
+        }
     }
 }

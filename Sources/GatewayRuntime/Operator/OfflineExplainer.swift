@@ -1,5 +1,6 @@
 import Foundation
 import GatewayCore
+import GatewayFiles
 import GatewayProxy
 import GatewayTokenStores
 import GatewayTokens
@@ -105,10 +106,8 @@ struct OfflineExplainer: Sendable {
                 clock: SystemClock(),
                 logger: logger
             )
-        } catch let error as StateError {
-            throw CommandFailure(error)
         } catch {
-            throw CommandFailure(.failed, LogText.clean("\(error)"))
+            throw CommandFailure(error)
         }
         return CredentialSources(credentials: plan.credentials, parts: parts)
     }

@@ -1,5 +1,6 @@
 import Foundation
 import GatewayCore
+import GatewayFiles
 import GatewayTokenClient
 import Logging
 

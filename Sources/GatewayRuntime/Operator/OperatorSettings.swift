@@ -1,5 +1,6 @@
 import GatewayConfiguration
 import GatewayCore
+import GatewayFiles
 import GatewayTokenStores
 
 /// What commands beside a running gateway know about it, from its configuration without the secrets.
@@ -104,20 +105,20 @@ struct OperatorSettings: Sendable {
 
     /// The key that the audit chain was written with.
     func installationKey() throws(CommandFailure) -> InstallationKey {
-        do throws(InstallationKeyError) {
+        do throws(StateError) {
             switch plan.tokens.key {
             case .value(let secret): return try InstallationKey(secret)
             case .file(let path):
                 guard !path.isEmpty else {
-                    throw InstallationKeyError("the installation key is in the configuration, which cannot be read")
+                    throw StateError("the installation key is in the configuration, which cannot be read")
                 }
                 guard let key = try InstallationKey.load(path: path) else {
-                    throw InstallationKeyError("there is no installation key at \(path)")
+                    throw StateError("there is no installation key at \(path)")
                 }
                 return key
             }
         } catch {
-            throw CommandFailure(.failed, error.message)
+            throw CommandFailure(error)
         }
     }
 }

@@ -8,7 +8,7 @@ import Synchronization
 /// A keeper has a task only while it works: most of ten thousand wait for their next renewal.
 final class KeeperSupervisor: Service {
     /// How many keepers of one authority work at a time. Each holds a connection to it while it calls.
-    static let limitPerAuthority = 256
+    private static let limitPerAuthority = 256
     /// How many keepers work at a time. Each has at most one statement under way at the token store, which carries out
     /// a thousand or more a second and has 5 s for each. Beyond the limit, each authority has a few, so that authorities
     /// that do not answer stop no other.

@@ -44,9 +44,9 @@ final class Reloader: Service {
         }
     }
 
-    static let pollInterval = Duration.seconds(1)
+    private static let pollInterval = Duration.seconds(1)
     /// A change is acted upon when the files have been still for so long: editors write in several steps.
-    static let settleTime = Duration.milliseconds(200)
+    private static let settleTime = Duration.milliseconds(200)
     private static let maximumWaiting = 64
 
     private let source: ConfigurationSource

@@ -1,5 +1,5 @@
-import GatewayCore
-import GatewayFiles
+package import GatewayCore
+package import GatewayFiles
 import Glibc
 
 /// The directory of keys, tokens, the audit log and sockets, held by one gateway at a time.
@@ -107,5 +107,70 @@ package final class StateDirectory: Sendable {
         let process = holder(of: path).map { " (process \($0))" } ?? ""
         return
             "another gateway\(process) uses the state directory \(path); stop it, or set state_directory to another one"
+    }
+}
+
+/// Small files of the state directory, which only the gateway's user may read.
+enum StateFile {
+    /// Replaces the file at `path` whole, with mode 0600: readers see the old content or the new one, also after a power failure.
+    static func write(_ content: String, to path: String) throws(StateError) {
+        PrivateFile.removeLeftovers(of: path)
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(path, with: Array(content.utf8))
+        } catch {
+            throw StateError("cannot write \(path): \(error.reason)")
+        }
+        // As far as the file system can promise that the new name stays: by now it counts for everybody.
+        try? PrivateFile.synchronizeDirectory(of: path)
+    }
+
+    /// nil when the file cannot be read.
+    static func read(_ path: String) -> String? {
+        (try? BoundedFile.read(path, limit: 64 << 10)).flatMap { String(validating: $0.bytes, as: UTF8.self) }
+    }
+}
+
+/// Says that a restore has begun to put files into their places. A directory that has it may lack some of them, and a gateway
+/// would begin anew with what it has.
+enum RestoreMarker {
+    private static func path(in stateDirectory: String) -> String { "\(stateDirectory)/restore.unfinished" }
+
+    static func set(in stateDirectory: String) throws(StateError) {
+        try StateFile.write("", to: path(in: stateDirectory))
+    }
+
+    static func remove(in stateDirectory: String) { _ = PrivateFile.remove(path(in: stateDirectory)) }
+
+    static func requireNone(in stateDirectory: String) throws(StateError) {
+        guard FileIdentity(path(in: stateDirectory)) != nil else { return }
+        throw StateError(
+            "a restore of the state directory \(stateDirectory) did not finish; repeat it with: authgateway state restore "
+                + "DIR --replace"
+        )
+    }
+}
+
+/// The token that lets the commands of this machine's operator change something through the admin listener.
+///
+/// New at every start. A user who can read the state directory can read it.
+package enum AdminToken {
+    package static func path(in stateDirectory: String) -> String { "\(stateDirectory)/admin.token" }
+
+    package static func create(in stateDirectory: String) throws(StateError) -> Secret {
+        let token = Hexadecimal.random(bytes: 32)
+        try StateFile.write(token + "\n", to: path(in: stateDirectory))
+        return Secret(token)
+    }
+
+    /// For processes that hold the state directory and listen nowhere: it is of use only at that address.
+    static func remove(in stateDirectory: String) { _ = unsafe unlink(path(in: stateDirectory)) }
+
+    /// nil when there is none, it may not be read, or the file holds something else: who owns the state directory may have put a link to
+    /// any file there, and what is read is sent.
+    package static func read(in stateDirectory: String) -> Secret? {
+        guard let text = StateFile.read(path(in: stateDirectory)) else { return nil }
+        let token = text.filter { !$0.isWhitespace }
+        guard Hexadecimal.bytes(of: token)?.count == 32 else { return nil }
+        return Secret(token)
     }
 }

@@ -1,6 +1,7 @@
 import Crypto
 import GatewayAudit
 import GatewayCore
+import GatewayFiles
 import GatewayTokenStores
 import Logging
 import Synchronization
@@ -73,16 +74,16 @@ final class KeyRotation: Sendable {
         }
         defer { isBusy.withLock { $0 = false } }
         do {
-            let prepared = try await onDisk { () throws(InstallationKeyError) in try file.prepared() }
+            let prepared = try await onDisk { () throws(StateError) in try file.prepared() }
             if let prepared, store.isEncrypted(with: prepared.derived(for: .tokenStore)) {
                 // The last rotation could not end: the folder was not writable, say.
-                try await onDisk { () throws(InstallationKeyError) in try file.promote() }
+                try await onDisk { () throws(StateError) in try file.promote() }
             }
-            let next = try await onDisk { () throws(InstallationKeyError) in try file.prepare() }
+            let next = try await onDisk { () throws(StateError) in try file.prepare() }
             let count = try await encrypt(with: next.derived(for: .tokenStore), .operator)
             // Before the old key goes: as long as both are there, the next start says so again.
             let recorded = await recorded(count)
-            try await onDisk { () throws(InstallationKeyError) in try file.promote() }
+            try await onDisk { () throws(StateError) in try file.promote() }
             if let recorded { return .failure(recorded) }
             return .success(KeyRotationReport(tokens: count, file: file.path))
         } catch {
@@ -92,11 +93,11 @@ final class KeyRotation: Sendable {
 
     /// On a thread of its own: the disk may take any time.
     private func onDisk<Value: Sendable>(
-        _ work: @escaping @Sendable () throws(InstallationKeyError) -> Value
-    ) async throws(InstallationKeyError) -> Value {
+        _ work: @escaping @Sendable () throws(StateError) -> Value
+    ) async throws(StateError) -> Value {
         switch await OwnThread.run(within: Self.diskLimit, { _ in Result(catching: work) }) {
         case .success(let result): return try result.get()
-        case .failure: throw InstallationKeyError("the disk that holds the key does not answer")
+        case .failure: throw StateError("the disk that holds the key does not answer")
         }
     }
 
@@ -148,8 +149,8 @@ final class KeyRotation: Sendable {
             GatewayProblem(.auditUnavailable, "The event cannot be recorded: \(error.reason).")
         case TokenStoreError.unavailable(let reason), TokenStoreError.damaged(let reason):
             GatewayProblem(.internalError, "The key of the token store was not replaced: \(reason).")
-        case let error as InstallationKeyError:
-            GatewayProblem(.internalError, "The key of the token store cannot be replaced: \(error.message).")
+        case let error as StateError:
+            GatewayProblem(.internalError, "The key of the token store cannot be replaced: \(error.description).")
         default: GatewayProblem(.internalError, "The key of the token store cannot be replaced.")
         }
     }
@@ -167,4 +168,53 @@ final class KeyRotation: Sendable {
         "Only tokens.store: sqlite has a key that this command replaces; this gateway's tokens are kept elsewhere. For postgres "
             + "there is `authgateway store encrypt`."
     )
+}
+
+/// The keys that an SQLite token store may be encrypted with, and where the next one comes from.
+struct StoreKeys: Sendable {
+    enum Role {
+        case current
+        /// Made by a rotation that did not come to its end.
+        case prepared
+        case previous
+    }
+
+    private(set) var candidates: [(role: Role, key: SymmetricKey)] = []
+    /// What the rows of a database are named with: see ``InstallationKey/credentialKey(for:)``.
+    let names: SymmetricKey
+    /// nil when the gateway cannot write what the key comes from.
+    let file: EncryptionKeyFile?
+
+    /// - Parameter installation: Encrypts the store as long as that has no key of its own.
+    init(_ plan: TokenPlan, installation: InstallationKey) throws(StateError) {
+        names = installation.derived(for: .credentialKey)
+        switch (plan.encryptionKey, plan.key) {
+        case (.file(let path), _):
+            file = EncryptionKeyFile(path: path)
+            add(.current, try file?.loadOrCreate())
+        case (.value(let secret), _):
+            file = nil
+            add(.current, try InstallationKey(secret))
+        case (nil, .file(let path)):
+            file = EncryptionKeyFile(path: path + ".encryption")
+            add(.current, try file?.current() ?? installation)
+        case (nil, .value):
+            file = nil
+            add(.current, installation)
+        }
+        add(.prepared, try file?.prepared())
+        switch plan.previousEncryptionKey {
+        case nil: break
+        case .value(let secret): add(.previous, try InstallationKey(secret))
+        case .file(let path):
+            guard let key = try InstallationKey.load(path: path) else {
+                throw StateError("tokens.previous_encryption_key: there is no file \(path)")
+            }
+            add(.previous, key)
+        }
+    }
+
+    private mutating func add(_ role: Role, _ key: InstallationKey?) {
+        if let key { candidates.append((role, key.derived(for: .tokenStore))) }
+    }
 }

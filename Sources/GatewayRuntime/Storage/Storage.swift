@@ -1,3 +1,4 @@
+import Foundation
 import GatewayAudit
 import GatewayCore
 import GatewayFiles
@@ -65,7 +66,7 @@ struct Storage: Sendable {
         )
         let patience = ContinuousClock.now.advanced(by: Self.databaseLimit)
         if places.tokens.store == .sqlite {
-            let keys = try Self.storeKeys(places.tokens, key)
+            let keys = try StoreKeys(places.tokens, installation: key)
             let store = try Self.openTokens(places.tokens, keys)
             tokens = store
             keyRotation = KeyRotation(
@@ -79,7 +80,7 @@ struct Storage: Sendable {
         } else if let database = places.tokens.database {
             tokens = try await Self.openDatabase(
                 database,
-                try Self.storeKeys(places.tokens, key),
+                try StoreKeys(places.tokens, installation: key),
                 logger,
                 until: patience
             )
@@ -149,13 +150,9 @@ struct Storage: Sendable {
     }
 
     private static func installationKey(_ source: TokenPlan.Key) throws(StateError) -> InstallationKey {
-        do throws(InstallationKeyError) {
-            switch source {
-            case .file(let path): return try InstallationKey.loadOrCreate(path: path)
-            case .value(let secret): return try InstallationKey(secret)
-            }
-        } catch {
-            throw StateError(error.message)
+        switch source {
+        case .file(let path): try InstallationKey.loadOrCreate(path: path)
+        case .value(let secret): try InstallationKey(secret)
         }
     }
 
@@ -196,14 +193,6 @@ struct Storage: Sendable {
         return CommandTokenStore(program: program, runner: SystemProgramRunner(), key: key.derived(for: .tokenStore))
     }
 
-    private static func storeKeys(_ plan: TokenPlan, _ key: InstallationKey) throws(StateError) -> StoreKeys {
-        do throws(InstallationKeyError) {
-            return try StoreKeys(plan, installation: key)
-        } catch {
-            throw StateError(error.message)
-        }
-    }
-
     private static func openTokens(_ plan: TokenPlan, _ keys: StoreKeys) throws(StateError) -> SQLiteTokenStore {
         do throws(TokenStoreError) {
             return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key), ownsFile: true)
@@ -217,6 +206,102 @@ struct Storage: Sendable {
         case .unavailable(let reason), .damaged(let reason): reason
         }
     }
+
+    /// A gateway also starts while the database cannot be reached, and uses it once it can be.
+    ///
+    /// - Parameter deadline: The database is not waited for any longer.
+    /// - Throws: When another key or a newer program has written the database.
+    static func openDatabase(
+        _ plan: PostgreSQLPlan,
+        _ keys: StoreKeys,
+        _ logger: Logger,
+        until deadline: ContinuousClock.Instant
+    ) async throws(StateError) -> PostgreSQLTokenStore {
+        let store = database(plan, keys)
+        let failure = await Deadline.value(within: deadline - .now) { () async -> TokenStoreError? in
+            do throws(TokenStoreError) {
+                try await store.prepare()
+                return nil
+            } catch {
+                return error
+            }
+        }
+        switch failure ?? .unavailable("the token database did not answer in time") {
+        case nil: break
+        case .damaged(let reason)?:
+            await store.close()
+            throw StateError(reason)
+        case .unavailable(let reason)?:
+            logger.warning(
+                "The token store cannot be used; the gateway tries again",
+                metadata: ["reason": "\(LogText.clean(reason))"]
+            )
+        }
+        return store
+    }
+
+    static func database(
+        _ plan: PostgreSQLPlan,
+        _ keys: StoreKeys,
+        makesTables: Bool = true,
+        limit: Duration = .seconds(5)
+    ) -> PostgreSQLTokenStore {
+        PostgreSQLTokenStore(
+            options(plan.url, plan),
+            listening: plan.listenURL.map { options($0, plan) },
+            keys: keys.candidates.map(\.key),
+            names: keys.names,
+            makesTables: makesTables,
+            limit: limit
+        )
+    }
+
+    static func options(_ url: PostgreSQLURL, _ plan: PostgreSQLPlan) -> PostgreSQLOptions {
+        PostgreSQLOptions(url, password: plan.password, authorities: plan.authorities)
+    }
+
+    // MARK: Audit log
+
+    static func shipper(
+        of log: SQLiteAuditLog,
+        _ places: Places,
+        _ clock: any GatewayClock,
+        _ logger: Logger
+    ) -> AuditShipper? {
+        guard let database = places.tokens.database, places.audit.ships else { return nil }
+        return AuditShipper(
+            log,
+            to: options(database.url, database),
+            host: ProcessInfo.processInfo.hostName,
+            isRequired: places.audit.store == .postgres,
+            clock: clock,
+            logger: logger
+        )
+    }
+
+    static func recorder(_ log: SQLiteAuditLog, _ shipper: AuditShipper?, _ plan: AuditPlan) -> any AuditLog {
+        guard plan.store == .postgres, let shipper else { return log }
+        return ConfirmedAuditLog(log, shipper: shipper)
+    }
+
+    /// Records that the state is about to be copied. With `audit.on_failure: block` nothing is copied without it.
+    func noteBackup(
+        includesKeys: Bool,
+        onFailure: AuditPlan.OnFailure,
+        at now: UnixTime
+    ) async -> Result<BackupNote, GatewayProblem> {
+        var event = TokenEvent(at: now, name: .stateBackedUp, trigger: .operator)
+        event.detail = ["keys": includesKeys ? "included" : "left out"]
+        do throws(AuditError) {
+            try await recorder.record(event)
+        } catch {
+            guard onFailure != .block else {
+                let detail = "Nothing was copied: the event cannot be recorded: \(error.reason)."
+                return .failure(GatewayProblem(.auditUnavailable, detail))
+            }
+        }
+        return .success(BackupNote(instance: key.instanceName))
+    }
 }
 
 extension Storage.Places {
@@ -224,4 +309,12 @@ extension Storage.Places {
     init(_ plan: OperatorPlan) {
         self.init(stateDirectory: plan.stateDirectory, audit: plan.audit, tokens: plan.tokens)
     }
+}
+
+/// For what begins nothing that has to be recorded: the log belongs to the gateway that may be running.
+struct NoAuditLog: AuditLog {
+    func record(_ event: TokenEvent) async throws(AuditError) {}
+    func recordSoon(_ event: TokenEvent) async -> AuditError? { nil }
+    func count(_ use: TokenUse) {}
+    func keep(_ requests: [RequestUse]) -> Int { 0 }
 }

@@ -1,39 +1,6 @@
-package import GatewayCore
+import GatewayCore
 import GatewayFiles
 import Synchronization
-
-extension PostgreSQLTokenStore {
-    package func changes() -> AsyncStream<TokenChange>? {
-        feed.watch { [weak self] in await self?.poll() ?? false }
-    }
-
-    package func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
-        let rows = try await run(TokenStatement.changes(since: mark))
-        guard let low = rows.first?.integer(0) else { throw .unavailable("\(name) does not tell its transactions") }
-        var changes = TokenChanges(mark: TokenStoreMark(low), upTo: rows.first?.integer(3).map { FleetMark($0) })
-        for row in rows {
-            guard let key = row.text(1), let revision = row.integer(2) else { continue }
-            changes.revisions[CredentialKey(digest: key)] = TokenRevision(revision)
-        }
-        return changes
-    }
-
-    /// Where notifications do not arrive, asking for changes takes their place.
-    ///
-    /// - Returns: Whether the store is still there.
-    private func poll() async -> Bool {
-        guard !feed.isClosed else { return false }
-        guard !feed.listens else {
-            feed.mark = nil
-            return true
-        }
-        let before = feed.mark
-        guard let changes = try? await changes(since: before) else { return true }
-        feed.mark = changes.mark
-        if before != nil { for (key, revision) in changes.revisions { feed.tell(key, revision) } }
-        return true
-    }
-}
 
 /// Tells watchers of records that others have changed.
 final class TokenChangeFeed: Sendable {
