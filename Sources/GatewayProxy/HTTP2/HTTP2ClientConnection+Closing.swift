@@ -36,14 +36,14 @@ extension HTTP2ClientConnection {
         writeAnnouncement()
         write(.ping(HTTP2PingData(), ack: false), on: .rootStream)
         flush()
-        timer.set(clock.now + timeouts.linger, for: self)
+        deadline.move(to: clock.now + timeouts.linger, for: self)
     }
 
     /// The client has read the announcement, or had time to.
     func announced() {
         guard phase == .announcing else { return }
         phase = .draining
-        timer.clear()
+        deadline.clear()
         sendGoAway(lastStream: lastStream)
         flush()
         if streams.isEmpty { closeAfterWrites() }
@@ -65,8 +65,7 @@ extension HTTP2ClientConnection {
         guard phase != .lingering, phase != .closed else { return }
         phase = .lingering
         flushNow()
-        watch.reset()
-        timer.set(clock.now + timeouts.linger, for: self)
+        deadline.set(clock.now + timeouts.linger, for: self)
         writer.closeOutput()
     }
 
@@ -134,9 +133,6 @@ extension HTTP2ClientConnection {
 
     /// Whether the client has taken some of what was written. It then has `amount` to take more.
     private func clientTakes(within amount: TimeAmount) -> Bool {
-        let now = TransferProgress(untakenByClient: writer.untakenBytes(), untakenByUpstream: 0, responseSent: nil)
-        guard watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) else { return false }
-        timer.set(clock.now + amount, for: self)
-        return true
+        deadline.extend(to: clock.now + amount, for: self, untaken: writer.untakenBytes())
     }
 }

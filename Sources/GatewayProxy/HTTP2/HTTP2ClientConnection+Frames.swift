@@ -29,7 +29,7 @@ extension HTTP2ClientConnection {
             return countFault()
         }
         takeConfiguration()
-        timer.clear()
+        deadline.clear()
         let stream = HTTP2ClientStream(id, on: self)
         streams[id] = stream
         assert(streams.count <= maximumStreams, "The connection has more streams than it may.")
@@ -54,7 +54,7 @@ extension HTTP2ClientConnection {
         if phase == .open, isOld { return drain() }
         guard streams.isEmpty else { return }
         switch phase {
-        case .open: timer.set(clock.now + timeouts.idle, for: self)
+        case .open: deadline.move(to: clock.now + timeouts.idle, for: self)
         case .draining: closeAfterWrites()
         case .opening, .announcing, .lingering, .closed: break
         }
@@ -65,7 +65,7 @@ extension HTTP2ClientConnection {
     private func receive(_ settings: HTTP2Settings) {
         if phase == .opening {
             phase = .open
-            if streams.isEmpty { timer.set(clock.now + timeouts.idle, for: self) }
+            if streams.isEmpty { deadline.move(to: clock.now + timeouts.idle, for: self) }
         }
         if let setting = settings.last(where: { $0.parameter == .maxFrameSize }) { maximumFrame = setting.value }
         guard let setting = settings.last(where: { $0.parameter == .initialWindowSize }) else { return }

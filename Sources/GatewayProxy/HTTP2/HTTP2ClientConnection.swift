@@ -33,7 +33,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     var context: ChannelHandlerContext?
     let writer = SocketWriter()
     let clock: LoopClock
-    let timer: DeadlineTimer
+    var deadline: ClientDeadline
     let failures: HTTP2FailureWatch
     /// What the client was told: a reload does not change that.
     let maximumStreams: Int
@@ -45,7 +45,6 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     var streams: [HTTP2StreamID: HTTP2ClientStream] = [:]
     var lastStream = HTTP2StreamID.rootStream
     var flow: HTTP2ConnectionFlow
-    var watch = TransferWatch()
     var faults = FaultBudget()
     var meter: HTTP2FrameMeter
     /// Of the configuration in ``shared``.
@@ -81,7 +80,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         maximumStreams = configuration.limits.streamsPerConnection
         clock = configuration.clock
         meter = HTTP2FrameMeter(at: configuration.shared.clock.monotonic())
-        timer = DeadlineTimer(queue: configuration.worker.deadlines)
+        deadline = ClientDeadline(queue: configuration.worker.deadlines)
         let now = MonotonicTime(clock.now)
         endsAt = ConnectionAge.end(configuration.limits.connectionMaxAge, jitter: .random(in: 0 ... .max), from: now)
         flow = HTTP2ConnectionFlow(receiving: HTTP2Configuration.connectionWindow(configuration.limits))
@@ -104,7 +103,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         let marks = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: high)
         try? context.channel.syncOptions?.setOption(.writeBufferWaterMark, value: marks)
         configuration.register(self)
-        timer.set(clock.now + timeouts.header, for: self)
+        deadline.move(to: clock.now + timeouts.header, for: self)
         write(.settings(.settings(HTTP2Configuration.settings(configuration.limits))), on: .rootStream)
         creditConnection()
         flush()
@@ -120,7 +119,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         places.giveBack(to: shared)
         configuration.unregister(self)
         clock.end()
-        timer.cancel()
+        deadline.cancel()
         endStreams()
         context.fireChannelInactive()
     }
