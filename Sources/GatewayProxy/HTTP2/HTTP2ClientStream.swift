@@ -70,15 +70,16 @@ final class HTTP2ClientStream: DeadlineKeeper {
         let configuration = connection.configuration
         let limits = configuration.limits
         let empty = configuration.buffers.empty
+        let windows = connection.initialWindows
         deadline = ClientDeadline(queue: configuration.worker.deadlines)
         request = RequestMessage(
             RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields),
             empty,
             isHTTP2: true
         )
-        output = Output(window: SendWindow(connection.flow.initialSending), bytes: empty)
+        output = Output(window: SendWindow(windows.sending), bytes: empty)
         input = Input(
-            window: ReceiveWindow(target: HTTP2Configuration.streamWindow, size: connection.flow.initialReceiving),
+            window: ReceiveWindow(target: HTTP2Configuration.streamWindow, size: windows.receiving),
             bytes: empty
         )
     }
@@ -134,7 +135,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     }
 
     func dropIncoming() {
-        connection.flow.receiving.take(input.bytes.readableBytes)
+        connection.took(input.bytes.readableBytes)
         input.window.take(input.bytes.readableBytes)
         input.bytes = connection.configuration.buffers.empty
     }
@@ -192,8 +193,7 @@ extension HTTP2ClientStream {
         }
         let configuration = connection.configuration
         let id = configuration.nextRequestID()
-        let authorizer = configuration.shared.authorizer
-        switch authorizer.decide(request, on: connection.identity, cache: &connection.clientCache) {
+        switch connection.decide(on: request) {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .unrouted(let unrouted):
             let refusal = unrouted.refusalInHTTP2
@@ -258,7 +258,7 @@ extension HTTP2ClientStream {
 
     /// Throws away content of a request that is over. The client may send as much again.
     private func drop(_ count: Int) {
-        connection.flow.receiving.take(count)
+        connection.took(count)
         input.window.take(count)
         creditStream()
     }
@@ -290,7 +290,7 @@ extension HTTP2ClientStream {
     private func deliver(to exchange: ExchangeDriver) {
         let bytes = input.bytes
         input.bytes = connection.configuration.buffers.empty
-        connection.flow.receiving.take(bytes.readableBytes)
+        connection.took(bytes.readableBytes)
         input.window.take(bytes.readableBytes)
         guard !isTunnel else { return exchange.receive(tunnelled: bytes) }
         input.isDelivered = input.hasEnded && !input.isChunked
@@ -543,7 +543,7 @@ extension HTTP2ClientStream: ClientStream {
             output.bytes.readableBytes,
             HTTP2Configuration.frameSize,
             output.window.available,
-            connection.flow.sending.available
+            connection.room
         )
         guard let part = output.bytes.readSlice(length: count) else { return }
         let isLast = output.isComplete && output.bytes.readableBytes == 0 && output.trailers == nil
@@ -582,7 +582,7 @@ extension HTTP2ClientStream: ClientStream {
     private func waitForConnection() {
         guard output.window.available > 0, !output.isWaiting else { return }
         output.isWaiting = true
-        connection.flow.waiting.append(self)
+        connection.wait(self)
     }
 
     // MARK: Tunnel
