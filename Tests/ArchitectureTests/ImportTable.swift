@@ -75,7 +75,6 @@ enum ImpureFiles {
         "GatewayCore/Connections/UploadMemory.swift",
         "GatewayCore/Decoding/PresetText.swift",
         "GatewayCore/Pool/ClientLeases.swift",
-        "GatewayHTTP/Time/Broadcast.swift",
         "GatewayHTTP/Time/Promise.swift",
         "GatewayTokens/Credentials/ChallengeCredentialSource.swift",
         "GatewayTokens/Credentials/ChallengeTokenCredentials.swift",

@@ -23,7 +23,7 @@ package enum Punycode {
         )
     }
 
-    /// Of Latin, Greek and Cyrillic.
+    /// Latin, Greek and Cyrillic letters.
     private static let precomposed: [ClosedRange<UInt32>] = [0xC0...0x4FF, 0x1E00...0x1FFF]
 
     private static func encoded(_ label: Substring) -> String {

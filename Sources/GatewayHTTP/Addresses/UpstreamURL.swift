@@ -70,3 +70,89 @@ extension UInt8 {
         }
     }
 }
+
+/// Which version of HTTP a route's upstream is spoken to in.
+package enum UpstreamProtocol: String, CaseIterable, Sendable {
+    /// HTTP/2 where the upstream chooses it during the TLS handshake, otherwise HTTP/1.1.
+    case auto
+    case http1
+    /// HTTP/2 alone: chosen during the TLS handshake, or known beforehand where there is no TLS.
+    case http2
+
+    /// The names that are offered during the TLS handshake (ALPN), the preferred one first.
+    package var offeredNames: [String] {
+        switch self {
+        case .auto: ["h2", "http/1.1"]
+        case .http1: ["http/1.1"]
+        case .http2: ["h2"]
+        }
+    }
+
+    /// What a connection speaks once it is open.
+    ///
+    /// - Parameter chosen: What the upstream has chosen of ``offeredNames``; nil where it chose nothing, or without TLS.
+    /// - Returns: nil where the upstream does not speak what the route asks for.
+    package func version(chosen: String?, isEncrypted: Bool) -> HTTPVersion? {
+        guard isEncrypted else { return self == .http2 ? .http2 : .http1 }
+        switch self {
+        case .auto: return chosen == "h2" ? .http2 : .http1
+        case .http1: return .http1
+        case .http2: return chosen == "h2" ? .http2 : nil
+        }
+    }
+
+    package enum HTTPVersion: Hashable, Sendable {
+        case http1
+        case http2
+    }
+}
+
+/// An absolute URL of an authority: `https`, or `http` on loopback.
+package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+    package let origin: Origin
+    private let shown: String?
+
+    package enum Refusal: Error, Hashable, Sendable {
+        /// - Parameter hint: `; did you mean "https://"?`, or nothing.
+        case notAbsolute(hint: String)
+        case plaintext
+        case hasUserInfo
+        case hasFragment
+        /// ``Origin/isRootedAddress``
+        case rootedAddress
+    }
+
+    /// - Parameter shown: What is printed in its place, when `text` may hold a secret outside of the query.
+    package init(_ text: String, shownAs shown: String? = nil) throws(Refusal) {
+        func notAbsolute() -> Refusal { .notAbsolute(hint: Suggestion.scheme(of: text)) }
+        guard let separator = text.firstRange(of: "://") else { throw notAbsolute() }
+        let scheme = text[..<separator.lowerBound].lowercased()
+        guard scheme == "https" || scheme == "http" else { throw notAbsolute() }
+        let rest = text[separator.upperBound...]
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw notAbsolute()
+        }
+        guard !text.contains("#") else { throw .hasFragment }
+        let authority = rest.prefix { $0 != "/" && $0 != "?" }
+        guard !authority.contains("@") else { throw .hasUserInfo }
+        guard let origin = Origin(scheme: scheme == "https" ? .https : .http, authority: String(authority)) else {
+            throw notAbsolute()
+        }
+        guard !origin.isRootedAddress else { throw .rootedAddress }
+        guard scheme == "https" || origin.isLoopback else { throw .plaintext }
+        self.text = text
+        self.origin = origin
+        self.shown = shown
+    }
+
+    /// ``text`` without the dot of the root behind the host: neither certificates nor TLS have it (RFC 6066 section 3).
+    package var unrootedText: String {
+        guard origin.lookupName != origin.host, let start = text.firstRange(of: "://")?.upperBound else { return text }
+        let end = text[start...].firstIndex { $0 == ":" || $0 == "/" || $0 == "?" } ?? text.endIndex
+        return String(text[..<end].dropLast()) + text[end...]
+    }
+
+    /// The query is left out: it may carry a secret.
+    package var description: String { String((shown ?? text).prefix { $0 != "?" }) }
+}

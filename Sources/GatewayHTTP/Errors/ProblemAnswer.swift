@@ -172,3 +172,97 @@ extension GatewayProblem {
         }
     }
 }
+
+/// The body of an answer that the gateway gives by itself: `application/problem+json` (RFC 9457).
+package enum ProblemDocument {
+    package static let mediaType = "application/problem+json"
+
+    /// For clients that would rather read a sentence: the same facts in lines.
+    package static func text(_ problem: GatewayProblem, requestID: String) -> String {
+        var lines = ["\(problem.kind.title) (\(problem.kind.rawValue))", problem.detail]
+        if let command = problem.command { lines.append("Run: \(command)") }
+        lines.append("Request: \(requestID)")
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// - Parameters:
+    ///   - status: Of the answer, where it is not that of the problem.
+    ///   - route: The route's name, when one was found.
+    ///   - credential: The name of the route's credential.
+    ///   - strategy: The kind of that credential.
+    package static func json(
+        _ problem: GatewayProblem,
+        status: Int? = nil,
+        requestID: String,
+        route: String? = nil,
+        credential: String? = nil,
+        strategy: String? = nil
+    ) -> String {
+        var members: [(name: String, value: String)] = [
+            ("type", JSONString.quoted("urn:authgateway:problem:\(problem.kind.rawValue)")),
+            ("title", JSONString.quoted(problem.kind.title)),
+            ("status", String(status ?? problem.kind.status)),
+            ("detail", JSONString.quoted(problem.detail)),
+            ("code", JSONString.quoted(problem.kind.rawValue)),
+            ("recovery", JSONString.quoted(problem.kind.recovery.rawValue)),
+        ]
+        if let command = problem.command { members.append(("command", JSONString.quoted(command))) }
+        if let route { members.append(("route", JSONString.quoted(route))) }
+        if let credential { members.append(("credential", JSONString.quoted(credential))) }
+        if let strategy { members.append(("strategy", JSONString.quoted(strategy))) }
+        if let cause = problem.cause { members.append(("cause", cause.json)) }
+        if let retryAfter = problem.retryAfter { members.append(("retry_after", String(retryAfter.secondsRoundedUp))) }
+        members.append(("request_id", JSONString.quoted(requestID)))
+        return "{" + members.map { "\"\($0.name)\":\($0.value)" }.joined(separator: ",") + "}\n"
+    }
+}
+
+extension GatewayProblem.Cause {
+    fileprivate var json: String {
+        var members: [String] = []
+        if let code { members.append("\"error\":\(JSONString.quoted(code))") }
+        if let httpStatus { members.append("\"http_status\":\(httpStatus)") }
+        return "{" + members.joined(separator: ",") + "}"
+    }
+}
+
+/// Our member of `Proxy-Status` (RFC 9209).
+package enum ProxyStatus {
+    /// The gateway's name here and in the realm of its challenges. Its name in `Via` begins with it.
+    package static let gateway = "authgateway"
+
+    /// - Parameter nextHop: A host, with its port where that is not the scheme's; nil where no hop was asked, or it is not known which one failed.
+    package static func member(nextHop: String?) -> String {
+        nextHop.map { "\(gateway); next-hop=\(item($0))" } ?? gateway
+    }
+
+    /// A token where the rules for one allow it, else a string (RFC 8941 §3.3): addresses begin with a digit or a bracket.
+    ///
+    /// Nothing in a host has to be escaped.
+    private static func item(_ host: String) -> String {
+        let startsToken = host.utf8.first.map { $0 | 0x20 }.map { (0x61...0x7A).contains($0) } ?? false
+        return startsToken ? host : "\"\(host)\""
+    }
+}
+
+/// Which form of a problem the client prefers (RFC 9110 section 12.5.1).
+package enum AcceptRule {
+    /// The client accepts `text/plain` and says nothing of JSON or of anything at all.
+    package static func prefersText(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+        var acceptsText = false
+        // Several fields are one list (RFC 9110 section 5.3).
+        for field in head.fields where bytes.equalsLowercased(field.name, "accept") {
+            let accepted = bytes.string(field.value).lowercased()
+            if accepted.contains("json") || accepted.contains("*/*") { return false }
+            acceptsText = acceptsText || accepted.split(separator: ",").contains(where: isText)
+        }
+        return acceptsText
+    }
+
+    /// `text/plain`, unless its weight is 0, which refuses it (RFC 9110 section 12.4.2).
+    private static func isText(_ range: Substring) -> Bool {
+        let parts = range.filter { $0 != " " && $0 != "\t" }.split(separator: ";")
+        guard parts.first == "text/plain" else { return false }
+        return !parts.dropFirst().contains { $0.hasPrefix("q=0") && $0.dropFirst(3).allSatisfy { ".0".contains($0) } }
+    }
+}

@@ -92,3 +92,21 @@ package struct HTTP2FrameMeter: Sendable {
         assert(rest >= 0 && (rest == 0 || head.isEmpty), "A frame begins before the end of the last one.")
     }
 }
+
+/// Bounds how often a client may break the rules on one connection: each time costs work, and may end a request that has begun.
+package struct FaultBudget: Sendable {
+    package static let maximum = 200
+    package static let period = Duration.seconds(30)
+
+    private var count = 0
+    private var begunAt: MonotonicTime?
+
+    package init() {}
+
+    /// - Returns: Whether the connection may go on.
+    package mutating func spend(at now: MonotonicTime) -> Bool {
+        if begunAt.map({ now - $0 > Self.period }) ?? true { (begunAt, count) = (now, 0) }
+        count += 1
+        return count <= Self.maximum
+    }
+}

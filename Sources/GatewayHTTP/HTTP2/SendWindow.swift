@@ -24,3 +24,49 @@ package struct SendWindow: Hashable, Sendable {
         return size <= Self.maximum
     }
 }
+
+/// How many bytes of content we let the peer send, on one stream or on the connection (RFC 9113 section 6.9).
+///
+/// What has come counts until the other side of the exchange has taken it. So a slow receiver stops its sender, and what waits
+/// here has a bound.
+package struct ReceiveWindow: Hashable, Sendable {
+    /// What the peer may have sent that was not taken yet, at most.
+    private let target: Int
+    /// What the peer may still send.
+    private var size: Int
+    /// Came, and was not taken yet.
+    package private(set) var held = 0
+
+    package init(target: Int, size: Int) {
+        self.target = target
+        self.size = size
+    }
+
+    /// - Returns: Whether the peer was allowed to send that.
+    package mutating func receive(_ count: Int) -> Bool {
+        assert(count >= 0, "A negative number of bytes was received.")
+        size -= count
+        held += count
+        return size >= 0
+    }
+
+    /// The other side has taken it, or it is thrown away.
+    package mutating func take(_ count: Int) {
+        assert(count >= 0 && count <= held, "More bytes are taken than were received.")
+        held -= count
+        assert(held + max(size, 0) <= SendWindow.maximum, "The peer may send more than a window holds.")
+    }
+
+    /// Our own settings have come into force, or the library has counted what did not get here.
+    package mutating func change(by delta: Int) { size += delta }
+    package mutating func change(to size: Int) { self.size = size }
+
+    /// What a WINDOW_UPDATE has to say now; nil while it is not worth a frame. It counts as sent.
+    package mutating func credit() -> Int? {
+        let increment = target - size - held
+        guard increment > 0, increment >= target / 2 else { return nil }
+        size += increment
+        assert(size <= SendWindow.maximum, "The peer may send more than a window holds.")
+        return increment
+    }
+}

@@ -6,7 +6,7 @@
 ///     ├────┘│ └ its sequence number on that worker
 ///     └ run └ the worker
 package struct RequestID: Hashable, Sendable, CustomStringConvertible {
-    /// Of the gateway: tells the ids of this run from those of another. 30 bits.
+    /// The run of the gateway: tells its ids from those of another run. 30 bits.
     package let run: UInt32
     private let workerNumber: UInt32
     package let number: UInt64

@@ -8,7 +8,7 @@ package struct ProtobufReader: Sendable {
         case number(UInt64)
         /// A text, bytes or a message.
         case bytes(Range<Int>)
-        /// Of 32 or 64 bits, which no message here has.
+        /// A number of 32 or 64 bits, which no message here has.
         case fixed
     }
 

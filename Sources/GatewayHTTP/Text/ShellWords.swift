@@ -120,3 +120,29 @@ package struct ShellWords: Hashable, Sendable {
         variables.append(name)
     }
 }
+
+/// Text as one word of a POSIX shell, for commands that people copy.
+package enum ShellWord {
+    package static func quoted(_ text: String) -> String {
+        guard text.isEmpty || !text.utf8.allSatisfy(isPlain) else { return text }
+        return "'\(text.replacing("'", with: "'\\''"))'"
+    }
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: Array("-._/:@%+=,".utf8).contains(byte)
+        }
+    }
+}
+
+/// Commands of this program that people copy into a shell.
+package enum GatewayCommand {
+    /// `authgateway token clear box`. Each word is quoted where a shell would read something into it: names of tokens hold what
+    /// requests and registries send.
+    package static func line(_ words: String...) -> String { line(words) }
+
+    package static func line(_ words: [String]) -> String {
+        (["authgateway"] + words).map(ShellWord.quoted).joined(separator: " ")
+    }
+}

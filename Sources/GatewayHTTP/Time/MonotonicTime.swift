@@ -40,3 +40,52 @@ extension Duration {
         return nanoseconds / 1_000_000_000 + (nanoseconds % 1_000_000_000 > 0 ? 1 : 0)
     }
 }
+
+/// Both clocks, read together.
+package struct Moment: Hashable, Sendable {
+    package var monotonic: MonotonicTime
+    package var wall: UnixTime
+
+    package init(monotonic: MonotonicTime, wall: UnixTime) {
+        self.monotonic = monotonic
+        self.wall = wall
+    }
+
+    package static func + (moment: Self, duration: Duration) -> Self {
+        Self(monotonic: moment.monotonic + duration, wall: moment.wall + duration)
+    }
+}
+
+/// Where shells read the time. The core never does: it is told.
+package protocol GatewayClock: Sendable {
+    func now() -> Moment
+
+    /// The monotonic half of ``now()``; the request path needs no more.
+    func monotonic() -> MonotonicTime
+
+    /// Returns when `duration` has passed on the monotonic clock.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled first.
+    func sleep(for duration: Duration) async throws
+}
+
+extension GatewayClock {
+    package func monotonic() -> MonotonicTime { now().monotonic }
+}
+
+/// Exponential back-off with full jitter between 1 s and 60 s.
+package enum BackOff {
+    package static let shortest: Duration = .seconds(1)
+    package static let longest: Duration = .seconds(60)
+    /// An authority that asks for more patience than this is asked again all the same.
+    package static let longestRetryAfter: Duration = .seconds(3600)
+
+    /// - Parameters:
+    ///   - failures: How many calls in a row have failed, this one included.
+    ///   - jitter: 0...1, evenly distributed.
+    package static func delay(afterFailures failures: Int, retryAfter: Duration?, jitter: Double) -> Duration {
+        let ceiling = failures >= 6 ? longest : min(longest, shortest * (1 << max(failures, 1)))
+        let spread = (ceiling - shortest) * min(max(jitter, 0), 1)
+        return max(shortest + spread, min(retryAfter ?? .zero, longestRetryAfter))
+    }
+}

@@ -12,9 +12,9 @@ package struct RequestTrace: Hashable, Sendable {
     }
 
     package let trace: TraceContext.TraceID
-    /// Of the client; 0 where the trace begins here.
+    /// The client's span; 0 where the trace begins here.
     package let parent: UInt64
-    /// Of the request, as the gateway serves it.
+    /// The span of the request, as the gateway serves it.
     package let span: UInt64
     /// Its spans are exported.
     package let isSampled: Bool

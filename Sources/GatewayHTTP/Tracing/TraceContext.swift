@@ -58,7 +58,7 @@ package struct TraceContext: Hashable, Sendable {
 
 /// Which traces are recorded that begin here.
 package struct TraceSampling: Hashable, Sendable {
-    /// Of the 56 bits that W3C wants to be random.
+    /// The values of the 56 bits that W3C wants to be random.
     private static let range: UInt64 = 1 << 56
     private let limit: UInt64
 

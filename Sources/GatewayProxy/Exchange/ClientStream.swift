@@ -1,4 +1,5 @@
 import GatewayCore
+import Logging
 import NIOCore
 
 /// How content crosses from one connection to the other.
@@ -29,6 +30,24 @@ final class RequestMessage {
         self.decoder = decoder
         self.bytes = bytes
         self.isHTTP2 = isHTTP2
+    }
+}
+
+extension RequestAuthorizer {
+    func decide(
+        _ request: RequestMessage,
+        on listener: ConnectionContext,
+        cache: inout ClientAuthenticationCache
+    ) -> Decision {
+        var trace: AuthorizationTrace?
+        let bytes = request.bytes
+        return decide(
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            on: listener,
+            cache: &cache,
+            trace: &trace
+        )
     }
 }
 
@@ -126,6 +145,100 @@ extension ClientStream {
         privateConnection = new
         return new
     }
+}
+
+// What HTTP/1 and HTTP/2 do alike for a request.
+extension ClientStream {
+    /// The exchange for a request that was admitted; it begins with ``ExchangeDriver/begin(at:)``.
+    ///
+    /// - Parameter route: nil for the one that was matched.
+    func exchange(
+        _ id: RequestID,
+        _ admitted: consuming RequestAuthorizer.Admitted,
+        by route: CredentialedRoute? = nil,
+        under configuration: WorkerConfiguration,
+        contentIsFramed: Bool,
+        at now: MonotonicTime
+    ) -> ExchangeDriver {
+        let bytes = request.bytes
+        return ExchangeDriver(
+            id,
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted: admitted,
+            by: route,
+            client: self,
+            configuration: configuration,
+            contentIsFramed: contentIsFramed,
+            at: now
+        )
+    }
+
+    /// Reports a request that no exchange begins for.
+    ///
+    /// - Returns: The ID of the request, which is new where `id` is nil.
+    @discardableResult
+    func observe(
+        _ problem: GatewayProblem,
+        _ refusal: RequestAuthorizer.Refusal? = nil,
+        id: RequestID? = nil,
+        under configuration: WorkerConfiguration
+    ) -> RequestID {
+        let id = id ?? configuration.nextRequestID()
+        configuration.observe(problem, refusal, of: request, id: id, from: peer, isTLS: isTLS)
+        return id
+    }
+
+    /// The same, where the client is answered.
+    func refused(
+        _ problem: GatewayProblem,
+        _ refusal: RequestAuthorizer.Refusal?,
+        id: RequestID?,
+        under configuration: WorkerConfiguration
+    ) -> ProblemSubject {
+        let shared = configuration.shared
+        return ProblemSubject(
+            requestID: observe(problem, refusal, id: id, under: configuration),
+            route: refusal?.route.map { shared.routes[$0] },
+            disclosesNames: refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: identity)
+        )
+    }
+
+    /// The response came with more cookies than fit into it.
+    func warnOfCookies(_ route: CompiledRoute, to shared: ProxyShared) {
+        guard route.isFirstDroppedCookie() else { return }
+        shared.logger.warning("\(CookiePolicy.warning(route: route.plan.name))")
+    }
+}
+
+/// The deadline of a client's connection or stream. A client that takes what was written, however slowly, gets more time.
+struct ClientDeadline {
+    private let timer: DeadlineTimer
+    private var watch = TransferWatch()
+
+    init(queue: DeadlineQueue) { timer = DeadlineTimer(queue: queue) }
+
+    mutating func set(_ deadline: NIODeadline, for keeper: any DeadlineKeeper) {
+        watch.reset()
+        timer.set(deadline, for: keeper)
+    }
+
+    /// Sets it and keeps the last look, so that a client that has taken nothing since gets no further period.
+    func move(to deadline: NIODeadline, for keeper: any DeadlineKeeper) { timer.set(deadline, for: keeper) }
+
+    /// Moves it where the client has taken some of what was written.
+    ///
+    /// - Parameter untaken: Bytes that the client has not taken.
+    /// - Returns: Whether it was moved.
+    mutating func extend(to deadline: NIODeadline, for keeper: any DeadlineKeeper, untaken: Int) -> Bool {
+        let now = TransferProgress(untakenByClient: untaken, untakenByUpstream: 0, responseSent: nil)
+        guard watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) else { return false }
+        timer.set(deadline, for: keeper)
+        return true
+    }
+
+    func clear() { timer.clear() }
+    func cancel() { timer.cancel() }
 }
 
 /// What a problem response names beside the problem.

@@ -15,11 +15,13 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    enum Phase {
+    enum Phase: Equatable {
         /// Between requests, or within a head.
         case head
         /// The exchange says what is read.
         case exchange
+        /// Content of an engine's request is awaited and thrown away, so many bytes so far.
+        case engineContent(Int)
         case tunnel
         /// CONNECT was taken: what follows is for TLS, which is made ready.
         case preparing
@@ -58,8 +60,6 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private var exchange: ExchangeDriver?
     /// For requests of an engine.
     private var authorization: AuthorizationExchange?
-    /// Content of an engine's request that was thrown away so far; nil unless it is awaited.
-    private var engineContent: Int?
     private var engineRequestIsComplete = true
     /// Of a CONNECT to a server that a plain route leads to, until the client's first bytes have come.
     private var tunnelPeek: TunnelPeek?
@@ -69,7 +69,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private var unroutedRoute: UnroutedRoute?
     /// Under ``shared``.
     private var clientCache = ClientAuthenticationCache()
-    private let timer: DeadlineTimer
+    private var deadline: ClientDeadline
     private var keepsAlive = true
     /// The content of the response comes without framing, and the client gets it in chunks.
     private var sendsChunks = false
@@ -96,7 +96,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         self.configuration = configuration
         self.hasDirectSocket = hasDirectSocket
         isOpening = !hasDirectSocket
-        timer = DeadlineTimer(queue: configuration.worker.deadlines)
+        deadline = ClientDeadline(queue: configuration.worker.deadlines)
         clock = configuration.clock
         buffers = configuration.buffers
         identity = listener
@@ -164,7 +164,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         phase = .closed
         isWritable = false
         clock.end()
-        timer.cancel()
+        deadline.cancel()
         exchange?.clientLeft(isCut: wasCut && !isFinished)
         authorization.take()?.cancel()
         closePrivateConnection()
@@ -239,9 +239,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         case .peeking: true
         case .preparing, .dialling: false
         case .tunnel: reader.isEmpty && exchange?.intake == .content
-        case .exchange:
-            mayReadAhead || wantsInputOfExchange || engineContent != nil && reader.isEmpty
-                || exchange?.readsAhead ?? false
+        case .exchange: mayReadAhead || wantsInputOfExchange || exchange?.readsAhead ?? false
+        case .engineContent: mayReadAhead || reader.isEmpty
         }
     }
 
@@ -272,14 +271,15 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         while goesOn, !reader.isEmpty {
             switch phase {
             case .head: goesOn = isWritable && readHead()
-            case .exchange: goesOn = engineContent == nil ? readContent() : dropEngineContent()
+            case .exchange: goesOn = readContent()
+            case .engineContent(let count): goesOn = dropEngineContent(behind: count)
             case .tunnel: goesOn = readTunnel()
             case .peeking: goesOn = peekAtOpening()
             case .preparing, .dialling: goesOn = false
             case .finishing, .cutting, .closed: reader.dropAll()
             case .lingering:
                 reader.dropAll()
-                timer.set(min(clock.now + timeouts.linger, closing.lingersUntil), for: self)
+                deadline.move(to: min(clock.now + timeouts.linger, closing.lingersUntil), for: self)
             }
         }
         isProcessing = false
@@ -314,7 +314,7 @@ extension HTTP1ClientConnection {
         case .head:
             releaseHead()
             reader.takeHead()
-            timer.clear()
+            deadline.clear()
             // A head is judged by what is served when it is complete, whenever its first bytes came.
             if configuration.isReplaced { takeConfiguration() }
             // The client has left, or the request lacks a part.
@@ -345,17 +345,8 @@ extension HTTP1ClientConnection {
         if let engine = identity.engine { return answerEngine(engine) }
         if request.decoder.head.form == .authority { return connect() }
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
-        let bytes = request.bytes
         let id = configuration.nextRequestID()
-        var trace: AuthorizationTrace?
-        let decision = shared.authorizer.decide(
-            request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            on: identity,
-            cache: &clientCache,
-            trace: &trace
-        )
-        switch consume decision {
+        switch shared.authorizer.decide(request, on: identity, cache: &clientCache) {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .admitted(let admitted): begin(id, admitted)
         case .unrouted(let unrouted): forward(unrouted, id: id)
@@ -366,17 +357,7 @@ extension HTTP1ClientConnection {
     /// - Parameter route: nil for the one that was matched.
     func begin(_ id: RequestID, _ admitted: consuming RequestAuthorizer.Admitted, by route: CredentialedRoute? = nil) {
         let now = shared.clock.monotonic()
-        let bytes = request.bytes
-        let exchange = ExchangeDriver(
-            id,
-            request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            admitted: admitted,
-            by: route,
-            client: self,
-            configuration: configuration,
-            at: now
-        )
+        let exchange = exchange(id, admitted, by: route, under: configuration, contentIsFramed: true, at: now)
         self.exchange = exchange
         phase = .exchange
         exchange.begin(at: now)
@@ -453,12 +434,11 @@ extension HTTP1ClientConnection {
 
 extension HTTP1ClientConnection {
     func setDeadline(_ amount: TimeAmount) {
-        closing.watch.reset()
-        timer.set(clock.now + amount, for: self)
+        deadline.set(clock.now + amount, for: self)
     }
 
-    func clearDeadline() { timer.clear() }
-    func cancelDeadline() { timer.cancel() }
+    func clearDeadline() { deadline.clear() }
+    func cancelDeadline() { deadline.cancel() }
 
     func deadlinePassed() {
         switch phase {
@@ -474,7 +454,9 @@ extension HTTP1ClientConnection {
             }
         case .exchange, .tunnel:
             exchange?.deadlinePassed()
-            engineIsLate()
+            authorization?.deadlinePassed()
+        case .engineContent:
+            endEngineContent(GatewayProblem(.requestTimeout, "The content of the engine's request took too long."))
         // A slow client has as long for the rest of its answer as for any other part of it.
         case .finishing: if !clientTakes(within: timeouts.response) { reset() }
         case .cutting: resetWhenTaken()
@@ -485,10 +467,7 @@ extension HTTP1ClientConnection {
 
     /// Whether the client takes what was written, however slowly; then it has `amount` to take more.
     private func clientTakes(within amount: TimeAmount) -> Bool {
-        let now = TransferProgress(untakenByClient: writer.untakenBytes(), untakenByUpstream: 0, responseSent: nil)
-        guard closing.watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) else { return false }
-        timer.set(clock.now + amount, for: self)
-        return true
+        deadline.extend(to: clock.now + amount, for: self, untaken: writer.untakenBytes())
     }
 }
 
@@ -566,15 +545,10 @@ extension HTTP1ClientConnection: ClientStream {
         switch outcome {
         case .tooLong: throw .unwritable
         case .written: break
-        case .writtenWithoutCookies: warnOfCookies(route.state.route)
+        case .writtenWithoutCookies: warnOfCookies(route.state.route, to: shared)
         }
         sendsChunks = !isHTTP10 && isUntilClose
         return sendsChunks || endsWithConnection ? .content : .wire
-    }
-
-    private func warnOfCookies(_ route: CompiledRoute) {
-        guard route.isFirstDroppedCookie() else { return }
-        shared.logger.warning("\(CookiePolicy.warning(route: route.plan.name))")
     }
 
     func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
@@ -635,13 +609,8 @@ extension HTTP1ClientConnection: ClientStream {
 
     /// Answers a request that no exchange has begun for.
     func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
-        let id = id ?? configuration.nextRequestID()
         let hasHead = request.bytes.readableBytes > 0
-        let route = refusal?.route.map { shared.routes[$0] }
-        configuration.observe(problem, refusal, of: request, id: id, from: peer, isTLS: isTLS)
-        let disclosesNames =
-            refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: identity)
-        let subject = ProblemSubject(requestID: id, route: route, disclosesNames: disclosesNames)
+        let subject = refused(problem, refusal, id: id, under: configuration)
         respond(with: problem, as: subject, requestIsComplete: hasHead && request.decoder.head.framing == .none)
     }
 
@@ -688,17 +657,21 @@ extension HTTP1ClientConnection: EngineStream {
         if request.decoder.head.expectsContinue {
             stage.append { $0.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n") }
             flush()
+            // Sending finds out that the engine has gone.
+            guard phase == .exchange else { return }
         }
-        engineContent = 0
+        phase = .engineContent(0)
         setDeadline(timeouts.bodyIdle)
     }
 
     /// Content means nothing here. It is read, so that the connection can go on behind it.
-    func dropEngineContent() -> Bool {
+    ///
+    /// - Parameter count: The bytes that were thrown away before.
+    private func dropEngineContent(behind count: Int) -> Bool {
         switch reader.nextPart(forbidden: []) {
         case .content(_, let length, let isLast):
-            let count = (engineContent ?? 0) + length
-            engineContent = count
+            let count = count + length
+            phase = .engineContent(count)
             guard count <= Self.maximumEngineContent else {
                 endEngineContent(
                     GatewayProblem(.contentTooLarge, "An engine need not send the content of the request.")
@@ -717,8 +690,8 @@ extension HTTP1ClientConnection: EngineStream {
     private static let maximumEngineContent = 1_048_576
 
     private func decideBehindContent() {
-        engineContent = nil
-        timer.clear()
+        phase = .exchange
+        deadline.clear()
         decideAgain()
     }
 
@@ -729,17 +702,9 @@ extension HTTP1ClientConnection: EngineStream {
     }
 
     private func endEngineContent(_ problem: GatewayProblem) {
-        engineContent = nil
+        // Before the answer: its flush can lead back to ``process()``.
+        phase = .exchange
         refuse(problem)
-    }
-
-    /// The deadline of a request of an engine has passed.
-    func engineIsLate() {
-        if engineContent != nil {
-            endEngineContent(GatewayProblem(.requestTimeout, "The content of the engine's request took too long."))
-        } else {
-            authorization?.deadlinePassed()
-        }
     }
 
     /// gRPC needs HTTP/2.
@@ -807,7 +772,7 @@ extension HTTP1ClientConnection {
 
     /// HTTP/2 has no answer to a connection, so GOAWAY says that none of its requests are looked at.
     private func refuseHTTP2(_ problem: GatewayProblem) {
-        configuration.observe(problem, nil, of: request, id: configuration.nextRequestID(), from: peer, isTLS: isTLS)
+        observe(problem, under: configuration)
         let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
         // The last stream is 0, the reason ENHANCE_YOUR_CALM.
         let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0] + [0, 0, 0, 0] + [0, 0, 0, 0x0B]
@@ -869,7 +834,7 @@ extension HTTP1ClientConnection {
         configuration.worker.unregister(self)
         phase = .closed
         clock.end()
-        timer.cancel()
+        deadline.cancel()
         return handOverPlaces()
     }
 }
@@ -1078,7 +1043,6 @@ struct ClosingState {
     var takesUntil = NIODeadline.distantFuture
     /// At the last look, of a broken response.
     var untaken = Int.max
-    var watch = TransferWatch()
 }
 
 extension HTTP1ClientConnection {
@@ -1096,7 +1060,7 @@ extension HTTP1ClientConnection {
             phase = .closed
             writer.closeAtOnce()
         // What waits here may be more requests, the last of which says whether the client still reads.
-        case .head, .exchange, .tunnel, .preparing, .peeking, .dialling: process()
+        case .head, .exchange, .engineContent, .tunnel, .preparing, .peeking, .dialling: process()
         case .finishing, .cutting: break
         }
     }
@@ -1116,7 +1080,7 @@ extension HTTP1ClientConnection {
         case .preparing, .peeking: closeNow()
         // It may have sent all that the server is to get.
         case .dialling: break
-        case .finishing, .lingering, .cutting, .closed: break
+        case .engineContent, .finishing, .lingering, .cutting, .closed: break
         }
     }
 
@@ -1160,7 +1124,7 @@ extension HTTP1ClientConnection {
 
     /// Closes without an answer: the TLS handshake would have to come first, and there is no room to wait for it.
     func refuseUnsaid(_ problem: GatewayProblem) {
-        configuration.observe(problem, nil, of: request, id: configuration.nextRequestID(), from: peer, isTLS: isTLS)
+        observe(problem, under: configuration)
         phase = .closed
         writer.closeAtOnce()
     }

@@ -9,18 +9,16 @@ import NIOSSL
 
 /// The way from a handler to its socket.
 ///
-/// A handler that is alone in its pipeline calls the channel's core directly; the pipeline would need about ten calls
-/// to get there. A complete message goes to the socket at once when no earlier bytes wait. With TLS, operations go
-/// through the pipeline.
+/// A handler that is alone in its pipeline writes at its end directly. A complete message goes to the socket at once when no
+/// earlier bytes wait. With TLS, operations go through the pipeline.
 ///
 /// A class, because writing can lead back to the handler, and from there to here, before it returns.
 final class SocketWriter {
     private var context: ChannelHandlerContext?
-    private var core: (any ChannelCore)?
-    /// nil where messages must not go to it past other handlers.
-    private var socket: (any NIOTransportAccessibleChannelCore)?
-    /// What can be asked of the system.
-    private var transport: (any NIOTransportAccessibleChannelCore)?
+    /// nil where other handlers stand before it.
+    private var end: ChannelEnd?
+    /// To ask the system about the connection, whatever handlers there are.
+    private var socket: ChannelSocket?
     /// The channel has been given bytes and may still hold some: whatever follows has to queue behind them.
     private var mayHoldBytes = false
     /// Since ``beginMessage()``. With TLS the answer is unknown, so it is true as soon as there is something to send.
@@ -33,26 +31,23 @@ final class SocketWriter {
     /// Its handler is added. Before that, and after ``close()``, it leads nowhere.
     func open(_ context: ChannelHandlerContext, hasDirectSocket: Bool) {
         self.context = context
-        transport = Self.socket(of: context)
-        guard hasDirectSocket else { return }
-        core = context.channel._channelCore
-        socket = transport
+        socket = ChannelSocket(of: context.channel)
+        if hasDirectSocket { end = ChannelEnd(of: context.channel) }
     }
 
     func close() {
         context = nil
-        core = nil
+        end = nil
         socket = nil
-        transport = nil
     }
 
     private func write(_ bytes: ByteBuffer) {
         mayHoldBytes = true
-        if let core { core.write0(NIOAny(bytes), promise: nil) } else { context?.write(NIOAny(bytes), promise: nil) }
+        if let end { end.write(bytes) } else { context?.write(NIOAny(bytes), promise: nil) }
     }
 
     private func flush() {
-        if let core { core.flush0() } else { context?.flush() }
+        if let end { end.flush() } else { context?.flush() }
     }
 
     func beginMessage() {
@@ -105,17 +100,17 @@ final class SocketWriter {
         rest.moveReaderIndex(forwardBy: start)
         guard rest.readableBytes > 0 else { return }
         // A socket that takes no more may do so for long: a few bytes must not keep a large buffer all the while.
-        let isWasteful = socket != nil && rest.readableBytes < rest.storageCapacity / 4
+        let isWasteful = end != nil && socket != nil && rest.readableBytes < rest.storageCapacity / 4
         write(isWasteful ? ByteBuffer(buffer: rest) : rest)
     }
 
     /// - Returns: How many bytes the socket took.
     private func sendDirectly(_ send: (NIOBSDSocket.Handle) -> Int) -> Int {
-        guard let socket, !isHoldingBytes() else {
+        guard let socket, end != nil, !isHoldingBytes() else {
             mayLeave()
             return 0
         }
-        let sent = Self.on(socket, send) ?? 0
+        let sent = socket.with(send) ?? 0
         if sent != Self.isGone { mayLeave() }
         return max(0, sent)
     }
@@ -155,48 +150,15 @@ final class SocketWriter {
     /// Costs a system call; call only after a deadline.
     func untakenBytes() -> Int {
         let held = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
-        return held + (onSocket(Self.unacknowledged) ?? 0)
+        return held + (socket?.with(Self.unacknowledged) ?? 0)
     }
 
     /// Bytes or the end of the stream wait to be read. A connection on which no request was sent is then of no
     /// further use.
-    var hasInput: Bool { onSocket(Self.hasInput) ?? true }
-
-    private func onSocket<Result>(_ body: (NIOBSDSocket.Handle) -> Result) -> Result? {
-        guard let transport else { return nil }
-        return Self.on(transport, body)
-    }
-
-    private static func socket(of context: ChannelHandlerContext) -> (any NIOTransportAccessibleChannelCore)? {
-        guard let core = context.channel._channelCore as? any NIOTransportAccessibleChannelCore else { return nil }
-        return isSocket(core) ? core : nil
-    }
-
-    /// nil for a channel that has no socket.
-    static func descriptor(of channel: any Channel) -> NIOBSDSocket.Handle? {
-        guard let core = channel._channelCore as? any NIOTransportAccessibleChannelCore, isSocket(core) else {
-            return nil
-        }
-        return on(core, \.self)
-    }
-
-    private static func isSocket<Core: NIOTransportAccessibleChannelCore>(_: Core) -> Bool {
-        Core.Transport.self == NIOBSDSocket.Handle.self
-    }
-
-    /// Once it is known to be a socket. A cast to the protocol with its `Transport` would say so by itself, but the runtime
-    /// remembers no such cast: it was a twentieth of what a connection costs.
-    private static func on<Core: NIOTransportAccessibleChannelCore, Result>(
-        _ core: Core,
-        _ body: (NIOBSDSocket.Handle) -> Result
-    ) -> Result? {
-        try? core.withUnsafeTransport { transport in
-            unsafe body(unsafeBitCast(transport, to: NIOBSDSocket.Handle.self))
-        }
-    }
+    var hasInput: Bool { socket?.with(Self.hasInput) ?? true }
 
     func read() {
-        if let core { core.read0() } else { context?.read() }
+        if let end { end.read() } else { context?.read() }
     }
 
     /// Tells the other end that no more will come, with TLS by a close_notify.
@@ -243,7 +205,7 @@ final class SocketWriter {
     }
 
     /// Asks for the next bytes before the channel does, which would take the way through the pipeline.
-    func readAhead() { core?.read0() }
+    func readAhead() { end?.read() }
 }
 
 // MARK: System calls

@@ -30,26 +30,25 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     let identity: ConnectionContext
     let listenerNumber: Int
     let isTLS: Bool
-    var context: ChannelHandlerContext?
-    let writer = SocketWriter()
+    private(set) var context: ChannelHandlerContext?
+    private let writer = SocketWriter()
     let clock: LoopClock
-    let timer: DeadlineTimer
-    let failures: HTTP2FailureWatch
+    private var deadline: ClientDeadline
+    private let failures: HTTP2FailureWatch
     /// What the client was told: a reload does not change that.
-    let maximumStreams: Int
+    private let maximumStreams: Int
     /// The payload of a frame, as the client's settings have it.
-    var maximumFrame = HTTP2Configuration.frameSize
-    var phase = Phase.opening
+    private(set) var maximumFrame = HTTP2Configuration.frameSize
+    private var phase = Phase.opening
     /// The client is to open another connection then.
     private let endsAt: MonotonicTime
-    var streams: [HTTP2StreamID: HTTP2ClientStream] = [:]
-    var lastStream = HTTP2StreamID.rootStream
-    var flow: HTTP2ConnectionFlow
-    var watch = TransferWatch()
-    var faults = FaultBudget()
-    var meter: HTTP2FrameMeter
-    /// Of the configuration in ``shared``.
-    var clientCache = ClientAuthenticationCache()
+    private var streams: [HTTP2StreamID: HTTP2ClientStream] = [:]
+    private var lastStream = HTTP2StreamID.rootStream
+    private var flow: HTTP2ConnectionFlow
+    private var faults = FaultBudget()
+    private var meter: HTTP2FrameMeter
+    /// Under ``shared``.
+    private var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces
     private var isReading = false
     private var hasUnflushed = false
@@ -61,7 +60,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
-    var isOld: Bool { MonotonicTime(clock.now) >= endsAt }
+    private var isOld: Bool { MonotonicTime(clock.now) >= endsAt }
 
     /// - Parameter places: What the connection takes of the limits; it has begun as one of HTTP/1.
     init(
@@ -81,7 +80,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         maximumStreams = configuration.limits.streamsPerConnection
         clock = configuration.clock
         meter = HTTP2FrameMeter(at: configuration.shared.clock.monotonic())
-        timer = DeadlineTimer(queue: configuration.worker.deadlines)
+        deadline = ClientDeadline(queue: configuration.worker.deadlines)
         let now = MonotonicTime(clock.now)
         endsAt = ConnectionAge.end(configuration.limits.connectionMaxAge, jitter: .random(in: 0 ... .max), from: now)
         flow = HTTP2ConnectionFlow(receiving: HTTP2Configuration.connectionWindow(configuration.limits))
@@ -94,6 +93,10 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         clientCache = ClientAuthenticationCache()
     }
 
+    func decide(on request: RequestMessage) -> RequestAuthorizer.Decision {
+        shared.authorizer.decide(request, on: identity, cache: &clientCache)
+    }
+
     // MARK: Channel events
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -104,7 +107,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         let marks = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: high)
         try? context.channel.syncOptions?.setOption(.writeBufferWaterMark, value: marks)
         configuration.worker.register(self)
-        timer.set(clock.now + timeouts.header, for: self)
+        deadline.move(to: clock.now + timeouts.header, for: self)
         write(.settings(.settings(HTTP2Configuration.settings(configuration.limits))), on: .rootStream)
         creditConnection()
         flush()
@@ -120,7 +123,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         places.giveBack(to: shared)
         configuration.worker.unregister(self)
         clock.end()
-        timer.cancel()
+        deadline.cancel()
         endStreams()
         context.fireChannelInactive()
     }
@@ -211,7 +214,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
 
     /// A GOAWAY that refuses no stream yet. Past the library: without an open stream, that would take the connection for ended, and
     /// refuse requests that are on their way.
-    func writeAnnouncement() {
+    private func writeAnnouncement() {
         guard let frames = try? context?.pipeline.syncOperations.context(handlerType: NIOHTTP2Handler.self) else {
             return
         }
@@ -235,4 +238,303 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         flow.unflushed = 0
         context?.flush()
     }
+}
+
+/// What the client sends.
+extension HTTP2ClientConnection {
+    private func receive(_ frame: HTTP2Frame) {
+        switch frame.payload {
+        case .headers(let headers): receive(headers.headers, isLast: headers.endStream, on: frame.streamID)
+        case .data(let data): receive(data, on: frame.streamID)
+        case .windowUpdate(let increment): windowGrew(by: increment, of: frame.streamID)
+        case .settings(.settings(let settings)): receive(settings)
+        case .ping(_, let isAnswer): if isAnswer { announced() }
+        case .goAway: clientEnds()
+        // The library answers, or tells of a stream that is closed.
+        case .settings(.ack), .rstStream, .priority, .pushPromise, .alternativeService, .origin: break
+        }
+    }
+
+    // MARK: Streams
+
+    private func receive(_ fields: HPACKHeaders, isLast: Bool, on id: HTTP2StreamID) {
+        if let stream = streams[id] { return stream.receive(trailers: fields, isLast: isLast) }
+        lastStream = max(lastStream, id)
+        guard phase == .open || phase == .announcing else { return write(.rstStream(.refusedStream), on: id) }
+        guard streams.count < maximumStreams else {
+            write(.rstStream(.refusedStream), on: id)
+            return countFault()
+        }
+        takeConfiguration()
+        deadline.clear()
+        let stream = HTTP2ClientStream(id, on: self)
+        streams[id] = stream
+        assert(streams.count <= maximumStreams, "The connection has more streams than it may.")
+        stream.begin(fields, hasContent: !isLast)
+    }
+
+    private func receive(_ data: HTTP2Frame.FramePayload.Data, on id: HTTP2StreamID) {
+        guard case .byteBuffer(let bytes) = data.data else { return }
+        // Flow control counts the padding and the byte with its length (RFC 9113 section 6.1).
+        let padding = data.paddingBytes.map { $0 + 1 } ?? 0
+        _ = flow.receiving.receive(bytes.readableBytes + padding)
+        flow.receiving.take(padding)
+        guard let stream = streams[id] else { return flow.receiving.take(bytes.readableBytes) }
+        stream.receive(bytes, padding: padding, isLast: data.endStream)
+    }
+
+    func streamClosed(_ id: HTTP2StreamID, isCut: Bool) {
+        guard let stream = streams.removeValue(forKey: id) else { return }
+        stream.closed(isCut: isCut)
+        creditConnection()
+        flush()
+        if phase == .open, isOld { return drain() }
+        guard streams.isEmpty else { return }
+        switch phase {
+        case .open: deadline.move(to: clock.now + timeouts.idle, for: self)
+        case .draining: closeAfterWrites()
+        case .opening, .announcing, .lingering, .closed: break
+        }
+    }
+
+    // MARK: Windows
+
+    private func receive(_ settings: HTTP2Settings) {
+        if phase == .opening {
+            phase = .open
+            if streams.isEmpty { deadline.move(to: clock.now + timeouts.idle, for: self) }
+        }
+        if let setting = settings.last(where: { $0.parameter == .maxFrameSize }) { maximumFrame = setting.value }
+        guard let setting = settings.last(where: { $0.parameter == .initialWindowSize }) else { return }
+        let delta = setting.value - flow.initialSending
+        flow.initialSending = setting.value
+        for stream in Array(streams.values) { stream.windowGrew(by: delta) }
+        flush()
+    }
+
+    private func windowGrew(by increment: Int, of id: HTTP2StreamID) {
+        guard id == .rootStream else {
+            streams[id]?.windowGrew(by: increment)
+            return flush()
+        }
+        _ = flow.sending.grow(by: increment)
+        sendWaiting()
+    }
+
+    /// The client has taken note of our settings.
+    private func windowsChanged(by delta: Int) {
+        flow.initialReceiving += delta
+        for stream in streams.values { stream.receiveWindowChanged(by: delta) }
+    }
+
+    /// The windows of a new stream.
+    var initialWindows: (sending: Int, receiving: Int) { (flow.initialSending, flow.initialReceiving) }
+
+    /// An exchange has taken this many bytes, or they were thrown away.
+    func took(_ count: Int) { flow.receiving.take(count) }
+
+    /// Lets the client send more where enough of what it has sent is taken.
+    private func creditConnection() {
+        guard phase != .lingering, phase != .closed, let increment = flow.receiving.credit() else { return }
+        write(.windowUpdate(windowSizeIncrement: increment), on: .rootStream)
+    }
+
+    // MARK: Turns
+
+    /// Content that the client takes now.
+    var room: Int { flow.sending.available }
+
+    /// The stream sends when its turn comes.
+    func wait(_ stream: HTTP2ClientStream) { flow.waiting.append(stream) }
+
+    /// Whether a stream can send content now. Otherwise it waits for its turn.
+    func maySend() -> Bool {
+        room > 0 && flow.waiting.isEmpty && context?.channel.isWritable ?? false
+    }
+
+    func spend(_ count: Int) {
+        flow.sending.spend(count)
+        meter.sent(count)
+        flow.unflushed += count
+        if flow.unflushed >= HTTP2ConnectionFlow.maximumUnflushed { flushNow() }
+    }
+
+    /// Gives each stream that waits one frame after the other.
+    private func sendWaiting() {
+        var waiting = flow.waiting[...]
+        flow.waiting = []
+        while let stream = waiting.first, maySend() {
+            waiting.removeFirst()
+            stream.takeTurn()
+            waiting += flow.waiting
+            flow.waiting = []
+        }
+        flow.waiting = Array(waiting) + flow.waiting
+        flush()
+    }
+}
+
+/// The ways in which the connection ends.
+extension HTTP2ClientConnection {
+    // MARK: Withdrawal and reload
+
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) {
+        for stream in Array(streams.values) { stream.endIfWithdrawn(withdrawn) }
+        flush()
+        // An answer that the engine has not taken yet may hold what was withdrawn.
+        guard identity.engine != nil else { return }
+        if writer.untakenBytes() > 0 || streams.values.contains(where: { $0.untakenBytes > 0 }) { closeAtOnce() }
+    }
+
+    /// What the client has not taken is lost.
+    private func closeAtOnce() {
+        endStreams()
+        phase = .closed
+        writer.reset()
+    }
+
+    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
+        for stream in Array(streams.values) { stream.followReload(withdrawal) }
+        flush()
+    }
+
+    // MARK: Drain
+
+    /// Tells the client to open no more streams. Those that are on their way are served: the answer to a PING comes behind them
+    /// (RFC 9113 section 6.8).
+    func drain() {
+        guard phase == .open || phase == .opening else { return }
+        phase = .announcing
+        writeAnnouncement()
+        write(.ping(HTTP2PingData(), ack: false), on: .rootStream)
+        flush()
+        deadline.move(to: clock.now + timeouts.linger, for: self)
+    }
+
+    /// The client has read the announcement, or had time to.
+    private func announced() {
+        guard phase == .announcing else { return }
+        phase = .draining
+        deadline.clear()
+        sendGoAway(lastStream: lastStream)
+        flush()
+        if streams.isEmpty { closeAfterWrites() }
+    }
+
+    /// The client opens no more streams.
+    private func clientEnds() {
+        guard phase == .open || phase == .opening || phase == .announcing else { return }
+        phase = .announcing
+        announced()
+    }
+
+    private func sendGoAway(lastStream: HTTP2StreamID) {
+        write(.goAway(lastStreamID: lastStream, errorCode: .noError, opaqueData: nil), on: .rootStream)
+    }
+
+    /// Closing at once would reset the connection while the client sends, and take away what it has not read.
+    private func closeAfterWrites() {
+        guard phase != .lingering, phase != .closed else { return }
+        phase = .lingering
+        flushNow()
+        deadline.set(clock.now + timeouts.linger, for: self)
+        writer.closeOutput()
+    }
+
+    /// A stream was reset for what the client has done.
+    func countFault() {
+        guard !faults.spend(at: shared.clock.monotonic()) else { return }
+        calm()
+    }
+
+    /// The client asks for more work than it has a use for.
+    private func calm() {
+        guard phase != .lingering, phase != .closed else { return }
+        write(.goAway(lastStreamID: lastStream, errorCode: .enhanceYourCalm, opaqueData: nil), on: .rootStream)
+        broken()
+    }
+
+    /// The client was told which rule it broke.
+    private func broken() {
+        guard phase != .lingering, phase != .closed else { return }
+        endStreams()
+        closeAfterWrites()
+    }
+
+    func stop() {
+        if phase == .open || phase == .announcing { sendGoAway(lastStream: lastStream) }
+        flushNow()
+        endStreams()
+        closeNow()
+    }
+
+    /// The client sends nothing more, so its windows do not open again.
+    private func clientClosedOutput() {
+        guard phase != .closed else { return }
+        endStreams()
+        closeNow()
+    }
+
+    /// The client reads no answers any more.
+    private func endStreams() {
+        let ended = streams.values
+        streams = [:]
+        flow.waiting = []
+        for stream in ended { stream.closed(isCut: true) }
+    }
+
+    private func closeNow() {
+        phase = .closed
+        writer.closeConnection()
+    }
+
+    // MARK: Deadline
+
+    func deadlinePassed() {
+        switch phase {
+        case .opening: closeNow()
+        case .open:
+            guard streams.isEmpty else { return }
+            guard !clientTakes(within: timeouts.idle) else { return }
+            clientEnds()
+        case .announcing: announced()
+        case .draining, .closed: break
+        case .lingering: if !clientTakes(within: timeouts.response) { closeNow() }
+        }
+    }
+
+    /// Whether the client has taken some of what was written. It then has `amount` to take more.
+    private func clientTakes(within amount: TimeAmount) -> Bool {
+        deadline.extend(to: clock.now + amount, for: self, untaken: writer.untakenBytes())
+    }
+}
+
+extension HTTP2ClientConnection: MeteredConnection {
+    func admits(_ bytes: ByteBuffer) -> Bool {
+        guard phase != .lingering, phase != .closed else { return false }
+        guard meter.receive(bytes.readableBytesUInt8Span, at: { shared.clock.monotonic() }) else {
+            calm()
+            return false
+        }
+        return true
+    }
+}
+
+/// The windows of an HTTP/2 connection, and the streams that wait for the one to send in.
+private struct HTTP2ConnectionFlow {
+    var sending = SendWindow()
+    var receiving: ReceiveWindow
+    /// Of a new stream, as the client's settings say.
+    var initialSending = SendWindow.initial
+    /// Of a new stream, as our settings say once the client has taken note of them.
+    var initialReceiving = SendWindow.initial
+    /// In the order of their turns.
+    var waiting: [HTTP2ClientStream] = []
+    /// Content that was written and not flushed.
+    var unflushed = 0
+
+    /// The library holds content until it is flushed, and sees no bound for it.
+    static let maximumUnflushed = 196_608
+
+    init(receiving target: Int) { receiving = ReceiveWindow(target: target, size: SendWindow.initial) }
 }

@@ -14,8 +14,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     private var authorization: AuthorizationExchange?
     /// Content of a call of an engine, as far as it has come; nil where none is awaited.
     private var question: ByteBuffer?
-    private let timer: DeadlineTimer
-    private var watch = TransferWatch()
+    private var deadline: ClientDeadline
     private var isClosed = false
 
     /// It asks for a WebSocket.
@@ -71,15 +70,16 @@ final class HTTP2ClientStream: DeadlineKeeper {
         let configuration = connection.configuration
         let limits = configuration.limits
         let empty = configuration.buffers.empty
-        timer = DeadlineTimer(queue: configuration.worker.deadlines)
+        let windows = connection.initialWindows
+        deadline = ClientDeadline(queue: configuration.worker.deadlines)
         request = RequestMessage(
             RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields),
             empty,
             isHTTP2: true
         )
-        output = Output(window: SendWindow(connection.flow.initialSending), bytes: empty)
+        output = Output(window: SendWindow(windows.sending), bytes: empty)
         input = Input(
-            window: ReceiveWindow(target: HTTP2Configuration.streamWindow, size: connection.flow.initialReceiving),
+            window: ReceiveWindow(target: HTTP2Configuration.streamWindow, size: windows.receiving),
             bytes: empty
         )
     }
@@ -123,7 +123,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     func closed(isCut: Bool) {
         guard !isClosed else { return }
         isClosed = true
-        timer.cancel()
+        deadline.cancel()
         let exchange = exchange.take()
         authorization.take()?.cancel()
         // What the client of a tunnel sent last may not have left yet.
@@ -135,7 +135,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     }
 
     func dropIncoming() {
-        connection.flow.receiving.take(input.bytes.readableBytes)
+        connection.took(input.bytes.readableBytes)
         input.window.take(input.bytes.readableBytes)
         input.bytes = connection.configuration.buffers.empty
     }
@@ -143,20 +143,17 @@ final class HTTP2ClientStream: DeadlineKeeper {
     // MARK: Deadline
 
     func setDeadline(_ amount: TimeAmount) {
-        watch.reset()
-        timer.set(connection.clock.now + amount, for: self)
+        deadline.set(connection.clock.now + amount, for: self)
     }
 
-    func clearDeadline() { timer.clear() }
+    func clearDeadline() { deadline.clear() }
 
     func deadlinePassed() {
         if let exchange { return exchange.deadlinePassed() }
         if engineIsLate() { return }
         // The rest of the response waits for the client.
-        let now = TransferProgress(untakenByClient: untakenBytes, untakenByUpstream: 0, responseSent: nil)
-        if watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) {
-            timer.set(connection.clock.now + connection.timeouts.response, for: self)
-        } else {
+        let next = connection.clock.now + connection.timeouts.response
+        if !deadline.extend(to: next, for: self, untaken: untakenBytes) {
             reset(output.isCutting ? .internalError : .cancel)
         }
     }
@@ -195,17 +192,8 @@ extension HTTP2ClientStream {
             return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
         }
         let configuration = connection.configuration
-        let bytes = request.bytes
         let id = configuration.nextRequestID()
-        var trace: AuthorizationTrace?
-        let decision = configuration.shared.authorizer.decide(
-            request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            on: connection.identity,
-            cache: &connection.clientCache,
-            trace: &trace
-        )
-        switch consume decision {
+        switch connection.decide(on: request) {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .unrouted(let unrouted):
             let refusal = unrouted.refusalInHTTP2
@@ -226,17 +214,7 @@ extension HTTP2ClientStream {
         _ configuration: WorkerConfiguration
     ) {
         let now = configuration.shared.clock.monotonic()
-        let bytes = request.bytes
-        let exchange = ExchangeDriver(
-            id,
-            request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            admitted: admitted,
-            client: self,
-            configuration: configuration,
-            contentIsFramed: false,
-            at: now
-        )
+        let exchange = exchange(id, admitted, under: configuration, contentIsFramed: false, at: now)
         self.exchange = exchange
         exchange.begin(at: now)
         process()
@@ -280,7 +258,7 @@ extension HTTP2ClientStream {
 
     /// Throws away content of a request that is over. The client may send as much again.
     private func drop(_ count: Int) {
-        connection.flow.receiving.take(count)
+        connection.took(count)
         input.window.take(count)
         creditStream()
     }
@@ -312,7 +290,7 @@ extension HTTP2ClientStream {
     private func deliver(to exchange: ExchangeDriver) {
         let bytes = input.bytes
         input.bytes = connection.configuration.buffers.empty
-        connection.flow.receiving.take(bytes.readableBytes)
+        connection.took(bytes.readableBytes)
         input.window.take(bytes.readableBytes)
         guard !isTunnel else { return exchange.receive(tunnelled: bytes) }
         input.isDelivered = input.hasEnded && !input.isChunked
@@ -361,32 +339,15 @@ extension HTTP2ClientStream {
 
     /// A malformed request gets no answer: a client that sends it does not know what HTTP is (RFC 9113 section 8.1.1).
     private func refuse(malformed reason: HTTP2Malformation) {
-        observe(GatewayProblem(.requestRefused, "The HTTP/2 request is malformed: \(reason.rawValue)."), nil, nil)
+        let problem = GatewayProblem(.requestRefused, "The HTTP/2 request is malformed: \(reason.rawValue).")
+        observe(problem, under: connection.configuration)
         resetForFault()
     }
 
     /// Answers a request that no exchange has begun for.
     func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
-        let shared = connection.shared
-        let id = observe(problem, id, refusal)
-        let subject = ProblemSubject(
-            requestID: id,
-            route: refusal?.route.map { shared.routes[$0] },
-            disclosesNames: refusal?.disclosesNames
-                ?? shared.authorizer.disclosesNames(to: nil, on: connection.identity)
-        )
+        let subject = refused(problem, refusal, id: id, under: connection.configuration)
         respond(with: problem, as: subject, requestIsComplete: input.hasEnded)
-    }
-
-    @discardableResult
-    private func observe(
-        _ problem: GatewayProblem,
-        _ id: RequestID?,
-        _ refusal: RequestAuthorizer.Refusal?
-    ) -> RequestID {
-        let id = id ?? connection.configuration.nextRequestID()
-        connection.configuration.observe(problem, refusal, of: request, id: id, from: peer, isTLS: isTLS)
-        return id
     }
 }
 
@@ -430,9 +391,7 @@ extension HTTP2ClientStream: ClientStream {
         guard !isWebSocket || !(200..<300).contains(head.status) else { throw .opensNothing }
         let date = head.hasDate ? nil : configuration.shared.clock.now().wall
         let (fields, outcome) = try write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, date: date)
-        if case .writtenWithoutCookies = outcome, route.state.route.isFirstDroppedCookie() {
-            configuration.shared.logger.warning("\(CookiePolicy.warning(route: route.state.route.plan.name))")
-        }
+        if case .writtenWithoutCookies = outcome { warnOfCookies(route.state.route, to: configuration.shared) }
         output.head = fields
         return .content
     }
@@ -536,7 +495,7 @@ extension HTTP2ClientStream: ClientStream {
         exchange = nil
         input.isDelivered = true
         (isTunnel, isWebSocket) = (false, false)
-        timer.clear()
+        deadline.clear()
         dropIncoming()
     }
 
@@ -584,7 +543,7 @@ extension HTTP2ClientStream: ClientStream {
             output.bytes.readableBytes,
             HTTP2Configuration.frameSize,
             output.window.available,
-            connection.flow.sending.available
+            connection.room
         )
         guard let part = output.bytes.readSlice(length: count) else { return }
         let isLast = output.isComplete && output.bytes.readableBytes == 0 && output.trailers == nil
@@ -623,7 +582,7 @@ extension HTTP2ClientStream: ClientStream {
     private func waitForConnection() {
         guard output.window.available > 0, !output.isWaiting else { return }
         output.isWaiting = true
-        connection.flow.waiting.append(self)
+        connection.wait(self)
     }
 
     // MARK: Tunnel
@@ -692,7 +651,7 @@ extension HTTP2ClientStream: CheckStream {
     /// The question is complete.
     func ask() {
         guard question != nil, !isClosed, let engine = connection.identity.engine else { return }
-        timer.clear()
+        deadline.clear()
         // A reload may have come since its head.
         connection.takeConfiguration()
         answerEngine(engine)

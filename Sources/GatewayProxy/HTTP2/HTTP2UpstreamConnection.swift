@@ -33,38 +33,38 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     let buffers: SpareBuffers
     let clock: LoopClock
     let timeouts: Timeouts
-    let timer: DeadlineTimer
-    private(set) var context: ChannelHandlerContext?
-    var phase = Phase.opening
+    private let timer: DeadlineTimer
+    private var context: ChannelHandlerContext?
+    private(set) var phase = Phase.opening
     private var ready: Ready?
     // Streams.
-    var streams: [HTTP2StreamID: HTTP2UpstreamStream] = [:]
-    var nextID = HTTP2StreamID(1)
+    private var streams: [HTTP2StreamID: HTTP2UpstreamStream] = [:]
+    private var nextID = HTTP2StreamID(1)
     private var hasCarried = false
     /// The upstream takes no more streams.
-    var isRetired = false
+    private(set) var isRetired = false
     /// It takes WebSockets (RFC 8441).
-    var takesWebSocket = false
+    private(set) var takesWebSocket = false
     // What is sent.
     /// The initial window of each stream, as the upstream's settings have it.
-    var peerStreamWindow = SendWindow.initial
-    var maximumFrame = HTTP2Configuration.frameSize
-    var sendWindow = SendWindow()
+    private(set) var peerStreamWindow = SendWindow.initial
+    private(set) var maximumFrame = HTTP2Configuration.frameSize
+    private var sendWindow = SendWindow()
     /// Streams that wait for room on the connection, in turn.
-    var waiting: [HTTP2UpstreamStream] = []
-    var isWritable = true
+    private var waiting: [HTTP2UpstreamStream] = []
+    private var isWritable = true
     private var isReading = false
     private var needsFlush = false
     /// It is in the worker's queue of those that flush.
     private var isFlushDue = false
     // What is received.
-    var receiveWindow = ReceiveWindow(target: connectionWindow, size: SendWindow.initial)
+    private var receiveWindow = ReceiveWindow(target: connectionWindow, size: SendWindow.initial)
     /// Their clients are flushed at the end of this read.
     private var unflushed: [HTTP2UpstreamStream] = []
     /// A PING was sent, and its answer has not come.
-    var isProbing = false
-    var meter: HTTP2FrameMeter
-    var restsUntil: NIODeadline?
+    private var isProbing = false
+    private var meter: HTTP2FrameMeter
+    private var restsUntil: NIODeadline?
     /// A server that refuses the client certificate says so after the handshake, in place of its settings (TLS 1.3).
     private(set) var alert: TLSAlert?
 
@@ -106,10 +106,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    func settle(_ result: Result<HTTP2UpstreamConnection, GatewayProblem>) { ready.take()?(result) }
+    private func settle(_ result: Result<HTTP2UpstreamConnection, GatewayProblem>) { ready.take()?(result) }
 
     /// What the upstream's first settings allow.
-    var streamLimit = Int.max
+    private(set) var streamLimit = Int.max
 
     // MARK: Streams
 
@@ -128,8 +128,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         guard stream.phase != .over else { return }
         credit(stream.receiveWindow.held)
         stream.drop()
-        let isClosed = stream.hasArrived && stream.outgoing.isEnded
-        if let id = stream.id, streams.removeValue(forKey: id) != nil, let code, phase == .open, !isClosed {
+        let isComplete = stream.isComplete
+        if let id = stream.id, streams.removeValue(forKey: id) != nil, let code, phase == .open, !isComplete {
             write(id, .rstStream(code))
             flush()
         }
@@ -138,9 +138,9 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     }
 
     /// The library knows the stream no more: nothing is sent on it.
-    func forget(_ stream: HTTP2UpstreamStream, _ id: HTTP2StreamID) {
+    private func forget(_ stream: HTTP2UpstreamStream, _ id: HTTP2StreamID) {
         streams[id] = nil
-        stream.isClosed = true
+        stream.forgotten()
     }
 
     // MARK: Channel events
@@ -237,7 +237,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     }
 
     /// The upstream has sent more than it has a use for.
-    func broken() {
+    private func broken() {
         broken(Self.brokenRule)
         close()
     }
@@ -276,5 +276,223 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         guard needsFlush else { return }
         needsFlush = false
         context?.flush()
+    }
+}
+
+/// What the upstream says.
+extension HTTP2UpstreamConnection {
+    // MARK: Settings
+
+    private func receive(_ settings: HTTP2Settings) {
+        var streamLimit: Int?
+        for setting in settings {
+            switch setting.parameter {
+            case .maxConcurrentStreams: streamLimit = setting.value
+            case .maxFrameSize: maximumFrame = setting.value
+            case .enableConnectProtocol: takesWebSocket = setting.value == 1
+            case .initialWindowSize: changeStreamWindow(to: setting.value)
+            default: break
+            }
+        }
+        guard phase == .opening else {
+            if let streamLimit { pool.streamLimitChanged(id, to: streamLimit) }
+            return
+        }
+        self.streamLimit = streamLimit ?? .max
+        phase = .open
+        pool.learned(takesWebSocket: takesWebSocket)
+        timer.clear()
+        settle(.success(self))
+    }
+
+    private func changeStreamWindow(to size: Int) {
+        let delta = size - peerStreamWindow
+        peerStreamWindow = size
+        // The library refuses settings that are too large.
+        for stream in streams.values { stream.windowGrew(by: delta) }
+        guard delta > 0 else { return }
+        for stream in Array(streams.values) { stream.sendContent() }
+        flush()
+    }
+
+    // MARK: Streams
+
+    private func receive(_ data: HTTP2Frame.FramePayload.Data, on id: HTTP2StreamID) {
+        guard let stream = streams[id], case .byteBuffer(let bytes) = data.data else { return }
+        let size = bytes.readableBytes + (data.paddingBytes.map { $0 + 1 } ?? 0)
+        _ = receiveWindow.receive(size)
+        stream.receive(bytes, size: size, isLast: data.endStream)
+    }
+
+    private func receiveReset(_ code: HTTP2ErrorCode, on id: HTTP2StreamID) {
+        guard let stream = streams[id] else { return }
+        forget(stream, id)
+        guard code != .noError || !stream.endsWithoutRest() else { return }
+        guard code != .http11Required || stream.phase != .head else {
+            return stream.wantsHTTP1()
+        }
+        stream.lose(isRefused: code == .refusedStream)
+    }
+
+    private func receiveGoAway(_ last: HTTP2StreamID, _ code: HTTP2ErrorCode) {
+        retire()
+        for (id, stream) in streams where id > last {
+            forget(stream, id)
+            if code == .http11Required { stream.wantsHTTP1() } else { stream.lose(isRefused: true) }
+        }
+    }
+}
+
+/// Never more content than the upstream allows, and never more from it than clients take.
+extension HTTP2UpstreamConnection {
+    // MARK: Sending
+
+    /// Maximum content that a stream sends before the next one that waits.
+    private static let maximumTurn = 65_536
+
+    /// Sends what the stream has, as far as there is room for it.
+    func send(_ stream: HTTP2UpstreamStream) {
+        if let head = stream.takeHead() {
+            // The connection was lost, or retired, between the lease and this moment.
+            guard isOpen else { return stream.lose(isRefused: true) }
+            begin(stream, head)
+        }
+        guard phase == .open else { return }
+        stream.sendContent()
+        flush()
+    }
+
+    private func begin(_ stream: HTTP2UpstreamStream, _ head: HPACKHeaders) {
+        let id = nextID
+        nextID = id.advanced(by: 2)
+        assert(streams[id] == nil && stream.id == nil, "A stream begins twice.")
+        let isLast = stream.begin(as: id, window: peerStreamWindow)
+        streams[id] = stream
+        meter.sentRequest()
+        write(id, .headers(.init(headers: head, endStream: isLast)))
+    }
+
+    /// Content that can be sent now.
+    var room: Int { isWritable ? sendWindow.available : 0 }
+
+    func send(_ bytes: ByteBuffer, isLast: Bool, on id: HTTP2StreamID) {
+        sendWindow.spend(bytes.readableBytes)
+        meter.sent(bytes.readableBytes)
+        write(id, .data(.init(data: .byteBuffer(bytes), endStream: isLast)))
+    }
+
+    /// The stream has more to send than there is room for.
+    func wait(_ stream: HTTP2UpstreamStream) { waiting.append(stream) }
+
+    /// There is room on the connection: each stream that waits has its turn.
+    private func serveWaiting() {
+        guard phase == .open, !waiting.isEmpty else { return }
+        while room > 0, !waiting.isEmpty {
+            waiting.removeFirst().takeTurn(maximum: Self.maximumTurn)
+        }
+        flush()
+    }
+
+    /// The upstream takes more. The library refuses an increment that is too large.
+    private func grow(_ id: HTTP2StreamID, by increment: Int) {
+        guard id != .rootStream else {
+            _ = sendWindow.grow(by: increment)
+            return serveWaiting()
+        }
+        guard let stream = streams[id] else { return }
+        stream.windowGrew(by: increment)
+        stream.sendContent()
+        flush()
+    }
+
+    // MARK: Receiving
+
+    /// Lets the upstream send as many bytes again on the connection.
+    func credit(_ size: Int) {
+        receiveWindow.take(size)
+        guard phase == .open, let increment = receiveWindow.credit() else { return }
+        write(.rootStream, .windowUpdate(windowSizeIncrement: increment))
+        flush()
+    }
+}
+
+/// How a connection rests, is asked whether it lives, and ends.
+extension HTTP2UpstreamConnection {
+    // MARK: Rest
+
+    /// The connection has no streams, and is closed at `end`.
+    func rest(until end: NIODeadline) {
+        restsUntil = end
+        if !isProbing { timer.set(end, for: self) }
+    }
+
+    /// Sends PING, because the upstream was silent for long. Without an answer, the connection is closed.
+    func probe() {
+        guard phase == .open, !isProbing else { return }
+        isProbing = true
+        write(.rootStream, .ping(HTTP2PingData(withInteger: 0), ack: false))
+        flush()
+        setDeadline(timeouts.connect)
+    }
+
+    private func setDeadline(_ amount: TimeAmount) { timer.set(clock.now + amount, for: self) }
+
+    private func upstreamLives() {
+        isProbing = false
+        if let restsUntil { timer.set(restsUntil, for: self) } else { timer.clear() }
+    }
+
+    func deadlinePassed() {
+        switch phase {
+        case .opening:
+            let detail = "\(origin) did not begin HTTP/2 in time."
+            settle(.failure(GatewayProblem(.upstreamTimeout, detail, hopError: .connectionTimeout)))
+            close()
+        case .open where isProbing: close()
+        case .open:
+            pool.removeIdle(id)
+            close()
+        case .closed: break
+        }
+    }
+
+    // MARK: Closing
+
+    /// No other stream begins.
+    func retire() {
+        guard !isRetired else { return }
+        isRetired = true
+        pool.retire(self)
+    }
+
+    /// With TLS the upstream's close_notify would be waited for, in a place that others may need.
+    func close() {
+        guard phase != .closed else { return }
+        let wasOpen = phase == .open
+        // First: what is written can fail, and leads back to here.
+        phase = .closed
+        retire()
+        if wasOpen { write(.rootStream, .goAway(lastStreamID: .rootStream, errorCode: .noError, opaqueData: nil)) }
+        context?.flush()
+        guard let channel = context?.channel else { return }
+        let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLClientHandler.self)
+        if let tls { tls.close(promise: nil) } else { channel.close(promise: nil) }
+    }
+}
+
+extension HTTP2UpstreamConnection: MeteredConnection {
+    func admits(_ bytes: ByteBuffer) -> Bool {
+        guard phase != .closed else { return false }
+        let isAdmitted = meter.receive(bytes.readableBytesUInt8Span, at: { MonotonicTime(.now()) })
+        if !isAdmitted { broken() }
+        return isAdmitted
+    }
+}
+
+extension GatewayProblem {
+    /// The route says `http2`, and the upstream does something else.
+    static func speaksNoHTTP2(_ origin: Origin) -> GatewayProblem {
+        let detail = "\(origin) does not speak HTTP/2. Set protocol of the route to auto or http1."
+        return GatewayProblem(.upstreamUnreachable, detail, hopError: .protocolError)
     }
 }

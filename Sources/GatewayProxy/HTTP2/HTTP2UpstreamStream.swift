@@ -29,16 +29,16 @@ final class HTTP2UpstreamStream: UpstreamStream {
     let connection: HTTP2UpstreamConnection
     let isReused: Bool
     /// nil before the head has left.
-    var id: HTTP2StreamID?
+    private(set) var id: HTTP2StreamID?
     private var exchange: ExchangeDriver?
     private(set) var phase = Phase.head
     // What is sent.
-    var outgoing = HTTP2Outgoing()
-    var sendWindow = SendWindow(0)
+    private var outgoing = HTTP2Outgoing()
+    private var sendWindow = SendWindow(0)
     /// Nothing more can be sent on it.
-    var isClosed = false
+    private var isClosed = false
     /// It is in the connection's queue of streams that wait for room.
-    var waitsForRoom = false
+    private(set) var waitsForRoom = false
     private var isFull = false
     // What is received.
     private var answersHead = false
@@ -54,11 +54,11 @@ final class HTTP2UpstreamStream: UpstreamStream {
     private var isLost = false
     /// `Sec-WebSocket-Accept` for the client that asked for a WebSocket.
     private var webSocketAccept: String?
-    /// Of a tunnel: the upstream has ended both directions.
+    /// The upstream has ended both directions of a tunnel.
     private var wantsNoMore = false
     /// The end of a tunnel whose client has left.
     private var tunnelEnd: HTTP2TunnelEnd?
-    var receiveWindow = ReceiveWindow(
+    private(set) var receiveWindow = ReceiveWindow(
         target: HTTP2UpstreamConnection.streamWindow,
         size: HTTP2UpstreamConnection.streamWindow
     )
@@ -86,6 +86,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     var untakenBytes: Int { outgoing.count + max(0, connection.peerStreamWindow - sendWindow.size) }
 
     var heldBytes: Int { outgoing.count }
+    /// All of the request has left, and all of the response has come.
+    var isComplete: Bool { hasArrived && outgoing.isEnded }
 
     func begin(for exchange: ExchangeDriver, answersHead: Bool) {
         self.exchange = exchange
@@ -134,8 +136,65 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     func takeUnsent() -> ByteBuffer? { nil }
 
+    // MARK: Sending
+
+    func takeHead() -> HPACKHeaders? { outgoing.head.take() }
+
+    /// The head leaves now.
+    ///
+    /// - Parameter window: The upstream's, for each stream.
+    /// - Returns: Whether nothing follows the head.
+    func begin(as id: HTTP2StreamID, window: Int) -> Bool {
+        self.id = id
+        sendWindow = SendWindow(window)
+        return outgoing.endsHere()
+    }
+
+    /// The upstream takes more, or less. The library refuses an increment that is too large.
+    func windowGrew(by increment: Int) { _ = sendWindow.grow(by: increment) }
+
+    /// The library knows the stream no more: nothing can be sent on it.
+    func forgotten() { isClosed = true }
+
+    /// Sends what waits, as far as there is room for it.
+    func sendContent(maximum: Int = .max) {
+        guard let id, !isClosed, !outgoing.isEnded else { return }
+        var turn = maximum
+        while outgoing.count > 0 {
+            guard sendWindow.available > 0 else { return contentMoved() }
+            let room = connection.room
+            guard room > 0, turn > 0 else { return waitForRoom() }
+            guard let bytes = outgoing.take(min(room, sendWindow.available, connection.maximumFrame, turn)) else {
+                break
+            }
+            turn -= bytes.readableBytes
+            sendWindow.spend(bytes.readableBytes)
+            connection.send(bytes, isLast: outgoing.endsHere(), on: id)
+        }
+        switch outgoing.takeEnd() {
+        case .content: connection.write(id, .data(.init(data: .byteBuffer(ByteBuffer()), endStream: true)))
+        case .trailers(let fields): connection.write(id, .headers(.init(headers: fields, endStream: true)))
+        case nil: break
+        }
+        contentMoved()
+    }
+
+    private func waitForRoom() {
+        contentMoved()
+        guard !waitsForRoom else { return }
+        waitsForRoom = true
+        connection.wait(self)
+    }
+
+    /// There is room on the connection.
+    func takeTurn(maximum: Int) {
+        assert(waitsForRoom, "A stream that is not waiting got a turn.")
+        waitsForRoom = false
+        sendContent(maximum: maximum)
+    }
+
     /// Content has left, or was added.
-    func contentMoved() {
+    private func contentMoved() {
         let wasFull = isFull
         isFull = !isWritable
         exchange?.uploadMoved()
@@ -160,7 +219,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
         exchange = nil
         guard isCut || !leavesTunnelInOrder() else { return }
         if phase != .over, !order.hasHead, id != nil { connection.probe() }
-        connection.end(self, hasArrived && outgoing.isEnded ? nil : .cancel)
+        connection.end(self, isComplete ? nil : .cancel)
     }
 
     /// The response breaks a rule.
@@ -204,6 +263,11 @@ final class HTTP2UpstreamStream: UpstreamStream {
 /// From the upstream to the exchange.
 extension HTTP2UpstreamStream {
     // MARK: Response
+
+    func receive(_ bytes: ByteBuffer, size: Int, isLast: Bool) {
+        _ = receiveWindow.receive(size)
+        receive(.content(bytes, size: size, isLast: isLast))
+    }
 
     func receive(_ arrival: Arrival) {
         guard phase != .over, !hasArrived else { return }
@@ -334,12 +398,23 @@ extension HTTP2UpstreamStream {
     }
 
     /// Hands content to the exchange. The upstream may then send as much again.
-    func pass(_ bytes: ByteBuffer, size: Int, to exchange: ExchangeDriver) {
+    private func pass(_ bytes: ByteBuffer, size: Int, to exchange: ExchangeDriver) {
         connection.flushLater(self)
         var content = bytes
         let count = content.readableBytes
         if count > 0, !exchange.stage(count, of: &content) { exchange.receive(content: content) }
-        connection.credit(size, of: self)
+        credit(size)
+    }
+
+    /// The client has taken this many bytes: the upstream may send as many again.
+    private func credit(_ size: Int) {
+        guard phase != .over else { return }
+        receiveWindow.take(size)
+        if !hasArrived, !isClosed, let id, let increment = receiveWindow.credit() {
+            connection.write(id, .windowUpdate(windowSizeIncrement: increment))
+            connection.flush()
+        }
+        connection.credit(size)
     }
 
     private func receiveTrailers(_ fields: HPACKHeaders) {
@@ -373,7 +448,9 @@ extension HTTP2UpstreamStream {
     // MARK: Held responses
 
     /// Padding takes from the window too, and what is held back is not credited: the limit has to be reached before the window is used up.
-    static var newInspection: BodyInspection { BodyInspection(waitingLimit: HTTP2UpstreamConnection.streamWindow / 2) }
+    private static var newInspection: BodyInspection {
+        BodyInspection(waitingLimit: HTTP2UpstreamConnection.streamWindow / 2)
+    }
 
     func endInspection() {
         inspection.end()
@@ -406,7 +483,7 @@ extension HTTP2UpstreamStream {
         guard phase == .held else { return }
         heldHead = ByteBuffer()
         exchange = nil
-        connection.end(self, hasArrived && outgoing.isEnded ? nil : .cancel)
+        connection.end(self, isComplete ? nil : .cancel)
     }
 }
 
@@ -436,7 +513,7 @@ extension BodyInspection {
 extension HTTP2UpstreamStream {
     // MARK: Request
 
-    func beginWebSocket(
+    private func beginWebSocket(
         _ fields: HPACKHeaders,
         _ head: borrowing RequestHead,
         _ bytes: ByteBuffer
@@ -448,7 +525,7 @@ extension HTTP2UpstreamStream {
 
     // MARK: From the upstream
 
-    func beginTunnel(_ exchange: ExchangeDriver) {
+    private func beginTunnel(_ exchange: ExchangeDriver) {
         phase = .tunnel
         order.beginTunnel()
         connection.flushLater(self)
@@ -456,7 +533,7 @@ extension HTTP2UpstreamStream {
         if hasArrived, arrivals.isEmpty { inputEnded() }
     }
 
-    func receive(tunnelled bytes: ByteBuffer, size: Int, isLast: Bool) {
+    private func receive(tunnelled bytes: ByteBuffer, size: Int, isLast: Bool) {
         // The client has left: the upstream is told so, as a closed socket would tell it.
         guard let exchange else { return connection.end(self, isLast && outgoing.isEnded ? nil : .cancel) }
         pass(bytes, size: size, to: exchange)
@@ -470,7 +547,7 @@ extension HTTP2UpstreamStream {
     }
 
     /// Both directions have ended.
-    func endTunnelIfOver() {
+    private func endTunnelIfOver() {
         guard phase == .tunnel, hasArrived, arrivals.isEmpty, outgoing.isEnded || wantsNoMore else { return }
         let exchange = exchange.take()
         connection.end(self, nil)
@@ -486,7 +563,7 @@ extension HTTP2UpstreamStream {
     }
 
     /// The upstream has reset the stream, or the connection is lost.
-    func loseTunnel() {
+    private func loseTunnel() {
         // What came before it is passed on first.
         guard arrivals.isEmpty || !hasArrived else { return isLost = true }
         let exchange = exchange.take()
@@ -507,7 +584,7 @@ extension HTTP2UpstreamStream {
     /// Ends the client's direction, where all of it has left. The upstream then has time to end its own.
     ///
     /// - Returns: false where the tunnel has to be cut.
-    func leavesTunnelInOrder() -> Bool {
+    private func leavesTunnelInOrder() -> Bool {
         guard phase == .tunnel, outgoing.count == 0, !isClosed, connection.phase == .open else { return false }
         tunnelEnd = HTTP2TunnelEnd(of: self, within: connection.timeouts.linger)
         closeOutput()
@@ -528,7 +605,7 @@ extension HTTP2UpstreamStream {
 }
 
 /// Waits for the end of a tunnel whose client has left.
-final class HTTP2TunnelEnd: DeadlineKeeper {
+private final class HTTP2TunnelEnd: DeadlineKeeper {
     private let stream: HTTP2UpstreamStream
     private let timer: DeadlineTimer
     private let whenCame: () -> Void
@@ -561,5 +638,93 @@ extension HTTP2RequestFields {
             connect.add(name: name, value: value, indexing: indexing)
         }
         return connect
+    }
+}
+
+/// What a request has still to send on its stream.
+private struct HTTP2Outgoing {
+    var head: HPACKHeaders?
+    private var content: [ByteBuffer] = []
+    private(set) var count = 0
+    private var trailers: HPACKHeaders?
+    /// Of the content, until all of it is here; nil where its length is not known.
+    private var remaining: Int?
+    /// Nothing follows what is here.
+    private(set) var isComplete = false
+    /// The end of the request was sent.
+    private(set) var isEnded = false
+
+    mutating func begin(_ head: HPACKHeaders, _ framing: BodyFraming) {
+        self.head = head
+        switch framing {
+        case .none: isComplete = true
+        case .length(let length): remaining = length
+        case .chunked, .untilClose: break
+        }
+    }
+
+    /// Content follows, until the client of the tunnel ends it.
+    mutating func beginTunnel(_ head: HPACKHeaders) { self.head = head }
+
+    mutating func append(_ bytes: ByteBuffer) {
+        guard bytes.readableBytes > 0 else { return }
+        defer { checkInvariants() }
+        content.append(bytes)
+        count += bytes.readableBytes
+        guard let rest = remaining else { return }
+        remaining = rest - bytes.readableBytes
+        if rest <= bytes.readableBytes { isComplete = true }
+    }
+
+    /// - Parameter trailers: nil where there are none.
+    mutating func end(_ trailers: HPACKHeaders?) {
+        isComplete = true
+        self.trailers = trailers
+    }
+
+    /// At most this number of bytes of the content.
+    mutating func take(_ maximum: Int) -> ByteBuffer? {
+        defer { checkInvariants() }
+        guard let first = content.first else { return nil }
+        guard first.readableBytes > maximum else {
+            content.removeFirst()
+            count -= first.readableBytes
+            return first
+        }
+        count -= maximum
+        return content[0].readSlice(length: maximum)
+    }
+
+    /// Whether what was just taken ends the request; it counts as sent.
+    mutating func endsHere() -> Bool {
+        guard isComplete, content.isEmpty, trailers == nil, !isEnded else { return false }
+        isEnded = true
+        return true
+    }
+
+    enum End {
+        case content
+        case trailers(HPACKHeaders)
+    }
+
+    /// What ends the request when its content has been sent; it counts as sent.
+    mutating func takeEnd() -> End? {
+        guard isComplete, content.isEmpty, !isEnded else { return nil }
+        isEnded = true
+        return trailers.take().map { .trailers($0) } ?? .content
+    }
+
+    mutating func drop() {
+        content = []
+        count = 0
+    }
+
+    private func checkInvariants() {
+        assert(count >= 0 && content.isEmpty == (count == 0), "Content was counted that has left.")
+        assert(
+            content.count > 8 || content.reduce(0) { $0 + $1.readableBytes } == count,
+            "The parts of the content do not add up to its length."
+        )
+        assert(!isEnded || isComplete && content.isEmpty, "A request has ended before all of it was sent.")
     }
 }

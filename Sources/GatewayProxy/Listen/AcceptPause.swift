@@ -129,7 +129,7 @@ extension DescriptorShares {
     func reserveHas(_ channel: any Channel) -> Bool { Self.reserve(from: ceiling, has: channel) }
 
     fileprivate static func reserve(from ceiling: Int, has channel: any Channel) -> Bool {
-        guard ceiling != .max, let descriptor = SocketWriter.descriptor(of: channel) else { return false }
+        guard ceiling != .max, let descriptor = ChannelSocket(of: channel)?.with(\.self) else { return false }
         return Int(descriptor) >= ceiling
     }
 

@@ -69,17 +69,9 @@ final class Worker {
     ) -> ReloadWithdrawal.Verdict {
         guard let shared = current?.shared else { return .other }
         var cache = ClientAuthenticationCache()
-        var trace: AuthorizationTrace?
-        let bytes = request.bytes
-        let decision = shared.authorizer.decide(
-            request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            on: listener,
-            cache: &cache,
-            trace: &trace
-        )
-        switch consume decision {
+        switch shared.authorizer.decide(request, on: listener, cache: &cache) {
         case .refused(let refusal):
+            let bytes = request.bytes
             return shared.authorizer.verdict(
                 refusal,
                 of: exchange.clientName,

@@ -1,4 +1,3 @@
-import GatewayTesting
 import Testing
 
 @testable import GatewayCore
@@ -6,6 +5,32 @@ import Testing
 @testable import GatewayHTTP
 @testable import GatewayTesting
 @testable import GatewayTokens
+
+@Suite(.timeLimit(.minutes(5)))
+struct SameBytesTests {
+    private func areSame(_ ours: [UInt8], _ theirs: [UInt8]) -> Bool { ours.span.isSame(as: theirs.span) }
+
+    /// What a client is known by is compared eight bytes at a time: each of them must count, at every length.
+    @Test func oneBitMakesADifferenceWhereverItStands() {
+        for length in 0...40 {
+            let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 &* 37) }
+            #expect(areSame(bytes, Array(bytes)), "\(length) bytes")
+            for position in 0..<length {
+                for bit in 0..<8 {
+                    var other = bytes
+                    other[position] ^= 1 << bit
+                    #expect(!areSame(bytes, other), "bit \(bit) of byte \(position) of \(length)")
+                }
+            }
+        }
+    }
+
+    @Test func ofTwoLengthsNoneIsTheSame() {
+        for (ours, theirs) in [(0, 1), (7, 8), (8, 7), (8, 16), (16, 17), (40, 39)] {
+            #expect(!areSame(Array(repeating: 0, count: ours), Array(repeating: 0, count: theirs)))
+        }
+    }
+}
 
 /// Text from clients, upstreams and files is truncated before people see it.
 @Suite("Bounds of what is shown", .timeLimit(.minutes(1)))
@@ -114,5 +139,74 @@ extension String {
     /// Repeats the string until it has this many characters.
     fileprivate func cycled(_ count: Int) -> String {
         String(String(repeating: self, count: count / self.count + 1).prefix(count))
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)))
+struct TokenBytesTests {
+    /// What RFC 9110 §5.6.2 says, byte by byte.
+    private func isToken(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"):
+            true
+        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+        }
+    }
+
+    @Test func aTokenEndsWhereItsFirstOtherByteStands() {
+        for byte in UInt8.min...UInt8.max {
+            for length in 1...20 {
+                for position in 0..<length {
+                    var bytes = Array("X-Api-Key-0123456789".utf8.prefix(length))
+                    bytes[position] = byte
+                    var hasUnderscore = false
+                    let end = bytes.span.endOfToken(in: 0..<length, hasUnderscore: &hasUnderscore)
+                    #expect(
+                        end == (isToken(byte) ? length : position),
+                        "byte \(byte) at \(position) of \(length)"
+                    )
+                    #expect(
+                        hasUnderscore == (byte == UInt8(ascii: "_")),
+                        "byte \(byte) at \(position) of \(length)"
+                    )
+                }
+            }
+        }
+    }
+
+    @Test func nothingBehindTheRangeIsLookedAt() {
+        let bytes = Array("Accept-Encoding_:".utf8)
+        var hasUnderscore = false
+        #expect(bytes.span.endOfToken(in: 3..<15, hasUnderscore: &hasUnderscore) == 15)
+        #expect(!hasUnderscore)
+    }
+
+    private static let known: [String: FieldKind] = [
+        "te": .te, "via": .via, "host": .host, "expect": .expect, "origin": .origin, "upgrade": .upgrade,
+        "cookie": .cookie, "cookie2": .cookie, "set-cookie": .setCookie, "set-cookie2": .setCookie,
+        "connection": .connection, "keep-alive": .keepAlive, "x-request-id": .xRequestID,
+        "authorization": .authorization, "content-length": .contentLength, "sec-fetch-site": .secFetchSite,
+        "proxy-connection": .proxyConnection, "www-authenticate": .wwwAuthenticate,
+        "transfer-encoding": .transferEncoding, "proxy-authenticate": .proxyAuthenticate,
+        "proxy-authorization": .proxyAuthorization, "link": .uriReference, "refresh": .uriReference,
+        "location": .uriReference, "content-location": .uriReference,
+    ]
+
+    @Test func aKnownNameIsKnownInAnyCaseAndNoOtherIs() {
+        for (name, kind) in Self.known {
+            for position in name.utf8.indices {
+                for byte in UInt8.min...UInt8.max where isToken(byte) {
+                    var bytes = Array(name.uppercased().utf8)
+                    let index = name.utf8.distance(from: name.startIndex, to: position)
+                    bytes[index] = byte
+                    let isSame = String(decoding: bytes, as: UTF8.self).lowercased() == name
+                    // What stands beside a name is no part of it.
+                    let line = Array("xx".utf8) + bytes + Array(": 1\r\n".utf8)
+                    let found = FieldKind.classify(line.span, 2..<2 + bytes.count)
+                    #expect(found == (isSame ? kind : .other), "\(String(decoding: bytes, as: UTF8.self))")
+                }
+            }
+        }
     }
 }
