@@ -328,7 +328,7 @@ package enum ExchangeEvent: Hashable, Sendable {
     case credentialUnavailable(ProblemKind)
     /// The right to use the credential was taken away. Another one may come.
     case withdrawn
-    /// Likewise, from a source that a reload has replaced: no other one comes from it.
+    /// The right to use the credential was taken away, and a reload has replaced its source: no other credential comes from it.
     case sourceWithdrawn
     /// A reload has come.
     ///

@@ -184,7 +184,7 @@ package struct AuthzOutcome: Hashable, Sendable {
         case renewed
         /// It was given the credential that it reported as rejected: the path rejects every token, or nothing newer can be had.
         case unchanged
-        /// The same, because the engine or the client has caused as many renewals as it may.
+        /// It was given the rejected credential again, because the engine or the client has caused as many renewals as it may.
         case overBudget = "over_budget"
         /// The request may not have the credential.
         case refused

@@ -3,7 +3,7 @@
 /// `error="invalid_token"` does, and so does an answer without any error code, which is what Box and most others send. Any
 /// other code (`insufficient_scope`, `invalid_request`) is about the request: a new token would change nothing.
 ///
-/// Of gRPC, the status UNAUTHENTICATED is what 401 is elsewhere, where the response has no messages.
+/// A gRPC response without messages whose status is UNAUTHENTICATED counts as a 401.
 package enum TokenRejection {
     package static func isRejection(_ head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         var namesOtherError = false

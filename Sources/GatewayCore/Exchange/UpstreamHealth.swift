@@ -7,7 +7,7 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
     package var lastFailure: String?
     /// What happened and what to do; nil where ``lastFailure`` says it.
     package var lastFailureExplanation: String?
-    /// Of the request that failed, for `authgateway explain`.
+    /// The id of the request that failed, for `authgateway explain`.
     package var lastFailureRequestId: String?
     /// 0...1, over the last 5 minutes; nil without a request in that time.
     package var failureRate: Double?

@@ -19,7 +19,7 @@ package enum UpstreamVersionRule {
     /// Whether a request that HTTP/2 did not take may go by HTTP/1.1.
     package static func mayFallBack(_ version: UpstreamProtocol) -> Bool { version == .auto }
 
-    /// Of a WebSocket that must go by HTTP/2, to an upstream that takes none there.
+    /// What the client is told when its WebSocket must go by HTTP/2 and the upstream takes none there.
     package static let takesNoWebSocket =
         "It takes no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441)."
         + " Set protocol of the route to auto or http1."
@@ -35,12 +35,12 @@ package enum UpstreamVersionRule {
         )
     }
 
-    /// Of a response to a client of HTTP/2.
+    /// What a client of HTTP/2 is told when its frames have no room for the head of the response.
     package static let responseHeadTooLong =
         "The head of its response does not fit in one frame of HTTP/2 to the client."
         + " Have the upstream send fewer or shorter fields, or the client use HTTP/1.1."
 
-    /// Of a response to a client that asks for a WebSocket in HTTP/2.
+    /// What a client that asks for a WebSocket in HTTP/2 is told when the response opens none.
     package static func opensNoWebSocket(status: Int) -> String {
         "It answered \(status) to the request for a WebSocket, which opens none."
     }

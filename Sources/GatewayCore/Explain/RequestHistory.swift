@@ -10,7 +10,7 @@ package struct RequestHistory: Hashable, Sendable, Codable {
         package var route: String?
         package var client: String?
         package var method: String?
-        /// Of a request that failed: where it came from, and what it asked for.
+        /// Where a request that failed came from, and what it asked for.
         package var peer: String?
         package var host: String?
         package var path: String?

@@ -85,7 +85,7 @@ package final class LinkTable: Sendable {
 
     func arePeers(_ route: Int, _ other: Int) -> Bool { groupIndices[route] == groupIndices[other] }
 
-    /// Of the routes that links of `route` may lead to, in bytes: the longest origin, and the longest path of prefix and base.
+    /// The longest origin, and the longest prefix and base together, of the routes that links of `route` may lead to. In bytes.
     func longest(of route: Int) -> (origin: Int, path: Int) {
         let group = groups[groupIndices[route]]
         return (group.longestOrigin, group.longestPath)

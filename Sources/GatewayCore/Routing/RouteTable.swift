@@ -242,7 +242,7 @@ extension RouteTable {
     /// What a thousand routes have lies side by side: a request looks at places that others have kept in the cache.
     fileprivate struct PathIndex: Sendable {
         private struct Entry: Sendable {
-            /// Of the first segment.
+            /// The hash of the first segment.
             let hash: UInt64
             let route: Int32
             /// Within ``prefixes``.

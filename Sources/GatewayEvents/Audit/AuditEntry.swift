@@ -3,7 +3,7 @@ import GatewayHTTP
 /// One row of the audit log, or one request, as the page and `/api/events` show it: both in one list, with one set of filters.
 /// Holds no secret; text is escaped where it is shown.
 package struct AuditEntry: Hashable, Sendable, Codable {
-    /// Of the row; nil for a request, which has none.
+    /// The id of the row; nil for a request, which has none.
     package var id: Int64?
     /// RFC 3339.
     package var at: String

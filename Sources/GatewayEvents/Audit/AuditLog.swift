@@ -37,7 +37,7 @@ package struct AuditError: Error, Hashable, Sendable {
 /// Failed requests, denials and uses stop first. The last tenth of `audit.max_bytes` is a reserve for token and operator
 /// events, and the last quarter of the reserve is for operator events alone.
 package struct AuditRoom: Hashable, Sendable {
-    /// Of the file system that holds the log.
+    /// The room of the file system that holds the log.
     package struct Disk: Hashable, Sendable {
         package let freeBytes: Int
         package let totalBytes: Int
@@ -59,7 +59,7 @@ package struct AuditRoom: Hashable, Sendable {
 
     package static let defaultLimit = 10 << 30
 
-    /// Of the database, without the pages that pruning has freed, and of its write-ahead log.
+    /// The size of the database, without the pages that pruning has freed, and of its write-ahead log.
     package var usedBytes: Int
     package let limit: Int
     /// nil when the system does not tell.

@@ -40,7 +40,7 @@ package struct AuditPlan: Hashable, Sendable {
     /// nil: the head of the log is kept beside it only.
     package var anchor: AnchorPlan?
     package var onMissing = OnMissing.refuse
-    /// Of the database with its write-ahead log; see ``AuditRoom``.
+    /// The maximum size of the database with its write-ahead log; see ``AuditRoom``.
     package var maximumBytes = AuditRoom.defaultLimit
 
     package init(path: String, usage: Usage, retention: Duration, onFailure: OnFailure) {

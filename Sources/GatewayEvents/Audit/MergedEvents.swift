@@ -9,7 +9,7 @@ package import GatewayHTTP
 package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendable {
     package struct Row: Sendable {
         package let key: Key
-        /// Of one of the events.
+        /// The sample of one of the events.
         package let sample: Sample
         /// How many events the row stands for.
         package let count: Int
@@ -22,7 +22,7 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
         let cause: String
         /// Its first event is in a row.
         var isWritten: Bool
-        /// Of the first event that is in no row yet.
+        /// The sample of the first event that is in no row yet.
         var sample: Sample?
         var count = 0
         var ids: [String] = []

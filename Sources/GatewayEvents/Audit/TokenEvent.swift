@@ -238,7 +238,7 @@ extension TokenEvent.Name {
 ///
 /// An operator of another gateway may have unlocked them, and then that gateway has recorded it. Or somebody has changed the store.
 package enum SharedUnlocks {
-    /// Of one look at the store. One more event counts the rest, so that a changed store cannot fill the audit log.
+    /// The maximum for one look at the store. One more event counts the rest, so that a changed store cannot fill the audit log.
     package static let maximumEvents = 100
 
     /// - Parameters:

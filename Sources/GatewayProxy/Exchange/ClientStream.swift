@@ -78,7 +78,7 @@ protocol ClientStream: AnyObject {
 
     /// The client takes more: what is on its way to it is below the high-water mark.
     var isWritable: Bool { get }
-    /// Bytes that the client has not taken. Asks the system.
+    /// Bytes that the client has not taken. Costs a system call.
     var untakenBytes: Int { get }
     func sendInformational(
         _ head: borrowing ResponseHead,

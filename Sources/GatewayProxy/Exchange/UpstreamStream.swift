@@ -10,7 +10,7 @@ protocol UpstreamStream: AnyObject {
     var isReused: Bool { get }
     /// The upstream takes more: what is on its way to it is below the high-water mark.
     var isWritable: Bool { get }
-    /// Bytes that the upstream has not taken. Asks the system.
+    /// Bytes that the upstream has not taken. Costs a system call.
     var untakenBytes: Int { get }
     /// Bytes in memory that wait to be sent.
     var heldBytes: Int { get }
