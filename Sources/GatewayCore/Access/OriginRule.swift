@@ -1,6 +1,7 @@
 import GatewayHTTP
 
-/// The rule for requests that a browser made: none may come from another origin unless it is listed.
+/// The rule for requests that a browser made: none may come from another origin unless it is listed (CORS, section 3.2 of the Fetch
+/// standard).
 struct OriginRule: Sendable {
     enum Decision {
         /// No page has sent it, or one of this origin.
@@ -9,9 +10,20 @@ struct OriginRule: Sendable {
         case refused(GatewayProblem)
     }
 
-    let policy: CrossOriginPolicy
+    private let grants: [CrossOriginGrant]
     /// The list is the route's own.
-    let isOfRoute: Bool
+    private let isOfRoute: Bool
+
+    /// - Parameters:
+    ///   - origins: As browsers spell them.
+    ///   - allowsCredentials: The page's requests may carry cookies.
+    init(_ origins: [String], allowsCredentials: Bool, isOfRoute: Bool) {
+        grants = origins.map { CrossOriginGrant(origin: $0.lowercased(), allowsCredentials: allowsCredentials) }
+        self.isOfRoute = isOfRoute
+    }
+
+    /// Pages of some other origin may call.
+    var answersPages: Bool { !grants.isEmpty }
 
     /// - Parameter own: The server in whose place the gateway answers, whose own pages may call.
     func decide(
@@ -25,7 +37,7 @@ struct OriginRule: Sendable {
         var isSameSite = true
         for field in head.section.fields {
             if field.kind == .origin {
-                let granted = policy.grant(bytes, field.value)
+                let granted = listedGrant(bytes, field.value)
                 guard granted != nil || own?.isOrigin(field.value, of: bytes) ?? false,
                     !hasOrigin || granted === grant
                 else { return .refused(problem(isNull: bytes.equalsLowercased(field.value, "null"))) }
@@ -39,6 +51,12 @@ struct OriginRule: Sendable {
         }
         if let grant { return .granted(grant) }
         return hasOrigin || isSameSite ? .passes : .refused(problem(isNull: false))
+    }
+
+    /// - Parameter value: The value of an `Origin`.
+    private func listedGrant(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> CrossOriginGrant? {
+        for grant in grants where bytes.equalsLowercased(value, grant.origin) { return grant }
+        return nil
     }
 
     /// Whether a program has sent the request that takes the URL which it connects to for its origin.
@@ -96,26 +114,6 @@ struct OriginRule: Sendable {
     private static let null =
         "A web page that has no origin (Origin: null) sent this: a file, or a sandboxed frame. It cannot be allowed;"
         + " serve the page from an origin, and add that to access.allow_origins."
-}
-
-/// The web pages of other origins that may call a route from a browser (CORS, section 3.2 of the Fetch standard).
-final class CrossOriginPolicy: Sendable {
-    private let grants: [CrossOriginGrant]
-
-    /// - Parameters:
-    ///   - origins: As browsers spell them.
-    ///   - allowsCredentials: The page's requests may carry cookies.
-    init(_ origins: [String], allowsCredentials: Bool) {
-        grants = origins.map { CrossOriginGrant(origin: $0.lowercased(), allowsCredentials: allowsCredentials) }
-    }
-
-    var isEmpty: Bool { grants.isEmpty }
-
-    /// - Parameter value: Of an `Origin`.
-    func grant(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> CrossOriginGrant? {
-        for grant in grants where bytes.equalsLowercased(value, grant.origin) { return grant }
-        return nil
-    }
 }
 
 /// What a response says to the browser of a page that may read it.

@@ -57,11 +57,8 @@ package final class RequestAuthorizer: Sendable {
         self.viaName = viaName
         gates = routes.map { RouteGate($0, access) }
         plainGates = gates.map { $0.isPlain ? $0.strictness : nil }
-        originRule = OriginRule(
-            policy: CrossOriginPolicy(access.allowedOrigins, allowsCredentials: false),
-            isOfRoute: false
-        )
-        answersPages = gates.contains { !$0.originRule.policy.isEmpty }
+        originRule = OriginRule(access.allowedOrigins, allowsCredentials: false, isOfRoute: false)
+        answersPages = gates.contains { $0.originRule.answersPages }
     }
 
     /// - Parameters:
@@ -289,7 +286,7 @@ extension RequestAuthorizer {
         let rule = rule(for: match)
         switch rule.decide(head, bytes, own: listener.intercepted) {
         case .passes:
-            if !rule.policy.isEmpty { grant = .unlisted }
+            if rule.answersPages { grant = .unlisted }
             return nil
         case .refused(let problem):
             var problem = problem
@@ -300,7 +297,7 @@ extension RequestAuthorizer {
                 guard evidence(of: head, bytes, match, on: prover, &cache, assuming: trace?.assumedClient).client == nil
                 else {
                     trace?.add(.ownOrigin)
-                    if !rule.policy.isEmpty { grant = .unlisted }
+                    if rule.answersPages { grant = .unlisted }
                     return nil
                 }
                 problem = rule.unproven

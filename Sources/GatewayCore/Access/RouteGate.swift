@@ -32,7 +32,8 @@ final class RouteGate: Sendable {
         places = known.places
         subject = known.selection.map(SubjectRule.init)
         originRule = OriginRule(
-            policy: CrossOriginPolicy(access.allowedOrigins(on: route), allowsCredentials: route.cookies == .pass),
+            access.allowedOrigins(on: route),
+            allowsCredentials: route.cookies == .pass,
             isOfRoute: route.allowedOrigins != nil
         )
         name = route.name

@@ -11,15 +11,12 @@ final class UnroutedRoute {
     init(to server: TunnelDestination, under configuration: WorkerConfiguration) throws(ListenerError) {
         self.server = server
         let (shared, plan) = (configuration.shared, RoutePlan(to: server))
-        var contexts = UpstreamTLSContexts()
         let target = try UpstreamTarget(
             plan,
-            key: UpstreamTarget.Key(plan),
             budget: ConnectionBudget(
                 maximum: shared.limits.connectionsPerUpstream,
                 clients: shared.configuration.access.clients.map(\.name)
             ),
-            contexts: &contexts,
             sha256: shared.configuration.sha256
         )
         let compiled = CompiledRoute(

@@ -17,14 +17,7 @@ package enum UpstreamProbe {
     ) async -> EndpointOutcome {
         let target: UpstreamTarget
         do throws(ListenerError) {
-            var contexts = UpstreamTLSContexts()
-            target = try UpstreamTarget(
-                route,
-                key: UpstreamTarget.Key(route),
-                budget: ConnectionBudget(maximum: 1, clients: []),
-                contexts: &contexts,
-                sha256: sha256
-            )
+            target = try UpstreamTarget(route, budget: ConnectionBudget(maximum: 1, clients: []), sha256: sha256)
         } catch {
             // Files that can be read are a matter of the configuration, and were looked at with it.
             return .failed(.handshake)

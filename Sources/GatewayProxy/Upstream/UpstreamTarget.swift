@@ -62,6 +62,16 @@ final class UpstreamTarget: Sendable {
         serverName = tlsContext == nil ? nil : route.tls.serverName ?? (Self.isAddress(host) ? nil : host)
     }
 
+    /// A target that is made alone.
+    convenience init(
+        _ route: RoutePlan,
+        budget: ConnectionBudget,
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) throws(ListenerError) {
+        var contexts = UpstreamTLSContexts()
+        try self.init(route, key: Key(route), budget: budget, contexts: &contexts, sha256: sha256)
+    }
+
     func tlsHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
         let (pinned, expected) = (pinned, serverName.map(PeerName.init))
         guard expected != nil || !pinned.pins.isEmpty else {
