@@ -11,7 +11,7 @@ package enum AuthorityProbe {
         package let took: Duration
         /// nil in clear text.
         package let certificateEnd: UnixTime?
-        /// As `Date` said; nil when it did not.
+        /// The server's time, from its `Date` field; nil without one.
         package let date: UnixTime?
     }
 

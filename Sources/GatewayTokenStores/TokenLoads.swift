@@ -20,7 +20,7 @@ final class TokenLoads: Sendable {
         var isBusy = false
     }
 
-    /// Of one statement.
+    /// The number of records that one statement asks for.
     static let maximumKeys = 128
 
     private let state = Mutex(State())

@@ -90,7 +90,7 @@ struct TokenSealer: Sendable {
         return sealed
     }
 
-    /// The same row under this key. What is in it is not looked at, so that it may be of a newer version.
+    /// Encrypts a row again with this key. Its content is not decoded, so it may be of a newer version.
     ///
     /// - Returns: nil when `other` does not open it.
     func sealAgain(_ row: SealedToken, openedBy other: TokenSealer) -> SealedToken? {

@@ -27,7 +27,7 @@ struct TokenStatement {
     let id: String
     /// See ``TokenNotification``.
     let sender: String
-    /// Of the key that the content is encrypted with.
+    /// The check of the key that the content is encrypted with; see ``TokenSealer/keyCheck``.
     let keyCheck: String
     let condition: Condition
     let lease: Lease
@@ -225,7 +225,7 @@ struct StoredRow {
     /// nil without a lease that lasts.
     let leaseTime: Duration?
 
-    /// Of a record that was never written.
+    /// What stands for a record that was never written.
     static let missing = StoredRow()
 
     private init() { (revision, sealed, change, leaseTime) = (nil, nil, nil, nil) }

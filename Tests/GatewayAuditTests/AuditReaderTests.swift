@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import GatewayCore
 import GatewayTesting
+import Logging
 import Testing
 
 @testable import GatewayAudit
@@ -247,5 +248,93 @@ struct AuditReaderTests {
         #expect(hidden == 4, "the index is used by others")
         #expect(try await fixture.reader.query(AuditFilter(event: .acquired)).map(\.id) == [1, 2, 3, 4, 5])
         #expect(try await fixture.verify().isIntact)
+    }
+}
+
+@Suite("Newest rows of the audit log", .timeLimit(.minutes(5)))
+struct AuditNewestTests {
+    private let fixture: AuditFixture
+
+    init() throws { fixture = try AuditFixture() }
+
+    @Test func theNewestStandFirst() async throws {
+        try await fixture.write(5)
+        let (rows, isWhole, endedBefore) = try await fixture.reader.newest(lookingAt: 10)
+        #expect(rows.map(\.id) == [5, 4, 3, 2, 1])
+        #expect(isWhole && endedBefore == nil)
+    }
+
+    @Test func noMoreAreLookedAtThanWasSaid() async throws {
+        try await fixture.write(5)
+        let (rows, isWhole, endedBefore) = try await fixture.reader.newest(lookingAt: 3, picking: { $0.id != 4 })
+        #expect(rows.map(\.id) == [5, 3])
+        #expect(!isWhole && endedBefore == 2)
+        #expect(try await fixture.reader.newest(lookingAt: 5).isWhole)
+    }
+
+    @Test func aRowCanEndTheSearch() async throws {
+        try await fixture.write(5)
+        let (rows, isWhole, endedBefore) = try await fixture.reader.newest(lookingAt: 10, until: { $0.id <= 2 })
+        #expect(rows.map(\.id) == [5, 4, 3])
+        #expect(!isWhole && endedBefore == 2)
+    }
+
+    @Test func anObserverIsToldOfRowsAsTheyStandInTheLog() async throws {
+        let told = Watched<[AuditRow]>([])
+        let log = try SQLiteAuditLog(
+            options: SQLiteAuditLog.Options(path: fixture.path, instance: "gw-1"),
+            keys: fixture.keys,
+            clock: fixture.clock,
+            logger: Logger(label: "audit") { _ in SwiftLogNoOpLogHandler() },
+            observer: { rows in told.update { $0 += rows } }
+        )
+        var evil = fixture.event(.acquired)
+        evil.detail = ["reason": "a\nforged line"]
+        try await log.record(evil)
+        try await log.record(fixture.event(.renewed))
+        let rows = try await told.until { $0.count == 2 }
+        #expect(rows == (try await fixture.reader.query(AuditFilter())))
+        #expect(!rows[0].detail.contains("\n"))
+    }
+}
+
+@Suite("The newest rows of the audit log", .timeLimit(.minutes(5)))
+struct AuditTailTests {
+    let fixture: AuditFixture
+
+    init() throws { fixture = try AuditFixture() }
+
+    private func tail(_ rows: Int, keys: AuditKeys? = nil) async throws -> AuditVerification {
+        try await fixture.reader.verifyTail(keys: keys ?? fixture.keys, rows: rows)
+    }
+
+    @Test(arguments: [1, 3, 5, 100])
+    func anIntactEndFits(_ rows: Int) async throws {
+        try await fixture.write(5)
+        let found = try await tail(rows)
+        #expect(found.isIntact && found.rows == min(rows, 5) && found.lastRow == 5)
+    }
+
+    @Test func anEmptyLogFits() async throws {
+        await (try fixture.open()).close()
+        #expect(try await tail(10).isIntact)
+    }
+
+    @Test func aChangeAmongThemIsFoundAndOneBeforeThemIsNot() async throws {
+        try await fixture.write(5)
+        try fixture.tamper("UPDATE token_events SET credential = 'x' WHERE id = 2")
+        #expect(try await tail(3).isIntact)
+        #expect(try await tail(4).breach?.row == 2)
+    }
+
+    @Test func aCutEndIsFoundByTheHead() async throws {
+        try await fixture.write(5)
+        try fixture.tamper("DELETE FROM token_events WHERE id = 5")
+        #expect(try await tail(2).breach?.fault == .cutTail)
+    }
+
+    @Test func anotherKeyIsFound() async throws {
+        try await fixture.write(2)
+        #expect(try await tail(2, keys: AuditFixture.keys(9)).breach?.fault == .foreignKey)
     }
 }

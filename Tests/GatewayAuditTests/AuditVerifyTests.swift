@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import GatewayCore
+import GatewayFiles
 import Testing
 
 @testable import GatewayAudit
@@ -263,5 +264,109 @@ struct AuditVerifyTests {
             }
         }
         #expect(found > 20)
+    }
+}
+
+@Suite("Encoding of rows", .timeLimit(.minutes(5)))
+struct ChainEncodingTests {
+    private static let values: [DatabaseValue] = [
+        .null, 0.databaseValue, 7.databaseValue, (-7).databaseValue, Int64.max.databaseValue, Int64.min.databaseValue,
+        1.5.databaseValue, (-0.0).databaseValue, "".databaseValue, "7".databaseValue, "né\u{1F600}".databaseValue,
+        String(repeating: "x", count: 1000).databaseValue, Data([0, 1, 0xFF]).databaseValue,
+    ]
+
+    private static func encoding(_ value: DatabaseValue) -> [UInt8] {
+        var encoding = ChainEncoding()
+        encoding.add(value)
+        return encoding.bytes
+    }
+
+    /// What is written is hashed from values, and what is verified from columns.
+    @Test(arguments: values)
+    func aColumnIsEncodedAsItsValue(_ value: DatabaseValue) throws {
+        let database = try DatabaseQueue()
+        try database.read { database in
+            try StatementRow.forEach(of: "SELECT ?", arguments: [value], in: database) { row in
+                var encoding = ChainEncoding()
+                encoding.add(0, of: row)
+                #expect(encoding.bytes == Self.encoding(value))
+            }
+        }
+    }
+
+    @Test func noTwoValuesAreEncodedAlike() {
+        #expect(Set(Self.values.map(Self.encoding)).count == Self.values.count)
+    }
+
+    /// Logs that exist were hashed over these.
+    @Test func theEncodingStaysWhatItWas() {
+        #expect(Self.encoding(.null) == Array("n:".utf8))
+        #expect(Self.encoding((-120).databaseValue) == Array("i-120:".utf8))
+        #expect(Self.encoding(1.5.databaseValue) == Array("d4609434218613702656:".utf8))
+        #expect(Self.encoding("né".databaseValue) == Array("t3:né".utf8))
+        #expect(Self.encoding(Data("ab".utf8).databaseValue) == Array("b2:ab".utf8))
+    }
+
+    @Test func nothingOfTheRowBeforeIsLeft() {
+        var encoding = ChainEncoding()
+        encoding.add("before".databaseValue)
+        encoding.removeAll()
+        encoding.add(1.databaseValue)
+        #expect(encoding.bytes == Array("i1:".utf8))
+    }
+}
+
+@Suite("The name of a chain", .timeLimit(.minutes(1)))
+struct ChainNameTests {
+    let fixture: AuditFixture
+
+    init() throws { fixture = try AuditFixture() }
+
+    @Test func itIsMadeOnceAndStays() async throws {
+        let log = try fixture.open()
+        let name = log.chainName
+        #expect(Hexadecimal.bytes(of: name)?.count == 8)
+        await log.close()
+        let again = try fixture.open()
+        #expect(again.chainName == name)
+        await again.close()
+        let other = try AuditFixture().open()
+        #expect(other.chainName != name)
+        await other.close()
+    }
+
+    @Test func aRestoredLogTakesAnotherOne() async throws {
+        let log = try fixture.open()
+        let name = log.chainName
+        await log.close()
+        var options = SQLiteAuditLog.Options(path: fixture.path, instance: "gw-1")
+        options.takesNewChainName = true
+        let restored = try fixture.open(options)
+        let next = restored.chainName
+        #expect(next != name)
+        await restored.close()
+        let again = try fixture.open()
+        #expect(again.chainName == next)
+        await again.close()
+    }
+
+    @Test func aNameThatWasChangedIsReplaced() async throws {
+        let log = try fixture.open()
+        await log.close()
+        try fixture.tamper("UPDATE audit_log SET value = 'x''y' WHERE name = 'chain'")
+        let again = try fixture.open()
+        #expect(Hexadecimal.bytes(of: again.chainName)?.count == 8)
+        await again.close()
+    }
+
+    @Test func eachReaderIsToldOfCommits() async throws {
+        let log = try fixture.open()
+        var readers = [log.headChanges.makeAsyncIterator(), log.headChanges.makeAsyncIterator()]
+        try await log.record(fixture.event())
+        for index in readers.indices { #expect(await readers[index].next() != nil) }
+        await log.close()
+        for index in readers.indices { #expect(await readers[index].next() == nil) }
+        var late = log.headChanges.makeAsyncIterator()
+        #expect(await late.next() == nil)
     }
 }

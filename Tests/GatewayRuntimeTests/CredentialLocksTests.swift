@@ -1,6 +1,10 @@
 import Foundation
 import GatewayCore
 import GatewayFiles
+import GatewayTesting
+import GatewayTokenStores
+import GatewayTokens
+import Logging
 import Synchronization
 import Testing
 
@@ -284,5 +288,278 @@ final class StoreOfLocks: SharedLocks {
         await state.withLock { $0.delay.take() }?()
         guard let answer else { throw .unavailable("gone") }
         return answer
+    }
+}
+
+/// A static strategy, whose behavior a test chooses.
+private struct KeyStrategy: AuthStrategy {
+    static let kind = "key"
+    let behavior: AuthBehavior
+    let secret: String
+    var injectedSecret: (key: String, secret: Secret)? { ("value", Secret(secret)) }
+
+    init(_ secret: String, scheme: String, onChallenge: Bool = false) {
+        let injection = Injection.authorization(scheme: scheme, Secret(secret))
+        behavior = onChallenge ? .onChallenge(injection, realm: nil) : .fixed(injection)
+        self.secret = secret
+    }
+
+    init(subjects: any SubjectGrants) {
+        behavior = .tokens(subjects)
+        secret = ""
+    }
+
+    init?(from fields: ConfigFields) { return nil }
+}
+
+/// Grants whose first use lets somebody else act while the keeper of a new subject is made.
+private struct SlowSubjects: SubjectGrants {
+    let field = "X-User"
+    let limit = 10
+    let identity = GrantIdentity.sample()
+    let isRenewable = true
+    let isMaking: DispatchSemaphore
+    let goesOn: DispatchSemaphore
+
+    func allows(_ subject: String) -> Bool { true }
+
+    func grant(for subject: String) -> any TokenGrant {
+        isMaking.signal()
+        _ = goesOn.wait(timeout: .now() + 10)
+        return SampleGrant(identity: .sample(subject: subject))
+    }
+}
+
+/// Locking is a property of every credential: what the configuration holds is one, too.
+@Suite("Locks of static credentials", .timeLimit(.minutes(1)))
+final class StaticCredentialLockTests {
+    private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+    private static let now = MonotonicTime(nanoseconds: 0)
+
+    private let folder = FileManager.default.temporaryDirectory.appendingPathComponent("static-\(UUID().uuidString)")
+        .path
+    private let locks: CredentialLocks
+    private let audit = RecordingAuditLog()
+
+    init() throws {
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        locks = try CredentialLocks(in: folder)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: folder) }
+
+    private func plan(_ strategies: [(name: String, strategy: KeyStrategy)]) -> Plan {
+        let span = SourceSpan(file: 0, line: 1, column: 1)
+        return Plan(
+            stateDirectory: folder,
+            workers: .exactly(1),
+            listeners: [],
+            admin: AdminPlan(address: .tcp(host: "127.0.0.1", port: 0)),
+            access: AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
+            audit: AuditPlan(path: "", usage: .none, retention: .seconds(1), onFailure: .degrade),
+            tokens: TokenPlan(store: .memory, path: "", key: .file(path: "")),
+            limits: Limits(),
+            credentials: strategies.map { name, strategy in
+                CredentialPlan(
+                    name: name,
+                    strategyKind: "key",
+                    strategy: strategy,
+                    policy: RenewalPolicy(),
+                    span: span
+                )
+            },
+            routes: []
+        )
+    }
+
+    private func sources(_ plan: Plan, keeping previous: CredentialSources? = nil) throws -> CredentialSources {
+        let parts = CredentialSources.Parts(
+            key: try InstallationKey(bytes: Array(0..<32)),
+            store: RecordingTokenStore(),
+            endpoint: ScriptedTokenEndpoint { _, _ in .token("one", expiresIn: 3600) },
+            programs: NoPrograms(),
+            audit: audit,
+            onAuditFailure: .degrade,
+            feed: AuditFeed(audit: audit, metrics: MetricRegistry(), logger: Self.quiet),
+            locks: locks,
+            start: { _ in },
+            clock: ManualClock(),
+            logger: Self.quiet
+        )
+        return CredentialSources(credentials: plan.credentials, parts: parts, keeping: previous)
+    }
+
+    private func operations(_ live: LivePlan, withdrawn: Watched<[String]>) -> TokenOperations {
+        let state = live.state
+        return TokenOperations(
+            live: live,
+            keepers: KeeperLookup(plan: state.plan, sources: state.sources),
+            locks: locks,
+            audit: audit,
+            onAuditFailure: .degrade,
+            clock: ManualClock(),
+            isOffline: false,
+            withdraw: { sources in
+                withdrawn.update { $0 += sources.map(\.name) }
+                return []
+            }
+        )
+    }
+
+    private static func isLocked(_ source: (any CredentialSource)?) -> Bool {
+        guard case .unavailable(let problem)? = source?.current(at: now) else { return false }
+        return problem.kind == .locked
+    }
+
+    private static let three: [(name: String, strategy: KeyStrategy)] = [
+        ("openai", KeyStrategy("k-1", scheme: "Bearer")), ("eu", KeyStrategy("k-1", scheme: "Key")),
+        ("other", KeyStrategy("k-2", scheme: "Bearer")),
+    ]
+
+    @Test func aLockIsForAllThatHasTheSecretAndEndsItsUse() async throws {
+        let plan = plan(Self.three)
+        let live = LivePlan(plan: plan, sources: try sources(plan), at: UnixTime(seconds: 0))
+        let withdrawn = Watched([String]())
+        let report = try await operations(live, withdrawn: withdrawn).perform(.lock, on: "openai").get()
+        #expect(report.message.contains("openai is locked") && report.message.contains("eu"))
+        #expect(report.token.state == .locked && Set(withdrawn.value) == ["openai", "eu"])
+        let sources = live.sources
+        #expect((0..<3).map { Self.isLocked(sources.source($0, in: plan)) } == [true, true, false])
+        // Others that are made meanwhile, at a start for example.
+        let fresh = try self.sources(plan)
+        #expect((0..<3).map { Self.isLocked(fresh.source($0, in: plan)) } == [true, true, false])
+        #expect(try CredentialLocks(in: folder).contains("eu"), "it holds without the other one")
+        _ = try await operations(live, withdrawn: withdrawn).perform(.unlock, on: "eu").get()
+        #expect((0..<3).map { Self.isLocked(sources.source($0, in: plan)) } == [false, false, false])
+        #expect(Set(withdrawn.value) == ["openai", "eu"])
+    }
+
+    @Test func everyRouteHasTheLockAlsoOneWhosePasswordIsSentOnAChallenge() async throws {
+        let plan = plan([("reports", KeyStrategy("pw", scheme: "Basic", onChallenge: true))])
+        let live = LivePlan(plan: plan, sources: try sources(plan), at: UnixTime(seconds: 0))
+        let routes = (0..<2).map { _ in live.sources.source(0, in: plan) }
+        #expect(routes[0] is ChallengeCredentialSource && routes[0] !== routes[1])
+        _ = try await operations(live, withdrawn: Watched([])).perform(.lock, on: "reports").get()
+        #expect(routes.map(Self.isLocked) == [true, true])
+    }
+
+    @Test func aReloadKeepsWhatIsLockedAndLocksWhatComesWithTheSecret() async throws {
+        let first = plan([("openai", KeyStrategy("k-1", scheme: "Bearer"))])
+        let live = LivePlan(plan: first, sources: try sources(first), at: UnixTime(seconds: 0))
+        _ = try await operations(live, withdrawn: Watched([])).perform(.lock, on: "openai").get()
+        let second = plan(Self.three)
+        let next = try sources(second, keeping: live.sources)
+        #expect(next.source(0, in: second) === live.sources.source(0, in: first))
+        #expect((0..<3).map { Self.isLocked(next.source($0, in: second)) } == [true, true, false])
+        #expect(next.follow(locks, as: second.credentials, newSince: live.sources).isEmpty)
+        // Another secret under the name: whoever locked the name has yet to allow it.
+        let third = plan([("openai", KeyStrategy("k-3", scheme: "Bearer"))])
+        #expect(Self.isLocked(try sources(third, keeping: next).source(0, in: third)))
+    }
+
+    @Test func aReloadThatRenamesACredentialKeepsItsSecretLocked() async throws {
+        let first = plan([("openai", KeyStrategy("k-1", scheme: "Bearer"))])
+        let live = LivePlan(plan: first, sources: try sources(first), at: UnixTime(seconds: 0))
+        _ = try await operations(live, withdrawn: Watched([])).perform(.lock, on: "openai").get()
+        let second = plan([("renamed", KeyStrategy("k-1", scheme: "Key")), Self.three[2]])
+        let next = try sources(second, keeping: live.sources)
+        #expect(next.holdLockedSecrets(in: locks, of: live.sources) == ["renamed"])
+        #expect(next.follow(locks, as: second.credentials, newSince: live.sources).map(\.name) == ["renamed"])
+        #expect((0..<2).map { Self.isLocked(next.source($0, in: second)) } == [true, false])
+        await locks.storeAgain()
+        #expect(try CredentialLocks(in: folder).contains("renamed"), "it holds after a restart")
+        #expect(next.holdLockedSecrets(in: locks, of: next).isEmpty)
+    }
+
+    @Test func aLockThatComesDuringAReloadIsFollowed() async throws {
+        let plan = plan(Self.three)
+        let (old, next) = (try sources(plan), try sources(plan))
+        locks.hold("other")
+        #expect(!Self.isLocked(next.source(2, in: plan)))
+        #expect(next.follow(locks, as: plan.credentials, newSince: old).map(\.name) == ["other"])
+        #expect(Self.isLocked(next.source(2, in: plan)))
+    }
+
+    @Test func aLockOfAnotherGatewayIsFollowed() throws {
+        let plan = plan(Self.three)
+        let sources = try sources(plan)
+        locks.hold("eu")
+        let locked = sources.follow(locks, as: plan.credentials, changed: ["eu"])
+        #expect(locked.map(\.name) == ["openai", "eu"])
+        #expect((0..<3).map { Self.isLocked(sources.source($0, in: plan)) } == [true, true, false])
+        #expect(sources.follow(locks, as: plan.credentials, changed: ["eu"]).isEmpty)
+    }
+
+    /// The one has the locks and asks for the subjects, the other has the subjects and asks whether its own is locked.
+    @Test func aLockAndARequestForANewSubjectDoNotWaitForEachOther() throws {
+        let grants = SlowSubjects(isMaking: DispatchSemaphore(value: 0), goesOn: DispatchSemaphore(value: 0))
+        let plan = plan([("users", KeyStrategy(subjects: grants))])
+        let members = try #require(try sources(plan).perSubjectKeepers[0])
+        let (requested, locked) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        Thread.detachNewThread {
+            _ = members.source(for: "42", client: "laptop")
+            requested.signal()
+        }
+        try #require(grants.isMaking.wait(timeout: .now() + 10) == .success)
+        locks.hold("users")
+        Thread.detachNewThread { [locks] in
+            locks.decide(["users"]) {
+                grants.goesOn.signal()
+                return members.change(isLocked: $0)
+            }
+            locked.signal()
+        }
+        try #require(requested.wait(timeout: .now() + 10) == .success, "each waits for what the other has")
+        try #require(locked.wait(timeout: .now() + 10) == .success)
+        #expect(members.keepers.map(\.name) == ["users[42]"])
+        #expect(members.keepers.allSatisfy { Self.isLocked($0) })
+        guard case .failure(let problem) = members.source(for: "43", client: "laptop") else {
+            Issue.record("a new subject is given a token of a locked credential")
+            return
+        }
+        #expect(problem.kind == .locked)
+    }
+
+    /// What a request does when it is refused is its own affair, and may take any lock.
+    @Test(arguments: ["users", "users[42]"])
+    func requestsThatWaitAreRefusedAfterTheLock(_ name: String) throws {
+        let grants = SlowSubjects(isMaking: DispatchSemaphore(value: 0), goesOn: DispatchSemaphore(value: 0))
+        grants.goesOn.signal()
+        let plan = plan([("users", KeyStrategy(subjects: grants))])
+        let sources = try sources(plan)
+        let members = try #require(sources.perSubjectKeepers[0])
+        let source = try members.source(for: "42", client: "laptop").get()
+        let refused = DispatchSemaphore(value: 0)
+        let demand = CredentialRequest(route: "api", client: nil, requestID: "1")
+        _ = source.wait(for: demand) { [locks] _ in
+            if locks.contains(name) { refused.signal() }
+        }
+        locks.hold(name)
+        Thread.detachNewThread { [locks] in
+            _ = sources.follow(locks, as: plan.credentials, changed: [name])
+        }
+        try #require(refused.wait(timeout: .now() + 10) == .success, "it was refused while the locks were held")
+        #expect(Self.isLocked(source))
+    }
+
+    @Test func aSubjectWhoseNameIsLockedGetsNoToken() throws {
+        let grants = SlowSubjects(isMaking: DispatchSemaphore(value: 0), goesOn: DispatchSemaphore(value: 0))
+        for _ in 1...2 { grants.goesOn.signal() }
+        let plan = plan([("users", KeyStrategy(subjects: grants))])
+        let members = try #require(try sources(plan).perSubjectKeepers[0])
+        locks.hold("users[42]")
+        #expect(Self.isLocked(try members.source(for: "42", client: "laptop").get()))
+        #expect(!Self.isLocked(try members.source(for: "43", client: "laptop").get()))
+    }
+
+    @Test func whatHasNoTokenCannotBeRevoked() async throws {
+        let plan = plan(Self.three)
+        let live = LivePlan(plan: plan, sources: try sources(plan), at: UnixTime(seconds: 0))
+        guard case .failure(let problem) = await operations(live, withdrawn: Watched([])).perform(.revoke, on: "openai")
+        else {
+            Issue.record("a static credential was revoked")
+            return
+        }
+        #expect(problem.detail.contains("is static") && problem.detail.contains("can be locked"))
     }
 }

@@ -106,7 +106,7 @@ package enum ConfigurationRule {
 package enum ListenerRule {
     package enum Observation: Hashable, Sendable {
         case free
-        /// Of the running gateway of this configuration.
+        /// The running gateway of this configuration listens there.
         case own
         case taken
         /// A port below 1024, or a folder that is not this user's.

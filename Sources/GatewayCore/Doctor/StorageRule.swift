@@ -9,7 +9,7 @@ package enum StorageRule {
         case usable
         /// What the store, its program or the system said.
         case unusable(String)
-        /// Of a program that was not called.
+        /// The store is a program, which was not called.
         case notAsked
     }
 

@@ -35,7 +35,7 @@ package enum PrivateFile {
         _ = try isCreated(path, content: content)
     }
 
-    /// The same, and a file that exists is an error.
+    /// Like ``create(_:content:)``, but a file that exists is an error.
     package static func createNew(_ path: String, content: [UInt8]) throws(Failure) {
         guard try isCreated(path, content: content) else { throw Failure("it is there already") }
     }

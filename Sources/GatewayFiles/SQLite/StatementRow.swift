@@ -32,10 +32,10 @@ package struct StatementRow: ~Copyable {
         }
     }
 
-    /// Of an integer column.
+    /// The value of an integer column.
     package func integer(at column: Int) -> Int64 { unsafe sqlite3_column_int64(statement, Int32(column)) }
 
-    /// Of a column with a floating-point number.
+    /// The value of a floating-point column.
     package func real(at column: Int) -> Double { unsafe sqlite3_column_double(statement, Int32(column)) }
 
     /// The bytes of a text, in UTF-8, or of a blob: all of them, also those behind a NUL.

@@ -13,7 +13,7 @@ final class AuditAnchor: Sendable {
         var sent: Int64
         /// What the start found.
         var finding: String?
-        /// The same, when the log is not the one that was sent.
+        /// What the start found if the log is not the one that was sent.
         var contradiction: String?
     }
 

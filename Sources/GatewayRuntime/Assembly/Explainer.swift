@@ -3,33 +3,15 @@ import GatewayProxy
 
 /// Explains requests with the data plane that serves them.
 struct Explainer: ExplanationControl {
-    private let live: LivePlan
-    private let proxy: ProxyServer
+    let live: LivePlan
+    let proxy: ProxyServer
     /// nil where the token store was not looked at.
-    private let control: (@Sendable () -> OperatorControl)?
-    private let archive: RequestArchive
-    private let source: Explanation.Source
-    private let clock: any GatewayClock
+    let control: (@Sendable () -> OperatorControl)?
+    let archive: RequestArchive
+    let source: Explanation.Source
+    let clock: any GatewayClock
     /// nil for those that are open.
-    private let listeners: [BoundListener]?
-
-    init(
-        live: LivePlan,
-        proxy: ProxyServer,
-        control: (@Sendable () -> OperatorControl)?,
-        archive: RequestArchive,
-        source: Explanation.Source,
-        clock: any GatewayClock,
-        listeners: [BoundListener]? = nil
-    ) {
-        self.live = live
-        self.proxy = proxy
-        self.control = control
-        self.archive = archive
-        self.source = source
-        self.clock = clock
-        self.listeners = listeners
-    }
+    var listeners: [BoundListener]?
 
     func explain(_ question: ExplanationQuestion) async -> Result<ExplanationAnswer, GatewayProblem> {
         let input: ExplainInput

@@ -159,7 +159,7 @@ final class FleetService: Service {
 enum HostName {
     private static let maximumLength = 255
 
-    /// As the system has it; no name server is asked.
+    /// The name that the system has; no name server is asked.
     static let current: String = {
         var bytes = [CChar](repeating: 0, count: maximumLength + 1)
         guard unsafe gethostname(&bytes, maximumLength) == 0 else { return "unknown" }

@@ -15,7 +15,7 @@ package struct ConfigurationEditor: Sendable {
     private let strictModes: Bool
     private let files = EditedConfigFiles()
     private let document: ConfigDocument
-    /// Of the files as they were.
+    /// Where secrets stand in the files, before the edits.
     private let secretSpans: Set<SourceSpan>
     /// What `preset` can name.
     let presets: PresetLibrary
@@ -38,7 +38,7 @@ package struct ConfigurationEditor: Sendable {
 
     private static let consequence = "nothing was changed"
 
-    /// As it would be after the edits.
+    /// What the configuration would be after the edits.
     private var outcome: ConfigOutcome {
         ConfigLoader.unread(files, strictModes: strictModes).plan(at: path, secrets: UnreadSecrets())
     }
@@ -108,7 +108,7 @@ package struct ConfigurationEditor: Sendable {
         }
     }
 
-    /// As messages print it.
+    /// The name of the file in messages.
     private func name(_ file: EditedConfigFiles.Opened) -> String {
         document.files.first { $0.path == file.path }?.name ?? file.path
     }

@@ -38,7 +38,7 @@ package struct ConfigurationSource: Sendable {
     struct Reading: Sendable {
         let outcome: Result<ConfigurationFile, CommandFailure>
         let files: WatchedFiles
-        /// The same, secret files and certificates: what may have to be mended when the reload fails.
+        /// ``files``, secret files and certificates: what a person may have to correct if the reload fails.
         let all: WatchedFiles
     }
 
@@ -54,7 +54,7 @@ package struct ConfigurationSource: Sendable {
         }
     }
 
-    /// The same files as they are now. On a thread of its own, like ``read(remembering:)``.
+    /// Reads what these files are now. On a thread of its own, like ``read(remembering:)``.
     func look(at files: WatchedFiles) async -> WatchedFiles {
         // Fails only while the gateway stops.
         (try? await NIOThreadPool.singleton.runIfActive { files.now() }) ?? files
@@ -107,7 +107,7 @@ struct WatchedFiles: Equatable, Sendable {
         return both
     }
 
-    /// The same files as they are now.
+    /// Reads what these files are now.
     func now(_ source: SystemConfigFiles = SystemConfigFiles()) -> WatchedFiles {
         var now = WatchedFiles()
         for path in files.keys { now.add(file: path) }
@@ -151,7 +151,7 @@ final class RecordingConfigFiles: ConfigFileSource {
 
 /// The two ways in which the program reads a configuration: with its secrets, or for a command that may run where they are not.
 extension ConfigLoader {
-    /// As a gateway reads it: a variable that is not set is a mistake.
+    /// Reads the configuration as a gateway does: a variable that is not set is a mistake.
     static func running(
         _ files: any ConfigFileSource,
         _ secrets: some SecretSource,
@@ -177,7 +177,7 @@ extension ConfigLoader {
 }
 
 extension Result<ConfigurationSize, ConfigurationSize.Refusal> {
-    /// As the environment of the program says.
+    /// The limits that the environment of the program sets.
     static var ofProcess: Self { ConfigurationSize.read(SystemSecretSource().environment) }
 }
 

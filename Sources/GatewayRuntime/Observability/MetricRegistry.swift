@@ -17,7 +17,7 @@ package final class MetricRegistry: MetricsFactory {
         let name: String
         /// `{a="b",c="d"}`, or empty.
         let labels: String
-        /// The same, one by one.
+        /// The labels as attributes of OpenTelemetry.
         let attributes: [TelemetryAttribute]
 
         init(_ name: String, _ labels: [(String, String)]) {

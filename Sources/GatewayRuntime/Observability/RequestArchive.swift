@@ -8,14 +8,9 @@ struct RequestArchive: Sendable {
     private static let maximumRows = 200
     private static let deadline: Duration = .seconds(3)
 
-    private let recent: (@Sendable (String) -> [RequestUse])?
-    private let audit: AuditPlan
-
-    /// - Parameter recent: The requests in memory; nil without a gateway.
-    init(audit: AuditPlan, recent: (@Sendable (String) -> [RequestUse])?) {
-        self.audit = audit
-        self.recent = recent
-    }
+    let audit: AuditPlan
+    /// Finds requests in memory; nil without a gateway.
+    let recent: (@Sendable (String) -> [RequestUse])?
 
     func history(of id: String) async -> RequestHistory {
         var remarks: [String] = []

@@ -168,7 +168,7 @@ final class RequestTelemetry: Sendable {
         return (requests, dropped)
     }
 
-    /// Of all event loops, since the start.
+    /// How long requests took since the start, summed over all event loops.
     func durations() -> [Kind: Durations] {
         var all: [Kind: Durations] = [:]
         for part in parts {

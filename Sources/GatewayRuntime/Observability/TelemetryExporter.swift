@@ -10,7 +10,7 @@ final class TelemetryExporter: Service {
     /// Requests in one export, which has then less than 1 MiB.
     private static let batchLimit = 512
     private static let sendLimit: Duration = .seconds(10)
-    /// Of all spans at a stop, and of the metrics.
+    /// How long the last export at a stop may take: for all spans, and again for the metrics.
     private static let lastLimit: Duration = .seconds(3)
     private static let warningPause: Duration = .seconds(60)
 

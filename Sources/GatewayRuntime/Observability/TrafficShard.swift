@@ -74,7 +74,7 @@ final class TrafficShard: Sendable {
     private struct Latest {
         var client: String?
         var credential: Credential?
-        /// Of no exchange at first. Short, so that all of it is 128 bytes.
+        /// -1 before the first exchange. Short, so that all of it is 128 bytes.
         var status: Int32 = -1
         var problem: ProblemKind?
         var tally = Tally()
@@ -92,7 +92,7 @@ final class TrafficShard: Sendable {
     }
 
     private struct State {
-        /// Of ``latest``.
+        /// The minute that ``latest`` counts.
         var minute: Int64
         /// By the number of the route; the first is for exchanges without one.
         var latest: [Latest]

@@ -421,7 +421,7 @@ extension PerSubjectKeepers {
         for keeper in keepers { locks.decide([keeper.name, name]) { keeper.change(isLocked: $0) } }
     }
 
-    /// Of the credential itself; those of its tokens are their own.
+    /// The status of the credential itself; each of its tokens has its own.
     func status(isLocked: Bool) -> TokenStatus {
         TokenStatus(
             credential: name,

@@ -37,7 +37,7 @@ final class KeeperSupervisor: Service {
         var isStopping = false
         /// When the timer fires that is set.
         var timerDue: MonotonicTime?
-        /// Of those that have notes to be written.
+        /// The keepers that have notes to write.
         var notes: [TokenKeeper] = []
     }
 

@@ -52,11 +52,11 @@ final class Reloader: Service {
     private let source: ConfigurationSource
     private let parts: Parts
     private let digestKey = ServedPlan.newKey()
-    /// Of ``LivePlan/plan``; nil until it is asked for.
+    /// The digest of ``LivePlan/plan``; nil until it is asked for.
     private let served = Mutex<ServedPlan?>(nil)
     private let pending = Mutex(Pending())
     private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    /// As they were when they were read last.
+    /// The files of the configuration, as they were when they were last read.
     private let files: Mutex<WatchedFiles>
     private let secrets: SecretWatch
 

@@ -134,7 +134,7 @@ extension LocalAuthority {
         await inTime { () throws(LeafError) in try self.cover(plan.interceptedHosts, as: plan.localAuthority) }
     }
 
-    /// The same with ``rotate(_:as:)``.
+    /// Does what ``rotate(_:as:)`` does, likewise.
     func rotateInTime(_ plan: Plan) async -> Result<[String], LeafError> {
         await inTime { () throws(LeafError) in try self.rotate(plan.interceptedHosts, as: plan.localAuthority) }
     }

@@ -25,7 +25,7 @@ enum SpawnedProgram {
         case killed(signal: Int32)
         case cancelled
 
-        /// Of the thread that was to wait for the program.
+        /// Translates why the thread that waits for the program gave no result.
         init(_ failure: OwnThread.Failure, timeout: Duration) {
             switch failure {
             case .notStarted(let code): self = .notStarted(code)

@@ -237,7 +237,7 @@ struct StoredLocks: Equatable, Sendable {
     static let limit = 64 << 20
 
     var names: Set<String>
-    /// Of ``names``.
+    /// The ``names`` that other gateways have yet to be told of.
     var untold: Set<String>
 
     init(names: Set<String>, untold: Set<String> = []) {

@@ -66,7 +66,7 @@ final class KeyRotation: Sendable {
 
     private var file: Logger.Metadata { ["file": "\(LogText.clean(keys.file?.path ?? ""))"] }
 
-    /// As an operator asks for it.
+    /// Replaces the key when an operator asks for it.
     func rotate() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let file = keys.file else { return .failure(Self.notOurs) }
         guard isBusy.withLock({ Self.begin(&$0) }) else {
