@@ -189,7 +189,7 @@ let package = Package(
         tests(
             "GatewayRuntimeTests",
             [
-                "GatewayRuntime", "GatewayTesting", "GatewayTokenStores", httpClient, nioHTTP1,
+                "GatewayFiles", "GatewayRuntime", "GatewayTesting", "GatewayTokenStores", httpClient, nioHTTP1,
                 logging,
             ] + nio
         ),
