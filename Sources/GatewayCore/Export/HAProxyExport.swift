@@ -141,7 +141,7 @@ package struct HAProxyExport {
 }
 
 extension HAProxyExport {
-    /// The same for every configuration: what differs stands in the arguments of its actions.
+    /// The Lua script, which is the same for every configuration: what differs stands in the arguments of its actions.
     package static let script = """
         -- HAProxy loads this for AuthGateway: it asks the gateway for the credential of a request.
         local token = os.getenv("\(EngineExport.tokenVariable)")

@@ -12,7 +12,7 @@ package struct Injection: Hashable, Sendable {
             self.value = value
         }
 
-        /// As it is sent, with its CRLF.
+        /// The line that is sent, with its CRLF.
         package var line: SecretBytes { SecretBytes(value.withValue { Array("\(name): \($0)\r\n".utf8) }) }
     }
 
@@ -28,9 +28,9 @@ package struct Injection: Hashable, Sendable {
 
     /// Goes between the base path of the upstream and the path of the request.
     package struct Path: Hashable, Sendable {
-        /// As it is configured: `/bot{{token}}`.
+        /// The configured text: `/bot{{token}}`.
         package let template: String
-        /// As it is sent, percent-encoded; begins with a slash and has none at its end.
+        /// What is sent, percent-encoded. It begins with a slash and has none at its end.
         package let value: Secret
         /// What it holds of the token, before it was encoded.
         package let secret: Secret

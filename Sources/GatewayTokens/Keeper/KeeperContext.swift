@@ -48,7 +48,7 @@ final class KeeperContext: Sendable {
     let nonce: @Sendable () -> String
     /// Whose token this one is made from.
     let parent: (any ParentCredential)?
-    /// What it shares with the other subjects of a credential whose requests name them.
+    /// The limit that the subjects of a credential share whose requests name them; nil for any other credential.
     let callLimit: SubjectCallLimit?
     let published = PublishedToken()
 
@@ -88,7 +88,7 @@ final class KeeperContext: Sendable {
         self.callLimit = callLimit
     }
 
-    /// Whether the next token is had without a person.
+    /// Whether the gateway gets the next token without a person.
     var isRenewable: Bool { grant.isRenewable && policy.isAutomatic }
 
     func rules(begunBy trigger: TokenEvent.Trigger) -> TokenKeeper.Machine.Rules {

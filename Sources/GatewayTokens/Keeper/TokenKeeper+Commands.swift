@@ -211,7 +211,7 @@ extension TokenKeeper {
         // The earlier refresh token is kept beside the new one.
         if isIncomplete {
             try? await renewer.loadRecord(highestGeneration: look { $0.generation })
-            await readNews(&renewer)
+            await readRemoteChange(&renewer)
         }
         switch await renewer.take(token, as: .loginCompleted, after: look { $0.generation }) {
         case .failure(let failure): return .failure(failure.problem)
@@ -270,7 +270,7 @@ extension TokenKeeper {
 }
 
 extension OperatorCommand.Outcome {
-    /// The same, and that it is not in the audit log yet.
+    /// Adds to the sentence that the event is not in the audit log yet.
     fileprivate func addingWarning(of error: AuditError?) -> Self {
         guard let error else { return self }
         let note = " \(error.lateRecord)"
@@ -312,7 +312,7 @@ extension TokenKeeper {
         } catch {
             return .failure(renewer.unreadable(error).problem)
         }
-        await readNews(&renewer)
+        await readRemoteChange(&renewer)
         switch renewer.revocation {
         case .nothing:
             dropDescendantsForOperator()
@@ -356,7 +356,7 @@ extension TokenKeeper {
         // A record that cannot be read is replaced.
         try? await renewer.loadRecord(highestGeneration: look { $0.generation })
         // Another gateway may have spent the refresh token of the record that is known here.
-        await readNews(&renewer)
+        await readRemoteChange(&renewer)
         let earlier = renewer.earlier
         let fresh: FreshToken
         switch await renewer.take(token, as: .imported, after: look { $0.generation }) {

@@ -273,7 +273,7 @@ extension TokenKeeper {
 }
 
 extension KeeperContext {
-    /// The same ports, for a token that is made from this one and not kept.
+    /// A context with the same ports, for a token that is made from this one and not kept.
     fileprivate func exchanging(by grant: any TokenGrant, from parent: any ParentCredential) -> KeeperContext {
         KeeperContext(
             name: "\(name).downscope",

@@ -20,7 +20,7 @@ extension TokenKeeper {
     }
 
     /// Reads what others may have written, before the authority is told of a token.
-    func readNews(_ renewer: inout TokenRenewer) async {
+    func readRemoteChange(_ renewer: inout TokenRenewer) async {
         guard sharesStore, renewer.phase == .open, let entry = try? await context.store.load(context.key) else {
             return
         }
@@ -36,16 +36,16 @@ extension TokenKeeper {
     }
 
     /// - Returns: Whether there was any.
-    func applyNews(_ renewer: inout TokenRenewer) async -> Bool {
-        guard renewer.phase != .unread, let news = nextNews(&renewer) else { return false }
-        await apply(news.entry, &renewer)
-        if news.hasTakenAway { resume() }
+    func applyRemoteChange(_ renewer: inout TokenRenewer) async -> Bool {
+        guard renewer.phase != .unread, let change = nextRemoteChange(&renewer) else { return false }
+        await apply(change.entry, &renewer)
+        if change.hasTakenAway { resume() }
         showUncertainty(of: renewer)
         return true
     }
 
-    /// What has overtaken a write comes first. RemoteChange may be the keeper's own writes.
-    private func nextNews(_ renewer: inout TokenRenewer) -> RemoteChange? {
+    /// What has overtaken a write comes first. A change may be one of the keeper's own writes.
+    private func nextRemoteChange(_ renewer: inout TokenRenewer) -> RemoteChange? {
         if let entry = renewer.takeOvertaking() { return RemoteChange(entry: entry, hasTakenAway: false) }
         return takeChange()
     }

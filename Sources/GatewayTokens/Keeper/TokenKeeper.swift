@@ -351,7 +351,7 @@ extension TokenKeeper {
     /// Makes its runner look for something to do.
     func wake(_ urgency: WorkUrgency = .background) { signal(.turn(urgency)) }
 
-    /// It takes no more commands. Who runs it has to call ``finish()``.
+    /// Makes the keeper take no more commands. Whoever runs it has to call ``finish()``.
     package func stop() {
         state.withLock { $0.ending = $0.ending ?? .shutdown }
         wake(.command)
@@ -421,7 +421,7 @@ extension TokenKeeper {
             return .again
         }
         if await storeRejection(&renewer) { return .again }
-        if await applyNews(&renewer) { return .again }
+        if await applyRemoteChange(&renewer) { return .again }
         await followRefusal(renewer)
         let now = context.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
@@ -662,7 +662,8 @@ extension TokenKeeper {
 extension TokenKeeper {
     var withheldRequests: Int { state.withLock { $0.withheldRequests } }
 
-    /// The same in each answer: the two clocks are not read at once, and differ by some milliseconds each time.
+    /// The time of the first failure, the same in each answer: the two clocks are not read at once, and differ by some milliseconds
+    /// each time.
     func wallTime(of failingSince: MonotonicTime, at now: Moment) -> UnixTime {
         state.withLock { state in
             if let known = state.failingSince, known.monotonic == failingSince { return known.wall }

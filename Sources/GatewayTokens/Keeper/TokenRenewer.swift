@@ -42,7 +42,7 @@ struct TokenRenewer {
 
     /// How far the renewer has got with the store.
     enum Phase {
-        /// It was never read. A change that others have made is no news yet.
+        /// The store was never read. Before the first read, a difference is not a change.
         case unread
         /// The next call reads it.
         case closed

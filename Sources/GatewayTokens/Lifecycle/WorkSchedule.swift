@@ -121,7 +121,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
         checkInvariants(of: worker.group)
     }
 
-    /// It works no more, whatever it did.
+    /// Removes a worker, whatever it was doing.
     package mutating func remove(_ id: ID) {
         guard let worker = workers.removeValue(forKey: id) else { return }
         deadlines.remove(id)

@@ -97,7 +97,7 @@ package struct DevicePolling: Hashable, Sendable {
         case .waited: return now < deadline ? .ask : .end(endAtDeadline)
         case .answered(let answer): return next(answer, at: now)
         case .unanswered(let failure, let reason):
-            // The person waits: what has to be mended here is said at once.
+            // The person waits: what has to be fixed on this machine is said at once.
             guard !reason.isLocal else {
                 return .end(End(problem: failure.problem, reason: "not_asked", code: reason.rawValue))
             }

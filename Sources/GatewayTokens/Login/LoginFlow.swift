@@ -52,7 +52,7 @@ package struct LoginAttempt: Hashable, Sendable {
     package let verifier: Secret
     /// See ``GrantAttempt/nonce``.
     package let nonce: String
-    /// As it stands in both requests, with the real port.
+    /// The `redirect_uri` of both requests, with the real port.
     package let redirectURI: String
 
     package init(redirectURI: String, random: inout some RandomNumberGenerator) {

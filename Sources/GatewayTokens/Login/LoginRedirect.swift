@@ -59,7 +59,7 @@ package enum LoginRedirect: Hashable, Sendable {
         }
     }
 
-    /// As it goes to the authority.
+    /// The URI that is sent to the authority.
     ///
     /// - Parameter port: The listener's, for a redirect to any port; without a meaning for others.
     package func uri(port: Int) -> String {

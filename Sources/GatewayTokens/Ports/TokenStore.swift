@@ -128,7 +128,7 @@ package struct TokenChange: Hashable, Sendable {
 
 package struct TokenChanges: Hashable, Sendable {
     package var revisions: [CredentialKey: TokenRevision]
-    /// To ask with the next time.
+    /// The mark to ask with the next time.
     package var mark: TokenStoreMark
     /// What these changes reach up to; nil where the store does not tell.
     package var upTo: FleetMark?

@@ -25,7 +25,7 @@ package enum ClockSkew {
         return Int((Double(difference.wholeMilliseconds) / 1000 - 0.5).rounded(.up))
     }
 
-    /// What people are told, and how they mend it; nil where the clocks agree well enough.
+    /// What people are told, and how to fix it; nil if the clocks agree well enough.
     package static func advice(_ seconds: Int) -> String? {
         guard seconds.magnitude >= notableSeconds else { return nil }
         return

@@ -55,7 +55,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
         return changed
     }
 
-    /// With more to say to those who have to mend it, behind the reason.
+    /// Adds advice for those who have to fix it, after the reason.
     func adding(advice: String, command: String) -> TokenFailure {
         var changed = replacing(detail: "\(problem.detail) \(advice)", command: command)
         changed.reason = reason

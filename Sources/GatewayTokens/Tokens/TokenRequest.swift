@@ -14,7 +14,7 @@ package struct TokenRequest: Hashable, Sendable {
         case none
         /// `application/x-www-form-urlencoded`, strictly encoded, in this order.
         case form([Parameter])
-        /// As it is, under this `Content-Type`.
+        /// Sent unchanged, with this `Content-Type`.
         case content(type: String, Secret)
     }
 
@@ -151,7 +151,7 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     package let mayHaveBeenProcessed: Bool
     /// Which assertion is unavailable, and why; nil for any other reason.
     package let missingAssertion: MissingAssertion?
-    /// With which the server refused the TLS connection.
+    /// The alert with which the server refused the TLS connection.
     package let alert: TLSAlert?
     /// The content coding that cannot be undone, where ``Reason/invalidAnswer`` means that.
     package var unreadableCoding: String?
