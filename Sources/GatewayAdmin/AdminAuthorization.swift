@@ -33,7 +33,9 @@ struct AdminAuthorization: Sendable {
     ) async -> GatewayProblem? {
         if let problem = authorizer.refusal(of: evidence, needing: role) { return problem }
         guard role == .operator, case .person(.user(let name, let own)) = evidence else { return nil }
-        return await record(AdminAction(user: name, role: own, method: request.method.rawValue, path: request.uri.path))
+        let (method, path) = (request.method.rawValue, request.uri.path)
+        let withdraws = AdminRouteTable.mayWithdraw(method: method, path: path)
+        return await record(AdminAction(user: name, role: own, method: method, path: path, withdraws: withdraws))
     }
 
     /// As for a request, of a form with a token in it.

@@ -5,17 +5,16 @@ import Hummingbird
 /// Something that operators can see or do in a running gateway, declared once in ``AdminAPI``.
 ///
 /// The router, the role check, the rule for requests that cannot be recorded, and the client of the command line are made from it.
-package struct AdminOperation<Answer: Codable & Sendable>: Sendable {
-    package typealias Perform = @Sendable (any GatewayControl, AdminCall) async -> Result<Answer, GatewayProblem>
+package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Sendable {
+    package typealias Perform = @Sendable (Control, AdminCall) async -> Result<Answer, GatewayProblem>
 
     package let method: AdminMethod
-    /// May have one parameter, the name of a credential: `:name`.
+    /// May have one parameter: the name of a credential (`:name`) or the identifier of a login (`:id`).
     package let path: String
     package let role: AdminRole
     /// Whether it may take a right away. It is then done even if it cannot be recorded.
     package let withdraws: Bool
-    /// The size of the largest request body; nil if none is read.
-    let bodyLimit: Int?
+    let body: AdminBody
     /// Whether an answer means that the gateway refused. It is then sent with status 409.
     let isConflict: (@Sendable (Answer) -> Bool)?
     /// Does it. A command calls this on the files of a gateway that does not run.
@@ -26,7 +25,7 @@ package struct AdminOperation<Answer: Codable & Sendable>: Sendable {
         _ path: String,
         _ role: AdminRole,
         withdraws: Bool = false,
-        bodyLimit: Int? = nil,
+        body: AdminBody = .ignored,
         isConflict: (@Sendable (Answer) -> Bool)? = nil,
         perform: @escaping Perform
     ) {
@@ -34,7 +33,7 @@ package struct AdminOperation<Answer: Codable & Sendable>: Sendable {
         self.path = path
         self.role = role
         self.withdraws = withdraws
-        self.bodyLimit = bodyLimit
+        self.body = body
         self.isConflict = isConflict
         self.perform = perform
     }
@@ -42,19 +41,53 @@ package struct AdminOperation<Answer: Codable & Sendable>: Sendable {
     /// The last part of the path, such as `lock`.
     package var verb: String { path.split(separator: "/").last.map(String.init) ?? "" }
 
-    /// Where it is for the credential with this name.
-    package func path(of name: String) -> String { path.replacing(":name", with: PercentEncoding.encode(name)) }
+    /// Where it is for the credential with this name, or the login with this identifier.
+    package func path(of name: String) -> String {
+        path.split(separator: "/", omittingEmptySubsequences: false)
+            .map { $0.first == ":" ? PercentEncoding.encode(name) : String($0) }
+            .joined(separator: "/")
+    }
 
     /// Whether a response with this status holds an answer rather than a problem.
     package func isAnswered(with status: Int) -> Bool { status == 200 || status == 409 && isConflict != nil }
 
-    var endpoint: AdminEndpoint {
-        AdminEndpoint(method: method, path: path, role: role, withdraws: withdraws, bodyLimit: bodyLimit) {
-            switch await perform($0, $1) {
-            case .success(let answer):
-                AdminResponse.json(answer, status: isConflict?(answer) == true ? .conflict : .ok)
-            case .failure(let problem): AdminResponse.problem(problem)
+    /// - Parameter control: What it is asked of, evaluated for each request; nil where this process does not offer it.
+    private func makeEndpoint(
+        asking control: @escaping @Sendable (AdminOptions) -> (@Sendable () -> Control)?
+    ) -> AdminEndpoint {
+        AdminEndpoint(method: method, path: path, role: role, withdraws: withdraws, body: body) { options in
+            guard let control = control(options) else { return nil }
+            return { call in
+                switch await perform(control(), call) {
+                case .success(let answer):
+                    AdminResponse.json(answer, status: isConflict?(answer) == true ? .conflict : .ok)
+                case .failure(let problem): AdminResponse.problem(problem)
+                }
             }
+        }
+    }
+}
+
+extension AdminOperation where Control == any GatewayControl {
+    var endpoint: AdminEndpoint {
+        makeEndpoint { options in { options.control } }
+    }
+}
+
+extension AdminOperation where Control == any LoginControl {
+    var endpoint: AdminEndpoint {
+        makeEndpoint { options in
+            guard let logins = options.logins else { return nil }
+            return { logins }
+        }
+    }
+}
+
+extension AdminOperation where Control == any ExplanationControl {
+    var endpoint: AdminEndpoint {
+        makeEndpoint { options in
+            guard let explanations = options.explanations else { return nil }
+            return { explanations }
         }
     }
 }
@@ -62,11 +95,29 @@ package struct AdminOperation<Answer: Codable & Sendable>: Sendable {
 package enum AdminMethod: String, Sendable {
     case get = "GET"
     case post = "POST"
+    case delete = "DELETE"
+}
+
+/// What an operation does with the body of its request.
+enum AdminBody: Sendable {
+    /// It is not read.
+    case ignored
+    /// The operation gets it, or nil if it is larger, and answers that in its own words.
+    case read(upTo: Int)
+    /// A larger one is answered with status 413 before the operation is called.
+    case refused(over: Int)
+
+    var limit: Int? {
+        switch self {
+        case .ignored: nil
+        case .read(let limit), .refused(let limit): limit
+        }
+    }
 }
 
 /// What an operation is asked with.
 package struct AdminCall: Sendable {
-    /// The credential that the path names.
+    /// The credential or the login that the path names.
     package let name: String
     /// nil if it is larger than the operation takes.
     package let body: [UInt8]?
@@ -79,36 +130,43 @@ package struct AdminCall: Sendable {
     var json: JSONValue? { body.flatMap { JSONValue($0) } }
 }
 
-/// An operation with the type of its answer erased, for the router and the role check.
+/// An operation with the types of what it asks and answers erased, for the router and the role check.
 struct AdminEndpoint: Sendable {
     let method: AdminMethod
     let path: String
     let role: AdminRole
     let withdraws: Bool
-    let bodyLimit: Int?
-    let respond: @Sendable (any GatewayControl, AdminCall) async -> Response
+    let body: AdminBody
+    /// nil where this process does not offer the operation.
+    let responder: @Sendable (AdminOptions) -> (@Sendable (AdminCall) async -> Response)?
 
     func route(on router: Router<AdminContext>, _ options: AdminOptions) {
-        let method: HTTPRequest.Method = self.method == .get ? .get : .post
+        guard let responder = responder(options) else { return }
+        let method: HTTPRequest.Method =
+            switch self.method {
+            case .get: .get
+            case .post: .post
+            case .delete: .delete
+            }
         router.on(RouterPath(path), method: method) { request, context in
-            await respond(to: request, context, options)
+            var name = context.parameters.get("id") ?? ""
+            if path.contains(":name") {
+                guard let decoded = context.parameters.get("name").flatMap(PercentEncoding.decode) else {
+                    return AdminResponse.problem(
+                        GatewayProblem(.requestRefused, "The credential's name cannot be read.")
+                    )
+                }
+                name = decoded
+            }
+            return await responder(AdminCall(name: name, body: try await read(request)))
         }
     }
 
-    private func respond(to request: Request, _ context: AdminContext, _ options: AdminOptions) async -> Response {
-        var name = ""
-        if path.contains(":name") {
-            guard let decoded = context.parameters.get("name").flatMap(PercentEncoding.decode) else {
-                return AdminResponse.problem(
-                    GatewayProblem(.requestRefused, "The credential's name cannot be read.")
-                )
-            }
-            name = decoded
+    private func read(_ request: Request) async throws -> [UInt8]? {
+        switch body {
+        case .ignored: nil
+        case .read(let limit): (try? await request.body.collect(upTo: limit)).map { Array($0.readableBytesView) }
+        case .refused(let limit): Array(try await request.body.collect(upTo: limit).readableBytesView)
         }
-        var body: [UInt8]?
-        if let bodyLimit {
-            body = (try? await request.body.collect(upTo: bodyLimit)).map { Array($0.readableBytesView) }
-        }
-        return await respond(options.control, AdminCall(name: name, body: body))
     }
 }

@@ -87,4 +87,6 @@ package struct AdminAction: Hashable, Sendable {
     package let role: AdminRole
     package let method: String
     package let path: String
+    /// Whether it may take a right away. It is then done even if it cannot be recorded.
+    package let withdraws: Bool
 }

@@ -31,7 +31,7 @@ package enum AdminRouteTable {
     }
 
     /// Whether a request may take a right away, of clients or of users. It is not refused because it cannot be recorded.
-    package static func mayWithdraw(method: String, path: String) -> Bool {
+    static func mayWithdraw(method: String, path: String) -> Bool {
         let segments = path.split(separator: "/")
         return rows.contains { $0.withdraws && $0.method == method && $0.matches([""] + segments) }
     }
@@ -78,9 +78,5 @@ package enum AdminRouteTable {
         Row("GET", "/metrics", .role(.viewer)), Row("GET", "/proxy.pac", .role(.viewer)),
         Row("GET", "/ca.pem", .role(.viewer)),
         Row("GET", "/live", .role(.viewer)), Row("GET", "/api/events", .role(.viewer)),
-        // What changes something, or shows what others must not see.
-        Row("POST", "/api/explain", .role(.operator)), Row("POST", "/api/logins", .role(.operator)),
-        Row("GET", "/api/logins/:id", .role(.operator)), Row("DELETE", "/api/logins/:id", .role(.operator)),
-        Row("POST", "/api/logins/:id/answer", .role(.operator)),
     ]
 }

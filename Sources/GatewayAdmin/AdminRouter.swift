@@ -29,9 +29,6 @@ struct AdminRouter: Sendable {
         if let vending = options.vending {
             AdminVending(control: vending, adminToken: options.token).routes(on: router)
         }
-        if let explanations = options.explanations {
-            AdminExplanations(control: explanations).routes(on: router)
-        }
         return router
     }
 

@@ -14,6 +14,9 @@ struct AdminRouteTableTests {
             ("GET", "/api/tokens/box%2Fa", .role(.viewer)), ("POST", "/api/tokens/box/lock", .role(.operator)),
             ("POST", "/api/reload", .role(.operator)), ("GET", "/api/plan", .role(.operator)),
             ("POST", "/tokens/box", .nothing),
+            ("POST", "/api/explain", .role(.operator)), ("POST", "/api/logins", .role(.operator)),
+            ("GET", "/api/logins/1", .role(.operator)), ("DELETE", "/api/logins/1", .role(.operator)),
+            ("POST", "/api/logins/1/answer", .role(.operator)),
             // What is written in another way, or does not exist.
             ("GET", "/api/reload", .unknown), ("PUT", "/api/reload", .unknown), ("POST", "/api//reload", .unknown),
             ("POST", "/api/reload/", .unknown), ("POST", "/API/reload", .unknown), ("GET", "/api/tokens/", .unknown),
@@ -37,6 +40,7 @@ struct AdminRouteTableTests {
             ("POST", "/api/tokens/box/unlock", false), ("POST", "/api/tokens/box/reveal", false),
             ("POST", "/api/tokens/lock/refresh", false), ("GET", "/api/tokens/box/lock", false),
             ("POST", "/api/key/rotate", false), ("POST", "/api/state/backup", false),
+            ("POST", "/api/explain", false), ("DELETE", "/api/logins/1", false),
         ]
     )
     func whatTakesRightsAwayNeedsNoRecordBefore(_ method: String, _ path: String, _ mayWithdraw: Bool) {

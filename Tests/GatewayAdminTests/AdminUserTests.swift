@@ -68,6 +68,7 @@ struct AdminUserTests {
         #expect(control.performed.contains("rotate key") == (changing == 200))
         let expected = token == "alice-token" ? ["/api/key/rotate", "/api/reload"] : []
         #expect(actions.value.map(\.path) == expected)
+        #expect(actions.value.allSatisfy { $0.withdraws == ($0.path == "/api/reload") })
         #expect(actions.value.allSatisfy { $0.user == "alice" && $0.role == .operator && $0.method == "POST" })
     }
 

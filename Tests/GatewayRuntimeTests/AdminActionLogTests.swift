@@ -14,7 +14,7 @@ struct AdminActionLogTests {
         let log = AdminActionLog(audit: audit, onFailure: .block, clock: ManualClock(), logger: Logger(label: "test"))
         let most = AdminActionLog.maximumPath
         let path = "/api/" + String(repeating: "a", count: most + more - 5)
-        let action = AdminAction(user: "ada", role: .viewer, method: "GET", path: path)
+        let action = AdminAction(user: "ada", role: .viewer, method: "GET", path: path, withdraws: false)
         #expect(await log.record(action) == nil)
         #expect(audit.last(.operatorRequest)?.detail["path"]?.count == min(most, most + more))
     }

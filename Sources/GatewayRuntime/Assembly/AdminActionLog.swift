@@ -21,7 +21,7 @@ struct AdminActionLog: Sendable {
         let detail = ["user": action.user, "role": action.role.rawValue, "method": action.method, "path": path]
         var event = TokenEvent(at: clock.now().wall, name: .operatorRequest, trigger: .operator)
         event.detail = detail
-        guard !AdminRouteTable.mayWithdraw(method: action.method, path: action.path) else {
+        guard !action.withdraws else {
             await recordSoon(event, of: action.user)
             return nil
         }

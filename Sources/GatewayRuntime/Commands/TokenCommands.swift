@@ -11,7 +11,7 @@ package struct TokenCommands: Sendable {
         case lock
         case unlock
 
-        var operation: AdminOperation<OperationReport> {
+        var operation: AdminAPI.Operation<OperationReport> {
             switch self {
             case .refresh: AdminAPI.refresh
             case .revoke: AdminAPI.revoke
@@ -122,7 +122,7 @@ package struct TokenCommands: Sendable {
         case offline(OfflineTokens)
 
         func ask<Answer>(
-            _ operation: AdminOperation<Answer>,
+            _ operation: AdminAPI.Operation<Answer>,
             of name: String = "",
             body: [UInt8]? = nil
         ) async throws(CommandFailure) -> Answer {

@@ -47,9 +47,9 @@ struct AdminClient: Sendable {
 
     /// Asks for an operation. What only shows something is asked for without the token at first, since it may not be needed.
     ///
-    /// - Parameter name: The credential that the operation's path names.
-    func ask<Answer>(
-        _ operation: AdminOperation<Answer>,
+    /// - Parameter name: The credential or the login that the operation's path names.
+    func ask<Control, Answer>(
+        _ operation: AdminOperation<Control, Answer>,
         of name: String = "",
         body: [UInt8]? = nil
     ) async throws(CommandFailure) -> Answer {
@@ -65,9 +65,7 @@ struct AdminClient: Sendable {
         guard let body = try? JSONEncoder().encode(question) else {
             throw CommandFailure(.usage, "the input cannot be written as JSON")
         }
-        let (status, answer) = try await sendAuthorized("POST", "/api/explain", body: Array(body))
-        guard status == 200 else { throw refusal(answer) }
-        return try decode(answer)
+        return try await ask(AdminAPI.explain, body: Array(body))
     }
 
     /// Needs no token, so that any user may ask.

@@ -1,3 +1,4 @@
+import GatewayAdmin
 import GatewayCore
 
 /// Where the command's login is carried out: in the running gateway, or in this process when none runs.
@@ -20,34 +21,22 @@ struct GatewayLogins: LoginDriver {
             "credential": .string(order.credential), "way": .string(order.way.rawValue),
             "timeout_seconds": .number(.init(Double(order.timeout.wholeMilliseconds) / 1000)),
         ])
-        return try await client.login("POST", "", body: wish)
+        return try await client.ask(AdminAPI.beginLogin, body: try? wish.bytes())
     }
 
     func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress {
-        try await client.login("POST", "/\(id)/answer", body: .object(["answer": .string(text)]))
+        let body: JSONValue = .object(["answer": .string(text)])
+        return try await client.ask(AdminAPI.answerLogin, of: id, body: try? body.bytes())
     }
 
     func progress(_ id: String) async throws(CommandFailure) -> LoginProgress {
-        try await client.login("GET", "/\(id)", body: nil)
+        try await client.ask(AdminAPI.login, of: id)
     }
 
     func cancel(_ id: String) async -> LoginProgress? {
         // What is not cancelled ends at its deadline.
-        try? await client.login("DELETE", "/\(id)", body: nil)
+        try? await client.ask(AdminAPI.cancelLogin, of: id)
     }
 
     func close() async {}
-}
-
-extension AdminClient {
-    fileprivate func login<Answer: Decodable>(
-        _ method: String,
-        _ path: String,
-        body: JSONValue?
-    ) async throws(CommandFailure) -> Answer {
-        let bytes = body.flatMap { try? $0.bytes() }
-        let (status, answer) = try await sendAuthorized(method, "/api/logins\(path)", body: bytes)
-        guard status == 200 else { throw refusal(answer) }
-        return try decode(answer)
-    }
 }
