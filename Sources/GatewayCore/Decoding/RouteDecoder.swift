@@ -111,11 +111,11 @@ enum RouteDecoder {
         let allowedClients = self.clients(fields, known: clients)
         let allowedOrigins = fields.has("allow_origins") ? AccessDecoder.origins(fields) : nil
         let credential = auth?.credential.map { credentials.plans[$0] }
+        let owned = credential.map { type(of: $0.strategy).ownedFields } ?? []
         let headers = RouteHeaders.decode(
             fields,
             beside: credential?.strategy.behavior,
-            of: credential?.strategyKind,
-            asUser: auth?.asUser
+            keeping: owned + (auth?.asUser.map { [$0.field.name] } ?? [])
         )
         let cookies = fields.choice("cookies", of: CookiePolicy.self)
         let rewritesLinks = rewritesLinks(fields)

@@ -1,16 +1,14 @@
 /// The names of the fields that a credential adds to requests. Its values are not looked at.
 struct CredentialFields: Sendable {
     let names: [String]
-    /// Fields that name the subject of a request to the gateway alone.
+    /// Fields that clients may not send beside the credential, or that name the subject of a request to the gateway alone.
     let alsoRemoved: [String]
     /// Whether a rejected credential can be renewed.
     let hasGenerations: Bool
 
     init(of credential: CredentialPlan, at place: String) throws(ExportProblem) {
         let injection: Injection
-        var alsoRemoved: [String] = []
-        // Box acts for another user when told so.
-        if credential.strategyKind.hasPrefix("box_") { alsoRemoved.append("As-User") }
+        var alsoRemoved = type(of: credential.strategy).ownedFields
         switch credential.strategy.behavior {
         case .fixed(let fixed):
             injection = fixed

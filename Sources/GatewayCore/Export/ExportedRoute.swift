@@ -69,7 +69,7 @@ extension ExportedRoute {
         let set = plan.headers.set.map(\.name).filter { name in
             !injection.names.contains { $0.lowercased() == name.lowercased() }
         }
-        fields = injection.names + (plan.asUser == nil ? [] : ["As-User"]) + set
+        fields = injection.names + (plan.asUser.map { [$0.field.name] } ?? []) + set
         subjects = injection.alsoRemoved
         replayed = injection.hasGenerations ? credential.policy.retryOn.sorted() : []
         dropsCookies = plan.cookies == .drop

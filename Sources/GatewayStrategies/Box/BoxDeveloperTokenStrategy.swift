@@ -29,6 +29,7 @@ struct BoxDeveloperTokenStrategy: AuthStrategy {
         grant = BoxDeveloperTokenGrant(token: token, obtainedAt: obtainedAt, client: client, revokeURL: revokeURL)
     }
 
+    static var userField: UserField? { BoxAuthority.userField }
     var behavior: AuthBehavior { .token(grant) }
 }
 

@@ -39,5 +39,6 @@ struct BoxOAuthStrategy: AuthStrategy {
         )
     }
 
+    static var userField: UserField? { BoxAuthority.userField }
     var behavior: AuthBehavior { .token(grant) }
 }

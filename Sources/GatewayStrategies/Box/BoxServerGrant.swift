@@ -84,6 +84,7 @@ protocol BoxServerStrategy: AuthStrategy {
 
 extension BoxServerStrategy {
     static var hasSubject: Bool { true }
+    static var userField: UserField? { BoxAuthority.userField }
     var behavior: AuthBehavior { .token(grant) }
 
     func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? {
