@@ -21,7 +21,7 @@ indirect enum JSONTemplate: Hashable, Sendable {
                 self = .literal(literal)
                 return
             }
-            do throws(TemplateScope.Problem) {
+            do throws(Template.Mistake) {
                 self = .string(try scope.template(scalar.text))
             } catch {
                 context.error(error.message, at: node.span, path: path)

@@ -11,7 +11,7 @@ struct TemplateScope {
 
     func template(_ key: String, in fields: ConfigFields, _ escaping: Template.Escaping = .none) -> Template? {
         guard let text = fields.string(key) else { return nil }
-        do throws(Problem) {
+        do throws(Template.Mistake) {
             return try template(text, escaping)
         } catch {
             fields.error(key, error.message)
@@ -19,21 +19,12 @@ struct TemplateScope {
         }
     }
 
-    struct Problem: Error {
-        let message: String
-    }
-
-    func template(_ text: String, _ escaping: Template.Escaping = .none) throws(Problem) -> Template {
-        let template: Template
-        do throws(Template.Mistake) {
-            template = try Template(text)
-        } catch {
-            throw Problem(message: error.message)
-        }
+    func template(_ text: String, _ escaping: Template.Escaping = .none) throws(Template.Mistake) -> Template {
+        let template = try Template(text)
         for name in template.names where !names.contains(name) && constants[name] == nil {
             let hint = Suggestion.hint(for: name, in: known)
             let others = known.isEmpty ? "there are none here" : "known here: \(known.joined(separator: ", "))"
-            throw Problem(message: "nothing is named \"{{\(name)}}\"\(hint.isEmpty ? "; \(others)" : hint)")
+            throw Template.Mistake(message: "nothing is named \"{{\(name)}}\"\(hint.isEmpty ? "; \(others)" : hint)")
         }
         return template.settling(constants, escaping)
     }

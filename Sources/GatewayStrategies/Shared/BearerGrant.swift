@@ -11,7 +11,6 @@ extension BearerGrant {
 }
 
 extension GrantStep {
-    /// A request, or why there is none.
     /// A token that the grant signs itself.
     static func signed(_ token: () throws(TokenFailure) -> TokenSet) -> GrantStep {
         do throws(TokenFailure) {
@@ -21,6 +20,7 @@ extension GrantStep {
         }
     }
 
+    /// A request, or why there is none.
     init(_ request: () throws(TokenFailure) -> TokenRequest) {
         do throws(TokenFailure) {
             self = .request(try request())
