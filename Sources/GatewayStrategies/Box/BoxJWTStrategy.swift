@@ -210,3 +210,15 @@ struct BoxAppSettings {
         return nil
     }
 }
+
+extension BoxJWTStrategy {
+    static let meanings = BoxCCGStrategy.meanings
+        .merging(SharedMeanings.of("private_key", "passphrase", "key_id", "algorithm")) { own, _ in own }
+        .merging([
+            "app_settings": KeyMeaning(
+                "The JSON file that Box's console hands out with a key pair, or a secret that holds its text.",
+                type: "a path, or a secret",
+                example: "box-app.json"
+            )
+        ]) { own, _ in own }
+}

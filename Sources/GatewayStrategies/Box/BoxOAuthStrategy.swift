@@ -42,3 +42,15 @@ struct BoxOAuthStrategy: AuthStrategy {
     static var userField: UserField? { BoxAuthority.userField }
     var behavior: AuthBehavior { .token(grant) }
 }
+
+extension BoxOAuthStrategy {
+    static let meanings = SharedMeanings.client
+        .merging(SharedMeanings.of("redirect_uri", "pkce", "access_token", "refresh_token", "scopes")) { own, _ in own }
+        .merging(BoxEndpoints.meanings) { _, own in own }
+        .merging([
+            "authorize_url": KeyMeaning(
+                "Replaces Box's login page, for a sandbox.",
+                example: "https://box.example/oauth2/authorize"
+            )
+        ]) { own, _ in own }
+}

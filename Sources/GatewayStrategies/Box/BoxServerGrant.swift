@@ -136,3 +136,24 @@ enum BoxSubject: Hashable {
         }
     }
 }
+
+extension BoxEndpoints {
+    /// Box's own addresses are the defaults.
+    static let meanings: [String: KeyMeaning] = [
+        "token_url": KeyMeaning(
+            "Replaces Box's token endpoint, for a sandbox.",
+            example: "https://box.example/oauth2/token"
+        ),
+        "revoke_url": KeyMeaning(
+            "Replaces Box's revocation endpoint, for a sandbox.",
+            example: "https://box.example/oauth2/revoke"
+        ),
+    ]
+}
+
+extension BoxSubject {
+    static let meaning = KeyMeaning(
+        "Whom the token speaks for: an enterprise's service account, or a user.",
+        example: "enterprise: \"12345\"\n# or: user: \"11446498\""
+    )
+}

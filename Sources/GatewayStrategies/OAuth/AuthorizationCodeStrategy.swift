@@ -210,3 +210,36 @@ extension AuthorizationCodeGrant: ExchangeableGrant {
         return ExchangePoint(url: flow.tokenURL, client: isBox ? nil : flow.client, isBox: isBox)
     }
 }
+
+extension AuthorizationCodeStrategy {
+    static let meanings = ClientCredentialsStrategy.meanings
+        .merging(
+            SharedMeanings.of(
+                "authorize_url",
+                "redirect_uri",
+                "pkce",
+                "access_token",
+                "refresh_token",
+                "refresh_parameters"
+            )
+        ) { own, _ in own }
+        .merging([
+            "authorize_parameters": KeyMeaning(
+                "What else the authority wants in the address of the login page.",
+                default: "{}",
+                example: "prompt: consent\naudience: https://api.example.com"
+            ),
+            "device_authorization_url": KeyMeaning(
+                "Where a login on another device begins (RFC 8628), for login --device.",
+                example: "https://id.example.com/oauth2/device"
+            ),
+            "issuer": KeyMeaning(
+                "The issuer that the answer to a login must name (RFC 9207).",
+                example: "https://id.example.com"
+            ),
+            "refresh_token_lifetime": KeyMeaning(
+                "How long a refresh token lives, where the authority does not say it. For the countdown in status.",
+                example: "90d"
+            ),
+        ]) { own, _ in own }
+}
