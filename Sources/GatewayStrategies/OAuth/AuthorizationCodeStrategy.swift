@@ -115,6 +115,8 @@ struct AuthorizationCodeGrant: TokenGrant {
     var refreshParameters: [TokenRequest.Parameter] = []
     let revocation: RevocationEndpoint?
     let seeds: Seeds
+    /// Where its tokens are exchanged, for a vendor that deviates from RFC 8693.
+    var vendorExchange: ExchangePoint?
 
     let isRenewable = true
     let rotatesRefreshToken = true
@@ -206,8 +208,7 @@ struct AuthorizationCodeGrant: TokenGrant {
 
 extension AuthorizationCodeGrant: ExchangeableGrant {
     var exchange: ExchangePoint? {
-        let isBox = strategy == BoxOAuthStrategy.kind
-        return ExchangePoint(url: flow.tokenURL, client: isBox ? nil : flow.client, isBox: isBox)
+        vendorExchange ?? ExchangePoint(url: flow.tokenURL, client: flow.client)
     }
 }
 
