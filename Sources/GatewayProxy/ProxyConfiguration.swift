@@ -9,6 +9,8 @@ package struct ProxyRoute: Sendable {
     package var source: (any CredentialSource)?
     /// Takes the place of ``source`` where each request says whose token it goes with.
     package var selection: (any SubjectCredentialResolver)?
+    /// Fields that clients may not send beside the credential of ``source``.
+    package var ownedFields: [String]
     package var policy: RenewalPolicy
     /// What the observer is told that a request took: ``ExchangeRecord/route``.
     package var number: Int
@@ -17,6 +19,7 @@ package struct ProxyRoute: Sendable {
         plan: RoutePlan,
         source: (any CredentialSource)?,
         selection: (any SubjectCredentialResolver)? = nil,
+        ownedFields: [String] = [],
         policy: RenewalPolicy = RenewalPolicy(),
         number: Int
     ) {
@@ -24,6 +27,7 @@ package struct ProxyRoute: Sendable {
         self.plan = plan
         self.source = source
         self.selection = selection
+        self.ownedFields = ownedFields
         self.policy = policy
     }
 }

@@ -148,7 +148,7 @@ struct PlanChangeTests {
         "matchesUpstreamHost": { $0.matchesUpstreamHost.toggle() },
         "upstreamMatchPath": { $0.upstreamMatchPath = "/v2" },
         "isDefault": { $0.isDefault.toggle() },
-        "asUser": { $0.asUser = "" },
+        "asUser": { $0.asUser = RoutePlan.ActingUser(id: "", field: UserField(name: "As-User", advice: "")) },
         "headers": { $0.headers.set = [Injection.Field(name: "X-A", value: Secret("1"))] },
         "cookies": { $0.cookies = .pass },
         "rewritesLinks": { $0.rewritesLinks = false },

@@ -42,6 +42,29 @@ struct RouteProtectionTests {
         #expect(report("auth: none, cookies: remove").contains("routes.app.cookies: expected one of drop, pass"))
     }
 
+    // MARK: The user to act for
+
+    private static let box = "auth: {strategy: box_developer_token, token: {env: TOKEN}}"
+
+    @Test(arguments: [box, "auth: {strategy: bearer, token: {env: TOKEN}, as_user: \"42\"}"])
+    func aRouteDoesNotSetTheUserToActForAsAHeader(_ auth: String) {
+        let words = "the gateway keeps this field from clients; to set it, use \"auth: {…, as_user: …}\""
+        #expect(
+            report("\(auth), headers: {set: {As_User: \"1\"}}").contains("routes.app.headers.set.As_User: \(words)")
+        )
+        #expect(report("\(auth), headers: {remove: [As-User]}").contains(words))
+    }
+
+    @Test func withoutAStrategyThatKnowsSuchAUserThereIsNone() {
+        let text =
+            "version: 1\nroutes:\n  app: {upstream: https://a.example, auth: {strategy: bearer, token: a, as_user: b}}\n"
+        let bearer = StrategyCatalog(StrategyCatalog.builtIn.strategies.filter { $0.kind == "bearer" })
+        let report = ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": text]), environment: { _ in nil })
+            .plan(at: "gateway.yaml", catalog: bearer, presets: PresetLibrary(), secrets: UnreadSecrets())
+            .report(consequence: "refused")
+        #expect(report.contains("routes.app.auth.as_user: no strategy knows a field that names a user to act for"))
+    }
+
     // MARK: Authentication of the connection
 
     @Test(arguments: ["auth: none", "auth: none, connection_auth: false", bearer])

@@ -136,6 +136,7 @@ final class ProxyFixture: Sendable {
         limits: Limits = Limits(),
         descriptorLimit: Int? = nil,
         engine: EnginePlan? = nil,
+        ownedFields: [String] = [],
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
         route configure: (inout RoutePlan) -> Void = { _ in }
     ) async throws {
@@ -151,7 +152,9 @@ final class ProxyFixture: Sendable {
         )
         configure(&plan)
         configuration = ProxyConfiguration(
-            routes: [ProxyRoute(plan: plan, source: source, selection: selection, number: 0)],
+            routes: [
+                ProxyRoute(plan: plan, source: source, selection: selection, ownedFields: ownedFields, number: 0)
+            ],
             access: access,
             engines: engine.map { [$0] } ?? [],
             limits: limits,
@@ -203,6 +206,7 @@ func withProxy(
     limits: Limits = Limits(),
     descriptorLimit: Int? = nil,
     engine: EnginePlan? = nil,
+    ownedFields: [String] = [],
     route: (inout RoutePlan) -> Void = { _ in },
     sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
     _ body: @escaping @Sendable (ProxyFixture) throws -> Void
@@ -215,6 +219,7 @@ func withProxy(
         limits: limits,
         descriptorLimit: descriptorLimit,
         engine: engine,
+        ownedFields: ownedFields,
         sha256: sha256,
         route: route
     )

@@ -9,13 +9,15 @@ struct RouteHeadersTests {
         _ headers: RoutePlan.Headers,
         source: (any CredentialSource)? = nil,
         asUser: String? = nil,
+        owned: [String] = [],
         sending fields: String...
     ) async throws -> (status: String, head: String?) {
         let origin = try RawOrigin.answering()
         let request = (["GET /api/x HTTP/1.1", "Host: localhost"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
-        func configure(_ route: inout RoutePlan) { (route.headers, route.asUser) = (headers, asUser) }
+        let user = asUser.map { RoutePlan.ActingUser(id: $0, field: UserField(name: "As-User", advice: "")) }
+        func configure(_ route: inout RoutePlan) { (route.headers, route.asUser) = (headers, user) }
         let status = Mutex("")
-        try await withProxy(origin, source: source, route: configure) { proxy in
+        try await withProxy(origin, source: source, ownedFields: owned, route: configure) { proxy in
             let head = try proxy.exchange(request).head
             status.withLock { $0 = String(head.dropFirst(9).prefix(3)) }
         }
@@ -95,6 +97,18 @@ struct RouteHeadersTests {
             sending: "as-user: 1"
         )
         #expect(values("As-User", head) == ["42"])
+    }
+
+    @Test(arguments: ["as-user: 1", "AS_USER: 1"])
+    func aFieldThatTheStrategyOwnsIsWithheldFromTheUpstream(_ field: String) async throws {
+        let source = ScriptedSource()
+        let (_, head) = try await seen(RoutePlan.Headers(), source: source, owned: ["As-User"], sending: field)
+        #expect(head?.lowercased().contains("user: 1") == false)
+    }
+
+    @Test func aFieldThatNoStrategyOwnsIsForwarded() async throws {
+        let (_, head) = try await seen(RoutePlan.Headers(), source: ScriptedSource(), sending: "as-user: 1")
+        #expect(values("As-User", head) == ["1"])
     }
 
     // MARK: Where a request came from

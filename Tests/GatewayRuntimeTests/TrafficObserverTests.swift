@@ -218,19 +218,18 @@ struct RouteTrafficTests {
 
     private func finish(_ route: Int?, _ status: Int, _ problem: ProblemKind? = nil, worker: Int = 0, after: Duration) {
         let now = clock.now().monotonic
-        observer.finished(
-            ExchangeRecord(
-                requestID: RequestID(run: 1, worker: worker, number: 1),
-                worker: worker,
-                route: route,
-                client: nil,
-                method: "GET",
-                status: status,
-                problem: problem,
-                startedAt: now,
-                finishedAt: now + after
-            )
+        var record = ExchangeRecord(
+            requestID: RequestID(run: 1, worker: worker, number: 1),
+            worker: worker,
+            route: route,
+            client: nil,
+            method: "GET",
+            startedAt: now,
+            finishedAt: now + after
         )
+        record.status = status
+        record.problem = problem
+        observer.finished(record)
     }
 
     @Test func allWorkersCountInTheOrderOfTheRoutes() {

@@ -91,6 +91,12 @@ struct BoxStrategyTests {
         #expect(try grant("box_ccg", elsewhere).revocation(of: token) == nil)
     }
 
+    @Test func everyBoxStrategyKeepsTheUserToActForFromClients() {
+        let kinds = StrategyCatalog.builtIn.strategies.filter { $0.ownedFields == ["As-User"] }.map { $0.kind }
+        #expect(kinds == StrategyCatalog.builtIn.kinds.filter { $0.hasPrefix("box_") })
+        #expect(StrategyCatalog.builtIn.userField?.name == "As-User")
+    }
+
     @Test func theGrantConforms() throws {
         try TokenGrantConformance(grant("box_ccg", Self.block), success: Self.success).check()
     }

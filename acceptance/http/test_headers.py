@@ -36,6 +36,14 @@ def test_credential_user_and_headers_are_composed(origin, start_gateway):
         assert b"mine" not in origin.raw()
 
 
+@pytest.mark.parametrize("field", ["As-User", "as_user"])
+def test_a_client_cannot_name_the_user_that_box_acts_for(origin, start_gateway, field):
+    gateway = start(start_gateway, origin, {"strategy": "box_developer_token", "token": CANARY})
+    assert requests.get(gateway.url + "/api/x", headers={field: "1"}, timeout=20).status_code == 200
+    assert origin.last().value("authorization") == f"Bearer {CANARY}"
+    assert origin.last().value(field) is None
+
+
 def test_a_route_without_a_credential_has_them_too(origin, start_gateway):
     gateway = start(start_gateway, origin, headers={"set": {"X-Tenant": "acme"}, "remove": ["Authorization", "Origin"]})
     assert requests.get(gateway.url + "/api/x", auth=("me", "mine"), timeout=20).status_code == 200

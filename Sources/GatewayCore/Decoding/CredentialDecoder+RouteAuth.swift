@@ -3,7 +3,7 @@ extension CredentialDecoder {
     struct Authentication {
         /// nil forwards without authentication.
         var credential: Int?
-        var asUser: String?
+        var asUser: RoutePlan.ActingUser?
     }
 
     mutating func decodeAuth(of route: ConfigFields, named name: String) -> Authentication? {
@@ -43,9 +43,18 @@ extension CredentialDecoder {
             .means("Exchanges the token for a weaker one (RFC 8693).")
     }
 
+    private func actingUser(_ fields: ConfigFields) -> RoutePlan.ActingUser? {
+        guard let id = fields.string("as_user") else { return nil }
+        guard let field = catalog.userField else {
+            fields.error("as_user", "no strategy knows a field that names a user to act for")
+            return nil
+        }
+        return RoutePlan.ActingUser(id: id, field: field)
+    }
+
     private mutating func inline(_ fields: ConfigFields, of route: String) -> Authentication? {
         fields.explain(Self.narrowingKeys)
-        let asUser = fields.string("as_user")
+        let asUser = actingUser(fields)
         let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
         defer { fields.refuseUnknownKeysIfComplete() }
         guard var plan = decode(fields, name: "routes.\(route)", at: fields.span) else { return nil }
@@ -83,7 +92,7 @@ extension CredentialDecoder {
             fields.error("strategy", "give either a strategy or the name of a credential, not both")
             return nil
         }
-        let asUser = fields.string("as_user")
+        let asUser = actingUser(fields)
         let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
         let wantsSubject = fields.has("subject")
         guard let (scalar, span) = fields.scalar("credential") else {

@@ -133,11 +133,11 @@ enum RouteDecoder {
         fields.refuseNothing(behind: "clients", hint: "to let in every client")
         let allowedClients = self.clients(fields, known: clients)
         let credential = auth?.credential.map { credentials.plans[$0] }
+        let owned = credential.map { type(of: $0.strategy).ownedFields } ?? []
         let headers = RouteHeaders.decode(
             fields,
             beside: credential?.strategy.behavior,
-            of: credential?.strategyKind,
-            asUser: auth?.asUser
+            keeping: owned + (auth?.asUser.map { [$0.field.name] } ?? [])
         )
         let cookies = fields.choice("cookies", of: CookiePolicy.self)
         let tls = RouteTLS.decode(fields, of: upstream)

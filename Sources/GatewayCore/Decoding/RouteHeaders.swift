@@ -16,17 +16,15 @@ struct RouteHeaders {
 
     /// - Parameters:
     ///   - behavior: Of the route's credential; nil without one.
-    ///   - strategy: Its kind.
+    ///   - kept: Fields that the gateway keeps from clients, because they name a user to act for.
     static func decode(
         _ route: ConfigFields,
         beside behavior: AuthBehavior?,
-        of strategy: String?,
-        asUser: String?
+        keeping kept: [String]
     ) -> RoutePlan.Headers {
         guard let fields = route.fields("headers") else { return RoutePlan.Headers() }
         fields.explain(keys)
-        let keepsAsUser = asUser != nil || strategy?.hasPrefix("box_") == true
-        var decoder = RouteHeaders(owned: owned(by: behavior, keepsAsUser: keepsAsUser))
+        var decoder = RouteHeaders(owned: owned(by: behavior, keeping: kept))
         decoder.readForwarded(fields)
         decoder.readSet(fields)
         decoder.readRemove(fields)
@@ -39,7 +37,7 @@ struct RouteHeaders {
 
     private init(owned: [String: String]) { self.owned = owned }
 
-    private static func owned(by behavior: AuthBehavior?, keepsAsUser: Bool) -> [String: String] {
+    private static func owned(by behavior: AuthBehavior?, keeping kept: [String]) -> [String: String] {
         var owned: [String: String] = [:]
         for name in behavior?.injectedFields ?? [] {
             owned[FieldSyntax.slot(name)] = "the route's credential takes the place of this field"
@@ -48,8 +46,9 @@ struct RouteHeaders {
             owned[FieldSyntax.slot(field)] =
                 "this field names the user whose token goes along; it is not forwarded"
         }
-        if keepsAsUser {
-            owned["as-user"] = "the gateway keeps this field from clients; to set it, use \"auth: {…, as_user: …}\""
+        for name in kept {
+            owned[FieldSyntax.slot(name)] =
+                "the gateway keeps this field from clients; to set it, use \"auth: {…, as_user: …}\""
         }
         return owned
     }

@@ -69,7 +69,7 @@ extension ExportedRoute {
         let set = plan.headers.set.map(\.name).filter { name in
             !injection.names.contains { $0.lowercased() == name.lowercased() }
         }
-        fields = injection.names + (plan.asUser == nil ? [] : ["As-User"]) + set
+        fields = injection.names + (plan.asUser.map { [$0.field.name] } ?? []) + set
         subjects = injection.alsoRemoved
         replayed = injection.hasGenerations ? credential.policy.retryOn.sorted() : []
         dropsCookies = plan.cookies == .drop
@@ -136,16 +136,14 @@ private enum RemovedFields {
 /// The names of the fields that a credential adds to requests. Its values are not looked at.
 private struct CredentialFields: Sendable {
     let names: [String]
-    /// Fields that name the subject of a request to the gateway alone.
+    /// Fields that clients may not send beside the credential, or that name the subject of a request to the gateway alone.
     let alsoRemoved: [String]
     /// Whether a rejected credential can be renewed.
     let hasGenerations: Bool
 
     init(of credential: CredentialPlan, at place: String) throws(ExportProblem) {
         let injection: Injection
-        var alsoRemoved: [String] = []
-        // Box acts for another user when told so.
-        if credential.strategyKind.hasPrefix("box_") { alsoRemoved.append("As-User") }
+        var alsoRemoved = type(of: credential.strategy).ownedFields
         func unknown() -> ExportProblem {
             ExportProblem(
                 place,

@@ -21,7 +21,7 @@ package final class LinkTable: Sendable {
 
     private struct Right: Hashable {
         let credential: Int
-        let asUser: String?
+        let asUser: RoutePlan.ActingUser?
     }
 
     let places: [Place]

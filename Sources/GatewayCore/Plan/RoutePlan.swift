@@ -75,6 +75,18 @@ package struct RoutePlan: Hashable, Sendable {
         }
     }
 
+    /// The user for whom the upstream is told to act.
+    package struct ActingUser: Hashable, Sendable {
+        package var id: String
+        /// What names the user on a request.
+        package var field: UserField
+
+        package init(id: String, field: UserField) {
+            self.id = id
+            self.field = field
+        }
+    }
+
     package var name: String
     package var upstream: Origin
     /// What is put before the forwarded path: empty, or `/v2` without a slash at the end.
@@ -94,8 +106,8 @@ package struct RoutePlan: Hashable, Sendable {
     package var isDefault: Bool
     /// The index into ``Plan/credentials``; nil forwards without authentication.
     package var credential: Int?
-    /// Box's `As-User`: pinned, and stripped from what the client sent.
-    package var asUser: String?
+    /// Sent with every request, in the place of what the client sends in that field; nil sends none.
+    package var asUser: ActingUser?
     package var headers: Headers
     package var cookies: CookiePolicy
     /// Whether the upstream gets our `Via`; otherwise it gets a field of our own by which loops are found.
@@ -136,7 +148,7 @@ package struct RoutePlan: Hashable, Sendable {
         upstreamMatchPath: String? = nil,
         isDefault: Bool = false,
         credential: Int?,
-        asUser: String? = nil,
+        asUser: ActingUser? = nil,
         headers: Headers = Headers(),
         cookies: CookiePolicy? = nil,
         rewritesLinks: Bool? = nil,

@@ -542,7 +542,7 @@ extension RoutePlan {
     /// What the route adds besides its credential.
     fileprivate func fields(beside injection: Injection) -> [Injection.Field] {
         let own = Set(injection.fields.map { FieldSyntax.slot($0.name) })
-        let user = asUser.map { [Injection.Field(name: "As-User", value: Secret($0))] } ?? []
+        let user = asUser.map { [Injection.Field(name: $0.field.name, value: Secret($0.id))] } ?? []
         return user + headers.set.filter { !own.contains(FieldSyntax.slot($0.name)) }
     }
 }

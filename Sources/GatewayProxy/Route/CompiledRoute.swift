@@ -76,7 +76,7 @@ final class CompiledRoute: Sendable {
         policy = route.policy
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
-        asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
+        asUserLine = route.plan.asUser.map { Array("\($0.field.name): \($0.id)\r\n".utf8) } ?? []
         credentialFields = Self.credentialFields(of: route, now: now)
         let headers = Self.names(of: route.plan.headers)
         let ownsCoding = headers.contains(Self.acceptEncoding)
@@ -84,7 +84,7 @@ final class CompiledRoute: Sendable {
             route.policy.rejectedWhen?.body == nil || ownsCoding ? [] : Array("Accept-Encoding: identity\r\n".utf8)
         ownedNames =
             credentialFields + (route.selection?.naming.field.map { [$0.utf8.map(\.asciiLowercased)] } ?? [])
-            + (asUserLine.isEmpty ? [] : [Self.asUser])
+            + (route.plan.asUser.map { [$0.field.name.utf8.map(\.asciiLowercased)] } ?? [])
             + (codingLine.isEmpty ? [] : [Self.acceptEncoding])
             + headers
         keepsAuthorization = !route.plan.headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
@@ -126,7 +126,6 @@ final class CompiledRoute: Sendable {
     }
 
     private static let acceptEncoding = Array("accept-encoding".utf8)
-    private static let asUser = Array("as-user".utf8)
 
     /// Fixed credentials show what they inject; a token's name is known when it comes (``CredentialedRoute``).
     private static func credentialFields(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
@@ -135,8 +134,7 @@ final class CompiledRoute: Sendable {
             if let injection = injection(of: source, now: now) {
                 names = CredentialedRoute.ownedNames(of: injection)
             }
-            // Box acts for another user when told so: a privilege that callers must not help themselves to.
-            if source.strategy.hasPrefix("box_") { names.append(asUser) }
+            names += route.ownedFields.map { $0.utf8.map(\.asciiLowercased) }
         }
         return names
     }

@@ -87,11 +87,13 @@ struct ServerFactory {
         number: (RoutePlan) -> Int
     ) -> ProxyConfiguration {
         let routes = plan.routes.map { route in
-            ProxyRoute(
+            let credential = route.credential.map { plan.credentials[$0] }
+            return ProxyRoute(
                 plan: route,
                 source: route.credential.flatMap { sources.source($0, in: plan) },
                 selection: route.credential.flatMap { sources.selection($0, in: plan) },
-                policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
+                ownedFields: credential.map { type(of: $0.strategy).ownedFields } ?? [],
+                policy: credential?.policy ?? RenewalPolicy(),
                 number: number(route)
             )
         }

@@ -8,6 +8,14 @@ enum BoxAuthority {
 
     private static let console = "the Box developer console (https://app.box.com/developers/console)"
 
+    static let userField = UserField(
+        name: "As-User",
+        advice:
+            "as_user needs the token of a service account or an administrator, and \"Make API calls using the as-user header\""
+            + " among the app's settings in Box's developer console, authorized again after the change; or this call needs a"
+            + " scope that the app lacks"
+    )
+
     private static let wrongClient = OAuthErrors.Advice(
         code: "invalid_client",
         text: "client_id or client_secret is wrong; compare both with the Configuration tab of \(console)."

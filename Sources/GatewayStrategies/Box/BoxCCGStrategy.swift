@@ -42,3 +42,9 @@ struct BoxCCGGrant: BoxServerGrant {
         BoxAuthority.errors.answer(reply, in: &attempt)
     }
 }
+
+extension BoxCCGStrategy {
+    static let meanings = SharedMeanings.of("client_id", "client_secret").merging(BoxEndpoints.meanings) { _, own in own
+    }
+    .merging(["subject": BoxSubject.meaning]) { own, _ in own }
+}

@@ -29,6 +29,7 @@ struct BoxDeveloperTokenStrategy: AuthStrategy {
         grant = BoxDeveloperTokenGrant(token: token, obtainedAt: obtainedAt, client: client, revokeURL: revokeURL)
     }
 
+    static var userField: UserField? { BoxAuthority.userField }
     var behavior: AuthBehavior { .token(grant) }
 }
 
@@ -103,4 +104,18 @@ extension BoxDeveloperTokenGrant: ExchangeableGrant {
         else { return nil }
         return ExchangePoint(url: url, isBox: true)
     }
+}
+
+extension BoxDeveloperTokenStrategy {
+    static let meanings: [String: KeyMeaning] = [
+        "token": KeyMeaning("The developer token of Box's console. It lives 60 minutes.", example: "{env: BOX_TOKEN}"),
+        "obtained_at": KeyMeaning(
+            "When the token was generated.",
+            default: "when the gateway first sees it",
+            type: "a time with its zone",
+            example: "2026-03-01T09:30:00Z"
+        ),
+        "client_id": KeyMeaning("The app's client id, to revoke the token.", example: "abc"),
+        "client_secret": KeyMeaning("The app's client secret, to revoke the token.", example: "{env: BOX_SECRET}"),
+    ].merging(["revoke_url": BoxEndpoints.meanings["revoke_url"]].compactMapValues(\.self)) { own, _ in own }
 }

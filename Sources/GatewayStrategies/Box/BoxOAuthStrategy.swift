@@ -35,9 +35,23 @@ struct BoxOAuthStrategy: AuthStrategy {
             ),
             // Box knows client_id, client_secret and token alone.
             revocation: endpoints.revokeURL.map { RevocationEndpoint(url: $0, hintsTokenType: false) },
-            seeds: seeds
+            seeds: seeds,
+            vendorExchange: ExchangePoint(url: endpoints.tokenURL, isBox: true)
         )
     }
 
+    static var userField: UserField? { BoxAuthority.userField }
     var behavior: AuthBehavior { .token(grant) }
+}
+
+extension BoxOAuthStrategy {
+    static let meanings = SharedMeanings.client
+        .merging(SharedMeanings.of("redirect_uri", "pkce", "access_token", "refresh_token", "scopes")) { own, _ in own }
+        .merging(BoxEndpoints.meanings) { _, own in own }
+        .merging([
+            "authorize_url": KeyMeaning(
+                "Replaces Box's login page, for a sandbox.",
+                example: "https://box.example/oauth2/authorize"
+            )
+        ]) { own, _ in own }
 }

@@ -84,6 +84,7 @@ protocol BoxServerStrategy: AuthStrategy {
 
 extension BoxServerStrategy {
     static var hasSubject: Bool { true }
+    static var userField: UserField? { BoxAuthority.userField }
     var behavior: AuthBehavior { .token(grant) }
 
     func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? {
@@ -92,4 +93,67 @@ extension BoxServerStrategy {
         copy.grant.subject = subject
         return copy
     }
+}
+
+/// Whom a Box token speaks for.
+enum BoxSubject: Hashable {
+    case enterprise(String)
+    case user(String)
+
+    /// Reads `subject: {enterprise: "12345"}` or `subject: {user: "11446498"}`.
+    init?(in fields: ConfigFields) {
+        guard fields.has("subject") else {
+            fields.error("missing key \"subject\": {enterprise: \"…\"} or {user: \"…\"}")
+            return nil
+        }
+        guard let subject = fields.fields("subject") else { return nil }
+        defer { subject.refuseUnknownKeys() }
+        subject.explain(SharedMeanings.subject)
+        switch (subject.has("enterprise"), subject.has("user")) {
+        case (true, false):
+            guard let id = subject.string("enterprise") else { return nil }
+            self = .enterprise(id)
+        case (false, true):
+            guard let id = subject.string("user") else { return nil }
+            self = .user(id)
+        case (false, false) where !subject.unknownKeys.isEmpty: return nil
+        default:
+            subject.error("a subject is exactly one of enterprise and user")
+            return nil
+        }
+    }
+
+    var type: String {
+        switch self {
+        case .enterprise: "enterprise"
+        case .user: "user"
+        }
+    }
+
+    var id: String {
+        switch self {
+        case .enterprise(let id), .user(let id): id
+        }
+    }
+}
+
+extension BoxEndpoints {
+    /// Box's own addresses are the defaults.
+    static let meanings: [String: KeyMeaning] = [
+        "token_url": KeyMeaning(
+            "Replaces Box's token endpoint, for a sandbox.",
+            example: "https://box.example/oauth2/token"
+        ),
+        "revoke_url": KeyMeaning(
+            "Replaces Box's revocation endpoint, for a sandbox.",
+            example: "https://box.example/oauth2/revoke"
+        ),
+    ]
+}
+
+extension BoxSubject {
+    static let meaning = KeyMeaning(
+        "Whom the token speaks for: an enterprise's service account, or a user.",
+        example: "enterprise: \"12345\"\n# or: user: \"11446498\""
+    )
 }

@@ -1,3 +1,4 @@
+import Crypto
 import GatewayCore
 
 /// A login by browser: the authorization code flow (RFC 6749 §4.1) with PKCE (RFC 7636).
@@ -99,5 +100,12 @@ struct AuthorizationCodeLogin: LoginFlow {
 
     func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
         answers.exchange(reply, at: now)
+    }
+}
+
+/// Proof key for code exchange, method S256 (RFC 7636 §4.2).
+enum PKCE {
+    static func challenge(of verifier: Secret) -> String {
+        verifier.withValue { Base64.encodeURL(SHA256.hash(data: Array($0.utf8))) }
     }
 }

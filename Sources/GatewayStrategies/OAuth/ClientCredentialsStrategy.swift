@@ -38,3 +38,8 @@ private struct ClientCredentialsGrant: OAuthGrant {
             ?? OAuthErrors.standard.advising(client.authentication).answer(reply, in: &attempt)
     }
 }
+
+extension ClientCredentialsStrategy {
+    static let meanings = SharedMeanings.client
+        .merging(SharedMeanings.of("token_url", "revoke_url", "scopes", "parameters")) { own, _ in own }
+}

@@ -136,3 +136,31 @@ private struct JWTBearerGrant: OAuthGrant {
         ]
     )
 }
+
+extension JWTBearerStrategy {
+    static let meanings = SharedMeanings.of(
+        "token_url",
+        "revoke_url",
+        "scopes",
+        "parameters",
+        "client_id",
+        "client_secret",
+        "client_auth",
+        "client_auth_encoding",
+        "tls",
+        "passphrase",
+        "key_id",
+        "algorithm"
+    ).merging([
+        "key": KeyMeaning("The private key that assertions are signed with, in PEM.", example: "{file: key.pem}"),
+        "assertion": KeyMeaning(
+            "An assertion that others issue, in the place of key and claims. It is fetched for each request.",
+            example: "{file: /var/run/secrets/tokens/federation}"
+        ),
+        "claims": KeyMeaning(
+            "What the assertion says: iss at least. aud is token_url unless it is given.",
+            example: "iss: mailer\nsub: postmaster@example.com"
+        ),
+        "lifetime": KeyMeaning("How long an assertion is valid; at most 1h.", default: "60s", example: "5m"),
+    ]) { own, _ in own }
+}

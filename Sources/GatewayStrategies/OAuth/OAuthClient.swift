@@ -78,3 +78,130 @@ extension OAuthGrant {
 
     var exchange: ExchangePoint? { ExchangePoint(url: client.tokenURL, client: client.authentication) }
 }
+
+/// Where a client ends its tokens (RFC 7009).
+struct RevocationEndpoint: Sendable {
+    let url: AuthorityURL
+    /// Whether the authority has a word for the kind of a token (RFC 7009 §2.1).
+    var hintsTokenType = true
+
+    /// The refresh token where there is one: ending it ends what it could have bought (RFC 7009 §2.1).
+    fileprivate func step(as client: ClientAuthentication?, in attempt: GrantAttempt) -> RevocationStep {
+        guard let token = attempt.held else { return .impossible("There is no token.") }
+        var form = [TokenRequest.Parameter("token", token.refreshToken ?? token.access)]
+        if hintsTokenType {
+            let kind = token.refreshToken == nil ? "access_token" : "refresh_token"
+            form.append(TokenRequest.Parameter("token_type_hint", kind))
+        }
+        let request = TokenRequest(url: url, body: .form(form))
+        do throws(TokenFailure) {
+            return .request(try client?.authenticate(request, in: attempt) ?? request)
+        } catch {
+            return .impossible(error.problem.detail)
+        }
+    }
+}
+
+extension RevocationEndpoint? {
+    /// - Parameter client: Who asks; nil where the authority knows no clients.
+    func step(as client: ClientAuthentication?, in attempt: GrantAttempt) -> RevocationStep {
+        self?.step(as: client, in: attempt) ?? .impossible("The credential has no revoke_url; add it.")
+    }
+}
+
+extension ClientAuthentication? {
+    /// What the answer to a revocation means.
+    ///
+    /// - Parameter sign: Makes the request anew in an attempt whose time is that of the authority.
+    func answerToRevocation(
+        _ reply: TokenReply,
+        in attempt: GrantAttempt,
+        sign: (GrantAttempt) -> RevocationStep
+    ) -> RevocationAnswer {
+        switch self?.repair(after: reply, in: attempt, sign: { GrantStep(sign($0)) }) {
+        case .next(let request): .next(request)
+        case .failure(let failure): .failure(failure.problem)
+        case .token, .parentRefused, nil: RevocationAnswer(reply)
+        }
+    }
+}
+
+extension GrantStep {
+    fileprivate init(_ step: RevocationStep) {
+        switch step {
+        case .request(let request): self = .request(request)
+        case .impossible(let reason):
+            self = .impossible(TokenFailure(.terminal, problem: GatewayProblem(.requestRefused, reason)))
+        }
+    }
+}
+
+extension ConfigFields {
+    /// `revoke_url`.
+    func revocationEndpoint() -> RevocationEndpoint? { authorityURL("revoke_url").map { RevocationEndpoint(url: $0) } }
+}
+
+extension ConfigFields {
+    /// `scopes`; empty when there are none.
+    func scopes() -> [String] {
+        let scopes = strings("scopes") ?? []
+        for scope in scopes where !Self.isScope(scope) {
+            error("scopes", "a scope is visible ASCII without spaces; write each as an element of its own")
+        }
+        return scopes
+    }
+
+    /// RFC 6749 appendix A.4.
+    private static func isScope(_ text: String) -> Bool {
+        text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+    }
+
+    /// `parameters`: whatever else the authority wants in the form.
+    ///
+    /// - Parameters:
+    ///   - own: What the strategy writes itself, besides what every one of them writes.
+    ///   - refreshes: Whether there is `refresh_parameters` as well.
+    func extraParameters(own: Set<String> = [], refreshes: Bool = false) -> [TokenRequest.Parameter] {
+        let scopeKey = refreshes ? "scopes, or refresh_parameters for the scope of a refresh" : "scopes"
+        return parameters("parameters", own: own.union(["scope"])) { name in
+            name == "scope" ? "use \(scopeKey)" : "it has a key of its own"
+        }
+    }
+
+    /// `refresh_parameters`: whatever else the authority wants in the form of a refresh. Some want a scope, which no refresh has
+    /// otherwise (RFC 6749 section 6).
+    func refreshParameters() -> [TokenRequest.Parameter] {
+        parameters("refresh_parameters", own: ["refresh_token"]) { _ in "it has a key of its own" }
+    }
+
+    private func parameters(
+        _ key: String,
+        own: Set<String>,
+        advice: (String) -> String
+    ) -> [TokenRequest.Parameter] {
+        let parameters = valueMap(key) ?? []
+        // Some authorities want a second secret there, and nothing but its name would tell.
+        if let node = node(key) { context.hide(node) }
+        for (name, _) in parameters where own.union(Self.ownParameters).contains(name) {
+            error(key, "\"\(name)\" is written by the strategy; \(advice(name))")
+        }
+        return parameters.map { TokenRequest.Parameter($0.name, $0.value) }
+    }
+
+    private static let ownParameters: Set<String> = [
+        "grant_type", "client_id", "client_secret", "client_assertion", "client_assertion_type",
+    ]
+}
+
+extension GrantIdentity {
+    mutating func add(_ parameters: [TokenRequest.Parameter]) {
+        for parameter in parameters { add("parameters.\(parameter.name)", secret: parameter.value) }
+    }
+}
+
+extension [TokenRequest.Parameter] {
+    /// `scope`, when there are any.
+    static func scope(_ scopes: [String]) -> Self {
+        scopes.isEmpty ? [] : [TokenRequest.Parameter("scope", scopes.joined(separator: " "))]
+    }
+}

@@ -114,3 +114,11 @@ private struct PasswordGrant: OAuthGrant {
         ]
     )
 }
+
+extension PasswordStrategy {
+    static let meanings = ClientCredentialsStrategy.meanings.merging([
+        "username": KeyMeaning("The user's name.", example: "svc@example.com"),
+        "password": KeyMeaning("The user's password.", example: "{env: USER_PASSWORD}"),
+    ]) { own, _ in own }
+    .merging(SharedMeanings.of("refresh_parameters")) { own, _ in own }
+}

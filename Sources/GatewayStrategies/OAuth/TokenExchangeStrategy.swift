@@ -184,3 +184,32 @@ struct SubjectToken: Sendable {
         self.type = type ?? Self.jwt
     }
 }
+
+extension TokenExchangeStrategy {
+    static let meanings = ClientCredentialsStrategy.meanings.merging(termMeanings) { _, own in own }
+        .merging([
+            "parent": KeyMeaning("The name of the credential whose token is exchanged.", example: "box-service"),
+            "subject_token": KeyMeaning(
+                "A token that others issue, in the place of parent. It is fetched for each request.",
+                example: "{file: /var/run/secrets/tokens/federation}"
+            ),
+            "subject_token_type": KeyMeaning(
+                "What subject_token is (RFC 8693 3).",
+                default: "urn:ietf:params:oauth:token-type:jwt",
+                example: "urn:ietf:params:oauth:token-type:id_token"
+            ),
+        ]) { own, _ in own }
+
+    /// What a `downscope` takes as well.
+    static let termMeanings: [String: KeyMeaning] = [
+        "scopes": KeyMeaning("The scopes of the weaker token.", example: "[item_preview]"),
+        "resource": KeyMeaning(
+            "What the token is for (RFC 8693 2.1); at Box one file or folder.",
+            example: "https://api.box.com/2.0/files/1"
+        ),
+        "shared_link": KeyMeaning(
+            "The shared link of the item that the token is for (Box).",
+            example: "https://app.box.com/s/abc"
+        ),
+    ]
+}

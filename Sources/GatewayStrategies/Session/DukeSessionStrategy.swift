@@ -90,3 +90,16 @@ struct DukeSessionStrategy: AuthStrategy {
         }
     }
 }
+
+extension DukeSessionStrategy {
+    static let meanings = SharedMeanings.of("access_token", "session_token", "session_lifetime", "client_name")
+        .merging([
+            "environment": KeyMeaning("Which authorizer is used.", default: "release", example: "debug"),
+            "path_style": KeyMeaning(
+                "The shape of its paths: /NAME/ios/refresh (2019) or /NAME/refresh (2022).",
+                default: "2019",
+                example: "2022"
+            ),
+            "base_url": KeyMeaning("Replaces the authorizer, for a sandbox.", example: "https://auth.example"),
+        ]) { own, _ in own }
+}

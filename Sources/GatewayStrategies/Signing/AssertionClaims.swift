@@ -73,7 +73,7 @@ struct AssertionClaims: Hashable, Sendable {
         var templates: [String: Template] = [:]
         for (name, value) in fixed {
             guard let text = value.string, text.contains("{{") else { continue }
-            do throws(TemplateScope.Problem) {
+            do throws(Template.Mistake) {
                 let template = try scope.template(text)
                 if template.names.isEmpty {
                     fixed[name] = .string(template.shown)
@@ -106,4 +106,14 @@ struct AssertionClaims: Hashable, Sendable {
         // Stored tokens are found by this text, so it stays as it is: "3600.0 seconds".
         identity.add("lifetime", "\(lifetime.thousandthsOfSeconds) seconds")
     }
+}
+
+extension JSONValue {
+    /// `NumericDate` (RFC 7519 §2), in whole seconds.
+    static func time(_ time: UnixTime) -> JSONValue { .number(.init(Double(time.milliseconds / 1000))) }
+}
+
+extension GrantAttempt {
+    /// `jti`: another one for every request of every attempt.
+    var assertionID: String { "\(nonce)-\(answers)" }
 }

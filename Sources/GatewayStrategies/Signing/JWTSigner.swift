@@ -1,6 +1,6 @@
 import Crypto
 import CryptoExtras
-import GatewayCore
+package import GatewayCore
 
 /// Signs JSON web tokens with one private key or one shared secret (RFC 7515 §7.1, RFC 7518 §3).
 ///
@@ -177,5 +177,68 @@ struct JWTSigner: Sendable {
         identity.add("key_id", keyID)
         identity.add("x5t#S256", certificateThumbprint)
         identity.add("private_key", secret: source)
+    }
+}
+
+/// Verifies signatures of tokens that clients present (RFC 7518 section 3, RFC 8037 section 3.1).
+package enum JWTSignature {
+    /// - Returns: false for a key that the algorithm is not for, or that is no key.
+    package static func isValid(
+        _ signature: [UInt8],
+        over signed: [UInt8],
+        as algorithm: JWTAlgorithm,
+        by key: JSONWebKey
+    ) -> Bool {
+        switch (algorithm, key.material) {
+        case (.rs256, .rsa(let modulus, let exponent)):
+            return rsa(signature, signed, modulus, exponent, .insecurePKCS1v1_5)
+        case (.ps256, .rsa(let modulus, let exponent)): return rsa(signature, signed, modulus, exponent, .PSS)
+        case (.es256, .p256(let x, let y)):
+            guard signature.count == 64, let key = try? P256.Signing.PublicKey(x963Representation: [4] + x + y),
+                let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature)
+            else { return false }
+            return key.isValidSignature(signature, for: SHA256.hash(data: signed))
+        case (.edDSA, .ed25519(let bytes)):
+            guard let key = try? Curve25519.Signing.PublicKey(rawRepresentation: bytes) else { return false }
+            return key.isValidSignature(signature, for: signed)
+        default: return false
+        }
+    }
+
+    private static func rsa(
+        _ signature: [UInt8],
+        _ signed: [UInt8],
+        _ modulus: [UInt8],
+        _ exponent: [UInt8],
+        _ padding: _RSA.Signing.Padding
+    ) -> Bool {
+        guard let key = try? _RSA.Signing.PublicKey(n: modulus, e: exponent) else { return false }
+        let signature = _RSA.Signing.RSASignature(rawRepresentation: signature)
+        return key.isValidSignature(signature, for: SHA256.hash(data: signed), padding: padding)
+    }
+}
+
+/// What `x5t#S256` holds (RFC 7515 §4.1.8).
+enum CertificateThumbprint {
+    /// The SHA-256 digest of the first certificate in DER, in base64url; nil when there is none.
+    static func sha256(ofFirstIn pem: String) -> String? {
+        guard let der = PEM.certificates(in: pem).first.flatMap({ Base64.decode($0) }) else { return nil }
+        return Base64.encodeURL(SHA256.hash(data: der))
+    }
+}
+
+extension ConfigFields {
+    /// The thumbprint of the certificate behind `key`, whose key the signer has; nil after a mistake.
+    func thumbprint(_ key: String, of signer: JWTSigner) -> String? {
+        guard let pem = certificates(key), let privateKey = signer.privateKey else { return nil }
+        guard context.secrets.fits(ClientTLS(certificates: pem, privateKey: privateKey)) else {
+            error(key, "does not belong to the private key")
+            return nil
+        }
+        guard let thumbprint = CertificateThumbprint.sha256(ofFirstIn: pem) else {
+            error(key, "holds no certificate that can be read")
+            return nil
+        }
+        return thumbprint
     }
 }

@@ -56,3 +56,16 @@ struct BasicStrategy: AuthStrategy {
 
     private var injection: Injection { .basic(username: username, password: password) }
 }
+
+extension BasicStrategy {
+    static let meanings: [String: KeyMeaning] = [
+        "username": KeyMeaning("The user name (RFC 7617).", example: "svc"),
+        "password": KeyMeaning("The password.", example: "{env: REPORTS_PASSWORD}"),
+        "mode": KeyMeaning(
+            "When the password is sent: with every request, or from the first Basic challenge on.",
+            default: "preemptive",
+            example: "challenge"
+        ),
+        "realm": KeyMeaning("The only realm whose challenge is answered, for mode: challenge.", example: "reports"),
+    ]
+}

@@ -15,3 +15,7 @@ struct BearerStrategy: AuthStrategy {
     var behavior: AuthBehavior { .fixed(.bearer(token)) }
     var injectedSecret: (key: String, secret: Secret)? { ("token", token) }
 }
+
+extension BearerStrategy {
+    static let meanings = ["token": KeyMeaning("The fixed bearer token.", example: "{env: API_TOKEN}")]
+}

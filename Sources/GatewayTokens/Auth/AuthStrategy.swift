@@ -36,6 +36,22 @@ package protocol AuthStrategy: Sendable {
 
     /// Whether ``switchingSubject(_:)`` is supported.
     static var hasSubject: Bool { get }
+
+    /// The request field by which the upstream lets a privileged token act for another user; nil where there is none.
+    static var userField: UserField? { get }
+}
+
+/// A request field that names the user for whom a privileged token acts, as a route's `as_user` asks.
+package struct UserField: Hashable, Sendable {
+    /// As it is written: `As-User`.
+    package let name: String
+    /// What to set up when the upstream refuses it with 403; its response does not say.
+    package let advice: String
+
+    package init(name: String, advice: String) {
+        self.name = name
+        self.advice = advice
+    }
 }
 
 extension AuthStrategy {
@@ -46,6 +62,10 @@ extension AuthStrategy {
 
     package static var hasSubject: Bool { false }
     package static var hasSessions: Bool { false }
+    package static var userField: UserField? { nil }
+    /// Fields that clients may not send beside such a credential: to act for another user is a privilege that callers must not
+    /// help themselves to.
+    package static var ownedFields: [String] { userField.map { [$0.name] } ?? [] }
     package var clientTLS: ClientTLS? { nil }
     package var injectedSecret: (key: String, secret: Secret)? { nil }
     package static var clientTLSKey: String { "tls" }

@@ -16,6 +16,11 @@ package struct StrategyCatalog: Sendable {
         strategies.lazy.compactMap { $0 as? any DerivedStrategy.Type }.first
     }
 
+    /// What `as_user` of a route sends.
+    package var userField: UserField? {
+        strategies.lazy.compactMap { $0.userField }.first
+    }
+
     package func strategy(named kind: String) -> (any AuthStrategy.Type)? {
         strategies.first { $0.kind == kind }
     }

@@ -31,7 +31,7 @@ struct LinkFixture: Sendable {
             matchPath: path ?? "/\(name)",
             matchHosts: hosts ?? ["\(name).localhost"],
             credential: credential,
-            asUser: asUser,
+            asUser: asUser.map { RoutePlan.ActingUser(id: $0, field: UserField(name: "As-User", advice: "")) },
             span: SourceSpan(file: 0, line: 1, column: 1)
         )
     }

@@ -116,7 +116,7 @@ extension RoutePlan {
         for path in [upstreamPath, matchPath, upstreamMatchPath] { bytes.add(path) }
         bytes.add(matchHosts)
         for flag in [matchesAll, matchesUpstreamHost, isDefault, allowsConnectionAuth, sendsVia] { bytes.add(flag) }
-        bytes.add(asUser)
+        bytes.add(asUser?.id)
         bytes.add(headers.set) { $1.add(to: &$0) }
         bytes.add(headers.remove)
         for choice in [headers.forwarded.rawValue, cookies.rawValue, upstreamProtocol.rawValue] { bytes.add(choice) }

@@ -120,7 +120,7 @@ extension PlanSummary.Route {
         if plan.isDefault { isDefault = true }
         if plan.matchesAll { matchesAll = true }
         self.credential = credential
-        asUser = plan.asUser
+        asUser = plan.asUser?.id
         if plan.headers != RoutePlan.Headers() {
             headers = PlanSummary.Headers(
                 set: plan.headers.set.map(\.name),
