@@ -182,7 +182,7 @@ let package = Package(
             [
                 "GatewayProxy", "GatewayRuntime", "GatewaySandbox", "GatewayStrategies", "GatewayTesting",
                 "GatewayTokenClient",
-                httpClient, nioHTTP1, logging,
+                argumentParser, httpClient, nioHTTP1, logging,
             ] + nio
         ),
         tests(

@@ -41,7 +41,7 @@ struct AddCommand: AsyncParsableCommand {
     @OptionGroup var config: ConfigOption
 
     func run() async throws {
-        let add = AddOperation(configuration: config.path(), preset: preset, options: service.options)
+        let add = AddOperation(configuration: config.path, preset: preset, options: service.options)
         Console.write(try await add.run(isDryRun: isDryRun, checksCredential: !skipsWhoami))
     }
 }

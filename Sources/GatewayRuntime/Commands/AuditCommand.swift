@@ -1,4 +1,8 @@
 import ArgumentParser
+import Foundation
+import GatewayAudit
+import GatewayCore
+import GatewayFiles
 
 struct AuditCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -30,10 +34,12 @@ struct AuditSource: ParsableArguments {
     @Option(help: ArgumentHelp("The database, instead of the configuration's.", valueName: "file"))
     var path: String?
 
-    func commands(_ style: AuditCommands.Style) throws -> AuditCommands {
+    func log() throws(CommandFailure) -> LocalAuditLog {
         // With a database of its own no gateway is looked for.
-        let configuration = path == nil ? try config.runningPath() : config.path()
-        return try AuditCommands(configuration: configuration, path: path, style: style)
+        if let path { return LocalAuditLog(path: path, settings: nil, configuration: config.path) }
+        let configuration = try config.runningPath()
+        let settings = try OperatorSettings(running: configuration)
+        return LocalAuditLog(path: settings.plan.audit.path, settings: settings, configuration: configuration)
     }
 }
 
@@ -55,8 +61,8 @@ struct AuditScope: ParsableArguments {
     }
 
     /// nil without `--all`.
-    func shared(_ style: AuditCommands.Style) throws -> SharedAuditCommands? {
-        isAll ? try SharedAuditCommands(configuration: source.config.runningPath(), style: style) : nil
+    func shared() throws(CommandFailure) -> SharedAuditLogs? {
+        isAll ? try SharedAuditLogs(configuration: source.config.runningPath()) : nil
     }
 }
 
@@ -67,55 +73,10 @@ struct AuditOutput: ParsableArguments {
     @Flag(help: "Show local time instead of UTC.")
     var local = false
 
-    var style: AuditCommands.Style {
-        AuditCommands.Style(asJSON: json.isOn, usesLocalTime: local, usesColor: Console.usesColor)
-    }
-}
-
-/// Which rows are meant.
-struct AuditFilterOptions: ParsableArguments {
-    @Option(help: "Only this credential, its other subjects included.")
-    var credential: String?
-
-    @Option(help: "Only events that a request on this route caused.")
-    var route: String?
-
-    @Option(help: "Only events that this client caused.")
-    var client: String?
-
-    @Option(help: "Only this event, for example renewed.")
-    var event: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Only this request: the id of its answer (Gateway-Request-Id) or the client's.",
-            valueName: "id"
-        )
-    )
-    var request: String?
-
-    @Option(
-        help: ArgumentHelp("From this time on: 2026-03-01T09:30:00Z, or how long ago: 30m, 2h, 7d.", valueName: "time")
-    )
-    var since: String?
-
-    @Option(help: ArgumentHelp("Before this time.", valueName: "time"))
-    var until: String?
-
-    @Flag(help: "Only what failed.")
-    var failed = false
-
-    var filter: AuditCommands.Filter {
-        var filter = AuditCommands.Filter()
-        filter.credential = credential
-        filter.route = route
-        filter.client = client
-        filter.event = event
-        filter.request = request
-        filter.since = since
-        filter.until = until
-        filter.failedOnly = failed
-        return filter
+    /// nil for JSON.
+    var formatter: AuditFormatter? {
+        guard !json.isOn else { return nil }
+        return AuditFormatter(coloured: Console.usesColor, offset: local ? LocalTime.offset : nil)
     }
 }
 
@@ -147,18 +108,17 @@ struct AuditQueryCommand: AsyncParsableCommand {
 
     func validate() throws { try scope.requireEvents(unless: showsRequests) }
 
-    func run() async throws {
-        if let shared = try scope.shared(output.style) {
-            return try await shared.query(rows.filter) { Console.write($0) }
-        }
-        let commands = try scope.source.commands(output.style)
-        if showsRequests {
-            try await commands.requests(rows.filter) { Console.write($0) }
-        } else {
-            let found = try await commands.query(rows.filter) { Console.write($0) }
-            guard rows.request != nil, rows.event == nil else { return }
-            try await commands.requests(rows.filter, explainsNone: !found) { Console.write($0) }
-        }
+    func run() async throws(CommandFailure) { try await write { Console.write($0) } }
+
+    /// Hands over line after line.
+    func write(to emit: @escaping @Sendable (String) -> Bool) async throws(CommandFailure) {
+        let lines = AuditLines(rows, output.formatter, write: emit)
+        if let shared = try scope.shared() { return try await shared.query(lines) }
+        let log = try scope.source.log()
+        if showsRequests { return try await log.requests(lines) }
+        let found = try await log.query(lines)
+        guard rows.request != nil, rows.event == nil else { return }
+        try await log.requests(lines, explainsNone: !found)
     }
 }
 
@@ -183,17 +143,11 @@ struct AuditExportCommand: AsyncParsableCommand {
 
     func validate() throws { try scope.requireEvents(unless: showsRequests) }
 
-    func run() async throws {
-        let style = AuditCommands.Style(asJSON: true)
-        if let shared = try scope.shared(style) {
-            return try await shared.query(rows.filter) { Console.write($0) }
-        }
-        let commands = try scope.source.commands(style)
-        if showsRequests {
-            try await commands.requests(rows.filter) { Console.write($0) }
-        } else {
-            try await commands.query(rows.filter) { Console.write($0) }
-        }
+    func run() async throws(CommandFailure) {
+        let lines = AuditLines(rows, nil) { Console.write($0) }
+        if let shared = try scope.shared() { return try await shared.query(lines) }
+        let log = try scope.source.log()
+        if showsRequests { try await log.requests(lines) } else { try await log.query(lines) }
     }
 }
 
@@ -223,94 +177,46 @@ struct AuditTailCommand: AsyncParsableCommand {
         guard number >= 0 else { throw ValidationError("-n is not negative.") }
     }
 
-    func run() async throws {
-        let commands = try source.commands(output.style)
-        try await commands.tail(number, filter: rows.filter, follow: follow) { Console.write($0) }
-    }
-}
-
-struct AuditStatsCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "stats",
-        abstract: "Sum up events, calls, latencies and failures per credential, or requests by something else.",
-        discussion: """
-            Examples:
-              authgateway audit stats
-              authgateway audit stats --by client --last 1h
-              authgateway audit stats --by upstream --last 7d --json
-              authgateway audit stats --all --last 1h
-
-            With --by: requests that carried a credential, those answered with 400
-            or more or not at all, their bytes, and calls for tokens. The log has
-            routes, not upstreams: a route's upstream is the one that the
-            configuration names now.
-            """
-    )
-
-    @OptionGroup var scope: AuditScope
-    @OptionGroup var json: JSONFlag
-
-    @Option(help: ArgumentHelp("One of client, route, credential, upstream.", valueName: "what"))
-    var by: String?
-
-    @Option(
-        help: ArgumentHelp("Only what is not older: 30m, 2h, 7d. Requests count by the minute.", valueName: "duration")
-    )
-    var last: String?
-
-    func run() async throws {
-        let style = AuditCommands.Style(asJSON: json.isOn)
-        if let shared = try scope.shared(style) {
-            Console.write(try await shared.stats(by: by, last: last))
-            return
+    /// Writes line after line; with `follow` until the task is cancelled or the reader is gone.
+    func run() async throws(CommandFailure) {
+        let log = try source.log()
+        let lines = AuditLines(rows, output.formatter) { Console.write($0) }
+        let reader = AuditReader(path: log.path)
+        var filter = try await log.resolve(rows, mayBeMissing: follow)
+        filter.limit = number
+        var last: Int64?
+        do throws(AuditError) {
+            // Following begins with what is there, or with nothing when the log does not exist yet.
+            if !follow || FileManager.default.fileExists(atPath: log.path) {
+                last = try await reader.tail(last: 1).last?.id
+                let newest = try await reader.query(filter)
+                // A row that was committed between the two questions is not shown again.
+                last = [last, newest.last?.id].compactMap(\.self).max()
+                for row in newest where !lines.emit(row) { return }
+            }
+            guard follow else { return }
+            for try await row in reader.follow(after: last ?? 0) where Self.matches(row, filter) {
+                guard lines.emit(row) else { return }
+            }
+        } catch {
+            throw CommandFailure(.failed, error.reason)
         }
-        let commands = try scope.source.commands(style)
-        Console.write(try await commands.stats(by: by, last: last))
-    }
-}
-
-struct AuditVerifyCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "verify",
-        abstract: "Recompute the chain of the log: finds every edit, deletion, reordering and cut tail.",
-        discussion: """
-            Examples:
-              authgateway audit verify
-              authgateway audit verify --path /backup/audit.sqlite
-              authgateway audit verify --head 120:3f1c…
-              authgateway audit verify --all
-
-            Needs the installation key that the configuration names, or --key.
-            Compares the log with its head file, and with audit.anchor where
-            that can be read. A copy, such as sqlite3's .backup makes, may end
-            before the log does. With its own head beside it
-            (audit.sqlite.head) a cut end shows.
-            With --all, verifies the chain of each gateway as the shared database
-            has it, and shows a line for each.
-            Exit code 5 when the log is broken, 1 when its anchor cannot be read.
-            """
-    )
-
-    @OptionGroup var scope: AuditScope
-    @OptionGroup var json: JSONFlag
-
-    @Option(help: ArgumentHelp("A row that the log has to hold, as the anchor got it.", valueName: "id:hash"))
-    var head: String?
-
-    @Option(help: ArgumentHelp("The installation key, instead of the configuration's.", valueName: "file"))
-    var key: String?
-
-    func validate() throws {
-        guard scope.isAll, head != nil else { return }
-        throw ValidationError("--head names a row of one log: leave out --all, or --head.")
     }
 
-    func run() async throws {
-        let style = AuditCommands.Style(asJSON: json.isOn)
-        if let shared = try scope.shared(style) {
-            return try await shared.verify(key: key) { Console.write($0) }
+    private static func matches(_ row: AuditRow, _ filter: AuditFilter) -> Bool {
+        if let credential = filter.credential {
+            guard row.credential == credential || row.credential?.hasPrefix("\(credential)[") == true else {
+                return false
+            }
         }
-        let commands = try scope.source.commands(style)
-        Console.write(try await commands.verify(AuditCommands.Proof(head: head, key: key)))
+        if let route = filter.route, row.route != route { return false }
+        if let client = filter.client, row.client != client { return false }
+        if let event = filter.event, row.event != event.rawValue { return false }
+        if let request = filter.request, !row.concerns(request: request) { return false }
+        if let at = UnixTime(rfc3339: row.at) {
+            if let since = filter.since, at < since { return false }
+            if let until = filter.until, at >= until { return false }
+        }
+        return !filter.failedOnly || row.failed
     }
 }

@@ -56,7 +56,7 @@ struct AuthorityCreateCommand: AsyncParsableCommand {
     @OptionGroup var config: ConfigOption
 
     func run() async throws {
-        Console.write(try await AuthorityCommands(configuration: config.path()).create())
+        Console.write(try await AuthorityCommands(configuration: config.path).create())
     }
 }
 

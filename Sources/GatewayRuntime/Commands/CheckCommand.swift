@@ -43,7 +43,7 @@ struct CheckCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let path = config.path()
+        let path = config.path
         let check = CheckOperation(
             configuration: path,
             asJSON: json.isOn,

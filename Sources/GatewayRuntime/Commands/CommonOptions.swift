@@ -1,6 +1,8 @@
 import ArgumentParser
+import GatewayCore
+import GatewayFiles
 
-/// Which gateway is meant.
+/// Which gateway is meant. What counts before what is decided by ``ConfigLocator``.
 struct ConfigOption: ParsableArguments {
     @Option(
         name: [.customShort("c"), .customLong("config")],
@@ -15,16 +17,49 @@ struct ConfigOption: ParsableArguments {
     var file: String?
 
     /// For a command that needs no gateway.
-    func path() -> String { ConfigurationPath.file(file) }
+    var path: String {
+        let location = ConfigLocator.locate(
+            option: file,
+            variable: Console.environment(ConfigLocator.variable),
+            hasStandard: { true }
+        )
+        guard case .file(let path) = location else { return ConfigLocator.standard }
+        return path
+    }
 
-    /// For a command that speaks to the running gateway.
-    func runningPath() throws -> String { try ConfigurationPath.ofRunningGateway(file) }
+    /// Whether somebody said which file is meant. A file that was named is never made up.
+    var isNamed: Bool { file != nil || !(Console.environment(ConfigLocator.variable) ?? "").isEmpty }
+
+    /// For a command that speaks to the running gateway: without a configuration here, that gateway's own one.
+    ///
+    /// - Throws: ``ExitStatus/usage`` when several gateways run.
+    func runningPath() throws(CommandFailure) -> String {
+        let location = ConfigLocator.locate(
+            option: file,
+            variable: Console.environment(ConfigLocator.variable),
+            hasStandard: { FileStatus.owner(of: ConfigLocator.standard) != nil },
+            running: { RunningGateways(environment: Console.environment).all() }
+        )
+        switch location {
+        case .file(let path): return path
+        case .running(let gateway):
+            let path = LogText.clean(gateway.configuration)
+            Console.writeError("The running gateway is that of \(path) (process \(gateway.process)).\n")
+            return gateway.configuration
+        case .ambiguous(let gateways):
+            throw CommandFailure(.usage, ConfigLocator.advice(on: gateways))
+        }
+    }
+
+    /// What the configuration of the running gateway says of it.
+    func runningSettings() throws(CommandFailure) -> OperatorSettings { try OperatorSettings(running: runningPath()) }
 }
 
-/// Where the gateway that is meant answers, and what proves who asks.
-struct NamedAdminOptions: ParsableArguments {
+/// What commands take that ask the gateway of a configuration, or the one that `--admin` names.
+struct RunningGatewayOptions: ParsableArguments {
+    @OptionGroup var config: ConfigOption
+
     @Option(
-        name: .customLong("admin"),
         help: ArgumentHelp(
             """
             The admin listener of the gateway, instead of a configuration: https://HOST:PORT, or on this machine \
@@ -33,10 +68,9 @@ struct NamedAdminOptions: ParsableArguments {
             valueName: "url"
         )
     )
-    var url: String?
+    var admin: String?
 
     @Option(
-        name: .customLong("admin-token-file"),
         help: ArgumentHelp(
             """
             The file with the token of a user of that listener; on this machine also admin.token of the state directory. \
@@ -45,28 +79,20 @@ struct NamedAdminOptions: ParsableArguments {
             valueName: "file"
         )
     )
-    var tokenFile: String?
+    var adminTokenFile: String?
 
-    /// - Returns: nil where the gateway of a configuration is meant.
-    func named(unless config: ConfigOption) throws -> NamedAdmin? {
-        try NamedAdmin.find(address: url, tokenFile: tokenFile, hasConfiguration: config.file != nil)
-    }
-}
-
-/// What commands take that only ask the running gateway.
-struct RunningGatewayOptions: ParsableArguments {
-    @OptionGroup var config: ConfigOption
-    @OptionGroup var admin: NamedAdminOptions
     @OptionGroup var json: JSONFlag
 
-    func operatorCommands() throws -> OperatorCommands {
-        if let named = try admin.named(unless: config) { return OperatorCommands(named, asJSON: json.isOn) }
-        return try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
-    }
-
-    func tokenCommands() throws -> TokenCommands {
-        if let named = try admin.named(unless: config) { return TokenCommands(named, asJSON: json.isOn) }
-        return try TokenCommands(configuration: config.runningPath(), asJSON: json.isOn)
+    /// What speaks to the gateway, and the path of its configuration; nil where `--admin` names it.
+    func gateway() throws(CommandFailure) -> (client: AdminClient, configuration: String?) {
+        let named = try NamedAdmin.find(
+            address: admin,
+            tokenFile: adminTokenFile,
+            hasConfiguration: config.file != nil
+        )
+        if let named { return (AdminClient(named), nil) }
+        let path = try config.runningPath()
+        return (try OperatorSettings(running: path).client, path)
     }
 }
 
@@ -83,13 +109,12 @@ struct ConfigArgument: ParsableArguments {
         }
     }
 
-    /// For a command that needs no gateway.
-    func path() -> String { file ?? config.path() }
+    var path: String { file ?? config.path }
 }
 
 extension CommandFailure {
     /// Ends a command that has already said why, unless all went well.
-    static func require(noneOf failed: [String]) throws {
+    static func require(noneOf failed: [String]) throws(CommandFailure) {
         guard failed.isEmpty else { throw Self(.failed, "failed for \(failed.joined(separator: ", "))") }
     }
 }

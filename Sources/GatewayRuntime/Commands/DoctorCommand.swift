@@ -35,7 +35,7 @@ struct DoctorCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() async throws {
-        let doctor = DoctorOperation(configuration: config.path(), asJSON: json.isOn, isOffline: offline)
+        let doctor = DoctorOperation(configuration: config.path, asJSON: json.isOn, isOffline: offline)
         let (output, isHealthy) = try await doctor.run()
         Console.write(output)
         guard isHealthy else { throw CommandFailure(.failed) }

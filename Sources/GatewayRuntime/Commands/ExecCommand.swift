@@ -86,7 +86,7 @@ struct ExecCommand: AsyncParsableCommand {
 
     func run() async throws {
         let operation = ExecOperation(
-            configuration: ephemeral ? config.path() : try config.runningPath(),
+            configuration: ephemeral ? config.path : try config.runningPath(),
             command: command,
             source: client.source,
             isEphemeral: ephemeral

@@ -1,4 +1,5 @@
 import ArgumentParser
+import GatewayCore
 
 struct ExplainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -63,18 +64,102 @@ struct ExplainCommand: AsyncParsableCommand {
         if live, client != nil { throw ValidationError("With --live the client's token says who sends, not --client.") }
     }
 
-    func run() async throws {
-        let commands = try ExplainCommands(configuration: config.runningPath(), asJSON: json.isOn)
+    func run() async throws(CommandFailure) {
+        let path = try config.runningPath()
+        let settings = try OperatorSettings(running: path)
+        let text = try ExplainInputText.read(input)
         if live {
-            let text = try ExplainInputText.read(input)
-            return try await send(text, commands)
+            Console.write(try await send(text, settings.client))
+            return
         }
-        let (output, isKnown) = try await commands.explain(try ExplainInputText.read(input), as: client)
-        Console.write(output)
-        if !isKnown { throw CommandFailure(.failed) }
+        let answer = try await answer(to: ExplanationQuestion(input: text, client: client), settings, path)
+        Console.write(try self.text(of: answer))
+        if answer.history?.requests.isEmpty == true { throw CommandFailure(.failed) }
     }
 
-    private func send(_ text: String, _ commands: ExplainCommands) async throws {
-        Console.write(try await commands.send(text, token: token, isConfirmed: yes))
+    private static func read(_ input: String) throws(CommandFailure) -> ExplainInput {
+        do throws(ExplainInputError) {
+            return try ExplainInput(input)
+        } catch {
+            throw CommandFailure(.usage, error.message)
+        }
+    }
+
+    // MARK: Nothing is sent
+
+    private func answer(
+        to question: ExplanationQuestion,
+        _ settings: OperatorSettings,
+        _ configuration: String
+    ) async throws(CommandFailure) -> ExplanationAnswer {
+        let input = try Self.read(question.input)
+        let client = settings.client
+        return try await client.reach { () async throws(CommandFailure) in
+            try await client.explain(question)
+        } orOffline: { (failure) async throws(CommandFailure) in
+            // Needs neither the rest of the configuration nor its secrets.
+            if case .requestID(let id) = input {
+                return ExplanationAnswer(await RequestArchive(audit: settings.plan.audit, recent: nil).history(of: id))
+            }
+            let offline = try await OfflineExplainer(configuration: configuration, after: failure)
+            let result = await offline.explain(question)
+            await offline.close()
+            return try AdminClient.value(of: result)
+        }
+    }
+
+    private func text(of answer: ExplanationAnswer) throws(CommandFailure) -> String {
+        let style = TextStyle.current
+        if let history = answer.history {
+            return json.isOn ? try JSONText.pretty(history) : history.text(width: style.width)
+        }
+        guard let explanation = answer.explanation else { return "" }
+        return json.isOn ? try JSONText.pretty(explanation) : Self.painted(explanation, style)
+    }
+
+    private static func painted(_ explanation: Explanation, _ style: TextStyle) -> String {
+        let color: TextStyle.Color =
+            switch explanation.outcome {
+            case .forwarded, .answered, .tunnelled: .green
+            case .waits: .yellow
+            case .refused: .red
+            }
+        let text = explanation.text(width: style.width)
+        return style.paint(explanation.verdict, color) + text.dropFirst(explanation.verdict.count)
+    }
+
+    // MARK: --live
+
+    /// Sends the request through the running gateway, and says what became of it.
+    private func send(_ input: String, _ client: AdminClient) async throws(CommandFailure) -> String {
+        guard case .request(let request) = try Self.read(input) else {
+            throw CommandFailure(.usage, "--live sends a request; an id is of one that was sent")
+        }
+        let secret = try token.map { reference throws(CommandFailure) in try LiveSender.token(reference) }
+        let sender = try LiveSender(request, token: secret, isConfirmed: yes)
+        guard let explanation = try await client.explain(ExplanationQuestion(input: input)).explanation else {
+            throw CommandFailure(.failed, "the gateway does not explain this request")
+        }
+        let report = try await sender.send(explanation)
+        let history = try await Self.history(of: report.requestId, client)
+        guard json.isOn else { return report.text + "\n" + (history?.text(width: TextStyle.current.width) ?? "") }
+        return try JSONText.pretty(LiveAnswer(live: report, history: history))
+    }
+
+    private struct LiveAnswer: Encodable {
+        let live: LiveReport
+        let history: RequestHistory?
+    }
+
+    /// The answer may have come before the gateway has noted its end.
+    private static func history(of id: String?, _ client: AdminClient) async throws(CommandFailure) -> RequestHistory? {
+        guard let id else { return nil }
+        var history: RequestHistory?
+        for _ in 0..<10 {
+            history = try await client.explain(ExplanationQuestion(input: id)).history
+            if history?.requests.contains(where: { $0.status != nil }) == true { break }
+            try? await Task.sleep(for: .milliseconds(100))
+        }
+        return history
     }
 }

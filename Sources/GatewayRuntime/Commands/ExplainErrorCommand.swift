@@ -1,4 +1,5 @@
 import ArgumentParser
+import GatewayCore
 
 struct ExplainErrorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -19,7 +20,27 @@ struct ExplainErrorCommand: ParsableCommand {
 
     @OptionGroup var json: JSONFlag
 
-    func run() throws {
-        Console.write(try ExplainErrorOperation.text(code, asJSON: json.isOn))
+    func run() throws(CommandFailure) {
+        if let code {
+            let entry = try Self.entry(named: code)
+            Console.write(json.isOn ? try JSONText.pretty(entry) : entry.text)
+        } else if json.isOn {
+            Console.write(try JSONText.pretty(ErrorEntry.all))
+        } else {
+            var table = TextTable("CODE", "STATUS", "MEANING")
+            for entry in ErrorEntry.all {
+                for code in entry.codes { table.add(code, entry.status.map(String.init) ?? "", entry.title) }
+            }
+            Console.write(table.text)
+        }
+    }
+
+    private static func entry(named text: String) throws(CommandFailure) -> ErrorEntry {
+        // The `type` of a problem document ends with its code.
+        let code = text.split(separator: ":").last.map(String.init) ?? text
+        if let entry = ErrorEntry.named(code) { return entry }
+        let hint = Suggestion.hint(for: code, in: ErrorEntry.all.flatMap(\.codes))
+        let advice = hint.isEmpty ? "; `authgateway explain-error` lists them" : hint
+        throw CommandFailure(.failed, "no error has the code \"\(LogText.clean(code))\"\(advice)")
     }
 }

@@ -56,7 +56,7 @@ struct ExportCommand: AsyncParsableCommand {
             Console.write(ExportOperation.script)
             return
         }
-        let result = try ExportOperation(configuration: config.path())
+        let result = try ExportOperation(configuration: config.path)
             .run(proxy, routes: routes, engine: engine, listen: listen, usesGRPC: usesGRPC)
         Console.writeError(result.warnings)
         Console.write(result.output)

@@ -26,7 +26,7 @@ struct FormatCommand: ParsableCommand {
     @OptionGroup var config: ConfigArgument
 
     func run() throws {
-        let (output, isClean) = try FormatOperation.run(config.path(), onlyChecks: onlyChecks)
+        let (output, isClean) = try FormatOperation.run(config.path, onlyChecks: onlyChecks)
         Console.write(output)
         if onlyChecks, !isClean { throw CommandFailure(.failed) }
     }

@@ -77,7 +77,7 @@ struct ImportCommand: AsyncParsableCommand {
     func run() async throws {
         guard var source = sources.first else { return }
         if case .curl(let text) = source { source = .curl(try ExplainInputText.read([text])) }
-        let operation = ImportOperation(configuration: config.path(), source: source, host: gh ? nil : host)
+        let operation = ImportOperation(configuration: config.path, source: source, host: gh ? nil : host)
         Console.write(try await operation.run(isConfirmed: yes.isGiven))
     }
 }

@@ -41,7 +41,7 @@ struct InitCommand: ParsableCommand {
 
     func run() throws {
         let operation = InitOperation(
-            configuration: config.path(),
+            configuration: config.path,
             service: service,
             options: details.options,
             port: port

@@ -1,4 +1,7 @@
 import ArgumentParser
+import Foundation
+import GatewayAdmin
+import GatewayCore
 
 struct KeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -40,7 +43,38 @@ struct KeyRotateCommand: AsyncParsableCommand {
     @OptionGroup var config: ConfigOption
     @OptionGroup var json: JSONFlag
 
-    func run() async throws {
-        Console.write(try await KeyCommands(configuration: config.runningPath(), asJSON: json.isOn).rotate())
+    func run() async throws(CommandFailure) {
+        let settings = try config.runningSettings()
+        let client = settings.client
+        let report = try await client.reach { () async throws(CommandFailure) in
+            try await client.ask(AdminAPI.rotateKey)
+        } orOffline: { (failure) async throws(CommandFailure) in
+            try await Self.rotate(settings, after: failure)
+        }
+        let text =
+            "\(report.tokens) \(report.tokens == 1 ? "token is" : "tokens are") encrypted anew. The new key is "
+            + "\(LogText.clean(report.file)): back it up beside the installation's key.\n"
+        Console.write(json.isOn ? try JSONText.pretty(report) : text)
+    }
+
+    /// The lock of the state directory is held meanwhile, so that no gateway starts on what is being changed.
+    private static func rotate(
+        _ settings: OperatorSettings,
+        after failure: CommandFailure
+    ) async throws(CommandFailure) -> KeyRotationReport {
+        if let problem = settings.problem { throw problem }
+        let plan = settings.plan
+        guard plan.tokens.store == .sqlite else { throw CommandFailure(.failed, KeyRotation.noStore.detail) }
+        guard FileManager.default.fileExists(atPath: plan.tokens.path) else {
+            throw CommandFailure(
+                .unreachable,
+                "\(failure.description)\nand there is no token store \(plan.tokens.path) to encrypt anew"
+            )
+        }
+        let storage = try await Storage.ofStoppedGateway(Storage.Places(plan))
+        Console.writeError("No gateway runs here; this works on its files in \(LogText.clean(plan.stateDirectory)).\n")
+        let result = await storage.keyRotation?.rotate() ?? .failure(KeyRotation.noStore)
+        await storage.close()
+        return try AdminClient.value(of: result)
     }
 }

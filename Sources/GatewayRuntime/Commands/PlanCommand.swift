@@ -22,7 +22,7 @@ struct PlanCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() async throws {
-        let (output, warnings) = try await PlanOperation.plan(config.path(), against: against, asJSON: json.isOn)
+        let (output, warnings) = try await PlanOperation.plan(config.path, against: against, asJSON: json.isOn)
         Console.writeError(warnings)
         Console.write(output)
     }

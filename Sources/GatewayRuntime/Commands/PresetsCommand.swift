@@ -36,7 +36,7 @@ struct PresetsListCommand: ParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() throws {
-        Console.write(try PresetOperation.list(search, configuration: config.path(), asJSON: json.isOn))
+        Console.write(try PresetOperation.list(search, configuration: config.path, asJSON: json.isOn))
     }
 }
 
@@ -57,6 +57,6 @@ struct PresetsShowCommand: ParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() throws {
-        Console.write(try PresetOperation.show(name, configuration: config.path(), asJSON: json.isOn))
+        Console.write(try PresetOperation.show(name, configuration: config.path, asJSON: json.isOn))
     }
 }

@@ -1,4 +1,6 @@
 import ArgumentParser
+import GatewayAdmin
+import GatewayCore
 
 struct ReloadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,10 +18,14 @@ struct ReloadCommand: AsyncParsableCommand {
 
     @OptionGroup var gateway: RunningGatewayOptions
 
-    func run() async throws {
-        let commands = try gateway.operatorCommands()
-        let (output, warnings) = try await commands.reload()
-        Console.writeError(warnings)
-        Console.write(output)
+    func run() async throws(CommandFailure) {
+        let report = try await gateway.gateway().client.ask(AdminAPI.reload)
+        let text = gateway.json.isOn ? try JSONText.pretty(report) : PlanChange.text(report.changes)
+        guard report.outcome == .loaded else {
+            if gateway.json.isOn { Console.write(text) }
+            throw CommandFailure(report.outcome == .refused ? .configuration : .failed, report.problems)
+        }
+        Console.writeError(report.warnings)
+        Console.write(gateway.json.isOn ? text : "Loaded. " + text)
     }
 }

@@ -45,7 +45,7 @@ struct RemoveCommand: AsyncParsableCommand {
 
     func run() async throws {
         let kind: RemoveOperation.Kind? = route ? .route : credential ? .credential : nil
-        let remove = RemoveOperation(configuration: config.path(), name: name, kind: kind, withRoutes: withRoutes)
+        let remove = RemoveOperation(configuration: config.path, name: name, kind: kind, withRoutes: withRoutes)
         Console.write(try await remove.run(isConfirmed: yes.isGiven))
     }
 }

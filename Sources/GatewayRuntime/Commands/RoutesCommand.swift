@@ -1,4 +1,5 @@
 import ArgumentParser
+import GatewayAdmin
 
 struct RoutesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -13,8 +14,8 @@ struct RoutesCommand: AsyncParsableCommand {
 
     @OptionGroup var gateway: RunningGatewayOptions
 
-    func run() async throws {
-        let commands = try gateway.operatorCommands()
-        Console.write(try await commands.routes())
+    func run() async throws(CommandFailure) {
+        let routes = try await gateway.gateway().client.ask(AdminAPI.routes)
+        Console.write(gateway.json.isOn ? try JSONText.pretty(routes) : StatusText.table(of: routes, .current))
     }
 }

@@ -41,14 +41,14 @@ struct RunCommand: AsyncParsableCommand {
 
     func run() async throws {
         let operation = try RunOperation(
-            configuration: config.path(),
+            configuration: config.path,
             strictModes: strictModes.isOn,
             logLevel: logLevel,
             logsAccess: accessLog
         )
         let emit: @Sendable (String) -> Void = { Console.write($0) }
         if sandbox {
-            let isNamed = ConfigurationPath.isNamed(config.file)
+            let isNamed = config.isNamed
             try await operation.runWithSandbox(tokenLifetime: tokens.tokenLifetime, writesStarter: !isNamed, emit: emit)
         } else {
             try await operation.run(emit: emit)

@@ -1,4 +1,8 @@
 import ArgumentParser
+import GatewayAdmin
+import GatewayCore
+import GatewayFiles
+import Logging
 
 struct StateCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -43,9 +47,53 @@ struct StateBackupCommand: AsyncParsableCommand {
     @OptionGroup var config: ConfigOption
     @OptionGroup var json: JSONFlag
 
-    func run() async throws {
-        let commands = try StateCommands(configuration: config.runningPath(), asJSON: json.isOn)
-        Console.write(try await commands.backup(to: folder, includesKeys: withKeys))
+    func run() async throws(CommandFailure) {
+        let settings = try OperatorSettings(configuration: config.runningPath())
+        let operation = BackupOperation(
+            layout: StateLayout(places: Storage.Places(settings.plan)),
+            folder: folder,
+            includesKeys: withKeys,
+            key: try settings.installationKey()
+        )
+        let manifest = try await operation.run(at: SystemClock().now().wall) { () async throws(CommandFailure) in
+            try await note(settings)
+        }
+        Console.write(json.isOn ? String(decoding: manifest.text, as: UTF8.self) : text(of: manifest))
+        guard manifest.isAuditVerified else {
+            throw CommandFailure(
+                .verification,
+                "the backup is complete, but the audit log is broken: run authgateway audit verify"
+            )
+        }
+    }
+
+    /// In the log of the gateway that runs, or in that of the files when none does.
+    private func note(_ settings: OperatorSettings) async throws(CommandFailure) {
+        let client = settings.client
+        _ = try await client.reach { () async throws(CommandFailure) in
+            let body = Array(#"{"keys": \#(withKeys)}"#.utf8)
+            return try await client.ask(AdminAPI.noteBackup, body: body)
+        } orOffline: { (failure) async throws(CommandFailure) in
+            let plan = settings.plan
+            guard !StateDirectory.isHeld(plan.stateDirectory) else { throw failure }
+            let storage = try await Storage.ofStoppedGateway(Storage.Places(plan))
+            let now = SystemClock().now().wall
+            let onFailure = plan.audit.onFailure
+            let result = await storage.noteBackup(includesKeys: withKeys, onFailure: onFailure, at: now)
+            AdminToken.remove(in: plan.stateDirectory)
+            await storage.close()
+            return try AdminClient.value(of: result)
+        }
+    }
+
+    private func text(of manifest: BackupManifest) -> String {
+        let tokens = manifest.tokens.map { "\($0) \($0 == 1 ? "token" : "tokens")" } ?? "no token store"
+        let keys =
+            manifest.includesKeys
+            ? "It has the keys: whoever reads it can use the tokens.\n"
+            : "It has no keys: keep token.key\(manifest.hasStoreKey ? " and token.key.encryption" : "") elsewhere.\n"
+        return "Backed up to \(LogText.clean(folder)): the audit log up to row \(manifest.lastAuditRow), \(tokens).\n"
+            + keys
     }
 }
 
@@ -84,8 +132,61 @@ struct StateRestoreCommand: AsyncParsableCommand {
     @OptionGroup var config: ConfigOption
     @OptionGroup var json: JSONFlag
 
-    func run() async throws {
-        let commands = try StateCommands(configuration: config.path(), asJSON: json.isOn)
-        Console.write(try await commands.restore(from: folder, mayReplace: replace))
+    func run() async throws(CommandFailure) {
+        let plan = try OperatorSettings(configuration: config.path).plan
+        let operation = RestoreOperation(
+            layout: StateLayout(places: Storage.Places(plan)),
+            folder: folder,
+            mayReplace: replace,
+            clock: SystemClock(),
+            logger: LogOutput.standardError.logger("authgateway.audit", level: .error)
+        )
+        let outcome: RestoreOperation.Outcome
+        do throws(StateError) {
+            outcome = try await operation.run()
+        } catch {
+            throw CommandFailure(error)
+        }
+        if let breach = outcome.breach {
+            Console.writeError("The audit log was broken when it was copied: \(LogText.clean(breach))\n")
+        }
+        let text = Self.text(of: outcome, in: plan.stateDirectory)
+        Console.write(json.isOn ? try JSONText.pretty(Report(outcome)) : text)
+    }
+
+    private struct Report: Encodable {
+        let madeAt: String
+        let instance: String
+        let tokens: Int
+        let refreshTokens: Int
+        let replaced: String?
+
+        init(_ outcome: RestoreOperation.Outcome) {
+            madeAt = outcome.manifest.madeAt
+            instance = outcome.manifest.instance
+            tokens = outcome.manifest.tokens ?? 0
+            refreshTokens = outcome.marked
+            replaced = outcome.replaced
+        }
+    }
+
+    private static func text(of outcome: RestoreOperation.Outcome, in stateDirectory: String) -> String {
+        let manifest = outcome.manifest
+        var text =
+            "Restored \(LogText.clean(stateDirectory)) from the backup of \(LogText.clean(manifest.madeAt)): "
+        text += "the audit log up to row \(manifest.lastAuditRow), \(manifest.tokens ?? 0) tokens.\n"
+        if let replaced = outcome.replaced { text += "What was there before is in \(LogText.clean(replaced)).\n" }
+        if !outcome.locked.isEmpty {
+            let names = outcome.locked.sorted().prefix(20).map(LogText.clean).joined(separator: ", ")
+            let more = outcome.locked.count - 20
+            text += "Locked, as before or in the backup: \(names)\(more > 0 ? " and \(more) more" : "").\n"
+        }
+        guard outcome.marked > 0 else { return text }
+        return text + """
+            \(outcome.marked) of them have a refresh token, which may have been spent since. Those that are valid once are not
+            sent: such credentials need a login when their token ends. If nothing has used them since the backup:
+              authgateway token refresh NAME
+
+            """
     }
 }

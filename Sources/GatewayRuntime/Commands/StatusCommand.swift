@@ -1,4 +1,6 @@
 import ArgumentParser
+import GatewayAdmin
+import GatewayCore
 
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -50,21 +52,63 @@ struct StatusCommand: AsyncParsableCommand {
         guard (1...3600).contains(interval) else { throw ValidationError("--interval is between 1 and 3600 seconds.") }
     }
 
-    func run() async throws {
-        let commands = try gateway.operatorCommands()
+    func run() async throws(CommandFailure) {
+        let client = try gateway.gateway().client
         if alive {
-            Console.write(try await commands.alive())
+            try await client.requireLife()
+            Console.write("ok\n")
             return
         }
         if ready {
-            Console.write(try await commands.ready())
+            let readiness = try await client.readiness()
+            guard readiness.isReady else { throw CommandFailure(.failed, readiness.text) }
+            Console.write(readiness.text + "\n")
             return
         }
-        if watch { return try await commands.watch(name, every: .seconds(interval)) { Console.write($0) } }
-        let (output, needing) = try await commands.status(of: name)
-        Console.write(output)
+        if watch { return try await watch(client) }
+        let report = try await report(of: client)
+        Console.write(gateway.json.isOn ? try JSONText.pretty(report) : text(of: report, .current))
+        let needing = report.needing.map(LogText.clean)
         guard needing.isEmpty else {
             throw CommandFailure(.failed, "needs a person: \(needing.joined(separator: ", "))")
         }
+    }
+
+    /// Shows the status again and again, until the task is cancelled or the reader is gone. A gateway that does not answer
+    /// is waited for.
+    private func watch(_ client: AdminClient) async throws(CommandFailure) {
+        let style = TextStyle.current
+        let title = "every \(ConfigUnits.text(.seconds(interval))); Ctrl-C ends it"
+        while !Task.isCancelled {
+            let text: String
+            do throws(CommandFailure) {
+                text = self.text(of: try await report(of: client), style)
+            } catch  where error.status == .unreachable {
+                text = "\(error.description)\n"
+            }
+            // A terminal is cleared; elsewhere one follows the other.
+            let page = style.width == nil ? "\(text)\n" : "\u{1B}[H\u{1B}[2J\(title)\n\n\(text)"
+            guard Console.write(page), (try? await Task.sleep(for: .seconds(interval))) != nil else { return }
+        }
+    }
+
+    private func report(of client: AdminClient) async throws(CommandFailure) -> StatusReport {
+        let report = StatusReport(
+            readiness: try await client.readiness(),
+            tokens: try await client.ask(AdminAPI.tokens),
+            expirations: try await client.ask(AdminAPI.expirations),
+            routes: try await client.ask(AdminAPI.routes),
+            clientTokens: try await client.ask(AdminAPI.overview).clientTokens
+        )
+        guard let name else { return report }
+        guard let part = report.narrowed(to: name) else {
+            let hint = Suggestion.hint(for: name, in: report.names)
+            throw CommandFailure(.failed, "no credential or route is named \"\(LogText.clean(name))\"\(hint)")
+        }
+        return part
+    }
+
+    private func text(of report: StatusReport, _ style: TextStyle) -> String {
+        name == nil ? StatusText.whole(report, style) : StatusText.part(report, style)
     }
 }

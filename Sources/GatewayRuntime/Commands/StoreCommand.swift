@@ -1,4 +1,7 @@
 import ArgumentParser
+import GatewayCore
+import GatewayFiles
+import GatewayTokenStores
 
 struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -30,9 +33,26 @@ struct StoreMigrateCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
     @OptionGroup var database: DatabaseURLOption
 
-    func run() async throws {
-        let commands = try StoreCommands(configuration: config.runningPath(), asJSON: json.isOn)
-        Console.write(try await commands.migrate(database.url))
+    func run() async throws(CommandFailure) {
+        let settings = try database.settings(config)
+        let plan = try database.plan(settings)
+        let before = try await settings.with(plan) { (store) throws(TokenStoreError) in try await store.migrate() }
+        Console.write(try text(before, plan))
+    }
+
+    private struct Report: Encodable {
+        let schema: Int64
+        /// Absent when there were no tables.
+        let before: Int64?
+    }
+
+    private func text(_ before: Int64?, _ database: PostgreSQLPlan) throws(CommandFailure) -> String {
+        let schema = PostgreSQLTokenStore.schemaVersion
+        if json.isOn { return try JSONText.pretty(Report(schema: schema, before: before)) }
+        let name = "The token database \(LogText.clean(database.url.description))"
+        guard let before else { return "\(name) has its tables now (schema \(schema)).\n" }
+        guard before == schema else { return "\(name) was brought from schema \(before) to schema \(schema).\n" }
+        return "\(name) is up to date (schema \(schema)).\n"
     }
 }
 
@@ -58,12 +78,26 @@ struct StoreEncryptCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
     @OptionGroup var database: DatabaseURLOption
 
-    func run() async throws {
-        let commands = try StoreCommands(configuration: config.runningPath(), asJSON: json.isOn)
-        Console.write(try await commands.encrypt(database.url))
+    func run() async throws(CommandFailure) {
+        let settings = try database.settings(config)
+        let tokens = settings.plan.tokens
+        guard tokens.encryptionKey != nil, tokens.previousEncryptionKey != nil else {
+            throw CommandFailure(
+                .failed,
+                "name the new key as tokens.encryption_key and the present one as tokens.previous_encryption_key, on all "
+                    + "gateways; restart them, and then run this once"
+            )
+        }
+        let plan = try database.plan(settings)
+        let count = try await settings.with(plan) { (store) throws(TokenStoreError) in try await store.encrypt() }
+        let text =
+            "\(count) \(count == 1 ? "token was" : "tokens were") encrypted anew. Now remove tokens.previous_encryption_key "
+            + "on all gateways.\n"
+        Console.write(json.isOn ? try JSONText.pretty(["tokens": count]) : text)
     }
 }
 
+/// Which database is meant.
 struct DatabaseURLOption: ParsableArguments {
     @Option(
         name: .customLong("url"),
@@ -73,4 +107,54 @@ struct DatabaseURLOption: ParsableArguments {
         )
     )
     var url: String?
+
+    func settings(_ config: ConfigOption) throws(CommandFailure) -> OperatorSettings {
+        try OperatorSettings(configuration: config.runningPath(), readsDatabase: true)
+    }
+
+    func plan(_ settings: OperatorSettings) throws(CommandFailure) -> PostgreSQLPlan {
+        guard var database = settings.plan.tokens.database else {
+            throw CommandFailure(
+                .failed,
+                "tokens.store is not postgres; another store is brought up to date when the gateway starts"
+            )
+        }
+        guard let url else { return database }
+        do throws(PostgreSQLURL.Mistake) {
+            database.url = try PostgreSQLURL(url)
+        } catch {
+            throw CommandFailure(.usage, "--url: \(error.message)")
+        }
+        // It belongs to another role.
+        database.password = nil
+        return database
+    }
+}
+
+extension OperatorSettings {
+    /// The database of `tokens.store: postgres`. It gets no tables.
+    func open(_ database: PostgreSQLPlan) throws(CommandFailure) -> PostgreSQLTokenStore {
+        let installation = try installationKey()
+        do throws(StateError) {
+            let keys = try StoreKeys(plan.tokens, installation: installation)
+            return Storage.database(database, keys, makesTables: false)
+        } catch {
+            throw CommandFailure(error)
+        }
+    }
+
+    fileprivate func with<Value: Sendable>(
+        _ database: PostgreSQLPlan,
+        _ body: (PostgreSQLTokenStore) async throws(TokenStoreError) -> Value
+    ) async throws(CommandFailure) -> Value {
+        let store = try open(database)
+        let result: Result<Value, CommandFailure>
+        do throws(TokenStoreError) {
+            result = .success(try await body(store))
+        } catch {
+            result = .failure(CommandFailure(.failed, error.reason))
+        }
+        await store.close()
+        return try result.get()
+    }
 }

@@ -1,4 +1,6 @@
 import ArgumentParser
+import GatewayAdmin
+import GatewayCore
 
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -42,34 +44,20 @@ struct TokenOptions: ParsableArguments {
 
     @OptionGroup var gateway: RunningGatewayOptions
 
-    func commands() throws -> TokenCommands { try gateway.tokenCommands() }
-}
-
-/// One token or all of them, for the commands that need no more than that.
-struct TokenSelection: ParsableArguments {
-    @Argument(help: "The credential, as `token list` names it.")
-    var name: String?
-
-    @Flag(name: .customLong("all"), help: "Every credential that has a token; asks nothing.")
-    var isAll = false
-
-    @OptionGroup var gateway: RunningGatewayOptions
-
-    func validate() throws {
-        if name != nil, isAll { throw ValidationError("A name and --all exclude each other: which one is meant?") }
-        if name == nil, !isAll { throw ValidationError("Name a credential, or say --all.") }
+    /// Does what needs no more than to be named.
+    ///
+    /// - Parameter mayBegin: Whether it makes sense before there was ever a gateway.
+    func perform(
+        _ operation: AdminAPI.Operation<OperationReport>,
+        mayBegin: Bool = false
+    ) async throws(CommandFailure) {
+        let report = try await TokenGateway(gateway).perform(operation, on: name, mayBegin: mayBegin)
+        Console.write(try report.text(asJSON: gateway.json.isOn))
     }
 
-    /// - Parameter locks: Lock first.
-    func perform(_ verb: TokenCommands.Verb, locking locks: Bool = false) async throws {
-        let commands = try gateway.tokenCommands()
-        if let name {
-            Console.write(locks ? try await commands.destroy(name) : try await commands.perform(verb, on: name))
-            return
-        }
-        let (output, failed) = try await commands.performOnAll(verb, locking: locks)
-        Console.write(output)
-        try CommandFailure.require(noneOf: failed)
+    /// What `token get` and `token downscope` print: the one place where a token reaches standard output.
+    func write(_ token: RevealedTokenBody) throws(CommandFailure) {
+        Console.write(gateway.json.isOn ? try JSONText.pretty(token) : token.accessToken + "\n")
     }
 }
 
@@ -86,8 +74,17 @@ struct TokenListCommand: AsyncParsableCommand {
 
     @OptionGroup var gateway: RunningGatewayOptions
 
-    func run() async throws {
-        Console.write(try await gateway.tokenCommands().list())
+    func run() async throws(CommandFailure) {
+        let tokens = try await TokenGateway(gateway).reach { (gateway) throws(CommandFailure) in
+            try await gateway.ask(AdminAPI.tokens)
+        }
+        if gateway.json.isOn {
+            Console.write(try JSONText.pretty(tokens))
+        } else if tokens.isEmpty {
+            Console.write("The configuration has no credential.\n")
+        } else {
+            Console.write(TokenText.table(of: tokens, .current))
+        }
     }
 }
 
@@ -104,8 +101,13 @@ struct TokenShowCommand: AsyncParsableCommand {
 
     @OptionGroup var options: TokenOptions
 
-    func run() async throws {
-        Console.write(try await options.commands().show(options.name))
+    func run() async throws(CommandFailure) {
+        let name = options.name
+        let (token, routes) = try await TokenGateway(options.gateway).reach { (gateway) throws(CommandFailure) in
+            (try await gateway.ask(AdminAPI.token, of: name), try await gateway.ask(AdminAPI.routes))
+        }
+        let text = TokenText.list(of: token, routes: routes.filter { $0.credential == name }.map(\.name))
+        Console.write(options.gateway.json.isOn ? try JSONText.pretty(token) : text)
     }
 }
 
@@ -126,8 +128,9 @@ struct TokenGetCommand: AsyncParsableCommand {
 
     @OptionGroup var options: TokenOptions
 
-    func run() async throws {
-        Console.write(try await options.commands().get(options.name))
+    func run() async throws(CommandFailure) {
+        let client = try options.gateway.gateway().client
+        try options.write(try await client.ask(AdminAPI.reveal, of: options.name))
     }
 }
 
@@ -165,8 +168,15 @@ struct TokenDownscopeCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The one file or folder that it is for, as the URL of its resource.", valueName: "url"))
     var resource: String?
 
-    func run() async throws {
-        Console.write(try await options.commands().downscope(options.name, scopes: scopes, resource: resource))
+    func run() async throws(CommandFailure) {
+        // Only a running gateway makes one: it has the token that is exchanged.
+        let client = try options.gateway.gateway().client
+        var wish: [String: JSONValue] = ["scopes": .array(scopes.map { .string($0) })]
+        if let resource { wish["resource"] = .string(resource) }
+        guard let body = try? JSONValue.object(wish).bytes() else {
+            throw CommandFailure(.usage, "the scopes cannot be written as JSON")
+        }
+        try options.write(try await client.ask(AdminAPI.downscope, of: options.name, body: body))
     }
 }
 
@@ -185,7 +195,7 @@ struct TokenRefreshCommand: AsyncParsableCommand {
 
     @OptionGroup var selection: TokenSelection
 
-    func run() async throws { try await selection.perform(.refresh) }
+    func run() async throws(CommandFailure) { try await selection.perform(.refresh) }
 }
 
 struct TokenRevokeCommand: AsyncParsableCommand {
@@ -216,7 +226,7 @@ struct TokenRevokeCommand: AsyncParsableCommand {
 
     @OptionGroup var selection: TokenSelection
 
-    func run() async throws { try await selection.perform(.revoke, locking: locks) }
+    func run() async throws(CommandFailure) { try await selection.perform(.revoke, locking: locks) }
 }
 
 struct TokenClearCommand: AsyncParsableCommand {
@@ -236,7 +246,7 @@ struct TokenClearCommand: AsyncParsableCommand {
 
     @OptionGroup var selection: TokenSelection
 
-    func run() async throws { try await selection.perform(.clear) }
+    func run() async throws(CommandFailure) { try await selection.perform(.clear) }
 }
 
 struct TokenImportCommand: AsyncParsableCommand {
@@ -278,10 +288,18 @@ struct TokenImportCommand: AsyncParsableCommand {
         }
     }
 
-    func run() async throws {
-        let commands = try options.commands()
+    func run() async throws(CommandFailure) {
+        let tokens = try TokenGateway(options.gateway)
         let bytes = try SecretInput.read(file, asking: "Token for \(options.name) (not shown; Enter ends it): ")
-        Console.write(try await commands.import(bytes, for: options.name))
+        do throws(ImportedTokenError) {
+            _ = try ImportedToken(reading: bytes)
+        } catch {
+            throw CommandFailure(.failed, "that is no token: \(error.reason)")
+        }
+        let report = try await tokens.reach(mayBegin: true) { (gateway) throws(CommandFailure) in
+            try await gateway.ask(AdminAPI.importToken, of: options.name, body: bytes)
+        }
+        Console.write(try report.text(asJSON: options.gateway.json.isOn))
     }
 }
 
@@ -304,9 +322,7 @@ struct TokenLockCommand: AsyncParsableCommand {
 
     @OptionGroup var options: TokenOptions
 
-    func run() async throws {
-        Console.write(try await options.commands().perform(.lock, on: options.name))
-    }
+    func run() async throws(CommandFailure) { try await options.perform(AdminAPI.lock, mayBegin: true) }
 }
 
 struct TokenUnlockCommand: AsyncParsableCommand {
@@ -321,7 +337,78 @@ struct TokenUnlockCommand: AsyncParsableCommand {
 
     @OptionGroup var options: TokenOptions
 
-    func run() async throws {
-        Console.write(try await options.commands().perform(.unlock, on: options.name))
+    func run() async throws(CommandFailure) { try await options.perform(AdminAPI.unlock) }
+}
+
+/// Where operations on tokens are asked for: in the running gateway, or on its store when none runs.
+struct TokenGateway: Sendable {
+    let client: AdminClient
+    /// The path of `gateway.yaml`; nil where `--admin` names the gateway.
+    private let configuration: String?
+
+    init(_ options: RunningGatewayOptions) throws(CommandFailure) {
+        (client, configuration) = try options.gateway()
+    }
+
+    /// - Parameter mayBegin: Whether it makes sense before there was ever a gateway.
+    func perform(
+        _ operation: AdminAPI.Operation<OperationReport>,
+        on name: String,
+        mayBegin: Bool = false
+    ) async throws(CommandFailure) -> OperationReport {
+        try await reach(mayBegin: mayBegin) { (gateway) throws(CommandFailure) in
+            try await gateway.ask(operation, of: name)
+        }
+    }
+
+    /// Over the admin listener, or in this process, which holds the files of a gateway that does
+    /// not run.
+    enum Backend: Sendable {
+        case running(AdminClient)
+        case offline(OfflineTokens)
+
+        func ask<Answer>(
+            _ operation: AdminAPI.Operation<Answer>,
+            of name: String = "",
+            body: [UInt8]? = nil
+        ) async throws(CommandFailure) -> Answer {
+            switch self {
+            case .running(let client): return try await client.ask(operation, of: name, body: body)
+            case .offline(let tokens):
+                return try AdminClient.value(
+                    of: await operation.perform(tokens.control, AdminCall(name: name, body: body))
+                )
+            }
+        }
+    }
+
+    /// Asks the running gateway; works on its store when none runs.
+    ///
+    /// - Parameter mayBegin: Whether it makes sense before there was ever a gateway.
+    func reach<Value: Sendable>(
+        mayBegin: Bool = false,
+        _ work: (Backend) async throws(CommandFailure) -> Value
+    ) async throws(CommandFailure) -> Value {
+        try await client.reach { () async throws(CommandFailure) in
+            try await work(.running(client))
+        } orOffline: { (failure) async throws(CommandFailure) in
+            guard let configuration else { throw failure }
+            let offline = try await OfflineTokens(configuration: configuration, mayBegin: mayBegin, after: failure)
+            let value: Value
+            do throws(CommandFailure) {
+                value = try await work(.offline(offline))
+            } catch {
+                await offline.close()
+                throw error
+            }
+            await offline.close()
+            return value
+        }
+    }
+}
+
+extension OperationReport {
+    func text(asJSON: Bool) throws(CommandFailure) -> String {
+        asJSON ? try JSONText.pretty(self) : LogText.clean(message) + "\n"
     }
 }

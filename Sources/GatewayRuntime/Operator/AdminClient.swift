@@ -24,7 +24,7 @@ struct AdminClient: Sendable {
     private let stateDirectory: String
     private let isOwnAddress: Bool
     /// What `--admin` says; nil for the gateway of a configuration.
-    let named: NamedAdmin?
+    private let named: NamedAdmin?
 
     /// - Parameter isOwnAddress: Whether the address comes from the configuration, or from a record that this user wrote. Otherwise
     ///   the token goes to a socket of the state directory or nowhere.
@@ -79,8 +79,24 @@ struct AdminClient: Sendable {
         return try own(body)
     }
 
+    /// Asks the gateway, and works on its files where none runs.
+    ///
+    /// - Parameter offline: Gets the reason why the gateway could not be asked.
+    func reach<Value: Sendable>(
+        _ ask: () async throws(CommandFailure) -> Value,
+        orOffline offline: (CommandFailure) async throws(CommandFailure) -> Value
+    ) async throws(CommandFailure) -> Value {
+        do throws(CommandFailure) {
+            return try await ask()
+        } catch {
+            // An address that was typed says nothing of the gateway's files.
+            guard error.status == .unreachable, named == nil, !isAnswered(error) else { throw error }
+            return try await offline(error)
+        }
+    }
+
     /// Whether something did answer at the admin address.
-    func isAnswered(_ failure: CommandFailure) -> Bool {
+    private func isAnswered(_ failure: CommandFailure) -> Bool {
         [notOurs.description, foreign(.unreachable).description].contains(failure.description)
     }
 

@@ -1,38 +1,40 @@
+import ArgumentParser
 import GatewayAudit
 import GatewayCore
 
-/// Names in filters: those of the configuration, and those that the log has. What was removed from the configuration is still in
-/// the log.
-struct KnownNames: Sendable {
-    /// nil when a database is named instead of a configuration.
-    let configured: ConfiguredNames?
-    let logged: @Sendable (AuditUsage.Grouping) async throws(CommandFailure) -> [String]
+/// Which rows are meant.
+struct AuditFilterOptions: ParsableArguments {
+    @Option(help: "Only this credential, its other subjects included.")
+    var credential: String?
 
-    func require(_ filter: AuditCommands.Filter) async throws(CommandFailure) {
-        let names = configured ?? ConfiguredNames()
-        try await require(filter.route, .route, names.routes)
-        try await require(filter.client, .client, names.clients)
-        try await require(filter.credential, .credential, names.credentials)
-    }
+    @Option(help: "Only events that a request on this route caused.")
+    var route: String?
 
-    private func require(
-        _ name: String?,
-        _ kind: AuditUsage.Grouping,
-        _ known: [String]
-    ) async throws(CommandFailure) {
-        guard let name else { return }
-        // A subject is no name of the configuration: there may be no event of it so far.
-        let base = kind == .credential ? UnknownName.base(ofCredential: name) : name
-        if known.contains(name) || known.contains(base) { return }
-        let logged = try await logged(kind)
-        if logged.contains(where: { kind == .credential && UnknownName.base(ofCredential: $0) == base }) { return }
-        let place = configured == nil ? "the log" : "the configuration or the log"
-        let message = UnknownName.message(name, kind: kind.rawValue, in: place, known: known + logged)
-        if let message { throw CommandFailure(.usage, message) }
-    }
-}
+    @Option(help: "Only events that this client caused.")
+    var client: String?
 
-extension AuditCommands.Filter {
+    @Option(help: "Only this event, for example renewed.")
+    var event: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Only this request: the id of its answer (Gateway-Request-Id) or the client's.",
+            valueName: "id"
+        )
+    )
+    var request: String?
+
+    @Option(
+        help: ArgumentHelp("From this time on: 2026-03-01T09:30:00Z, or how long ago: 30m, 2h, 7d.", valueName: "time")
+    )
+    var since: String?
+
+    @Option(help: ArgumentHelp("Before this time.", valueName: "time"))
+    var until: String?
+
+    @Flag(help: "Only what failed.")
+    var failed = false
+
     /// What is said when no request was found.
     ///
     /// - Parameter usage: nil when a database is named instead of a configuration.
@@ -80,8 +82,8 @@ extension AuditCommands.Filter {
             request: request,
             since: try Self.moment(since),
             until: try Self.moment(until),
-            failedOnly: failedOnly,
-            limit: limit
+            failedOnly: failed,
+            limit: nil
         )
     }
 
@@ -100,5 +102,36 @@ extension AuditCommands.Filter {
         if let duration = ConfigUnits.duration(text) { return SystemClock().now().wall + (.zero - duration) }
         let advice = "write 2026-03-01T09:30:00Z, or how long ago: 30m, 2h, 7d"
         throw CommandFailure(.usage, "cannot read the time \"\(LogText.clean(text))\"; \(advice)")
+    }
+}
+
+/// Names in filters: those of the configuration, and those that the log has. What was removed from the configuration is still in
+/// the log.
+struct KnownNames: Sendable {
+    /// nil when a database is named instead of a configuration.
+    let configured: ConfiguredNames?
+    let logged: @Sendable (AuditUsage.Grouping) async throws(CommandFailure) -> [String]
+
+    func require(_ filter: AuditFilterOptions) async throws(CommandFailure) {
+        let names = configured ?? ConfiguredNames()
+        try await require(filter.route, .route, names.routes)
+        try await require(filter.client, .client, names.clients)
+        try await require(filter.credential, .credential, names.credentials)
+    }
+
+    private func require(
+        _ name: String?,
+        _ kind: AuditUsage.Grouping,
+        _ known: [String]
+    ) async throws(CommandFailure) {
+        guard let name else { return }
+        // A subject is no name of the configuration: there may be no event of it so far.
+        let base = kind == .credential ? UnknownName.base(ofCredential: name) : name
+        if known.contains(name) || known.contains(base) { return }
+        let logged = try await logged(kind)
+        if logged.contains(where: { kind == .credential && UnknownName.base(ofCredential: $0) == base }) { return }
+        let place = configured == nil ? "the log" : "the configuration or the log"
+        let message = UnknownName.message(name, kind: kind.rawValue, in: place, known: known + logged)
+        if let message { throw CommandFailure(.usage, message) }
     }
 }
