@@ -32,7 +32,7 @@ struct ExplainOperationTests {
     }
 
     @Test func theProgramHoldsTheFile() throws {
-        let kept = try Self.text(ExplainOperation.kept())
+        let kept = try Self.text(ConfigExplainCommand.kept())
         let isHeld = try String(contentsOf: Self.file, encoding: .utf8) == kept
         #expect(isHeld)
     }

@@ -112,7 +112,7 @@ struct AuditQueryCommand: AsyncParsableCommand {
 
     /// Hands over line after line.
     func write(to emit: @escaping @Sendable (String) -> Bool) async throws(CommandFailure) {
-        let lines = AuditLines(rows, output.formatter, write: emit)
+        let lines = AuditLines(filter: rows, formatter: output.formatter, write: emit)
         if let shared = try scope.shared() { return try await shared.query(lines) }
         let log = try scope.source.log()
         if showsRequests { return try await log.requests(lines) }
@@ -144,7 +144,7 @@ struct AuditExportCommand: AsyncParsableCommand {
     func validate() throws { try scope.requireEvents(unless: showsRequests) }
 
     func run() async throws(CommandFailure) {
-        let lines = AuditLines(rows, nil) { Console.write($0) }
+        let lines = AuditLines(filter: rows, formatter: nil) { Console.write($0) }
         if let shared = try scope.shared() { return try await shared.query(lines) }
         let log = try scope.source.log()
         if showsRequests { try await log.requests(lines) } else { try await log.query(lines) }
@@ -180,7 +180,7 @@ struct AuditTailCommand: AsyncParsableCommand {
     /// Writes line after line; with `follow` until the task is cancelled or the reader is gone.
     func run() async throws(CommandFailure) {
         let log = try source.log()
-        let lines = AuditLines(rows, output.formatter) { Console.write($0) }
+        let lines = AuditLines(filter: rows, formatter: output.formatter) { Console.write($0) }
         let reader = AuditReader(path: log.path)
         var filter = try await log.resolve(rows, mayBeMissing: follow)
         filter.limit = number

@@ -7,18 +7,8 @@ import GatewayFiles
 struct AuditLines: Sendable {
     let filter: AuditFilterOptions
     /// nil for JSON.
-    private let formatter: AuditFormatter?
-    private let write: @Sendable (String) -> Bool
-
-    init(
-        _ filter: AuditFilterOptions,
-        _ formatter: AuditFormatter?,
-        write: @escaping @Sendable (String) -> Bool
-    ) {
-        self.filter = filter
-        self.formatter = formatter
-        self.write = write
-    }
+    let formatter: AuditFormatter?
+    let write: @Sendable (String) -> Bool
 
     /// - Returns: false when nobody reads what is printed.
     func emit(_ row: AuditRow) -> Bool { write((formatter?.line(row) ?? row.json) + "\n") }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import GatewayCore
 
 /// The program: runs the command that the command line names, and ends with its exit code.
 package enum AuthGateway {
@@ -50,9 +51,15 @@ package enum AuthGateway {
         }
         let isUsage = RootCommand.exitCode(for: error) == .validationFailure
         let arguments = Array(CommandLine.arguments.dropFirst())
-        let advice = isUsage ? UsageAdvice.text(for: arguments, paths: paths(below: RootCommand.self)) : ""
+        let meant = isUsage ? suggestion(for: arguments) : nil
+        let advice = meant.map { "Did you mean this?\n  \($0)\n" } ?? ""
         Console.writeError(message + "\n" + advice)
         Console.exit(isUsage ? .usage : .failed)
+    }
+
+    /// nil when no other command is near.
+    private static func suggestion(for arguments: [String]) -> String? {
+        CommandSuggestion.suggestion(for: arguments, of: "authgateway", among: paths(below: RootCommand.self))
     }
 
     /// The words behind the name of the program, of all its commands.

@@ -1,4 +1,8 @@
 import ArgumentParser
+private import CPresets
+import FoundationEssentials
+import GatewayCore
+import GatewayStrategies
 
 struct ConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -36,7 +40,41 @@ struct ConfigExplainCommand: ParsableCommand {
 
     @OptionGroup var json: JSONFlag
 
-    func run() throws { Console.write(try ExplainOperation.explain(key, asJSON: json.isOn)) }
+    func run() throws(CommandFailure) {
+        let search = try ConfigKeySearch(Self.kept(), kinds: StrategyCatalog.builtIn.kinds)
+        guard let key else {
+            Console.write(json.isOn ? try JSONText.pretty(search.keys) : Self.overview(search.top))
+            return
+        }
+        switch search.find(key) {
+        case .found(let keys) where json.isOn: Console.write(try JSONText.pretty(keys))
+        case .found(let keys): Console.write(keys.map(\.text).joined(separator: "\n"))
+        case .unknown(let suggestion):
+            let hint = suggestion.map { "; did you mean this?\n" + GatewayCommand.line("config", "explain", $0) } ?? ""
+            throw CommandFailure(.failed, "no key is named \"\(LogText.clean(key))\"\(hint)")
+        }
+    }
+
+    /// `schema/keys.json`, which a test compares with the decoders. Asking those takes seconds.
+    static func kept() throws(CommandFailure) -> [ConfigKey] {
+        var length = 0
+        let start = unsafe authgateway_config_keys(&length)
+        do {
+            return try JSONDecoder().decode([ConfigKey].self, from: unsafe Data(bytes: start, count: length))
+        } catch {
+            throw CommandFailure(
+                .failed,
+                "the list of keys in this program is damaged: \(error)\nReport this as a bug."
+            )
+        }
+    }
+
+    private static func overview(_ keys: [ConfigKey]) -> String {
+        var table = TextTable("KEY", "MEANING")
+        for key in keys { table.add(key.path, key.meaning ?? "") }
+        let kinds = StrategyCatalog.builtIn.kinds.map { "  \($0)\n" }.joined()
+        return table.text(.current) + "\nStrategies, whose keys are explained by their name:\n" + kinds
+    }
 }
 
 struct ConfigSchemaCommand: ParsableCommand {
@@ -53,5 +91,5 @@ struct ConfigSchemaCommand: ParsableCommand {
             """
     )
 
-    func run() { Console.write(PlanOperation.schema()) }
+    func run() { Console.write(ConfigSchema.text(.builtIn)) }
 }

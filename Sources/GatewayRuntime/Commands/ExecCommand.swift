@@ -1,35 +1,6 @@
 import ArgumentParser
-
-/// Which client a program is, and where its token is.
-struct ClientOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Which client of access.clients the program is. Its token is read from the configuration, where that holds it.",
-            valueName: "name"
-        )
-    )
-    var client: String?
-
-    @Option(
-        help: ArgumentHelp("A file with the client's token; - reads it from standard input.", valueName: "file")
-    )
-    var clientTokenFile: String?
-
-    @Option(
-        help: ArgumentHelp("The environment variable with the client's token.", valueName: "variable")
-    )
-    var clientTokenEnv: String?
-
-    func validate() throws {
-        if clientTokenFile != nil, clientTokenEnv != nil {
-            throw ValidationError("Name one place of the token: --client-token-file or --client-token-env.")
-        }
-    }
-
-    var source: ClientTokenSource {
-        ClientTokenSource(client: client, file: clientTokenFile, variable: clientTokenEnv)
-    }
-}
+import Foundation
+import GatewayCore
 
 struct ExecCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -60,7 +31,7 @@ struct ExecCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var config: ConfigOption
-    @OptionGroup var client: ClientOptions
+    @OptionGroup var client: ClientTokenSource
 
     @Flag(help: "Run a gateway of its own for as long as the program runs.")
     var ephemeral = false
@@ -84,14 +55,50 @@ struct ExecCommand: AsyncParsableCommand {
         }
     }
 
-    func run() async throws {
-        let operation = ExecOperation(
-            configuration: ephemeral ? config.path : try config.runningPath(),
-            command: command,
-            source: client.source,
-            isEphemeral: ephemeral
+    func run() async throws(CommandFailure) { Console.exit(code: try await runProgram()) }
+
+    /// Becomes the program where a gateway runs, and does not return then.
+    ///
+    /// - Returns: What to end with.
+    private func runProgram() async throws(CommandFailure) -> Int32 {
+        let configuration = ephemeral ? config.path : try config.runningPath()
+        let descriptors = OpenDescriptors.current
+        guard !ephemeral else {
+            return try await EphemeralGateway(configuration: configuration, client: client.client)
+                .run { (access, signals) throws(CommandFailure) in
+                    descriptors.closeOthersInPrograms()
+                    do throws(ForegroundProgram.Failure) {
+                        return try await ForegroundProgram.run(
+                            command,
+                            environment: environment(access),
+                            signals: signals
+                        )
+                    } catch {
+                        return report(error)
+                    }
+                }
+        }
+        let access = try await ClientAccess.ofRunningGateway(
+            configuration: configuration,
+            source: client,
+            advice: "\nor let this command run one of its own for as long as the program runs: --ephemeral"
         )
-        Console.exit(code: try await operation.run())
+        if !access.endpoint.tunnelsUnrouted, Console.isErrorTerminal {
+            Console.writeError("authgateway: \(ProxyOffer.refusalNotice)\n")
+        }
+        descriptors.closeOthersInPrograms()
+        return report(ForegroundProgram.replaceProcess(command, environment: environment(access)))
+    }
+
+    private func environment(_ access: ClientAccess) -> [String: String] {
+        var environment = ProcessInfo.processInfo.environment
+        for variable in access.variables { environment[variable.name] = variable.value }
+        return environment
+    }
+
+    private func report(_ failure: ForegroundProgram.Failure) -> Int32 {
+        Console.writeError("authgateway: \(LogText.clean(command[0])) cannot be started: \(failure.reason)\n")
+        return failure.status
     }
 }
 
@@ -116,17 +123,35 @@ struct EnvCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var config: ConfigOption
-    @OptionGroup var client: ClientOptions
+    @OptionGroup var client: ClientTokenSource
 
     @Option(help: "sh, dotenv, docker or json.")
     var format = "sh"
 
-    func run() async throws {
-        let operation = try EnvOperation(
-            configuration: config.runningPath(),
-            source: client.source,
-            format: format
+    func run() async throws(CommandFailure) {
+        let configuration = try config.runningPath()
+        guard let format = EnvironmentFormat(rawValue: format) else {
+            let formats = EnvironmentFormat.allCases.map(\.rawValue).joined(separator: ", ")
+            throw CommandFailure(.usage, "there is no format \"\(LogText.clean(format))\"; formats: \(formats)")
+        }
+        let access = try await ClientAccess.ofRunningGateway(
+            configuration: configuration,
+            source: client,
+            advice: ""
         )
-        Console.write(try await operation.run())
+        guard access.proof == nil || !Console.isOutputTerminal else {
+            throw CommandFailure(
+                .usage,
+                "the token of the client would be shown on the terminal; use it without printing it:\n"
+                    + "  eval \"$(authgateway env --client NAME)\""
+            )
+        }
+        guard let text = format.text(access.variables) else {
+            throw CommandFailure(
+                .failed,
+                "a value has a line break, which a file for docker cannot hold; use another format"
+            )
+        }
+        Console.write(text)
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import GatewayCore
 
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -44,21 +45,41 @@ struct ExportCommand: AsyncParsableCommand {
     @OptionGroup var config: ConfigOption
 
     func validate() throws {
-        guard ExportOperation.proxies.contains(proxy) else {
-            throw ValidationError("Name one of \(ExportOperation.proxies.joined(separator: ", ")).")
+        guard ExportedProxy(rawValue: proxy) != nil else {
+            throw ValidationError("Name one of \(ExportedProxy.allCases.map(\.rawValue).joined(separator: ", ")).")
         }
         if usesGRPC, proxy != "envoy" { throw ValidationError("--grpc is for envoy.") }
         if script, proxy != "haproxy" { throw ValidationError("--script is for haproxy.") }
     }
 
-    func run() async throws {
+    private static let consequence = "nothing was exported"
+
+    func run() async throws(CommandFailure) {
         if script {
-            Console.write(ExportOperation.script)
+            Console.write(HAProxyExport.script)
             return
         }
-        let result = try ExportOperation(configuration: config.path)
-            .run(proxy, routes: routes, engine: engine, listen: listen, usesGRPC: usesGRPC)
-        Console.writeError(result.warnings)
-        Console.write(result.output)
+        // Another one has been refused by ``validate()``.
+        guard let proxy = ExportedProxy(rawValue: proxy) else { return }
+        let file = try ConfigurationFile(path: config.path, consequence: Self.consequence)
+        let output: String
+        do throws(ExportProblem) {
+            let export = try EngineExport(
+                file.plan,
+                for: proxy,
+                routes: routes,
+                engine: engine,
+                listen: listen,
+                usesGRPC: usesGRPC
+            )
+            output = try export.text()
+        } catch {
+            throw CommandFailure(
+                .configuration,
+                "\(LogText.clean(config.path)): error: \(error.description)\n\(Self.consequence)."
+            )
+        }
+        Console.writeError(file.warnings)
+        Console.write(output)
     }
 }

@@ -25,9 +25,17 @@ struct FormatCommand: ParsableCommand {
 
     @OptionGroup var config: ConfigArgument
 
-    func run() throws {
-        let (output, isClean) = try FormatOperation.run(config.path, onlyChecks: onlyChecks)
-        Console.write(output)
-        if onlyChecks, !isClean { throw CommandFailure(.failed) }
+    func run() throws(CommandFailure) {
+        let editor = try ConfigurationEditor(config.path)
+        try editor.format()
+        guard !editor.changedFiles.isEmpty else { return }
+        let shown = LogText.clean(config.path)
+        guard !onlyChecks else {
+            let difference = editor.difference
+            Console.write(difference.isEmpty ? "\(shown): only line breaks differ.\n" : difference)
+            throw CommandFailure(.failed)
+        }
+        try editor.write()
+        Console.write("Formatted \(shown).\n")
     }
 }

@@ -1,4 +1,8 @@
 import ArgumentParser
+import Foundation
+import GatewayConfiguration
+import GatewayCore
+import GatewayFiles
 
 struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -74,10 +78,153 @@ struct ImportCommand: AsyncParsableCommand {
         if upstream != nil, openapi == nil { throw ValidationError("--upstream is for --openapi.") }
     }
 
-    func run() async throws {
+    func run() async throws(CommandFailure) {
         guard var source = sources.first else { return }
         if case .curl(let text) = source { source = .curl(try ExplainInputText.read([text])) }
-        let operation = ImportOperation(configuration: config.path, source: source, host: gh ? nil : host)
-        Console.write(try await operation.run(isConfirmed: yes.isGiven))
+        let findings = try source.read()
+        let notes = findings.notes.map { "note: \($0)\n" }.joined()
+        let services = try narrowed(findings.services, of: source, notes)
+        let editor = try ConfigurationEditor(config.path)
+        var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
+        let entries = ImportedEntries.make(services, taken: Self.taken(editor, files), folder: files.shownDirectory)
+        for entry in entries { try editor.append(.init(entry.name, value: entry.credential), to: "credentials") }
+        for entry in entries { try editor.append(.init(entry.name, value: entry.route), to: "routes") }
+        Console.writeError(notes)
+        for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
+        let written = try await EditOutcome(editor, at: config.path).apply(isConfirmed: yes.isGiven, with: files)
+        Console.write(written.text + entries.map { Self.owner(of: $0, from: source, in: files.directory) }.joined())
+    }
+
+    private func narrowed(
+        _ services: [ImportedService],
+        of source: ImportSource,
+        _ notes: String
+    ) throws(CommandFailure) -> [ImportedService] {
+        guard !services.isEmpty else {
+            throw CommandFailure(.failed, "\(source.name): nothing to import\n\(notes)")
+        }
+        // With --gh it is the host of GitHub.
+        guard let host, !gh else { return services }
+        let hosts = services.compactMap { try? RequestURL($0.upstream).host }
+        let narrowed = services.filter { (try? RequestURL($0.upstream).host) == host.lowercased() }
+        guard !narrowed.isEmpty else {
+            let found = hosts.prefix(20).map(LogText.clean).joined(separator: ", ")
+            throw CommandFailure(.failed, "\(source.name): nothing for \(LogText.clean(host)); there are \(found)")
+        }
+        return narrowed
+    }
+
+    private static func taken(_ editor: ConfigurationEditor, _ files: SecretFiles) -> Set<String> {
+        Set(["credentials", "routes"].flatMap { editor.root.entries(of: $0).map(\.key) } + files.names)
+    }
+
+    /// Who keeps the secret from now on.
+    private static func owner(of entry: ImportedEntries, from source: ImportSource, in folder: String) -> String {
+        let words: String
+        switch entry.secret {
+        case .clear:
+            words =
+                "its secret was copied to \(folder)/\(entry.name) (mode 0600), and the gateway uses that copy. "
+                + "The one in \(source.name) is still there; a change there changes nothing here."
+        case .environment: words = "set \(entry.variables.joined(separator: ", ")) where the gateway is started."
+        case .file(let path): words = "the gateway reads its secret from \(LogText.clean(path)), where it is."
+        case .program(let command):
+            let program = command.map(ShellWord.quoted).joined(separator: " ")
+            words = "its secret stays where it is; the gateway asks for it with: \(program)"
+        }
+        return "\(entry.name): \(words)\n"
+    }
+}
+
+/// Where `import` takes services from.
+private enum ImportSource {
+    case netrc(String)
+    /// - Parameter host: Such as `github.com`.
+    case gitHub(host: String)
+    /// The command line itself.
+    case curl(String)
+    case docker(String)
+    case nginx(String)
+    case envoy(String)
+    /// - Parameter upstream: In the place of the server that the document names.
+    case openAPI(String, upstream: String?)
+
+    private static let maximumBytes = 4 << 20
+    private static let programLimit: Duration = .seconds(10)
+
+    /// As messages name it.
+    var name: String {
+        switch self {
+        case .netrc(let path), .docker(let path), .nginx(let path), .envoy(let path), .openAPI(let path, _):
+            LogText.clean(path)
+        case .gitHub: "gh"
+        case .curl: "the curl command"
+        }
+    }
+
+    func read() throws(CommandFailure) -> ImportFindings {
+        do throws(ImportError) {
+            switch self {
+            case .netrc(let path): return try NetrcFile.services(try Self.text(path))
+            case .gitHub(let host): return try Self.gitHub(host)
+            case .curl(let text): return try CurlLogin.services(text)
+            case .docker(let path): return try DockerCredentials.services(try Self.bytes(path))
+            case .nginx(let path): return try NginxConfiguration.services(try Self.text(path))
+            case .envoy(let path): return try EnvoyConfiguration.services(try Self.document(path))
+            case .openAPI(let path, let upstream):
+                return try OpenAPIDocument.services(try Self.document(path), upstream: upstream)
+            }
+        } catch {
+            throw CommandFailure(.failed, "\(name): \(error.message)")
+        }
+    }
+
+    private static func bytes(_ path: String) throws(ImportError) -> [UInt8] {
+        do throws(BoundedFile.Failure) {
+            return try BoundedFile.read((path as NSString).expandingTildeInPath, limit: maximumBytes).bytes
+        } catch {
+            throw ImportError("\(error.message).")
+        }
+    }
+
+    private static func text(_ path: String) throws(ImportError) -> String {
+        guard let text = String(validating: try bytes(path), as: UTF8.self) else {
+            throw ImportError("not valid UTF-8.")
+        }
+        return text
+    }
+
+    /// YAML, of which JSON is a part.
+    private static func document(_ path: String) throws(ImportError) -> ConfigNode {
+        var limits = YAMLLimits()
+        limits.bytes = maximumBytes
+        limits.nodes = 500_000
+        let document = YAMLLoader(limits: limits).load(try bytes(path))
+        guard let root = document.root else {
+            let problem = document.diagnostics.first
+            throw ImportError("line \(problem?.span.line ?? 1): \(problem?.message ?? "not valid YAML").")
+        }
+        return root
+    }
+
+    /// `gh` keeps the token. It is asked once, to see that there is one; what it prints is not looked at.
+    private static func gitHub(_ host: String) throws(ImportError) -> ImportFindings {
+        let isPublic = host == "github.com"
+        let command = ["gh", "auth", "token"] + (isPublic ? [] : ["--hostname", host])
+        guard ProgramSearch.path(of: "gh") != nil else { throw ImportError("The program gh is not in PATH.") }
+        do throws(SpawnedProgram.Failure) {
+            _ = try SpawnedProgram.output(
+                of: command,
+                environment: ProgramEnvironment.inherited(from: ProcessInfo.processInfo.environment),
+                limit: 64 << 10,
+                timeout: programLimit,
+                isCancelled: { false }
+            )
+        } catch {
+            let words = command.map(ShellWord.quoted).joined(separator: " ")
+            throw ImportError("\(words) failed: \(error.message). Log in with: gh auth login")
+        }
+        let upstream = isPublic ? "https://api.github.com" : "https://\(host)/api/v3"
+        return ImportFindings([ImportedService(upstream: upstream, login: .bearer(.program(command)), name: "github")])
     }
 }

@@ -1,4 +1,6 @@
 import ArgumentParser
+import GatewayAdmin
+import GatewayCore
 
 struct PlanCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -21,9 +23,56 @@ struct PlanCommand: AsyncParsableCommand {
 
     @OptionGroup var json: JSONFlag
 
-    func run() async throws {
-        let (output, warnings) = try await PlanOperation.plan(config.path, against: against, asJSON: json.isOn)
+    private static let consequence = "there is no plan"
+
+    func run() async throws(CommandFailure) {
+        let file = try ConfigurationFile(path: config.path, consequence: Self.consequence)
+        if let problem = file.plan.tlsProblem {
+            throw CommandFailure(.configuration, "\(config.path): error: \(problem)\n\(Self.consequence).")
+        }
+        let summary = PlanSummary(file.plan)
+        var warnings = file.warnings
+        let changes: [PlanChange]?
+        let title: String
+        if let against {
+            let earlier = try ConfigurationFile(path: against, consequence: "there is nothing to compare with")
+            changes = ServedPlan(PlanDefinitions(earlier.plan), key: ServedPlan.newKey()).changes(to: file.plan)
+            title = against
+        } else {
+            title = "the running gateway"
+            do throws(CommandFailure) {
+                changes = try await Self.served(file.plan).changes(to: file.plan)
+            } catch {
+                changes = nil
+                warnings += "Not compared with a running gateway: \(error.description)\n"
+            }
+        }
         Console.writeError(warnings)
-        Console.write(output)
+        if json.isOn {
+            Console.write(try JSONText.pretty(Output(plan: summary, changes: changes)))
+        } else {
+            let comparison = changes.map { "\nCompared with \(title):\n\(PlanChange.text($0))" } ?? ""
+            Console.write(summary.text() + comparison)
+        }
+    }
+
+    /// Where the gateway of this configuration would answer, with the token that it has left in its state directory.
+    private static func served(_ plan: Plan) async throws(CommandFailure) -> ServedPlan {
+        let client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
+        return try await client.ask(AdminAPI.plan)
+    }
+
+    /// The plan's own keys, and `changes` beside them.
+    private struct Output: Encodable {
+        let plan: PlanSummary
+        let changes: [PlanChange]?
+
+        enum CodingKeys: CodingKey { case changes }
+
+        func encode(to encoder: any Encoder) throws {
+            try plan.encode(to: encoder)
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encodeIfPresent(changes, forKey: .changes)
+        }
     }
 }

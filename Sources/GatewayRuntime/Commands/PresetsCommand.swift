@@ -1,4 +1,6 @@
 import ArgumentParser
+import GatewayConfiguration
+import GatewayCore
 
 struct PresetsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -35,8 +37,19 @@ struct PresetsListCommand: ParsableCommand {
     @OptionGroup var config: ConfigOption
     @OptionGroup var json: JSONFlag
 
-    func run() throws {
-        Console.write(try PresetOperation.list(search, configuration: config.path, asJSON: json.isOn))
+    func run() throws(CommandFailure) {
+        let found = PresetLibrary(of: config.path).matches(search.joined(separator: " "))
+        if json.isOn {
+            Console.write(try JSONText.pretty(found))
+            return
+        }
+        guard !found.isEmpty else {
+            let words = LogText.clean(search.joined(separator: " "))
+            throw CommandFailure(.failed, "no preset has \"\(words)\"; `authgateway presets` lists all")
+        }
+        var table = TextTable("PRESET", "SERVICE", "DOCUMENTATION READ")
+        for preset in found { table.add(preset.name, preset.title, preset.read ?? "unverified") }
+        Console.write(table.text)
     }
 }
 
@@ -56,7 +69,23 @@ struct PresetsShowCommand: ParsableCommand {
     @OptionGroup var config: ConfigOption
     @OptionGroup var json: JSONFlag
 
-    func run() throws {
-        Console.write(try PresetOperation.show(name, configuration: config.path, asJSON: json.isOn))
+    func run() throws(CommandFailure) {
+        let preset = try PresetLibrary(of: config.path).preset(named: name)
+        Console.write(json.isOn ? try JSONText.pretty(preset) : preset.text)
+    }
+}
+
+extension PresetLibrary {
+    /// The built-in presets, and those of the configuration if there is one.
+    init(of configuration: String) {
+        let loader = ConfigLoader.unread(SystemConfigFiles())
+        self = .builtIn.overridden(by: loader.ownPresets(of: loader.load(configuration)).library)
+    }
+
+    func preset(named name: String) throws(CommandFailure) -> Preset {
+        if let preset = self[name] { return preset }
+        let hint = Suggestion.hint(for: name, in: names)
+        let advice = hint.isEmpty ? "; `authgateway presets` lists them" : hint
+        throw CommandFailure(.failed, "no preset is named \"\(LogText.clean(name))\"\(advice)")
     }
 }

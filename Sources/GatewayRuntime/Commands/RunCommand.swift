@@ -1,4 +1,12 @@
 import ArgumentParser
+import Foundation
+import GatewayCore
+import GatewayFiles
+import GatewayProxy
+import GatewaySandbox
+import Logging
+import Metrics
+import NIOCore
 
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -39,19 +47,101 @@ struct RunCommand: AsyncParsableCommand {
     @Flag(help: "Log one line per finished request.")
     var accessLog = false
 
-    func run() async throws {
-        let operation = try RunOperation(
-            configuration: config.path,
-            strictModes: strictModes.isOn,
-            logLevel: logLevel,
-            logsAccess: accessLog
-        )
-        let emit: @Sendable (String) -> Void = { Console.write($0) }
-        if sandbox {
-            let isNamed = config.isNamed
-            try await operation.runWithSandbox(tokenLifetime: tokens.tokenLifetime, writesStarter: !isNamed, emit: emit)
-        } else {
-            try await operation.run(emit: emit)
+    /// Returns after the graceful stop.
+    func run() async throws(CommandFailure) {
+        guard let level = Logger.Level(rawValue: logLevel) else {
+            let levels = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
+            throw CommandFailure(.usage, "there is no log level \"\(LogText.clean(logLevel))\"; levels: \(levels)")
         }
+        guard sandbox else { return try await serve(try load(level, overlay: [:]), level) }
+        if !config.isNamed { try writeStarter(level) }
+        var options = Sandbox.Options()
+        options.tokenLifetime = tokens.tokenLifetime
+        let sandbox = try await Sandbox.start(options, logger: Self.logger("sandbox", level))
+        do throws(CommandFailure) {
+            let file = try load(level, overlay: sandbox.environment)
+            try await serve(file, level, overlay: sandbox.environment, sandbox: sandbox.addresses)
+        } catch {
+            await sandbox.stop()
+            throw error
+        }
+        await sandbox.stop()
+    }
+
+    private func writeStarter(_ level: Logger.Level) throws(CommandFailure) {
+        guard FileStatus.owner(of: config.path) == nil else { return }
+        let files = try StarterConfiguration.write(to: config.path)
+        let text = "Wrote \(files), the configuration of a first run. The gateway follows your changes.\n"
+        LogOutput.logToStandardError(text) {
+            Self.logger("gateway", level).notice("First configuration written", metadata: $0)
+        }
+    }
+
+    private func load(_ level: Logger.Level, overlay: [String: String]) throws(CommandFailure) -> ConfigurationFile {
+        let file = try ConfigurationFile(
+            path: config.path,
+            overlay: overlay,
+            strictModes: strictModes.isOn,
+            consequence: "nothing was started"
+        )
+        if !file.warnings.isEmpty {
+            LogOutput.logToStandardError(file.warnings) {
+                Self.logger("gateway", level).warning("Configuration has warnings", metadata: $0)
+            }
+        }
+        return file
+    }
+
+    private func serve(
+        _ file: ConfigurationFile,
+        _ level: Logger.Level,
+        overlay: [String: String] = [:],
+        sandbox: Sandbox.Addresses? = nil
+    ) async throws(CommandFailure) {
+        let metrics = MetricRegistry()
+        // Once per process, and this is the only command that measures.
+        MetricsSystem.bootstrap(metrics)
+        let options = GatewayOptions(
+            output: .standardError,
+            logLevel: level,
+            logsAccess: accessLog,
+            metrics: metrics,
+            handlesSignals: true,
+            serviceNotifier: ServiceNotifier(),
+            descriptorLimit: Descriptor.raiseLimit(),
+            passedSockets: try passedSockets(),
+            configuration: ConfigurationSource(
+                path: config.path,
+                overlay: overlay,
+                strictModes: strictModes.isOn,
+                file: file
+            )
+        )
+        let gateway = try await Gateway(plan: file.plan, options: options)
+        // Somebody who runs the sandbox wants to be shown around; a service manager has the line of the log.
+        if Console.isOutputTerminal || sandbox != nil {
+            Console.write(Banner(gateway: gateway, routes: await gateway.control.routes(), sandbox: sandbox).text)
+        }
+        let running = RunningGateways(environment: Console.environment)
+        running.announce(
+            gateway.plan,
+            configuration: SystemConfigFiles().absolutePath(config.path),
+            admin: gateway.admin
+        )
+        defer { running.withdraw() }
+        try await gateway.run()
+    }
+
+    private func passedSockets() throws(CommandFailure) -> PassedSockets {
+        do throws(ListenerError) {
+            let environment = ProcessInfo.processInfo.environment
+            return try PassedSockets(PassedDescriptors.range(environment: environment, process: getpid()))
+        } catch {
+            throw CommandFailure(.failed, error.description)
+        }
+    }
+
+    private static func logger(_ label: String, _ level: Logger.Level) -> Logger {
+        LogOutput.standardError.logger("authgateway.\(label)", level: level)
     }
 }

@@ -15,7 +15,38 @@ struct VersionCommand: ParsableCommand {
 
     @OptionGroup var json: JSONFlag
 
-    func run() throws {
-        Console.write(try json.isOn ? VersionReport().json() : "authgateway \(GatewayVersion.current)\n")
+    func run() throws(CommandFailure) {
+        Console.write(json.isOn ? try JSONText.pretty(VersionReport()) : "authgateway \(GatewayVersion.current)\n")
+    }
+}
+
+/// What `version --json` prints.
+struct VersionReport: Encodable {
+    let version = GatewayVersion.current
+    let commit: String?
+    let commitDate: String?
+    let build: Build
+
+    struct Build: Encodable {
+        let configuration: String
+        let toolchain: String?
+        let target: String?
+        let profile: Bool
+    }
+
+    init(_ record: BuildRecord = .current) {
+        commit = record.commit
+        commitDate = record.commitDate
+        #if DEBUG
+            let configuration = "debug"
+        #else
+            let configuration = "release"
+        #endif
+        build = Build(
+            configuration: configuration,
+            toolchain: record.toolchain,
+            target: record.target,
+            profile: record.profile ?? false
+        )
     }
 }

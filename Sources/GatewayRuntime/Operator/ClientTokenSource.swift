@@ -1,19 +1,32 @@
+import ArgumentParser
 import GatewayConfiguration
 import GatewayCore
 
-/// Where `exec` and `env` have the token of a client from: never from an argument, which every user of the machine can read.
-package struct ClientTokenSource: Sendable {
-    /// The name of `access.clients`.
-    package let client: String?
-    /// The file with the token; `-` is standard input.
-    private let file: String?
-    /// The name of the environment variable with the token.
-    private let variable: String?
+/// Which client a program is, and where `exec` and `env` have its token from: never from an argument, which every user of the
+/// machine can read.
+struct ClientTokenSource: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Which client of access.clients the program is. Its token is read from the configuration, where that holds it.",
+            valueName: "name"
+        )
+    )
+    var client: String?
 
-    package init(client: String?, file: String?, variable: String?) {
-        self.client = client
-        self.file = file
-        self.variable = variable
+    @Option(
+        help: ArgumentHelp("A file with the client's token; - reads it from standard input.", valueName: "file")
+    )
+    var clientTokenFile: String?
+
+    @Option(
+        help: ArgumentHelp("The environment variable with the client's token.", valueName: "variable")
+    )
+    var clientTokenEnv: String?
+
+    func validate() throws {
+        if clientTokenFile != nil, clientTokenEnv != nil {
+            throw ValidationError("Name one place of the token: --client-token-file or --client-token-env.")
+        }
     }
 
     /// - Parameters:
@@ -26,7 +39,7 @@ package struct ClientTokenSource: Sendable {
         isNeeded: Bool
     ) throws(CommandFailure) -> ClientEnvironment.Proof? {
         if let client, !clients.contains(client) { throw Self.unknown(client, among: clients) }
-        if file != nil || variable != nil {
+        if clientTokenFile != nil || clientTokenEnv != nil {
             return ClientEnvironment.Proof(client: client ?? "client", token: try named())
         }
         if let client {
@@ -48,13 +61,13 @@ package struct ClientTokenSource: Sendable {
     }
 
     private func named() throws(CommandFailure) -> Secret {
-        if let variable {
+        if let variable = clientTokenEnv {
             guard let value = Console.environment(variable) else {
                 throw CommandFailure(.usage, "the environment variable \(LogText.clean(variable)) is not set")
             }
             return try Self.token(Array(value.utf8), of: "the environment variable \(LogText.clean(variable))")
         }
-        let path = file == "-" ? nil : file
+        let path = clientTokenFile == "-" ? nil : clientTokenFile
         let bytes = try SecretInput.read(path, asking: "Token of the client: ")
         return try Self.token(bytes, of: path.map { LogText.clean($0) } ?? "standard input")
     }

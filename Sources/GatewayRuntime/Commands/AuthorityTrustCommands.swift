@@ -1,23 +1,65 @@
+import ArgumentParser
 import Foundation
 import GatewayCore
 import GatewayFiles
 import GatewayLocalAuthority
 import Glibc
 
-/// What `ca install` and `ca uninstall` do: change what this machine trusts.
-package struct TrustCommands: Sendable {
+struct AuthorityInstallCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "install",
+        abstract: "Let this machine trust the local authority.",
+        discussion: """
+            Examples:
+              sudo authgateway ca install
+
+            Uses update-ca-certificates, trust or security, whichever the machine has.
+            Uses keytool for a Java whose trust store does not follow the system. Prints
+            what it did. Needs root. Repeat it when a new host has made a new
+            certificate. Programs that `authgateway exec` starts do not need it.
+
+            Exit codes: 0 done, 1 failed, 3 configuration.
+            """
+    )
+
+    @OptionGroup var config: ConfigOption
+
+    func run() async throws(CommandFailure) {
+        Console.write(try await MachineTrust(plan: config.runningSettings().plan).install())
+    }
+}
+
+struct AuthorityUninstallCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "uninstall",
+        abstract: "Let this machine trust the local authority no longer.",
+        discussion: """
+            Examples:
+              sudo authgateway ca uninstall
+
+            Removes all that `authgateway ca install` has installed, also certificates
+            that the authority has replaced since. Needs root.
+
+            Exit codes: 0 done, 1 failed, 3 configuration.
+            """
+    )
+
+    @OptionGroup var config: ConfigOption
+
+    func run() async throws(CommandFailure) {
+        Console.write(try await MachineTrust(plan: config.runningSettings().plan).uninstall())
+    }
+}
+
+/// What this machine trusts, and how that is changed.
+private struct MachineTrust: Sendable {
     private static let programLimit: Duration = .seconds(60)
     private static let outputLimit = 1 << 20
 
-    private let plan: OperatorPlan
-
-    /// - Parameter configuration: The path of `gateway.yaml`, for the state directory.
-    package init(configuration: String) throws(CommandFailure) {
-        plan = try OperatorSettings(running: configuration).plan
-    }
+    let plan: OperatorPlan
 
     /// - Returns: What was done, a line for each step.
-    package func install() async throws(CommandFailure) -> String {
+    func install() async throws(CommandFailure) -> String {
         let system = try requireSystem("install")
         let present = try roots()
         guard !present.isEmpty else {
@@ -33,10 +75,10 @@ package struct TrustCommands: Sendable {
         }
         var done = ""
         for step in system.install(roots) { done += try await perform(step) }
-        return done + (try await changeJava(present, installs: true))
+        return done + (try await installInJava(present))
     }
 
-    package func uninstall() async throws(CommandFailure) -> String {
+    func uninstall() async throws(CommandFailure) -> String {
         let system = try requireSystem("uninstall")
         let names = PrivateFile.names(beside: folder + "/x").filter { $0.hasSuffix(".pem") }.sorted()
         guard !names.isEmpty else { return "Nothing is installed.\n" }
@@ -57,7 +99,7 @@ package struct TrustCommands: Sendable {
     }
 
     /// A store of Java that follows the system, as Debian's does, has it by now.
-    private func changeJava(_ present: [AuthorityRoots.Root], installs: Bool) async throws(CommandFailure) -> String {
+    private func installInJava(_ present: [AuthorityRoots.Root]) async throws(CommandFailure) -> String {
         guard ProgramSearch.path(of: "keytool") != nil else { return "" }
         let trust = try? TrustProbe(stateDirectory: plan.stateDirectory).look()
         var done = ""
