@@ -76,11 +76,11 @@ struct AuditStatsCommand: AsyncParsableCommand {
     }
 
     private func text(of stats: AuditStats) throws(CommandFailure) -> String {
-        json.isOn ? try JSONText.pretty(stats) : Self.table(of: stats)
+        try json.text(of: stats, or: Self.table(of: stats))
     }
 
     private func text(of usage: AuditUsage) throws(CommandFailure) -> String {
-        json.isOn ? try JSONText.pretty(usage) : Self.table(of: usage)
+        try json.text(of: usage, or: Self.table(of: usage))
     }
 
     private static func table(of usage: AuditUsage) -> String {

@@ -135,4 +135,9 @@ struct YesFlag: ParsableArguments {
 struct JSONFlag: ParsableArguments {
     @Flag(name: .customLong("json"), help: "Print JSON, for programs.")
     var isOn = false
+
+    /// What a command prints: the value for programs, or the text for people.
+    func text(of value: some Encodable, or text: @autoclosure () -> String) throws(CommandFailure) -> String {
+        isOn ? try JSONText.pretty(value) : text()
+    }
 }

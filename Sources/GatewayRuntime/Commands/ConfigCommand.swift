@@ -43,7 +43,7 @@ struct ConfigExplainCommand: ParsableCommand {
     func run() throws(CommandFailure) {
         let search = try ConfigKeySearch(Self.kept(), kinds: StrategyCatalog.builtIn.kinds)
         guard let key else {
-            Console.write(json.isOn ? try JSONText.pretty(search.keys) : Self.overview(search.top))
+            Console.write(try json.text(of: search.keys, or: Self.overview(search.top)))
             return
         }
         switch search.find(key) {

@@ -44,7 +44,7 @@ struct DoctorCommand: AsyncParsableCommand {
     /// It collects facts; the rules in `GatewayCore` say what is wrong with it and what to do.
     func run() async throws(CommandFailure) {
         let report = DoctorReport(await findings())
-        Console.write(json.isOn ? try JSONText.pretty(report) : DoctorText(report: report, style: .current).text())
+        Console.write(try json.text(of: report, or: DoctorText(report: report, style: .current).text()))
         guard report.isHealthy else { throw CommandFailure(.failed) }
     }
 

@@ -111,10 +111,10 @@ struct ExplainCommand: AsyncParsableCommand {
     private func text(of answer: ExplanationAnswer) throws(CommandFailure) -> String {
         let style = TextStyle.current
         if let history = answer.history {
-            return json.isOn ? try JSONText.pretty(history) : history.text(width: style.width)
+            return try json.text(of: history, or: history.text(width: style.width))
         }
         guard let explanation = answer.explanation else { return "" }
-        return json.isOn ? try JSONText.pretty(explanation) : Self.painted(explanation, style)
+        return try json.text(of: explanation, or: Self.painted(explanation, style))
     }
 
     private static func painted(_ explanation: Explanation, _ style: TextStyle) -> String {

@@ -23,16 +23,18 @@ struct ExplainErrorCommand: ParsableCommand {
     func run() throws(CommandFailure) {
         if let code {
             let entry = try Self.entry(named: code)
-            Console.write(json.isOn ? try JSONText.pretty(entry) : entry.text)
-        } else if json.isOn {
-            Console.write(try JSONText.pretty(ErrorEntry.all))
+            Console.write(try json.text(of: entry, or: entry.text))
         } else {
-            var table = TextTable("CODE", "STATUS", "MEANING")
-            for entry in ErrorEntry.all {
-                for code in entry.codes { table.add(code, entry.status.map(String.init) ?? "", entry.title) }
-            }
-            Console.write(table.text)
+            Console.write(try json.text(of: ErrorEntry.all, or: Self.list))
         }
+    }
+
+    private static var list: String {
+        var table = TextTable("CODE", "STATUS", "MEANING")
+        for entry in ErrorEntry.all {
+            for code in entry.codes { table.add(code, entry.status.map(String.init) ?? "", entry.title) }
+        }
+        return table.text
     }
 
     private static func entry(named text: String) throws(CommandFailure) -> ErrorEntry {

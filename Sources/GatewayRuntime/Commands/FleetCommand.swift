@@ -36,7 +36,7 @@ struct FleetCommand: AsyncParsableCommand {
             guard let configuration else { throw failure }
             return try await Self.ofDatabase(configuration, after: failure)
         }
-        Console.write(gateway.json.isOn ? try JSONText.pretty(report) : FleetText.table(of: report, .current))
+        Console.write(try gateway.json.text(of: report, or: FleetText.table(of: report, .current)))
     }
 
     private static func ofDatabase(

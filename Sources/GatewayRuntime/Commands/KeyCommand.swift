@@ -54,7 +54,7 @@ struct KeyRotateCommand: AsyncParsableCommand {
         let text =
             "\(report.tokens) \(report.tokens == 1 ? "token is" : "tokens are") encrypted anew. The new key is "
             + "\(LogText.clean(report.file)): back it up beside the installation's key.\n"
-        Console.write(json.isOn ? try JSONText.pretty(report) : text)
+        Console.write(try json.text(of: report, or: text))
     }
 
     /// The lock of the state directory is held meanwhile, so that no gateway starts on what is being changed.

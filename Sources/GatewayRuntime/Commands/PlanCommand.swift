@@ -48,12 +48,9 @@ struct PlanCommand: AsyncParsableCommand {
             }
         }
         Console.writeError(warnings)
-        if json.isOn {
-            Console.write(try JSONText.pretty(Output(plan: summary, changes: changes)))
-        } else {
-            let comparison = changes.map { "\nCompared with \(title):\n\(PlanChange.text($0))" } ?? ""
-            Console.write(summary.text() + comparison)
-        }
+        let comparison = changes.map { "\nCompared with \(title):\n\(PlanChange.text($0))" } ?? ""
+        let output = Output(plan: summary, changes: changes)
+        Console.write(try json.text(of: output, or: summary.text() + comparison))
     }
 
     /// Where the gateway of this configuration would answer, with the token that it has left in its state directory.
@@ -74,5 +71,33 @@ struct PlanCommand: AsyncParsableCommand {
             var container = encoder.container(keyedBy: CodingKeys.self)
             try container.encodeIfPresent(changes, forKey: .changes)
         }
+    }
+}
+
+struct ReloadCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reload",
+        abstract: "Let the running gateway read its configuration again, and say what became of it.",
+        discussion: """
+            Examples:
+              authgateway plan && authgateway reload
+              authgateway reload --json | jq '.changes[] | select(.kind != "kept")'
+
+            The new configuration is served whole or not at all. Secrets and certificates
+            are read again. Exit code 3 when it was refused, 4 when no gateway answers.
+            """
+    )
+
+    @OptionGroup var gateway: RunningGatewayOptions
+
+    func run() async throws(CommandFailure) {
+        let report = try await gateway.gateway().client.ask(AdminAPI.reload)
+        let text = try gateway.json.text(of: report, or: "Loaded. " + PlanChange.text(report.changes))
+        guard report.outcome == .loaded else {
+            if gateway.json.isOn { Console.write(text) }
+            throw CommandFailure(report.outcome == .refused ? .configuration : .failed, report.problems)
+        }
+        Console.writeError(report.warnings)
+        Console.write(text)
     }
 }

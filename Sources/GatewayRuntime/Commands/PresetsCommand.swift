@@ -71,7 +71,7 @@ struct PresetsShowCommand: ParsableCommand {
 
     func run() throws(CommandFailure) {
         let preset = try PresetLibrary(of: config.path).preset(named: name)
-        Console.write(json.isOn ? try JSONText.pretty(preset) : preset.text)
+        Console.write(try json.text(of: preset, or: preset.text))
     }
 }
 

@@ -52,7 +52,7 @@ struct SandboxCommand: AsyncParsableCommand {
         let logger = LogOutput.standardError.logger("authgateway.sandbox", level: .warning)
         let sandbox = try await Sandbox.start(options, logger: logger)
         let environment = sandbox.environment
-        Console.write(json.isOn ? try JSONText.pretty(environment) : Self.shellLines(environment))
+        Console.write(try json.text(of: environment, or: Self.shellLines(environment)))
         for await _ in await UnixSignalsSequence(trapping: .sigterm, .sigint) { break }
         await sandbox.stop()
     }

@@ -151,7 +151,7 @@ struct StateRestoreCommand: AsyncParsableCommand {
             Console.writeError("The audit log was broken when it was copied: \(LogText.clean(breach))\n")
         }
         let text = Self.text(of: outcome, in: plan.stateDirectory)
-        Console.write(json.isOn ? try JSONText.pretty(Report(outcome)) : text)
+        Console.write(try json.text(of: Report(outcome), or: text))
     }
 
     private struct Report: Encodable {

@@ -67,7 +67,7 @@ struct StatusCommand: AsyncParsableCommand {
         }
         if watch { return try await watch(client) }
         let report = try await report(of: client)
-        Console.write(gateway.json.isOn ? try JSONText.pretty(report) : text(of: report, .current))
+        Console.write(try gateway.json.text(of: report, or: text(of: report, .current)))
         let needing = report.needing.map(LogText.clean)
         guard needing.isEmpty else {
             throw CommandFailure(.failed, "needs a person: \(needing.joined(separator: ", "))")
@@ -110,5 +110,24 @@ struct StatusCommand: AsyncParsableCommand {
 
     private func text(of report: StatusReport, _ style: TextStyle) -> String {
         name == nil ? StatusText.whole(report, style) : StatusText.part(report, style)
+    }
+}
+
+struct RoutesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "routes",
+        abstract: "List the routes of the running gateway and what each still needs.",
+        discussion: """
+            Examples:
+              authgateway routes
+              authgateway routes --json | jq -r '.[].path'
+            """
+    )
+
+    @OptionGroup var gateway: RunningGatewayOptions
+
+    func run() async throws(CommandFailure) {
+        let routes = try await gateway.gateway().client.ask(AdminAPI.routes)
+        Console.write(try gateway.json.text(of: routes, or: StatusText.table(of: routes, .current)))
     }
 }

@@ -37,7 +37,8 @@ struct StoreMigrateCommand: AsyncParsableCommand {
         let settings = try database.settings(config)
         let plan = try database.plan(settings)
         let before = try await settings.with(plan) { (store) throws(TokenStoreError) in try await store.migrate() }
-        Console.write(try text(before, plan))
+        let report = Report(schema: PostgreSQLTokenStore.schemaVersion, before: before)
+        Console.write(try json.text(of: report, or: Self.text(of: report, plan)))
     }
 
     private struct Report: Encodable {
@@ -46,11 +47,10 @@ struct StoreMigrateCommand: AsyncParsableCommand {
         let before: Int64?
     }
 
-    private func text(_ before: Int64?, _ database: PostgreSQLPlan) throws(CommandFailure) -> String {
-        let schema = PostgreSQLTokenStore.schemaVersion
-        if json.isOn { return try JSONText.pretty(Report(schema: schema, before: before)) }
+    private static func text(of report: Report, _ database: PostgreSQLPlan) -> String {
+        let schema = report.schema
         let name = "The token database \(LogText.clean(database.url.description))"
-        guard let before else { return "\(name) has its tables now (schema \(schema)).\n" }
+        guard let before = report.before else { return "\(name) has its tables now (schema \(schema)).\n" }
         guard before == schema else { return "\(name) was brought from schema \(before) to schema \(schema).\n" }
         return "\(name) is up to date (schema \(schema)).\n"
     }
@@ -93,7 +93,7 @@ struct StoreEncryptCommand: AsyncParsableCommand {
         let text =
             "\(count) \(count == 1 ? "token was" : "tokens were") encrypted anew. Now remove tokens.previous_encryption_key "
             + "on all gateways.\n"
-        Console.write(json.isOn ? try JSONText.pretty(["tokens": count]) : text)
+        Console.write(try json.text(of: ["tokens": count], or: text))
     }
 }
 

@@ -52,12 +52,12 @@ struct TokenOptions: ParsableArguments {
         mayBegin: Bool = false
     ) async throws(CommandFailure) {
         let report = try await TokenGateway(gateway).perform(operation, on: name, mayBegin: mayBegin)
-        Console.write(try report.text(asJSON: gateway.json.isOn))
+        Console.write(try gateway.json.text(of: report, or: report.line))
     }
 
     /// What `token get` and `token downscope` print: the one place where a token reaches standard output.
     func write(_ token: RevealedTokenBody) throws(CommandFailure) {
-        Console.write(gateway.json.isOn ? try JSONText.pretty(token) : token.accessToken + "\n")
+        Console.write(try gateway.json.text(of: token, or: token.accessToken + "\n"))
     }
 }
 
@@ -78,13 +78,9 @@ struct TokenListCommand: AsyncParsableCommand {
         let tokens = try await TokenGateway(gateway).reach { (gateway) throws(CommandFailure) in
             try await gateway.ask(AdminAPI.tokens)
         }
-        if gateway.json.isOn {
-            Console.write(try JSONText.pretty(tokens))
-        } else if tokens.isEmpty {
-            Console.write("The configuration has no credential.\n")
-        } else {
-            Console.write(TokenText.table(of: tokens, .current))
-        }
+        let none = "The configuration has no credential.\n"
+        let text = try gateway.json.text(of: tokens, or: tokens.isEmpty ? none : TokenText.table(of: tokens, .current))
+        Console.write(text)
     }
 }
 
@@ -106,8 +102,8 @@ struct TokenShowCommand: AsyncParsableCommand {
         let (token, routes) = try await TokenGateway(options.gateway).reach { (gateway) throws(CommandFailure) in
             (try await gateway.ask(AdminAPI.token, of: name), try await gateway.ask(AdminAPI.routes))
         }
-        let text = TokenText.list(of: token, routes: routes.filter { $0.credential == name }.map(\.name))
-        Console.write(options.gateway.json.isOn ? try JSONText.pretty(token) : text)
+        let names = routes.filter { $0.credential == name }.map(\.name)
+        Console.write(try options.gateway.json.text(of: token, or: TokenText.list(of: token, routes: names)))
     }
 }
 
@@ -299,7 +295,7 @@ struct TokenImportCommand: AsyncParsableCommand {
         let report = try await tokens.reach(mayBegin: true) { (gateway) throws(CommandFailure) in
             try await gateway.ask(AdminAPI.importToken, of: options.name, body: bytes)
         }
-        Console.write(try report.text(asJSON: options.gateway.json.isOn))
+        Console.write(try options.gateway.json.text(of: report, or: report.line))
     }
 }
 
@@ -408,7 +404,6 @@ struct TokenGateway: Sendable {
 }
 
 extension OperationReport {
-    func text(asJSON: Bool) throws(CommandFailure) -> String {
-        asJSON ? try JSONText.pretty(self) : LogText.clean(message) + "\n"
-    }
+    /// For people.
+    var line: String { LogText.clean(message) + "\n" }
 }

@@ -44,7 +44,7 @@ struct TokenSelection: ParsableArguments {
         } else {
             report = try await tokens.perform(verb.operation, on: name)
         }
-        Console.write(try report.text(asJSON: gateway.json.isOn))
+        Console.write(try gateway.json.text(of: report, or: report.line))
     }
 
     /// Stops the credential first, then has the authority forget its token.
@@ -53,7 +53,7 @@ struct TokenSelection: ParsableArguments {
         do throws(CommandFailure) {
             return try await tokens.perform(AdminAPI.revoke, on: name)
         } catch {
-            if !gateway.json.isOn { Console.writeError(try locked.text(asJSON: false)) }
+            if !gateway.json.isOn { Console.writeError(locked.line) }
             throw error
         }
     }
@@ -94,11 +94,8 @@ struct TokenSelection: ParsableArguments {
         }
         // A gateway renews by itself when it starts.
         let outcomes = verb == .refresh ? try await work(.running(tokens.client)) : try await tokens.reach(work)
-        if gateway.json.isOn {
-            Console.write(try JSONText.pretty(outcomes))
-        } else {
-            Console.write(outcomes.isEmpty ? "No credential has a token.\n" : Self.table(of: outcomes))
-        }
+        let none = "No credential has a token.\n"
+        Console.write(try gateway.json.text(of: outcomes, or: outcomes.isEmpty ? none : Self.table(of: outcomes)))
         try CommandFailure.require(noneOf: outcomes.filter { $0.outcome == .failed }.map(\.credential))
     }
 

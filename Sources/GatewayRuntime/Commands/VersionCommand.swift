@@ -16,7 +16,7 @@ struct VersionCommand: ParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() throws(CommandFailure) {
-        Console.write(json.isOn ? try JSONText.pretty(VersionReport()) : "authgateway \(GatewayVersion.current)\n")
+        Console.write(try json.text(of: VersionReport(), or: "authgateway \(GatewayVersion.current)\n"))
     }
 }
 

@@ -18,7 +18,7 @@ struct OfflineTokens: Sendable {
     ///   - mayBegin: Whether to create a state directory that is not there.
     ///   - failure: Why the gateway could not be asked.
     init(configuration: String, mayBegin: Bool, after failure: CommandFailure) async throws(CommandFailure) {
-        let plan = try Self.plan(configuration, after: failure)
+        let plan = try Self.plan(configuration, consequence: "nothing was changed", after: failure)
         onAuditFailure = plan.audit.onFailure
         guard plan.tokens.store != .memory else {
             throw CommandFailure(
@@ -73,12 +73,29 @@ struct OfflineTokens: Sendable {
         await storage.close()
     }
 
-    private static func plan(_ path: String, after failure: CommandFailure) throws(CommandFailure) -> Plan {
+    /// The whole configuration, in the place of a gateway that could not be asked.
+    static func plan(
+        _ path: String,
+        consequence: String,
+        after failure: CommandFailure
+    ) throws(CommandFailure) -> Plan {
         do throws(CommandFailure) {
-            return try ConfigurationFile(path: path, consequence: "nothing was changed").plan
+            return try ConfigurationFile(path: path, consequence: consequence).plan
         } catch {
             let advice = "without a gateway its whole configuration is needed, secrets included:"
             throw CommandFailure(.unreachable, "\(failure.description)\n\(advice)\n\(error.description)")
+        }
+    }
+}
+
+extension Storage {
+    /// For a command. Holds the lock of the state directory until it is closed, so that no gateway starts meanwhile.
+    static func ofStoppedGateway(_ places: Places) async throws(CommandFailure) -> Storage {
+        let logger = LogOutput.standardError.logger("authgateway.audit", level: .error)
+        do throws(StateError) {
+            return try await Storage(places, clock: SystemClock(), logger: logger)
+        } catch {
+            throw CommandFailure(error)
         }
     }
 }

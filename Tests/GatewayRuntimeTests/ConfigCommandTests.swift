@@ -9,7 +9,7 @@ import Testing
 ///
 /// After a change of the configuration's keys run `make schema` and read the difference.
 @Suite("Keys that the program holds", .timeLimit(.minutes(5)))
-struct ExplainOperationTests {
+struct ConfigCommandTests {
     private static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "schema/keys.json")
 
