@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import GatewayAudit
 import GatewayCore
-import GatewayFiles
 
 struct AuditCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

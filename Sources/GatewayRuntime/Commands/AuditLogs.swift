@@ -1,7 +1,6 @@
 import Foundation
 import GatewayAudit
 import GatewayCore
-import GatewayFiles
 
 /// What a command shows of a log, and how.
 struct AuditLines: Sendable {

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import GatewayAdmin
 import GatewayCore
 import GatewayFiles

@@ -6,7 +6,6 @@ import GatewayProxy
 import GatewaySandbox
 import Logging
 import Metrics
-import NIOCore
 
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

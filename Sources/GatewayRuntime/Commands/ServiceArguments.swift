@@ -1,6 +1,5 @@
 import ArgumentParser
 import GatewayCore
-import GatewayFiles
 
 /// How a service is written: what `add` and `init` take behind its name.
 struct ServiceArguments: ParsableArguments {
