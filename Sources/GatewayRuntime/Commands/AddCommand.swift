@@ -59,7 +59,7 @@ struct AddCommand: AsyncParsableCommand {
         let entries = try service.entries(of: preset, values: values, secrets: secrets)
         try Self.append(entries, to: editor)
         let listener = Self.ensureProxy(in: editor)
-        let outcome = EditOutcome(editor, at: path)
+        let outcome = EditOutcome(editor: editor, path: path)
         guard !isDryRun else {
             try outcome.preview()
             Console.write("Nothing was written.\n")

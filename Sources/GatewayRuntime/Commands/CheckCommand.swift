@@ -103,7 +103,7 @@ struct ConfigurationCheck {
     private let path: String
     private let readsSecrets: Bool
     private let outcome: ConfigOutcome
-    /// Of certificates and keys, which the configuration only names.
+    /// What is wrong with certificates and keys, which the configuration only names.
     private let tlsProblem: String?
 
     /// - Parameters:

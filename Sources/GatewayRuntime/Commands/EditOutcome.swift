@@ -19,14 +19,9 @@ struct EditOutcome: Sendable {
         let gateway: Gateway
     }
 
-    private let editor: ConfigurationEditor
-    private let path: String
-
-    /// - Parameter path: The main file, as messages shall print it.
-    init(_ editor: ConfigurationEditor, at path: String) {
-        self.editor = editor
-        self.path = path
-    }
+    let editor: ConfigurationEditor
+    /// The main file, as messages shall print it.
+    let path: String
 
     /// Shows and checks, and writes nothing.
     func preview() throws(CommandFailure) {
@@ -75,5 +70,20 @@ struct EditOutcome: Sendable {
             return ("\(name) did not load it:\n\(report.problems)\n", .refuses)
         }
         return ("\(name) serves it now.\n", .serves)
+    }
+}
+
+/// Asks a person before a command changes a file of theirs.
+private enum Confirmation {
+    /// - Parameter isGiven: The command line says yes.
+    /// - Throws: ``ExitStatus/usage`` without a terminal to ask on, ``ExitStatus/failed`` after another answer than yes.
+    static func require(_ question: String, isGiven: Bool) throws(CommandFailure) {
+        guard !isGiven else { return }
+        guard Console.isInputTerminal, Console.isErrorTerminal else {
+            throw CommandFailure(.usage, "nothing was changed: there is no terminal to ask on; add --yes")
+        }
+        Console.writeError("\(question) [y/N] ")
+        let answer = (readLine() ?? "").lowercased().filter { !$0.isWhitespace }
+        guard answer == "y" || answer == "yes" else { throw CommandFailure(.failed, "nothing was changed") }
     }
 }

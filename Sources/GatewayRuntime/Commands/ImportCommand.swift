@@ -91,7 +91,10 @@ struct ImportCommand: AsyncParsableCommand {
         for entry in entries { try editor.append(.init(entry.name, value: entry.route), to: "routes") }
         Console.writeError(notes)
         for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
-        let written = try await EditOutcome(editor, at: config.path).apply(isConfirmed: yes.isGiven, with: files)
+        let written = try await EditOutcome(editor: editor, path: config.path).apply(
+            isConfirmed: yes.isGiven,
+            with: files
+        )
         Console.write(written.text + entries.map { Self.owner(of: $0, from: source, in: files.directory) }.joined())
     }
 

@@ -51,7 +51,7 @@ extension [PresetSecret] {
 
 /// What to do after the entries of a preset were written.
 struct PresetAdvice: Sendable {
-    /// Of the secrets that cannot be read here.
+    /// What to do about secrets that cannot be read here.
     let missing: [String]
     /// What a person should know of the preset.
     let notes: String

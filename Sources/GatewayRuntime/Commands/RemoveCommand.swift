@@ -60,7 +60,7 @@ struct RemoveCommand: AsyncParsableCommand {
             for route in uses.routes { try editor.remove(route, from: "routes") }
             try editor.remove(name, from: "credentials")
         }
-        let written = try await EditOutcome(editor, at: config.path).apply(isConfirmed: yes.isGiven)
+        let written = try await EditOutcome(editor: editor, path: config.path).apply(isConfirmed: yes.isGiven)
         // A gateway that refuses the new configuration still uses the old one.
         let removesSecrets = withRoutes && written.gateway != .refuses
         Console.write(written.text + Self.clearSecrets(editor, removes: removesSecrets))

@@ -1,4 +1,5 @@
 import GatewayCore
+import Glibc
 
 /// Aligned columns for people.
 struct TextTable {
@@ -25,5 +26,36 @@ struct TextTable {
         TableLayout(titles: titles, rows: rows, width: style.width) { row, column, text in
             style.paint(text, colors[row][column])
         }.text
+    }
+}
+
+/// What a terminal wants of a text; nothing for a pipe or a file.
+struct TextStyle: Sendable {
+    /// nil for any length of line.
+    var width: Int?
+    var usesColor = false
+
+    /// What standard output takes.
+    static var current: TextStyle {
+        TextStyle(width: Console.isOutputTerminal ? terminalWidth : nil, usesColor: Console.usesColor)
+    }
+
+    /// `COLUMNS` counts before what the terminal says; 80 where neither says anything.
+    private static var terminalWidth: Int {
+        if let columns = Console.environment("COLUMNS").flatMap({ Int($0) }), columns > 0 { return columns }
+        var size = winsize()
+        guard unsafe ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+
+    enum Color: Int {
+        case red = 31
+        case green = 32
+        case yellow = 33
+    }
+
+    func paint(_ text: String, _ color: Color?) -> String {
+        guard usesColor, let color else { return text }
+        return "\u{1B}[\(color.rawValue)m\(text)\u{1B}[0m"
     }
 }

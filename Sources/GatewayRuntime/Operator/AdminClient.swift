@@ -236,7 +236,7 @@ struct AdminClient: Sendable {
 
     private static let readLimit = TimeAmount.seconds(5)
 
-    /// Of a gateway that runs: its address is right.
+    /// What is said of a gateway that runs: its address is right.
     private func slow(_ method: String, _ path: String) -> String {
         let process = StateDirectory.holder(of: stateDirectory).map { " (process \($0))" } ?? ""
         let resource = path.prefix { $0 != "?" }

@@ -27,7 +27,7 @@ struct ClientAccess: Sendable {
         }
     }
 
-    /// Of the gateway that runs with this configuration.
+    /// Access to the gateway that runs with this configuration.
     static func ofRunningGateway(
         configuration: String,
         source: ClientTokenSource,
