@@ -212,18 +212,13 @@ struct Assembly: Sendable {
         services = [
             // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],
-            storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
-            ChildProcesses.adoptsOrphans ? [OrphanService(clock: clock)] : [],
+            storage.anchor.map { [BackgroundService.anchor($0)] } ?? [],
+            ChildProcesses.adoptsOrphans ? [BackgroundService.orphans(clock)] : [],
             [
-                AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
-                AuditChainService(check: storage.chainCheck), ClientTokenService(uses: tokenUses, clock: clock),
+                BackgroundService.audit(storage.audit), BackgroundService.storage(storage, clock),
+                BackgroundService.chainCheck(storage.chainCheck), BackgroundService.clientTokens(tokenUses, clock),
                 ClientKeyService(sets: jwts.keySets, live: live, clock: clock, logger: options.logger("proxy")),
-                AuthorityService(
-                    authority: storage.authority,
-                    live: live,
-                    clock: clock,
-                    logger: options.logger("gateway")
-                ),
+                BackgroundService.authority(storage.authority, live, clock, options.logger("gateway")),
                 AuditFeedService(feed: feed), observer, keepers,
             ],
             fleet,

@@ -276,12 +276,8 @@ struct OperatorControl: GatewayControl {
             return .failure(GatewayProblem(.requestRefused, "No host is intercepted, so there is no local authority."))
         }
         let event = TokenEvent(at: clock.now().wall, name: .authorityRotated, trigger: .operator)
-        do throws(AuditError) {
-            try await storage.recorder.record(event)
-        } catch {
-            guard plan.audit.onFailure != .block else {
-                return .failure(GatewayProblem(.auditUnavailable, "The event cannot be recorded: \(error.reason)."))
-            }
+        if let error = await storage.recorder.refusal(recording: event, plan.audit.onFailure) {
+            return .failure(GatewayProblem(.auditUnavailable, "The event cannot be recorded: \(error.reason)."))
         }
         switch await storage.authority.rotateInTime(plan) {
         case .success(let scopes):

@@ -267,13 +267,9 @@ extension TokenOperations {
 
     private func unlock(_ credential: WholeCredential) async -> Result<OperationReport, GatewayProblem> {
         let name = credential.name
-        do throws(AuditError) {
-            try await audit.record(event(.unlocked, credential))
-        } catch {
-            guard onAuditFailure != .block else {
-                let detail = "\(name) stays locked, because that it is unlocked cannot be recorded: \(error.reason)."
-                return .failure(GatewayProblem(.auditUnavailable, detail))
-            }
+        if let error = await audit.refusal(recording: event(.unlocked, credential), onAuditFailure) {
+            let detail = "\(name) stays locked, because that it is unlocked cannot be recorded: \(error.reason)."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
         }
         do throws(StateError) {
             try await locks.unlock(credential.names)

@@ -8,17 +8,28 @@ package enum SecretInput {
     /// - Throws: When there is nothing to read, or more than a token can be.
     package static func read(_ path: String?, asking prompt: String) throws(CommandFailure) -> [UInt8] {
         guard let path else {
-            return isatty(STDIN_FILENO) == 1 ? try ask(prompt) : try all(of: STDIN_FILENO, named: "standard input")
+            return isatty(STDIN_FILENO) == 1 ? try ask(prompt) : try token(from: STDIN_FILENO, named: "standard input")
         }
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             throw CommandFailure(.failed, "\(LogText.clean(path)) cannot be read: \(SystemError.text())")
         }
         defer { close(descriptor) }
-        return try all(of: descriptor, named: LogText.clean(path))
+        return try token(from: descriptor, named: LogText.clean(path))
     }
 
-    private static func all(of descriptor: Int32, named name: String) throws(CommandFailure) -> [UInt8] {
+    private static func token(from descriptor: Int32, named name: String) throws(CommandFailure) -> [UInt8] {
+        let tooLong = CommandFailure(.failed, "\(name) holds more than 64 KiB: that is no token")
+        return try all(of: descriptor, named: name, limit: ImportedToken.limitBytes, tooLong: tooLong)
+    }
+
+    /// Reads to the end.
+    fileprivate static func all(
+        of descriptor: Int32,
+        named name: String,
+        limit: Int,
+        tooLong: CommandFailure
+    ) throws(CommandFailure) -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
         while true {
@@ -27,9 +38,7 @@ package enum SecretInput {
             guard count >= 0 else { throw CommandFailure(.failed, "\(name) cannot be read: \(SystemError.text())") }
             guard count > 0 else { return bytes }
             bytes += buffer[..<count]
-            guard bytes.count <= ImportedToken.limitBytes else {
-                throw CommandFailure(.failed, "\(name) holds more than 64 KiB: that is no token")
-            }
+            guard bytes.count <= limit else { throw tooLong }
         }
     }
 
@@ -141,17 +150,13 @@ package enum ExplainInputText {
     }
 
     private static func standardInput() throws(CommandFailure) -> String {
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 4096)
-        while bytes.count <= ExplainInput.limit {
-            let count = unsafe Glibc.read(STDIN_FILENO, &buffer, buffer.count)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else {
-                throw CommandFailure(.failed, "standard input cannot be read: \(SystemError.text())")
-            }
-            guard count > 0 else { return String(decoding: bytes, as: UTF8.self) }
-            bytes += buffer[..<count]
-        }
-        throw CommandFailure(.usage, "standard input holds more than 64 KiB: that is no request")
+        let tooLong = CommandFailure(.usage, "standard input holds more than 64 KiB: that is no request")
+        let bytes = try SecretInput.all(
+            of: STDIN_FILENO,
+            named: "standard input",
+            limit: ExplainInput.limit,
+            tooLong: tooLong
+        )
+        return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -189,12 +189,7 @@ struct OTLPClient: Sendable {
 
     init(_ plan: TelemetryPlan, version: String) {
         userAgent = "authgateway/\(version)"
-        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        configuration.proxy = nil
-        configuration.httpVersion = .http1Only
-        configuration.timeout.connect = .seconds(5)
-        configuration.connectionPool.retryConnectionEstablishment = false
-        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        client = .direct()
         base = "\(plan.origin)\(plan.path)"
         headers = plan.headers
     }
@@ -229,5 +224,17 @@ struct OTLPClient: Sendable {
     func shutdown() async {
         // Fails only when it was shut down before.
         try? await client.shutdown()
+    }
+}
+
+extension HTTPClient {
+    /// Neither follows redirects nor uses a proxy, and tries to connect once.
+    static func direct() -> HTTPClient {
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        configuration.proxy = nil
+        configuration.httpVersion = .http1Only
+        configuration.timeout.connect = .seconds(5)
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 }

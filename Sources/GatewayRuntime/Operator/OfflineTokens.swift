@@ -23,7 +23,7 @@ struct OfflineTokens: Sendable {
     ///   - mayBegin: Whether to create a state directory that is not there.
     ///   - failure: Why the gateway could not be asked.
     init(configuration: String, mayBegin: Bool, after failure: CommandFailure) async throws(CommandFailure) {
-        let plan = try Self.plan(configuration, after: failure)
+        let plan = try Self.plan(configuration, after: failure, consequence: "nothing was changed")
         onAuditFailure = plan.audit.onFailure
         guard plan.tokens.store != .memory else {
             throw CommandFailure(
@@ -78,9 +78,16 @@ struct OfflineTokens: Sendable {
         await storage.close()
     }
 
-    private static func plan(_ path: String, after failure: CommandFailure) throws(CommandFailure) -> Plan {
+    /// - Parameters:
+    ///   - failure: Why the gateway could not be asked.
+    ///   - consequence: What problems led to, for the closing line.
+    static func plan(
+        _ path: String,
+        after failure: CommandFailure,
+        consequence: String
+    ) throws(CommandFailure) -> Plan {
         do throws(CommandFailure) {
-            return try ConfigurationFile(path: path, consequence: "nothing was changed").plan
+            return try ConfigurationFile(path: path, consequence: consequence).plan
         } catch {
             let advice = "without a gateway its whole configuration is needed, secrets included:"
             throw CommandFailure(.unreachable, "\(failure.description)\n\(advice)\n\(error.description)")
@@ -96,7 +103,11 @@ struct OfflineExplainer: Sendable {
 
     /// - Parameter failure: Why the gateway could not be asked.
     init(configuration: String, after failure: CommandFailure) async throws(CommandFailure) {
-        let plan = try Self.plan(configuration, after: failure)
+        let plan = try OfflineTokens.plan(
+            configuration,
+            after: failure,
+            consequence: "nothing was explained"
+        )
         offline = try await Self.store(of: plan, configuration, after: failure)
         let clock = SystemClock()
         let live: LivePlan
@@ -140,15 +151,6 @@ struct OfflineExplainer: Sendable {
         // Fails only when it was shut down before.
         try? await group.shutdownGracefully()
         await offline?.close()
-    }
-
-    private static func plan(_ path: String, after failure: CommandFailure) throws(CommandFailure) -> Plan {
-        do throws(CommandFailure) {
-            return try ConfigurationFile(path: path, consequence: "nothing was explained").plan
-        } catch {
-            let advice = "without a gateway its whole configuration is needed, secrets included:"
-            throw CommandFailure(.unreachable, "\(failure.description)\n\(advice)\n\(error.description)")
-        }
     }
 
     // MARK: The store

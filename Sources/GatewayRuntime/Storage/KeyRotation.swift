@@ -125,11 +125,7 @@ final class KeyRotation: Sendable {
         outcome: TokenEvent.Outcome = .ok
     ) async throws(AuditError) {
         let event = TokenEvent(at: clock.now().wall, name: name, trigger: trigger, outcome: outcome, detail: detail)
-        do throws(AuditError) {
-            try await audit.record(event)
-        } catch {
-            if onAuditFailure == .block { throw error }
-        }
+        if let error = await audit.refusal(recording: event, onAuditFailure) { throw error }
     }
 
     /// nil when it is in the log.

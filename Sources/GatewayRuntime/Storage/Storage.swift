@@ -293,13 +293,9 @@ struct Storage: Sendable {
     ) async -> Result<BackupNote, GatewayProblem> {
         var event = TokenEvent(at: now, name: .stateBackedUp, trigger: .operator)
         event.detail = ["keys": includesKeys ? "included" : "left out"]
-        do throws(AuditError) {
-            try await recorder.record(event)
-        } catch {
-            guard onFailure != .block else {
-                let detail = "Nothing was copied: the event cannot be recorded: \(error.reason)."
-                return .failure(GatewayProblem(.auditUnavailable, detail))
-            }
+        if let error = await recorder.refusal(recording: event, onFailure) {
+            let detail = "Nothing was copied: the event cannot be recorded: \(error.reason)."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
         }
         return .success(BackupNote(instance: key.instanceName))
     }
@@ -309,6 +305,20 @@ extension Storage.Places {
     init(_ plan: Plan) { self.init(stateDirectory: plan.stateDirectory, audit: plan.audit, tokens: plan.tokens) }
     init(_ plan: OperatorPlan) {
         self.init(stateDirectory: plan.stateDirectory, audit: plan.audit, tokens: plan.tokens)
+    }
+}
+
+extension AuditLog {
+    /// Records an event before what it tells of is done.
+    ///
+    /// - Returns: Why that must not be done: it cannot be recorded, and nothing is done without a record (`audit.on_failure: block`).
+    func refusal(recording event: TokenEvent, _ onFailure: AuditPlan.OnFailure) async -> AuditError? {
+        do throws(AuditError) {
+            try await record(event)
+            return nil
+        } catch {
+            return onFailure == .block ? error : nil
+        }
     }
 }
 
