@@ -37,8 +37,6 @@ package struct AdminOptions: Sendable {
         _,
         _ in nil
     }
-    /// What became of a request, or what would, as text; nil: this process explains nothing.
-    package var explain: (@Sendable (String) async -> Result<String, GatewayProblem>)?
     /// The present time.
     package var now: @Sendable () -> UnixTime
 

@@ -70,10 +70,10 @@ struct AdminPage: Sendable {
     }
 
     private func answer(to text: String) async -> Result<String, GatewayProblem> {
-        guard let explain = options.explain else {
+        guard let explanations = options.explanations else {
             return .failure(GatewayProblem(.noRoute, "This gateway explains no requests."))
         }
-        return await explain(text)
+        return await explanations.explain(ExplanationQuestion(input: text)).map(\.text)
     }
 
     private func page(

@@ -225,4 +225,7 @@ package struct ExplanationAnswer: Hashable, Sendable, Codable {
 
     package init(_ explanation: Explanation) { self.explanation = explanation }
     package init(_ history: RequestHistory) { self.history = history }
+
+    /// As people read it, with its line breaks.
+    package var text: String { explanation?.text() ?? history?.text() ?? "" }
 }

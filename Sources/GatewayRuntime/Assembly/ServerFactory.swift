@@ -182,9 +182,6 @@ struct ServerFactory {
             },
             now: { [clock] in clock.now().wall }
         )
-        admin.explain = { question in
-            await explainer.explain(ExplanationQuestion(input: question)).map { $0.explanation?.text() ?? "" }
-        }
         admin.localAuthorityPEM = { [folder = plan.stateDirectory] in
             do throws(LeafError) {
                 let roots = try AuthorityRoots.read(in: folder)
