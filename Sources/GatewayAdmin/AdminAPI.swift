@@ -68,7 +68,7 @@ package enum AdminAPI {
     )
     package static let unlock = onToken("unlock", .unlock, "Use the credential again.")
 
-    /// Those that need no more than the name of a credential; the page offers them, too.
+    /// The operations that need only the name of a credential. The page has a button for each.
     static let onTokens = [refresh, revoke, clear, lock, unlock]
 
     private static func onToken(
@@ -184,17 +184,9 @@ package enum AdminAPI {
         .operator,
         body: .refused(over: AdminForm.limit)
     ) { logins, call in
-        let wanted = call.json
-        var order = LoginOrder(credential: wanted?["credential"]?.string ?? "")
-        if let text = wanted?["way"]?.string {
-            guard let way = LoginOrder.Way(rawValue: text) else {
-                let ways = LoginOrder.Way.allCases.map(\.rawValue).joined(separator: ", ")
-                return .failure(GatewayProblem(.requestRefused, "The login's way is none of \(ways)."))
-            }
-            order.way = way
-        }
-        if case .number(let seconds)? = wanted?["timeout_seconds"], seconds.value > 0, seconds.value < 1e6 {
-            order.timeout = .milliseconds(Int64(seconds.value * 1000))
+        guard let order = LoginOrder(call.json) else {
+            let ways = LoginOrder.Way.allCases.map(\.rawValue).joined(separator: ", ")
+            return .failure(GatewayProblem(.requestRefused, "The login's way is none of \(ways)."))
         }
         return await logins.begin(order)
     }
@@ -232,6 +224,30 @@ package enum AdminAPI {
             downscope.endpoint, reload.endpoint, rotateKey.endpoint, rotateAuthority.endpoint, noteBackup.endpoint,
             explain.endpoint, beginLogin.endpoint, login.endpoint, answerLogin.endpoint, cancelLogin.endpoint,
         ] + onTokens.map(\.endpoint)
+}
+
+/// The body of ``AdminAPI/beginLogin``.
+extension LoginOrder {
+    package var json: JSONValue {
+        .object([
+            "credential": .string(credential), "way": .string(way.rawValue),
+            "timeout_seconds": .number(.init(Double(timeout.wholeMilliseconds) / 1000)),
+        ])
+    }
+
+    /// What is left out has its default.
+    ///
+    /// - Returns: nil if the way is unknown.
+    fileprivate init?(_ json: JSONValue?) {
+        self.init(credential: json?["credential"]?.string ?? "")
+        if let text = json?["way"]?.string {
+            guard let way = Way(rawValue: text) else { return nil }
+            self.way = way
+        }
+        if case .number(let seconds)? = json?["timeout_seconds"], seconds.value > 0, seconds.value < 1e6 {
+            timeout = .milliseconds(Int64(seconds.value * 1000))
+        }
+    }
 }
 
 /// An access token on its way to the operator who asked for it, as the admin listener and `--json` write it.

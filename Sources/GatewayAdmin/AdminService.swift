@@ -69,9 +69,9 @@ struct AdminService<Responder: HTTPResponder>: Sendable where Responder.Context 
 struct AdminContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel
-    /// Of the connection.
+    /// Who the client certificate of the connection names; nil without one.
     var peer: PeerIdentity?
-    /// Of the fields of the request and its connection.
+    /// Who sent the request, by its fields and its connection.
     var evidence = AdminAuthorizer.Evidence.none
     /// Whether who sent the request may still see what it asks for. For an answer that goes on after a reload.
     var maySeeOn: @Sendable () async -> Bool = { true }
@@ -170,7 +170,7 @@ struct AdminAuthorization: Sendable {
         return await record(AdminAction(user: name, role: own, method: method, path: path, withdraws: withdraws))
     }
 
-    /// As for a request, of a form with a token in it.
+    /// Checks the token that was typed into a form, as for any other request.
     ///
     /// - Returns: What the page says; nil where the person may.
     func refusal(typed text: String, _ context: AdminContext, _ request: Request) async -> String? {

@@ -16,7 +16,7 @@ enum LoginPage {
         return page("Logged in", "<p>\(words)</p>")
     }
 
-    /// For the same answer a second time, for example from a reload while the code is exchanged.
+    /// Shown when the same answer comes a second time, for example from a reload while the code is exchanged.
     static var answered: Response {
         page(
             "The answer is here already",

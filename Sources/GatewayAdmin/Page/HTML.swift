@@ -26,7 +26,7 @@ struct HTML: ExpressibleByStringInterpolation, Hashable, Sendable {
 
     static let empty: HTML = ""
 
-    /// For text between tags and between quotation marks.
+    /// Escapes text that stands between tags or in quotation marks.
     private static func escaped(_ text: String) -> String {
         var result = ""
         result.reserveCapacity(text.utf8.count)
@@ -48,7 +48,7 @@ extension HTML {
     /// Text with a mark before it; the colour never tells anything alone.
     static func dot(_ mark: Mark) -> HTML { "<span class=\"dot \(mark.rawValue)\" aria-hidden=\"true\"></span>" }
 
-    /// For people who do not see the page.
+    /// Text for screen readers only.
     static func spoken(_ text: String) -> HTML { "<span class=\"spoken\">\(text)</span>" }
 
     /// An entry of a list that says which command explains an error code. Nothing for a code without an explanation.

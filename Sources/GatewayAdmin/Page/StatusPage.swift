@@ -5,7 +5,7 @@ struct StatusPage: Sendable {
     let overview: GatewayOverview
     let readiness: Readiness
     let routes: [RouteStatus]
-    /// By the name of the route.
+    /// The traffic of each route, by its name.
     let traffic: [String: TrafficStatus]
     let tokens: [TokenStatus]
     let expirations: [Expiration]

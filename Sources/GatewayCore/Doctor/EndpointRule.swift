@@ -18,7 +18,7 @@ package struct DoctorEndpoint: Hashable, Sendable {
 
     fileprivate var group: DoctorFinding.Group { role == .upstream ? .upstreams : .authorities }
     fileprivate var owners: String { DoctorFinding.names(users) }
-    /// Those who use an upstream.
+    /// The routes that use an upstream, as text.
     fileprivate var routes: String { (users.count == 1 ? "route " : "the routes ") + owners }
 }
 

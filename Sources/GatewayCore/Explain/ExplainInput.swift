@@ -110,9 +110,9 @@ package struct DescribedRequest: Hashable, Sendable {
     package var url: RequestURL
     /// Without `Host`, framing and what a proxy is told.
     package var fields: [Field] = []
-    /// In the place of the URL's authority.
+    /// The host that is used instead of the URL's authority.
     package var host: String?
-    /// In the place of the URL's path and query.
+    /// The target that is used instead of the URL's path and query.
     package var target: String?
     package var content: [Part] = []
     package var isHTTP10 = false

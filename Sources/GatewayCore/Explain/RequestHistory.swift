@@ -162,7 +162,7 @@ extension RequestHistory.Request {
 // MARK: - Text
 
 extension RequestHistory {
-    /// As people read it, with its line breaks.
+    /// The history as people read it, with line breaks.
     ///
     /// - Parameter width: Of the terminal; nil for lines of any length.
     package func text(width: Int? = nil) -> String {

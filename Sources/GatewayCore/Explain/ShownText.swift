@@ -54,7 +54,7 @@ struct LabelledLines {
     private var last = ""
     private(set) var text = ""
 
-    /// As wide as the longest label, with two spaces.
+    /// The width of the longest label and two spaces.
     private static let margin = 12
 
     init(width: Int?) { self.width = width }

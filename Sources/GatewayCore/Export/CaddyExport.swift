@@ -155,7 +155,7 @@ struct CaddyExport {
         return base.isEmpty ? "uri path_regexp ^\(prefix)/? /" : "uri path_regexp ^\(prefix) \(base)"
     }
 
-    /// As Go spells field names, which is how Caddy keeps them.
+    /// The name of a field as Go spells it, which is how Caddy keeps it.
     private static func canonical(_ field: String) -> String {
         field.lowercased().split(separator: "-", omittingEmptySubsequences: false)
             .map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined(separator: "-")

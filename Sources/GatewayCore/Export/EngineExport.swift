@@ -226,7 +226,7 @@ enum ExportSyntax {
         }.joined()
     }
 
-    /// In seconds, rounded up.
+    /// The duration in seconds, rounded up; at least 1.
     static func seconds(_ duration: Duration) -> Int { max(1, Int((duration.wholeMilliseconds + 999) / 1000)) }
 
     /// Text of the configuration as part of a double-quoted string, in which nothing is replaced.

@@ -17,9 +17,9 @@ struct ExportedRoute: Hashable, Sendable {
     /// Statuses after which the gateway is asked once more; empty where its credential has no generations.
     let replayed: [Int]
     let dropsCookies: Bool
-    /// In seconds, from the end of a request to the head of its response.
+    /// How many seconds a response may take, from the end of the request to the head of the response.
     let responseTimeout: Int
-    /// In seconds, for proxies that know one limit before and within a response.
+    /// How many seconds without data are allowed, for proxies with one limit before and within a response.
     let silence: Int
 
     /// `api.example.com`, or with a port that is not the scheme's own.

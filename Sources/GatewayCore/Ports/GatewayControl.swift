@@ -4,7 +4,7 @@ package protocol GatewayControl: Sendable {
     /// What ends at a known time and needs a person then, the nearest end first.
     func expirations() async -> [Expiration]
     func routes() async -> [RouteStatus]
-    /// Of each route, in the order of ``routes()``.
+    /// The traffic of each route, in the order of ``routes()``.
     func traffic() async -> [TrafficStatus]
     func overview() async -> GatewayOverview
     func readiness() async -> Readiness
@@ -136,7 +136,7 @@ package struct ReloadReport: Hashable, Sendable, Codable {
 
     package var cause: Cause
     package var outcome: Outcome
-    /// As people read them; empty when it was loaded.
+    /// The problems as people read them; empty if it was loaded.
     package var problems: String
     package var changes: [PlanChange]
     package var warnings: String

@@ -19,7 +19,7 @@ package struct Readiness: Hashable, Sendable {
         self.init(isReady ? .ready : .notReady, reasons: reasons)
     }
 
-    /// Of a gateway that serves.
+    /// The readiness of a gateway that serves.
     ///
     /// - Parameters:
     ///   - isBlocked: Whether no request can be served, or none with a credential that rotates.
@@ -30,7 +30,7 @@ package struct Readiness: Hashable, Sendable {
         return Readiness(state, reasons: faults + notices)
     }
 
-    /// As people read it, in one line.
+    /// The state as people read it.
     package var text: String {
         switch state {
         case .ready: "ready"
@@ -143,7 +143,7 @@ package enum ReadinessReasons {
 }
 
 extension TokenStatus {
-    /// Of the subjects that requests have named, the first stands for all of one credential.
+    /// One token for each credential: the first subject stands for the others.
     static func firstOfEachCredential(_ tokens: [TokenStatus]) -> [(TokenStatus, others: Int)] {
         var counts: [String: Int] = [:]
         for token in tokens { counts[token.perSubjectCredential ?? token.credential, default: 0] += 1 }

@@ -23,7 +23,7 @@ package struct TracedRequest: Sendable {
     private let isTLS: Bool
     private let status: Int
     private let problem: ProblemKind?
-    /// Its name and generation.
+    /// The name and generation of the credential; nil if nothing was injected.
     private let credential: (name: String, generation: Int)?
     private let startedAt: MonotonicTime
     private let finishedAt: MonotonicTime

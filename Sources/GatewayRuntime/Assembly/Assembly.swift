@@ -22,14 +22,14 @@ struct Assembly: Sendable {
     let admin: AdminServers
     /// Where the admin listener answers, with its real port.
     let adminPlace: BoundListener
-    /// For one question: it speaks of the plan that is served when it is made.
+    /// Makes a control for one question. It speaks of the plan that is served at that moment.
     let makeControl: @Sendable () -> OperatorControl
     /// nil when there is no file to read again.
     let reloader: Reloader?
     let logins: LoginDesk
     let observer: TrafficObserver
     let readiness: ReadinessState
-    /// In the order in which they start; they stop in the opposite one.
+    /// The services in the order in which they start. They stop in the opposite order.
     let services: [any Service]
 
     /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.

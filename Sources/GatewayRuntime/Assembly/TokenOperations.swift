@@ -79,7 +79,7 @@ struct TokenOperations {
         }
     }
 
-    /// Those whose token or secret was taken away meanwhile, the ones that serve by now first. One that was made since has lost
+    /// Sources whose token or secret was taken away meanwhile, the ones that serve by now first. One that was made since has lost
     /// nothing of its own, but may stand for one that had to make room while its token was in use.
     func withdrawn(since before: [ObjectIdentifier: Int]) -> [any CredentialSource] {
         (live.state.sources.withdrawable + keepers.sources.withdrawable).filter { source in

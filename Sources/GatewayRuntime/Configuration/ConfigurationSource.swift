@@ -182,7 +182,7 @@ extension Result<ConfigurationSize, ConfigurationSize.Refusal> {
 }
 
 extension PresetLibrary {
-    /// Those that come with the program.
+    /// The presets that come with the program.
     static let builtIn = PresetLibrary {
         var length = 0
         let start = unsafe authgateway_presets(&length)

@@ -57,7 +57,7 @@ package enum ExitStatus: Int32, Sendable {
 /// A command that ends with something else than ``ExitStatus/ok``.
 package struct CommandFailure: Error, Sendable, CustomStringConvertible {
     package let status: ExitStatus
-    /// For standard error, without a line break at the end; empty when everything has been said.
+    /// What goes to standard error, without a line break at the end; empty if everything has been said.
     package let description: String
 
     package init(_ status: ExitStatus, _ description: String = "") {

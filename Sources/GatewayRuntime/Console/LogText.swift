@@ -17,7 +17,7 @@ enum LogText {
     /// Control characters and line separators become `\u{..}`; what is beyond the limit is cut and marked.
     static func clean(_ text: String) -> String { text.singleLine(limit: fieldLimit) }
 
-    /// In quotation marks when there is something that could be taken for another field.
+    /// Puts the text into quotation marks if part of it could be taken for another field.
     static func quoted(_ text: String) -> String {
         let cleaned = clean(text)
         guard cleaned.isEmpty || cleaned.contains(where: { $0 == " " || $0 == "\"" || $0 == "=" }) else {

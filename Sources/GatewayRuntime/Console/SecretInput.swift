@@ -42,7 +42,7 @@ package enum SecretInput {
         }
     }
 
-    /// Byte by byte, because the terminal's own lines end after 4095 bytes and some tokens do not.
+    /// Reads byte by byte, because a terminal cuts its lines after 4095 bytes, and some tokens are longer.
     private static func ask(_ prompt: String) throws(CommandFailure) -> [UInt8] {
         var before = termios()
         guard unsafe tcgetattr(STDIN_FILENO, &before) == 0 else {

@@ -5,7 +5,7 @@ import Glibc
 struct TextTable {
     private let titles: [String]
     private var rows: [[String]] = []
-    /// By row and column.
+    /// The colors of cells: by row, then by column.
     private var colors: [[Int: TextStyle.Color]] = []
 
     init(_ titles: String...) { self.titles = titles }
@@ -18,7 +18,7 @@ struct TextTable {
         colors.append(color.map { [column: $0] } ?? [:])
     }
 
-    /// For a pipe or a file.
+    /// The table without colors and line limit, for a pipe or a file.
     var text: String { text(TextStyle()) }
 
     /// Two spaces between columns, none at the end of a line.
@@ -40,7 +40,7 @@ package struct TextStyle: Sendable {
         self.usesColor = usesColor
     }
 
-    /// Of standard output.
+    /// The style of standard output.
     package static var current: TextStyle {
         TextStyle(width: Console.isOutputTerminal ? terminalWidth : nil, usesColor: Console.usesColor)
     }

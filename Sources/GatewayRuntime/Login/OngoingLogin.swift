@@ -87,7 +87,7 @@ struct OngoingLogins {
     static let capacity = 32
 
     private var logins: [String: OngoingLogin] = [:]
-    /// In the order in which they began.
+    /// The identifiers in the order in which the logins began.
     private(set) var ids: [String] = []
 
     subscript(id: String) -> OngoingLogin? {

@@ -298,7 +298,7 @@ enum MetricText {
         return String(value)
     }
 
-    /// In a HELP line quotes stand as they are.
+    /// Escapes a HELP line, in which quotation marks are not escaped.
     private static func escapeHelp(_ text: String) -> String {
         text.replacing("\\", with: "\\\\").replacing("\n", with: "\\n")
     }

@@ -10,7 +10,7 @@ final class RecentRequests: Sendable {
 
     /// How far a reader has come.
     struct Cursor: Hashable, Sendable, LosslessStringConvertible {
-        /// For each worker, how many requests it had finished.
+        /// How many requests each worker had finished.
         fileprivate var positions: [UInt64]
 
         fileprivate init(_ positions: [UInt64]) { self.positions = positions }
@@ -25,7 +25,7 @@ final class RecentRequests: Sendable {
     }
 
     struct Batch: Sendable {
-        /// In the order in which they ended.
+        /// The requests, in the order in which they ended.
         let requests: [RequestUse]
         let cursor: Cursor
         /// How many came since the last batch and were replaced already.

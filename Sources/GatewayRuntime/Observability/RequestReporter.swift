@@ -101,7 +101,7 @@ final class RequestReporter: Sendable {
 
 /// Carries audit events from event loops to the log without making anybody wait.
 ///
-/// For what may be late or, in a flood, be dropped (and counted): first uses of static credentials, replays, refused
+/// Only events that may be late or, in a flood, be dropped (and counted): first uses of static credentials, replays, refused
 /// clients. Token events are not among them; their author waits for the commit.
 final class AuditFeed: Service {
     static let queueLimit = 1024

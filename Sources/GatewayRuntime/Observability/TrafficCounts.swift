@@ -12,7 +12,7 @@ final class TrafficCounts: Sendable {
     /// One for each event loop of the data plane, in its numbering.
     private let shards: [TrafficShard]
     private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
-    /// By the number of the route.
+    /// How upstreams have answered, by the number of the route.
     private let health = Mutex<[Int: UpstreamHealthMeter]>([:])
     /// The last hour of each route, for the page.
     private let history = Mutex(TrafficHistory())
@@ -294,9 +294,9 @@ final class TrafficShard: Sendable {
     private struct State {
         /// The minute that ``latest`` counts.
         var minute: Int64
-        /// By the number of the route; the first is for exchanges without one.
+        /// The tally at hand of each route, by its number; the first is for exchanges without a route.
         var latest: [Latest]
-        /// Those that others have taken the place of.
+        /// Tallies that another kind of exchange has replaced in ``latest``.
         var others: [Key: Tally] = [:]
         /// What ``latest`` was when its minute ended.
         var past: [(minute: Int64, latest: [Latest])] = []

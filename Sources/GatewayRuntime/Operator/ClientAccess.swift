@@ -8,7 +8,7 @@ struct ClientAccess: Sendable {
     let endpoint: ProxyEndpoint
     let proof: ClientEnvironment.Proof?
     let trust: ClientEnvironment.Trust?
-    /// Those that routes lead to.
+    /// The hosts that routes lead to.
     let hosts: [String]
 
     init(
@@ -28,7 +28,7 @@ struct ClientAccess: Sendable {
         }
     }
 
-    /// Of the gateway that runs with this configuration.
+    /// Access to the gateway that runs with this configuration.
     static func ofRunningGateway(
         configuration: String,
         source: ClientTokenSource,

@@ -214,7 +214,7 @@ final class CredentialLocks: Sendable {
 
 /// What `locks.json` holds: the names of locked credentials.
 ///
-/// Those that other gateways have yet to be told of are objects: `["box", {"name": "duke", "untold": true}]`.
+/// Names that other gateways have yet to be told of are objects: `["box", {"name": "duke", "untold": true}]`.
 struct StoredLocks: Equatable, Sendable {
     private enum Entry: Decodable {
         case told(String)

@@ -62,7 +62,7 @@ package struct RunningGateways: Sendable {
         let isOwn: Bool
     }
 
-    /// Those whose state directory is held and whose configuration belongs to this user or to root. Where it is gone, the record must
+    /// The gateways whose state directory is held and whose configuration belongs to this user or to root. Where it is gone, the record must
     /// belong to one of them.
     ///
     /// Another user's file is not followed: reading a configuration can run the programs that it names.

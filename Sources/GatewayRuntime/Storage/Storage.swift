@@ -12,7 +12,7 @@ struct Storage: Sendable {
     let directory: StateDirectory
     let key: InstallationKey
     let audit: SQLiteAuditLog
-    /// For events that have to be recorded before something is done: `audit`, and with `audit.store: postgres` the database, too.
+    /// Takes events that have to be recorded before something is done: `audit`, and with `audit.store: postgres` the database, too.
     let recorder: any AuditLog
     /// nil where the log is not copied to a database.
     let shipper: AuditShipper?
@@ -322,7 +322,7 @@ extension AuditLog {
     }
 }
 
-/// For what begins nothing that has to be recorded: the log belongs to the gateway that may be running.
+/// Records nothing: used where nothing begins that has to be recorded, and the log may belong to a running gateway.
 struct NoAuditLog: AuditLog {
     func record(_ event: TokenEvent) async throws(AuditError) {}
     func recordSoon(_ event: TokenEvent) async -> AuditError? { nil }

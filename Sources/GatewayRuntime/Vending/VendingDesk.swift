@@ -184,9 +184,9 @@ extension CredentialSources {
 /// Only who waits takes a place, so that a slow authority does not keep away those whose tokens are at hand.
 struct VendingLimits {
     static let maximumWaiting = 64
-    /// Of one client.
+    /// How many requests of one client may wait.
     static let maximumWaitingOfOne = 16
-    /// Of one client, at once; regained one by one each second.
+    /// How many tokens one client gets at once. It regains one each second.
     static let burst = 60
 
     private struct Account {
@@ -194,9 +194,9 @@ struct VendingLimits {
         var updatedAt: MonotonicTime
     }
 
-    /// Of clients of whom a request waits.
+    /// How many requests of each client wait.
     private var waiting: [String: Int] = [:]
-    /// Of clients that have asked in the last minute.
+    /// What each client that asked in the last minute has spent.
     private var accounts: [String: Account] = [:]
 
     /// - Parameter waits: Takes a place until ``leave(_:)``.
@@ -221,7 +221,7 @@ struct VendingLimits {
         waiting[client, default: 0] < Self.maximumWaitingOfOne && waiting.values.reduce(0, +) < Self.maximumWaiting
     }
 
-    /// Of one that waited.
+    /// Gives back the place of a request that waited.
     mutating func leave(_ client: String) {
         guard let count = waiting[client] else { return }
         waiting[client] = count > 1 ? count - 1 : nil
