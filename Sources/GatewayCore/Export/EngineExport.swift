@@ -66,6 +66,16 @@ package struct EngineExport: Sendable {
         }
     }
 
+    /// How the proxy is started, and where it finds the engine's token.
+    func writeStart(_ command: String, _ out: inout ExportText) {
+        out.comment("Start it with:")
+        out.comment("  \(command)")
+        if sendsToken {
+            out.comment("The engine's token is in the variable \(Self.tokenVariable) of \(proxy.title)'s environment.")
+        }
+        out.comment("")
+    }
+
     // MARK: Choices
 
     private static func engine(of plan: Plan, named name: String?, for proxy: ExportedProxy)
@@ -228,6 +238,11 @@ enum ExportSyntax {
 
     /// The duration in seconds, rounded up; at least 1.
     static func seconds(_ duration: Duration) -> Int { max(1, Int((duration.wholeMilliseconds + 999) / 1000)) }
+
+    /// A string in double quotation marks, in which backslashes are doubled.
+    static func quoted(_ text: String) -> String {
+        "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+    }
 
     /// Text of the configuration as part of a double-quoted string, in which nothing is replaced.
     static func checked(_ text: String, refusing characters: String, at place: String, for proxy: ExportedProxy)

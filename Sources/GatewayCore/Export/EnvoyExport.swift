@@ -26,12 +26,7 @@ struct EnvoyExport {
 
     private func writeHead(_ out: inout ExportText) {
         out.comment("Envoy asks AuthGateway (engine \(export.engine.name)) for the credential of each request.")
-        out.comment("Start it with:")
-        out.comment("  envoy -c authgateway-envoy.yaml")
-        if export.sendsToken {
-            out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of Envoy's environment.")
-        }
-        out.comment("")
+        export.writeStart("envoy -c authgateway-envoy.yaml", &out)
         out.comment(
             "A credential that the upstream rejects is renewed, and the request is sent again, with content of up to"
         )

@@ -114,6 +114,18 @@ package struct TelemetryAttribute: Hashable, Sendable {
     }
 }
 
+extension [TelemetryAttribute] {
+    /// Adds the attribute if it has a value.
+    package mutating func add(_ key: String, _ text: String?) {
+        if let text { append(TelemetryAttribute(key, text)) }
+    }
+
+    /// Adds the attribute if it has a value.
+    package mutating func add(_ key: String, _ number: Int?) {
+        if let number { append(TelemetryAttribute(key, number)) }
+    }
+}
+
 /// One span as it is exported.
 package struct TelemetrySpan: Hashable, Sendable {
     package enum Kind: Int, Sendable {
