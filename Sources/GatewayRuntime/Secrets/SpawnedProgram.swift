@@ -1,7 +1,6 @@
 import Foundation
 package import GatewayCore
 import GatewayFiles
-import Glibc
 import Synchronization
 
 #if canImport(Glibc)
