@@ -67,7 +67,7 @@ package struct AdminOptions: Sendable {
         self.now = now
     }
 
-    /// From memory; where that does not reach far enough, from the audit log.
+    /// Events from memory, and from the audit log if memory does not reach back far enough.
     func events(_ query: EventQuery, since id: Int64?, limit: Int) async -> RecentEvents.Page {
         if query.kind == .group(.requests) {
             let found = requests(nil).entries.reversed().filter(query.matches)

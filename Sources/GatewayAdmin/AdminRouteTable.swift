@@ -92,7 +92,7 @@ enum AdminRouteTable {
 
     /// - Parameters:
     ///   - method: In upper case.
-    ///   - path: As it came. One that is written in another way is unknown.
+    ///   - path: The path as it came. A path that is written in another way is unknown.
     ///   - hasQuery: `/readyz` shows more with one.
     static func demand(method: String, path: String, hasQuery: Bool = false) -> Demand {
         let method = method == "HEAD" ? "GET" : method

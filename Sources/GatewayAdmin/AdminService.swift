@@ -112,7 +112,7 @@ struct AdminRequestGuard: Sendable {
 
     /// - Parameters:
     ///   - authority: `Host`, or the authority of an absolute target.
-    ///   - port: Of the listener.
+    ///   - port: The port of the listener.
     func decision(authority: String?, port: Int, fields: HTTPFields) -> AccessDecision {
         let authority = authority?.lowercased() ?? ""
         if let names {
@@ -136,7 +136,7 @@ struct AdminRequestGuard: Sendable {
 
 /// Who sent a request of the admin listener, and whether that person may do what it asks for.
 ///
-/// Made for each request, so that the users of the configuration of the moment count.
+/// Made for each request, so that it knows the users of the present configuration.
 struct AdminAuthorization: Sendable {
     let authorizer: AdminAuthorizer
     /// Records what a user does before it is done.

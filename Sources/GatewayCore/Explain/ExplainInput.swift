@@ -102,7 +102,7 @@ package struct DescribedRequest: Hashable, Sendable {
     /// A part of the content, as curl puts it together.
     package enum Part: Hashable, Sendable {
         case text(String)
-        /// - Parameter dropsLineBreaks: As `-d @FILE` does, other than `--data-binary @FILE`.
+        /// - Parameter dropsLineBreaks: Whether line breaks are removed, as `-d @FILE` does and `--data-binary @FILE` does not.
         case file(String, dropsLineBreaks: Bool)
     }
 

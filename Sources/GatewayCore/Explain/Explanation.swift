@@ -138,7 +138,7 @@ package struct Explanation: Hashable, Sendable, Codable {
 extension Explanation {
     /// The explanation as people read it, with line breaks.
     ///
-    /// - Parameter width: Of the terminal; nil for lines of any length.
+    /// - Parameter width: The width of the terminal; nil for lines of any length.
     package func text(width: Int? = nil) -> String {
         var page = LabelledLines(width: width)
         page.addLine(verdict)

@@ -336,7 +336,7 @@ private enum EnvoyScript {
     /// Runs for each attempt, and asks again before the second one.
     ///
     /// - Parameters:
-    ///   - fields: That the answer brings.
+    ///   - fields: The fields that the answer brings.
     ///   - timeout: In seconds.
     static func renewal(fields: [String], pathPrefix: String, tokenVariable: String?, timeout: Int) -> [String] {
         let names = fields.map { JSONString.quoted($0.lowercased()) }.joined(separator: ", ")

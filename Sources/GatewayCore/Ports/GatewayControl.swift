@@ -12,7 +12,7 @@ package protocol GatewayControl: Sendable {
     /// The gateways that share the token store with this one.
     func fleet() async -> Result<FleetReport, GatewayProblem>
 
-    /// - Parameter credential: As the configuration names it; several names may share a token.
+    /// - Parameter credential: The name in the configuration; several names may share a token.
     func token(_ credential: String) async -> Result<TokenStatus, GatewayProblem>
 
     /// Does what an operator asks for. Audited with trigger `operator`.

@@ -114,7 +114,7 @@ extension Readiness {
 package enum ReadinessReasons {
     /// One sentence for each token that needs something.
     ///
-    /// - Parameter tokens: Those that ``TokenStatus/needsAttention``.
+    /// - Parameter tokens: Tokens with ``TokenStatus/needsAttention``.
     package static func needs(of tokens: [TokenStatus]) -> [String] {
         TokenStatus.firstOfEachCredential(tokens).map { token, others in
             "\(token.credential): \(reason(token))\(TokenStatus.othersText(others))"

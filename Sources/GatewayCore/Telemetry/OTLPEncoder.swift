@@ -30,7 +30,7 @@ package struct OTLPEncoder: Sendable {
 
     /// - Parameters:
     ///   - start: When counting began, in nanoseconds since 1970.
-    ///   - now: The same.
+    ///   - now: The present time, in nanoseconds since 1970.
     package func metrics(_ metrics: [TelemetryMetric], from start: Int64, to now: Int64) -> String {
         let list = metrics.map { Self.metric($0, "\"startTimeUnixNano\":\"\(start)\",\"timeUnixNano\":\"\(now)\"") }
             .joined(separator: ",")

@@ -133,7 +133,7 @@ extension TelemetrySpan {
     ///
     /// - Parameters:
     ///   - start: Nanoseconds since 1970.
-    ///   - end: The same.
+    ///   - end: Nanoseconds since 1970.
     package init(
         of request: TokenRequest,
         _ result: Result<TokenReply, TokenTransportFailure>,

@@ -5,7 +5,7 @@ import GatewayTokens
 
 /// Carries out what operators do to tokens: lock, unlock, refresh, revoke, clear and import.
 struct TokenOperations {
-    /// What is served by now, for what takes longer than a reload.
+    /// The plan that is served now; an operation may take longer than a reload.
     let live: LivePlan
     /// What was served when the operator asked.
     let keepers: KeeperLookup

@@ -169,7 +169,7 @@ package struct ConfigurationFile: Sendable {
     let programs: [SecretProgram: ProgramAnswer]
 
     /// - Parameters:
-    ///   - path: As diagnostics shall print it.
+    ///   - path: The path as diagnostics print it.
     ///   - overlay: Variables that count before those of the process.
     ///   - strictModes: Files that their group may write to are refused.
     ///   - consequence: What problems led to, for the closing line.

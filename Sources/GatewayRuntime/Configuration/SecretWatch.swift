@@ -51,7 +51,7 @@ final class SecretWatch: Sendable {
         }
     }
 
-    /// - Returns: Those that said something else than before.
+    /// - Returns: The programs that said something else than before.
     private func askAgain(_ programs: [SecretProgram]) async -> [SecretProgram] {
         await withTaskGroup(of: (SecretProgram, Bool).self) { tasks in
             for program in programs {

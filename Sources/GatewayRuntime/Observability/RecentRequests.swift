@@ -48,7 +48,7 @@ final class RecentRequests: Sendable {
     ///
     /// - Parameters:
     ///   - wallOffset: What to add to a monotonic reading to get civil time, in nanoseconds.
-    ///   - name: Of a route, by its number.
+    ///   - name: Gives the name of a route for its number.
     func find(_ id: String, wallOffset: Int64, name: (Int) -> String?) -> [RequestUse] {
         let found = workers.flatMap { worker in worker.ring.withLock { $0.find(id) } }
         return Self.uses(found, wallOffset, name)
@@ -56,7 +56,7 @@ final class RecentRequests: Sendable {
 
     /// The requests that ended since a cursor was given.
     ///
-    /// - Parameter cursor: Of the last batch; nil for all that are there.
+    /// - Parameter cursor: The cursor of the last batch; nil for all requests in memory.
     func latest(after cursor: Cursor?, wallOffset: Int64, name: (Int) -> String?) -> Batch {
         var found: [FinishedRequest] = []
         var positions: [UInt64] = []
@@ -92,7 +92,7 @@ final class RecentRequests: Sendable {
 
 /// Brings single requests from the event loops to the audit log, and says when some are lost.
 final class RequestLedger: Sendable {
-    /// How often the same trouble is said.
+    /// How often the same problem is logged.
     static let interval = Duration.seconds(60)
 
     /// What was lost and not said yet, and when something was said last.
@@ -120,7 +120,7 @@ final class RequestLedger: Sendable {
     ///
     /// - Parameters:
     ///   - wallOffset: What to add to a monotonic reading to get civil time, in nanoseconds.
-    ///   - name: Of a route, by its number.
+    ///   - name: Gives the name of a route for its number.
     func collect(at now: MonotonicTime, wallOffset: Int64, name: (Int) -> String?) {
         let taken = workers.map { $0.take() }
         let requests = taken.flatMap(\.requests).sorted { $0.finishedAt < $1.finishedAt }

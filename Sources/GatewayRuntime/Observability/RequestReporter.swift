@@ -14,8 +14,8 @@ final class RequestReporter: Sendable {
     private let accessLogger: Logger
 
     /// - Parameters:
-    ///   - logger: Of failures and denials.
-    ///   - accessLogger: Of requests that no route was meant for.
+    ///   - logger: Logs failures and denials.
+    ///   - accessLogger: Logs requests for which no route was meant.
     init(feed: AuditFeed, metrics: MetricRegistry, logger: Logger, accessLogger: Logger) {
         self.feed = feed
         self.metrics = metrics
@@ -105,7 +105,7 @@ final class RequestReporter: Sendable {
 /// clients. Token events are not among them; their author waits for the commit.
 final class AuditFeed: Service {
     static let queueLimit = 1024
-    /// How often the same trouble is said.
+    /// How often the same problem is logged.
     private static let interval: Duration = .seconds(60)
 
     private let audit: any AuditLog

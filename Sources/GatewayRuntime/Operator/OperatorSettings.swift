@@ -48,7 +48,7 @@ struct OperatorSettings: Sendable {
         }
     }
 
-    /// Where the gateway that was started with the file listens, if the file names another place by now. A new address needs a restart,
+    /// Where the gateway that was started with the file listens, if the file has named another address since. A new address needs a restart,
     /// and until then anybody may listen there.
     ///
     /// - Returns: nil where the file counts.

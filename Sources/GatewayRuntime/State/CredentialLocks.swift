@@ -198,7 +198,7 @@ final class CredentialLocks: Sendable {
         try await end.value().get()
     }
 
-    /// What counts by now. On the thread only.
+    /// Writes the present state. Called on the thread only.
     private func write() -> Result<Void, StateError> {
         let locks = state.withLock { $0.toStore }
         let text = locks.text

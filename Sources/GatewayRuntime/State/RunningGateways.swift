@@ -28,7 +28,7 @@ package struct RunningGateways: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: The absolute path of the file.
-    ///   - admin: As it is bound.
+    ///   - admin: The address that the admin listener is bound to.
     package func announce(_ plan: Plan, configuration: String, admin: BoundListener) {
         // Commands of this machine need no certificate.
         let socket = AdminPlan.localSocket(in: plan.stateDirectory)
