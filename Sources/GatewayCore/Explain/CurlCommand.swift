@@ -8,9 +8,9 @@ struct CurlCommand {
     private var keepsDotSegments = false
     private var urls: [String] = []
     private var fields: [DescribedRequest.Field] = []
-    /// Those that curl sends by itself, unless a field of the same name is given.
+    /// Fields that curl sends by itself, unless a field of the same name is given.
     private var standard: [DescribedRequest.Field] = [.init("User-Agent", "curl"), .init("Accept", "*/*")]
-    /// In lower case: named with nothing behind the colon.
+    /// Names of fields with nothing behind the colon, in lower case: curl does not send them.
     private var removed: Set<String> = []
     private var data: [DescribedRequest.Part] = []
     private var upload: DescribedRequest.Part?
@@ -22,7 +22,7 @@ struct CurlCommand {
     private var unknown: [String] = []
     private var remarks: [String] = []
 
-    /// - Parameter words: Those behind `curl`.
+    /// - Parameter words: The words behind `curl`.
     static func request(_ words: some Sequence<String>) throws(ExplainInputError) -> DescribedRequest {
         var command = CurlCommand()
         try command.read(Array(words)[...])
@@ -252,7 +252,7 @@ struct CurlCommand {
         return implied.filter { !given.contains($0.name.lowercased()) } + fields
     }
 
-    /// As curl and browsers do it (RFC 3986 section 5.2.4).
+    /// Removes dot segments as curl and browsers do (RFC 3986 section 5.2.4).
     private static func withoutDotSegments(_ path: String) -> String {
         var kept: [Substring] = []
         let segments = path.split(separator: "/", omittingEmptySubsequences: false)

@@ -102,7 +102,7 @@ package struct DescribedRequest: Hashable, Sendable {
     /// A part of the content, as curl puts it together.
     package enum Part: Hashable, Sendable {
         case text(String)
-        /// - Parameter dropsLineBreaks: As `-d @FILE` does, other than `--data-binary @FILE`.
+        /// - Parameter dropsLineBreaks: Whether line breaks are removed, as `-d @FILE` does and `--data-binary @FILE` does not.
         case file(String, dropsLineBreaks: Bool)
     }
 
@@ -110,9 +110,9 @@ package struct DescribedRequest: Hashable, Sendable {
     package var url: RequestURL
     /// Without `Host`, framing and what a proxy is told.
     package var fields: [Field] = []
-    /// In the place of the URL's authority.
+    /// The host that is used instead of the URL's authority.
     package var host: String?
-    /// In the place of the URL's path and query.
+    /// The target that is used instead of the URL's path and query.
     package var target: String?
     package var content: [Part] = []
     package var isHTTP10 = false

@@ -9,7 +9,7 @@ package struct ImportedService: Hashable, Sendable {
 
     /// - Parameters:
     ///   - name: nil makes one from the host of the upstream.
-    ///   - preset: Of a service that takes the keys of the login, but uses them in another way.
+    ///   - preset: The preset of a service that takes the keys of the login, but uses them in another way.
     package init(upstream: String, login: ImportedLogin, name: String? = nil, preset: String? = nil) {
         self.upstream = upstream
         self.login = login

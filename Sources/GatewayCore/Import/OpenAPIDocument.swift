@@ -30,7 +30,7 @@ package enum OpenAPIDocument {
         return findings
     }
 
-    /// Those that the document asks for everywhere come first.
+    /// The security schemes; those that the document asks for everywhere come first.
     private static func schemes(_ root: ConfigNode) -> [ConfigNode.Entry] {
         let components = root.value(of: "components")?.entries(of: "securitySchemes") ?? []
         let all = components + root.entries(of: "securityDefinitions")

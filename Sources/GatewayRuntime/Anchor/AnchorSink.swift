@@ -17,7 +17,7 @@ final class AnchorSink: Sendable {
     let plan: AnchorPlan
     private let runner: any ProgramRunner
     /// A call on a disk that is gone may never end: no second thread waits beside it.
-    private let isCalling = Mutex(false)
+    private let isCalling = Atomic(false)
 
     init(_ plan: AnchorPlan, runner: any ProgramRunner = SystemProgramRunner()) {
         self.plan = plan
@@ -88,20 +88,18 @@ final class AnchorSink: Sendable {
     }
 
     private func call<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async throws(Failure) -> Value {
-        let isFree = isCalling.withLock { isCalling in
-            defer { isCalling = true }
-            return !isCalling
+        guard !isCalling.exchange(true, ordering: .sequentiallyConsistent) else {
+            throw Failure(reason: "the call before has not ended; is the disk there?")
         }
-        guard isFree else { throw Failure(reason: "the call before has not ended; is the disk there?") }
         let result = await OwnThread.run(within: Self.callLimit) { _ in
-            defer { self.isCalling.withLock { $0 = false } }
+            defer { self.isCalling.store(false, ordering: .sequentiallyConsistent) }
             return body()
         }
         switch result {
         case .success(let value): return value
         case .failure(.overdue): throw Failure(reason: "no answer within \(ConfigUnits.text(Self.callLimit))")
         case .failure(.notStarted(let code)):
-            isCalling.withLock { $0 = false }
+            isCalling.store(false, ordering: .sequentiallyConsistent)
             throw Failure(reason: "no thread: \(SystemError.text(code))")
         }
     }

@@ -22,14 +22,14 @@ struct Assembly: Sendable {
     let admin: AdminServers
     /// Where the admin listener answers, with its real port.
     let adminPlace: BoundListener
-    /// For one question: it speaks of the plan that is served when it is made.
+    /// Makes a control for one question. It speaks of the plan that is served at that moment.
     let makeControl: @Sendable () -> OperatorControl
     /// nil when there is no file to read again.
     let reloader: Reloader?
     let logins: LoginDesk
     let observer: TrafficObserver
     let readiness: ReadinessState
-    /// In the order in which they start; they stop in the opposite one.
+    /// The services in the order in which they start. They stop in the opposite order.
     let services: [any Service]
 
     /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
@@ -212,18 +212,13 @@ struct Assembly: Sendable {
         services = [
             // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],
-            storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
-            ChildProcesses.adoptsOrphans ? [OrphanService(clock: clock)] : [],
+            storage.anchor.map { [BackgroundService.anchor($0)] } ?? [],
+            ChildProcesses.adoptsOrphans ? [BackgroundService.orphans(clock)] : [],
             [
-                AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
-                AuditChainService(check: storage.chainCheck), ClientTokenService(uses: tokenUses, clock: clock),
+                BackgroundService.audit(storage.audit), BackgroundService.storage(storage, clock),
+                BackgroundService.chainCheck(storage.chainCheck), BackgroundService.clientTokens(tokenUses, clock),
                 ClientKeyService(sets: jwts.keySets, live: live, clock: clock, logger: options.logger("proxy")),
-                AuthorityService(
-                    authority: storage.authority,
-                    live: live,
-                    clock: clock,
-                    logger: options.logger("gateway")
-                ),
+                BackgroundService.authority(storage.authority, live, clock, options.logger("gateway")),
                 AuditFeedService(feed: feed), observer, keepers,
             ],
             fleet,

@@ -74,7 +74,7 @@ struct ServerFactory {
     }
 
     /// - Parameters:
-    ///   - tracing: As it was at the start: there is what exports the spans.
+    ///   - tracing: How traces were sampled at the start, which decided whether there is an exporter.
     ///   - unroutedNumber: The observer's number for requests without a route.
     ///   - authenticate: What engines are handed; nothing that only explains hands them anything.
     ///   - number: The observer's number for a route.
@@ -182,9 +182,6 @@ struct ServerFactory {
             },
             now: { [clock] in clock.now().wall }
         )
-        admin.explain = { question in
-            await explainer.explain(ExplanationQuestion(input: question)).map { $0.explanation?.text() ?? "" }
-        }
         admin.localAuthorityPEM = { [folder = plan.stateDirectory] in
             do throws(LeafError) {
                 let roots = try AuthorityRoots.read(in: folder)

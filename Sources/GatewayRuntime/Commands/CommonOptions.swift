@@ -1,5 +1,4 @@
 import ArgumentParser
-import FoundationEssentials
 import GatewayCore
 import GatewayFiles
 
@@ -140,19 +139,5 @@ struct JSONFlag: ParsableArguments {
     /// What a command prints: the value for programs, or the text for people.
     func text(of value: some Encodable, or text: @autoclosure () -> String) throws(CommandFailure) -> String {
         isOn ? try JSONText.pretty(value) : text()
-    }
-}
-
-/// What `--json` prints.
-enum JSONText {
-    /// One value, readable, with names in `snake_case` and a line break at the end.
-    static func pretty(_ value: some Encodable) throws(CommandFailure) -> String {
-        let encoder = JSONEncoder()
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(value) else {
-            throw CommandFailure(.failed, "the result cannot be written as JSON")
-        }
-        return String(decoding: data, as: UTF8.self) + "\n"
     }
 }

@@ -18,7 +18,7 @@ package struct ConfigurationSource: Sendable {
     private let strictModes: Bool
 
     /// - Parameters:
-    ///   - path: As diagnostics shall print it.
+    ///   - path: The path as diagnostics print it.
     ///   - overlay: Variables that count before those of the process.
     ///   - strictModes: Files that their group may write to are refused.
     ///   - file: What was read when the gateway was started.
@@ -160,7 +160,7 @@ extension ConfigLoader {
         ConfigLoader(files: files, strictModes: strictModes, size: .ofProcess) { secrets.environment($0) }
     }
 
-    /// A variable that is set counts; one that is not has a value that nothing is said about.
+    /// Uses the variables that are set. Any other has a placeholder, about which there are no diagnostics.
     static func unread(_ files: any ConfigFileSource, strictModes: Bool = false) -> ConfigLoader {
         let variables = SystemSecretSource()
         return ConfigLoader(files: files, placeholder: "unset", strictModes: strictModes, size: .ofProcess) {
@@ -182,7 +182,7 @@ extension Result<ConfigurationSize, ConfigurationSize.Refusal> {
 }
 
 extension PresetLibrary {
-    /// Those that come with the program.
+    /// The presets that come with the program.
     static let builtIn = PresetLibrary {
         var length = 0
         let start = unsafe authgateway_presets(&length)

@@ -51,7 +51,7 @@ final class SecretWatch: Sendable {
         }
     }
 
-    /// - Returns: Those that said something else than before.
+    /// - Returns: The programs that said something else than before.
     private func askAgain(_ programs: [SecretProgram]) async -> [SecretProgram] {
         await withTaskGroup(of: (SecretProgram, Bool).self) { tasks in
             for program in programs {
@@ -102,7 +102,7 @@ struct SecretSchedule {
         var isFailing = false
         /// The plan that is served does not have this answer yet, for a reason that may pass by itself.
         var isOwed = false
-        /// In a row, of either kind.
+        /// How many failures in a row there were, of either kind.
         var failures = 0
 
         mutating func backOff(at now: MonotonicTime) {

@@ -5,7 +5,7 @@ import Glibc
 struct TextTable {
     private let titles: [String]
     private var rows: [[String]] = []
-    /// By row and column.
+    /// The colors of cells: by row, then by column.
     private var colors: [[Int: TextStyle.Color]] = []
 
     init(_ titles: String...) { self.titles = titles }
@@ -18,7 +18,7 @@ struct TextTable {
         colors.append(color.map { [column: $0] } ?? [:])
     }
 
-    /// For a pipe or a file.
+    /// The table without colors and line limit, for a pipe or a file.
     var text: String { text(TextStyle()) }
 
     /// Two spaces between columns, none at the end of a line.
@@ -35,7 +35,7 @@ struct TextStyle: Sendable {
     var width: Int?
     var usesColor = false
 
-    /// What standard output takes.
+    /// The style of standard output.
     static var current: TextStyle {
         TextStyle(width: Console.isOutputTerminal ? terminalWidth : nil, usesColor: Console.usesColor)
     }
@@ -58,4 +58,8 @@ struct TextStyle: Sendable {
         guard usesColor, let color else { return text }
         return "\u{1B}[\(color.rawValue)m\(text)\u{1B}[0m"
     }
+}
+
+extension String {
+    func padding(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

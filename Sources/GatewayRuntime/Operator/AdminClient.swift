@@ -136,7 +136,7 @@ struct AdminClient: Sendable {
 
     /// The listener at this address learns the token, so it must belong to a user who can read the token anyway.
     ///
-    /// Of what another user recorded, only a socket in the state directory is trusted. Anybody can listen at a port, and elsewhere that
+    /// If another user recorded the address, only a socket in the state directory is trusted. Anybody can listen at a port, and elsewhere that
     /// user could replace the socket meanwhile.
     private func requireTrustedOwner() throws(CommandFailure) {
         guard isOwnAddress || isInStateDirectory else {
@@ -236,7 +236,7 @@ struct AdminClient: Sendable {
 
     private static let readLimit = TimeAmount.seconds(5)
 
-    /// What is said of a gateway that runs: its address is right.
+    /// What is said of a gateway that runs, at the right address, and is slow.
     private func slow(_ method: String, _ path: String) -> String {
         let process = StateDirectory.holder(of: stateDirectory).map { " (process \($0))" } ?? ""
         let resource = path.prefix { $0 != "?" }
@@ -251,7 +251,7 @@ struct AdminClient: Sendable {
         }
     }
 
-    /// As a person reads it.
+    /// The address as people read it.
     private var place: String { BoundListener(address: address, port: nil, isTLS: named?.tls != nil).boundText }
 
     func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {

@@ -14,7 +14,7 @@ struct LiveSender: Sendable {
     private let content: [UInt8]
 
     /// - Parameters:
-    ///   - token: Of the client; added where the request brings none.
+    ///   - token: The token of the client; added if the request brings none.
     ///   - isConfirmed: A method that can change something is sent without a question.
     init(_ request: DescribedRequest, token: Secret?, isConfirmed: Bool) throws(CommandFailure) {
         guard isConfirmed || Self.safeMethods.contains(request.method) || Self.confirms(request) else {

@@ -19,11 +19,7 @@ struct GatewayLogins: LoginDriver {
     let client: AdminClient
 
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
-        let wish: JSONValue = .object([
-            "credential": .string(order.credential), "way": .string(order.way.rawValue),
-            "timeout_seconds": .number(.init(Double(order.timeout.wholeMilliseconds) / 1000)),
-        ])
-        return try await client.ask(AdminAPI.beginLogin, body: try? wish.bytes())
+        try await client.ask(AdminAPI.beginLogin, body: try? order.json.bytes())
     }
 
     func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress {
