@@ -168,17 +168,19 @@ final class SharedFileTests {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         return TokenKeeper(
-            name: "box",
-            strategyKind: "sample",
-            grant: SampleGrant(rotatesRefreshToken: true),
-            policy: RenewalPolicy(),
-            key: name,
-            store: store,
-            endpoint: authority,
-            audit: RecordingAuditLog(),
-            onAuditFailure: .block,
-            clock: clock,
-            logger: logger,
+            KeeperContext(
+                name: "box",
+                strategyKind: "sample",
+                grant: SampleGrant(rotatesRefreshToken: true),
+                policy: RenewalPolicy(),
+                key: name,
+                store: store,
+                endpoint: authority,
+                audit: RecordingAuditLog(),
+                onAuditFailure: .block,
+                clock: clock,
+                logger: logger
+            ),
             jitter: { 0 }
         )
     }
