@@ -74,7 +74,7 @@ package struct AuthorityCommands: Sendable {
     /// Who trusts it.
     package func status() throws(CommandFailure) -> String {
         let trust: AuthorityTrust
-        do throws(LeafError) {
+        do throws(StateError) {
             trust = try TrustProbe(stateDirectory: plan.stateDirectory).look()
         } catch {
             throw CommandFailure(.failed, error.description)
@@ -106,7 +106,7 @@ package struct AuthorityCommands: Sendable {
 
     /// On the files of a gateway that does not run. The lock of the state directory is held meanwhile.
     private func alone(
-        _ work: (LocalAuthority, Plan) async -> Result<[String], LeafError>
+        _ work: (LocalAuthority, Plan) async -> Result<[String], StateError>
     ) async throws(CommandFailure) -> [String] {
         let plan = try ConfigurationFile(path: configuration, consequence: "nothing was changed").plan
         guard !plan.interceptedHosts.isEmpty else {

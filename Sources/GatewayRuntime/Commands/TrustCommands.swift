@@ -74,7 +74,7 @@ package struct TrustCommands: Sendable {
     private func record(_ fingerprint: String) -> String { "\(folder)/\(fingerprint).pem" }
 
     private func roots() throws(CommandFailure) -> [AuthorityRoots.Root] {
-        do throws(LeafError) {
+        do throws(StateError) {
             return try AuthorityRoots.read(in: plan.stateDirectory)
         } catch {
             throw CommandFailure(.failed, error.description)
