@@ -68,7 +68,7 @@ package struct InitOperation: Sendable {
     private func chosen() throws(CommandFailure) -> Service {
         guard let service = service ?? asked() else { return .sandbox }
         if service.contains("://") {
-            do throws(FirstConfiguration.UnusableURL) {
+            do throws(UnusableInput) {
                 return .url(try FirstConfiguration.Service(url: service))
             } catch {
                 throw CommandFailure(.usage, "\(LogText.clean(service)): \(error.message)")

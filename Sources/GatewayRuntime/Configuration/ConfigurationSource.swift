@@ -176,7 +176,7 @@ extension ConfigLoader {
     }
 }
 
-extension Result<ConfigurationSize, ConfigurationSize.Refusal> {
+extension Result<ConfigurationSize, UnusableInput> {
     /// The limits that the environment of the program sets.
     static var ofProcess: Self { ConfigurationSize.read(SystemSecretSource().environment) }
 }
