@@ -70,7 +70,7 @@ package struct ExplainCommands: Sendable {
     }
 
     private static func read(_ input: String) throws(CommandFailure) -> ExplainInput {
-        do throws(ExplainInputError) {
+        do throws(UnusableInput) {
             return try ExplainInput(input)
         } catch {
             throw CommandFailure(.usage, error.message)
