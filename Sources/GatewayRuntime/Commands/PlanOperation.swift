@@ -27,12 +27,7 @@ package enum PlanOperation {
         output: String, failed: [String]
     ) {
         let plan = try ConfigurationFile(path: configuration, consequence: "nothing was started").plan
-        let endpoint: AsyncHTTPTokenEndpoint
-        do throws(AsyncHTTPTokenEndpoint.TrustRootsError) {
-            endpoint = try AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
-        } catch {
-            throw CommandFailure(.failed, error.message)
-        }
+        let endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
         let logger = LogOutput.standardError.logger("authgateway.tokens", level: .critical)
         let outcomes = await AcquireTrial(plan, endpoint: endpoint, logger: logger).run()
         await endpoint.shutdown()

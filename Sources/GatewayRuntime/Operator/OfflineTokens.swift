@@ -39,7 +39,7 @@ struct OfflineTokens: Sendable {
         }
         // No gateway answers for as long as this process holds the lock: others must find nothing to send.
         AdminToken.remove(in: plan.stateDirectory)
-        endpoint = try await Assembly.endpoint(storage)
+        endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
         let sources = CredentialSources(
             credentials: plan.credentials,
             parts: CredentialSources.Parts(
