@@ -49,7 +49,7 @@ extension AuditCommands {
         evidence.row = row
         var anchorFailure: String?
         // Before the rows, which may have gone on when they are read.
-        do throws(AnchorSink.Failure) {
+        do throws(AuditError) {
             evidence.anchor = try await sink?.heads() ?? []
         } catch {
             anchorFailure = error.reason
