@@ -101,6 +101,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         _ request: TokenRequest,
         deadline: Duration
     ) async -> Result<TokenReply, TokenTransportFailure> {
+        assert(request.issuedParameters.isEmpty, "A request without its assertions is sent.")
         guard let outgoing = outgoing(request) else {
             return .failure(TokenTransportFailure(.unsendable, mayHaveBeenProcessed: false))
         }

@@ -11,7 +11,8 @@ struct OfflineTokens: Sendable {
     let control: OperatorControl
     let live: LivePlan
     let storage: Storage
-    let endpoint: AsyncHTTPTokenEndpoint
+    let endpoint: AssertionEndpoint
+    private let client: AsyncHTTPTokenEndpoint
     let onAuditFailure: AuditPlan.OnFailure
 
     /// - Parameters:
@@ -39,7 +40,8 @@ struct OfflineTokens: Sendable {
         }
         // No gateway answers for as long as this process holds the lock: others must find nothing to send.
         AdminToken.remove(in: plan.stateDirectory)
-        endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
+        client = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
+        endpoint = AssertionEndpoint(endpoint: client)
         let sources = CredentialSources(
             credentials: plan.credentials,
             parts: CredentialSources.Parts(
@@ -69,7 +71,7 @@ struct OfflineTokens: Sendable {
     }
 
     func close() async {
-        await endpoint.shutdown()
+        await client.shutdown()
         await storage.close()
     }
 
