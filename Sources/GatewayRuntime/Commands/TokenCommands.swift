@@ -100,10 +100,10 @@ package struct TokenCommands: Sendable {
 
     /// - Parameter bytes: What ``ImportedToken`` reads.
     package func `import`(_ bytes: [UInt8], for name: String) async throws(CommandFailure) -> String {
-        do throws(ImportedTokenError) {
+        do throws(UnusableInput) {
             _ = try ImportedToken(reading: bytes)
         } catch {
-            throw CommandFailure(.failed, "that is no token: \(error.reason)")
+            throw CommandFailure(.failed, "that is no token: \(error.message)")
         }
         let report = try await reaching(mayBegin: true) { (gateway) throws(CommandFailure) in
             try await gateway.ask(AdminAPI.importToken, of: name, body: bytes)
