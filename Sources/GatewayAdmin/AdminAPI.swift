@@ -93,10 +93,10 @@ package enum AdminAPI {
             return .failure(GatewayProblem(.contentTooLarge, "A token has at most 64 KiB."))
         }
         let token: ImportedToken
-        do throws(ImportedTokenError) {
+        do throws(UnusableInput) {
             token = try ImportedToken(reading: body)
         } catch {
-            return .failure(GatewayProblem(.requestRefused, "That is no token: \(error.reason)."))
+            return .failure(GatewayProblem(.requestRefused, "That is no token: \(error.message)."))
         }
         return await gateway.perform(.import(token), on: call.name)
     }

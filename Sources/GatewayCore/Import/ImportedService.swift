@@ -83,12 +83,6 @@ package struct ImportFindings: Hashable, Sendable {
     }
 }
 
-/// Why nothing can be imported: one sentence, without a secret.
-package struct ImportError: Error, Hashable, Sendable {
-    package let message: String
-    package init(_ message: String) { self.message = message }
-}
-
 /// Names of credentials and routes for what has none here.
 package enum ImportedName {
     private static let prefixes: Set<String> = ["www", "api", "app", "index", "registry", "registry-1"]

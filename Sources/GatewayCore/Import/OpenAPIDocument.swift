@@ -2,13 +2,13 @@
 /// becomes an environment variable that somebody has to set.
 package enum OpenAPIDocument {
     /// - Parameter upstream: Counts before the server that the document names.
-    package static func services(_ root: ConfigNode, upstream: String? = nil) throws(ImportError) -> ImportFindings {
+    package static func services(_ root: ConfigNode, upstream: String? = nil) throws(UnusableInput) -> ImportFindings {
         guard root.value(of: "openapi") != nil || root.value(of: "swagger") != nil else {
-            throw ImportError("This is no OpenAPI document: it has neither \"openapi\" nor \"swagger\".")
+            throw UnusableInput("This is no OpenAPI document: it has neither \"openapi\" nor \"swagger\".")
         }
         guard let server = upstream ?? server(root), let origin = (try? RequestURL(server))?.origin,
             server.contains("://")
-        else { throw ImportError("The document names no server with scheme and host; add --upstream URL.") }
+        else { throw UnusableInput("The document names no server with scheme and host; add --upstream URL.") }
         let title = root.value(of: "info")?.value(of: "title")?.scalarText ?? origin.host
         let name = ImportedName.made(from: String(title.prefix(30)))
         let variable = name.uppercased().replacing("-", with: "_")

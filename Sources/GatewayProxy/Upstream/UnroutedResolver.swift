@@ -56,7 +56,7 @@ final class UnroutedResolver: Resolver, Sendable {
                 guard let address = address.ipBytes.flatMap({ IPAddress($0) }) else { return false }
                 return destination.admits(address, isOwn: own.contains(address))
             }
-            guard !admitted.isEmpty || addresses.isEmpty else { throw NameLookup.AddressProhibited() }
+            guard !admitted.isEmpty || addresses.isEmpty else { throw NameLookup.Failure.prohibited }
             return admitted
         }
     }

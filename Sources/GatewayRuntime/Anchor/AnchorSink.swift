@@ -5,10 +5,6 @@ import Synchronization
 
 /// Where `audit.anchor` sends heads of the audit log, and reads them again. Every call ends within its time limit.
 final class AnchorSink: Sendable {
-    struct Failure: Error, Hashable {
-        let reason: String
-    }
-
     /// One call on a file or a socket.
     private static let callLimit: Duration = .seconds(5)
     /// Some 100,000 lines. With those of the file before it twice as many are kept.
@@ -24,13 +20,13 @@ final class AnchorSink: Sendable {
         self.runner = runner
     }
 
-    func send(_ head: AnchoredHead) async throws(Failure) {
+    func send(_ head: AnchoredHead) async throws(AuditError) {
         let line = head.line
         switch plan {
         case .command(let program, _): _ = try await run(program, input: Secret(line + "\n"))
         case .syslog(let tag):
             let failure = try await call { SystemLog.note("audit head \(line)", tag: tag) }
-            if let failure { throw Failure(reason: failure) }
+            if let failure { throw AuditError(failure) }
         case .file(let path):
             let failure = try await call { () -> PrivateFile.Failure? in
                 do throws(PrivateFile.Failure) {
@@ -40,14 +36,14 @@ final class AnchorSink: Sendable {
                     return error
                 }
             }
-            if let failure { throw Failure(reason: failure.reason) }
+            if let failure { throw AuditError(failure.reason) }
         }
     }
 
     /// What was sent, oldest first; nil where that cannot be read.
     ///
     /// - Parameter limit: How many bytes at the end of a file are read.
-    func heads(within limit: Int = 2 * fileLimit) async throws(Failure) -> [AnchoredHead]? {
+    func heads(within limit: Int = 2 * fileLimit) async throws(AuditError) -> [AnchoredHead]? {
         switch plan {
         case .command(_, let read):
             guard let read else { return nil }
@@ -61,35 +57,35 @@ final class AnchorSink: Sendable {
     }
 
     /// An anchor that holds something else may have been overwritten: to say that nothing was sent would be wrong.
-    private static func heads(in bytes: [UInt8]) throws(Failure) -> [AnchoredHead] {
+    private static func heads(in bytes: [UInt8]) throws(AuditError) -> [AnchoredHead] {
         let heads = AnchoredHead.all(in: bytes)
         guard !heads.isEmpty || bytes.allSatisfy({ $0 <= 0x20 && $0 > 0 }) else {
-            throw Failure(reason: "it holds no line with a head of a log")
+            throw AuditError("it holds no line with a head of a log")
         }
         return heads
     }
 
-    private func end(of path: String, _ limit: Int) async throws(Failure) -> [UInt8] {
+    private func end(of path: String, _ limit: Int) async throws(AuditError) -> [UInt8] {
         let result = try await call { () -> Result<[UInt8], PrivateFile.Failure> in
             Result { () throws(PrivateFile.Failure) in try AppendedFile.end(of: path, limit: limit) }
         }
         do throws(PrivateFile.Failure) {
             return try result.get()
         } catch {
-            throw Failure(reason: error.reason)
+            throw AuditError(error.reason)
         }
     }
 
-    private func run(_ program: TokenProgram, input: Secret?) async throws(Failure) -> [UInt8] {
+    private func run(_ program: TokenProgram, input: Secret?) async throws(AuditError) -> [UInt8] {
         switch await runner.run(program, input: input, deadline: program.timeout) {
         case .success(let output): return output
-        case .failure(let failure): throw Failure(reason: "\(program.command.first ?? "") \(failure.message)")
+        case .failure(let failure): throw AuditError("\(program.command.first ?? "") \(failure.message)")
         }
     }
 
-    private func call<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async throws(Failure) -> Value {
+    private func call<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async throws(AuditError) -> Value {
         guard !isCalling.exchange(true, ordering: .sequentiallyConsistent) else {
-            throw Failure(reason: "the call before has not ended; is the disk there?")
+            throw AuditError("the call before has not ended; is the disk there?")
         }
         let result = await OwnThread.run(within: Self.callLimit) { _ in
             defer { self.isCalling.store(false, ordering: .sequentiallyConsistent) }
@@ -97,10 +93,10 @@ final class AnchorSink: Sendable {
         }
         switch result {
         case .success(let value): return value
-        case .failure(.overdue): throw Failure(reason: "no answer within \(ConfigUnits.text(Self.callLimit))")
+        case .failure(.overdue): throw AuditError("no answer within \(ConfigUnits.text(Self.callLimit))")
         case .failure(.notStarted(let code)):
             isCalling.store(false, ordering: .sequentiallyConsistent)
-            throw Failure(reason: "no thread: \(SystemError.text(code))")
+            throw AuditError("no thread: \(SystemError.text(code))")
         }
     }
 }

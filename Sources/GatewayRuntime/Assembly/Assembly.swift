@@ -45,7 +45,7 @@ struct Assembly: Sendable {
             throw CommandFailure(error)
         }
         await storage.anchor?.compare()
-        endpoint = try await Self.endpoint(storage)
+        endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.
         _ = NIOThreadPool.singleton
@@ -277,15 +277,6 @@ struct Assembly: Sendable {
         // Fails only when it was shut down before.
         try? await group.shutdownGracefully()
         await storage.close()
-    }
-
-    static func endpoint(_ storage: Storage) async throws(CommandFailure) -> AsyncHTTPTokenEndpoint {
-        do throws(AsyncHTTPTokenEndpoint.TrustRootsError) {
-            return try AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
-        } catch {
-            await storage.close()
-            throw CommandFailure(.failed, error.message)
-        }
     }
 
     // MARK: Fleet

@@ -24,10 +24,10 @@ struct ServerFactory {
         jwts: ClientJWTParts,
         authority: LocalAuthority
     ) throws(CommandFailure) -> ProxyServer {
-        do throws(LeafError) {
+        do throws(StateError) {
             try authority.cover(plan.interceptedHosts, as: plan.localAuthority)
         } catch {
-            throw CommandFailure(.failed, error.description)
+            throw CommandFailure(error)
         }
         let configuration = Self.configuration(
             of: plan,
@@ -183,7 +183,7 @@ struct ServerFactory {
             now: { [clock] in clock.now().wall }
         )
         admin.localAuthorityPEM = { [folder = plan.stateDirectory] in
-            do throws(LeafError) {
+            do throws(StateError) {
                 let roots = try AuthorityRoots.read(in: folder)
                 return .success(roots.isEmpty ? nil : roots.map(\.pem).joined())
             } catch {

@@ -1,6 +1,7 @@
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
+import GatewayFiles
 import GatewayLocalAuthority
 import GatewayProxy
 import Logging

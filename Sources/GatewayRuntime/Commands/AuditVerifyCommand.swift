@@ -72,7 +72,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         evidence.row = row
         var anchorFailure: String?
         // Before the rows, which may have gone on when they are read.
-        do throws(AnchorSink.Failure) {
+        do throws(AuditError) {
             evidence.anchor = try await sink?.heads() ?? []
         } catch {
             anchorFailure = error.reason

@@ -122,7 +122,7 @@ struct AuthorityStatusCommand: AsyncParsableCommand {
     func run() async throws(CommandFailure) {
         let plan = try config.runningSettings().plan
         let trust: AuthorityTrust
-        do throws(LeafError) {
+        do throws(StateError) {
             trust = try TrustProbe(stateDirectory: plan.stateDirectory).look()
         } catch {
             throw CommandFailure(.failed, error.description)
@@ -196,7 +196,7 @@ private enum OfflineAuthority {
     /// On the files of a gateway that does not run. The lock of the state directory is held meanwhile.
     static func use(
         _ configuration: String,
-        _ work: (LocalAuthority, Plan) async -> Result<[String], LeafError>
+        _ work: (LocalAuthority, Plan) async -> Result<[String], StateError>
     ) async throws(CommandFailure) -> [String] {
         let plan = try ConfigurationFile(path: configuration, consequence: "nothing was changed").plan
         guard !plan.interceptedHosts.isEmpty else {

@@ -116,7 +116,7 @@ private struct MachineTrust: Sendable {
     private func record(_ fingerprint: String) -> String { "\(folder)/\(fingerprint).pem" }
 
     private func roots() throws(CommandFailure) -> [AuthorityRoots.Root] {
-        do throws(LeafError) {
+        do throws(StateError) {
             return try AuthorityRoots.read(in: plan.stateDirectory)
         } catch {
             throw CommandFailure(.failed, error.description)

@@ -78,7 +78,7 @@ struct ExplainCommand: AsyncParsableCommand {
     }
 
     private static func read(_ input: String) throws(CommandFailure) -> ExplainInput {
-        do throws(ExplainInputError) {
+        do throws(UnusableInput) {
             return try ExplainInput(input)
         } catch {
             throw CommandFailure(.usage, error.message)

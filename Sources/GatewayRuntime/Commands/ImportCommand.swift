@@ -166,7 +166,7 @@ private enum ImportSource {
     }
 
     func read() throws(CommandFailure) -> ImportFindings {
-        do throws(ImportError) {
+        do throws(UnusableInput) {
             switch self {
             case .netrc(let path): return try NetrcFile.services(try Self.text(path))
             case .gitHub(let host): return try Self.gitHub(host)
@@ -182,39 +182,39 @@ private enum ImportSource {
         }
     }
 
-    private static func bytes(_ path: String) throws(ImportError) -> [UInt8] {
+    private static func bytes(_ path: String) throws(UnusableInput) -> [UInt8] {
         do throws(BoundedFile.Failure) {
             return try BoundedFile.read((path as NSString).expandingTildeInPath, limit: maximumBytes).bytes
         } catch {
-            throw ImportError("\(error.message).")
+            throw UnusableInput("\(error.message).")
         }
     }
 
-    private static func text(_ path: String) throws(ImportError) -> String {
+    private static func text(_ path: String) throws(UnusableInput) -> String {
         guard let text = String(validating: try bytes(path), as: UTF8.self) else {
-            throw ImportError("not valid UTF-8.")
+            throw UnusableInput("not valid UTF-8.")
         }
         return text
     }
 
     /// YAML, of which JSON is a part.
-    private static func document(_ path: String) throws(ImportError) -> ConfigNode {
+    private static func document(_ path: String) throws(UnusableInput) -> ConfigNode {
         var limits = YAMLLimits()
         limits.bytes = maximumBytes
         limits.nodes = 500_000
         let document = YAMLLoader(limits: limits).load(try bytes(path))
         guard let root = document.root else {
             let problem = document.diagnostics.first
-            throw ImportError("line \(problem?.span.line ?? 1): \(problem?.message ?? "not valid YAML").")
+            throw UnusableInput("line \(problem?.span.line ?? 1): \(problem?.message ?? "not valid YAML").")
         }
         return root
     }
 
     /// `gh` keeps the token. It is asked once, to see that there is one; what it prints is not looked at.
-    private static func gitHub(_ host: String) throws(ImportError) -> ImportFindings {
+    private static func gitHub(_ host: String) throws(UnusableInput) -> ImportFindings {
         let isPublic = host == "github.com"
         let command = ["gh", "auth", "token"] + (isPublic ? [] : ["--hostname", host])
-        guard ProgramSearch.path(of: "gh") != nil else { throw ImportError("The program gh is not in PATH.") }
+        guard ProgramSearch.path(of: "gh") != nil else { throw UnusableInput("The program gh is not in PATH.") }
         do throws(SpawnedProgram.Failure) {
             _ = try SpawnedProgram.output(
                 of: command,
@@ -225,7 +225,7 @@ private enum ImportSource {
             )
         } catch {
             let words = command.map(ShellWord.quoted).joined(separator: " ")
-            throw ImportError("\(words) failed: \(error.message). Log in with: gh auth login")
+            throw UnusableInput("\(words) failed: \(error.message). Log in with: gh auth login")
         }
         let upstream = isPublic ? "https://api.github.com" : "https://\(host)/api/v3"
         return ImportFindings([ImportedService(upstream: upstream, login: .bearer(.program(command)), name: "github")])

@@ -91,7 +91,7 @@ struct InitCommand: ParsableCommand {
     private func choose() throws(CommandFailure) -> Choice {
         guard let service = service ?? asked() else { return .sandbox }
         if service.contains("://") {
-            do throws(FirstConfiguration.UnusableURL) {
+            do throws(UnusableInput) {
                 return .url(try FirstConfiguration.Service(url: service))
             } catch {
                 throw CommandFailure(.usage, "\(LogText.clean(service)): \(error.message)")

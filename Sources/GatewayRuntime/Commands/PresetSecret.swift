@@ -31,7 +31,7 @@ struct PresetSecret: Equatable, Sendable {
             guard secrets.environment(name) == nil else { return nil }
             return "Set \(LogText.clean(name)) where the gateway starts: \(what)."
         case .file(let path):
-            do throws(SecretSourceError) {
+            do throws(UnusableInput) {
                 _ = try secrets.file(path.hasPrefix("/") ? path : "\(folder)/\(path)")
                 return nil
             } catch {

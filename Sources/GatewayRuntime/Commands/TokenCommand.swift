@@ -287,10 +287,10 @@ struct TokenImportCommand: AsyncParsableCommand {
     func run() async throws(CommandFailure) {
         let tokens = try TokenGateway(options.gateway)
         let bytes = try SecretInput.read(file, asking: "Token for \(options.name) (not shown; Enter ends it): ")
-        do throws(ImportedTokenError) {
+        do throws(UnusableInput) {
             _ = try ImportedToken(reading: bytes)
         } catch {
-            throw CommandFailure(.failed, "that is no token: \(error.reason)")
+            throw CommandFailure(.failed, "that is no token: \(error.message)")
         }
         let report = try await tokens.reach(mayBegin: true) { (gateway) throws(CommandFailure) in
             try await gateway.ask(AdminAPI.importToken, of: options.name, body: bytes)

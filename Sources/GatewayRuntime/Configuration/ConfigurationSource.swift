@@ -61,16 +61,16 @@ package struct ConfigurationSource: Sendable {
     }
 
     /// Asks one program of the configuration.
-    func ask(_ program: SecretProgram) async -> Result<Secret, SecretSourceError> {
+    func ask(_ program: SecretProgram) async -> Result<Secret, UnusableInput> {
         let secrets = SystemSecretSource(overlay: overlay)
         let limit = SpawnedProgram.longestCall(timeout: program.timeout)
         let outcome = await OwnThread.run(within: limit) { isCancelled in
-            Result { () throws(SecretSourceError) in
+            Result { () throws(UnusableInput) in
                 try secrets.program(program, isCancelled: isCancelled)
             }
         }
         return outcome.mapError { failure in
-            SecretSourceError("\(program.name) \(SpawnedProgram.Failure(failure, timeout: program.timeout).message)")
+            UnusableInput("\(program.name) \(SpawnedProgram.Failure(failure, timeout: program.timeout).message)")
         }.flatMap(\.self)
     }
 
@@ -176,7 +176,7 @@ extension ConfigLoader {
     }
 }
 
-extension Result<ConfigurationSize, ConfigurationSize.Refusal> {
+extension Result<ConfigurationSize, UnusableInput> {
     /// The limits that the environment of the program sets.
     static var ofProcess: Self { ConfigurationSize.read(SystemSecretSource().environment) }
 }

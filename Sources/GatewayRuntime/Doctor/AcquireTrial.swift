@@ -77,19 +77,21 @@ struct AcquireTrial: Sendable {
         let parent = credential.parent.flatMap { makeKeeper($0, endpoint, logger) }
         if credential.parent != nil, parent == nil { return nil }
         let keeper = TokenKeeper(
-            name: credential.name,
-            strategyKind: credential.strategyKind,
-            grant: grant,
-            policy: RenewalPolicy(),
-            key: CredentialKey(digest: String(index)),
-            store: MemoryTokenStore(),
-            endpoint: endpoint,
-            programs: SystemProgramRunner(),
-            audit: NoAuditLog(),
-            onAuditFailure: .block,
-            clock: SystemClock(),
-            logger: logger,
-            parent: parent
+            KeeperContext(
+                name: credential.name,
+                strategyKind: credential.strategyKind,
+                grant: grant,
+                policy: RenewalPolicy(),
+                key: CredentialKey(digest: String(index)),
+                store: MemoryTokenStore(),
+                endpoint: endpoint,
+                programs: SystemProgramRunner(),
+                audit: NoAuditLog(),
+                onAuditFailure: .block,
+                clock: SystemClock(),
+                logger: logger,
+                parent: parent
+            )
         )
         keeper.runOffline()
         parent?.adopt(keeper)

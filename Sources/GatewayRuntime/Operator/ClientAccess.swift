@@ -2,6 +2,7 @@ import ArgumentParser
 import GatewayAdmin
 import GatewayConfiguration
 import GatewayCore
+import GatewayFiles
 import GatewayLocalAuthority
 
 /// What a program of this machine needs to use a gateway as its proxy.
@@ -22,7 +23,7 @@ struct ClientAccess: Sendable {
         self.proof = proof
         self.hosts = hosts
         let earlier = ClientEnvironment.earlierBundles { Console.environment($0) }
-        do throws(LeafError) {
+        do throws(StateError) {
             trust = try ClientTrustFiles(stateDirectory: stateDirectory).write(adding: earlier)
         } catch {
             throw CommandFailure(.failed, "\(error.description); run this as the gateway's user")

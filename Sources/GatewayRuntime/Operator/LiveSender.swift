@@ -86,7 +86,7 @@ struct LiveSender: Sendable {
         guard reference.hasPrefix("file:") else {
             throw CommandFailure(.usage, "--token-from is env:NAME or file:PATH, never a token itself")
         }
-        do throws(SecretSourceError) {
+        do throws(UnusableInput) {
             return try secrets.file(String(reference.dropFirst("file:".count)))
         } catch {
             throw CommandFailure(.failed, LogText.clean(error.message))

@@ -16,7 +16,8 @@ struct OfflineTokens: Sendable {
     let control: OperatorControl
     let live: LivePlan
     let storage: Storage
-    let endpoint: AsyncHTTPTokenEndpoint
+    let endpoint: AssertionEndpoint
+    private let client: AsyncHTTPTokenEndpoint
     let onAuditFailure: AuditPlan.OnFailure
 
     /// - Parameters:
@@ -44,7 +45,8 @@ struct OfflineTokens: Sendable {
         }
         // No gateway answers for as long as this process holds the lock: others must find nothing to send.
         AdminToken.remove(in: plan.stateDirectory)
-        endpoint = try await Assembly.endpoint(storage)
+        client = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
+        endpoint = AssertionEndpoint(endpoint: client)
         let sources = CredentialSources(
             credentials: plan.credentials,
             parts: CredentialSources.Parts(
@@ -74,7 +76,7 @@ struct OfflineTokens: Sendable {
     }
 
     func close() async {
-        await endpoint.shutdown()
+        await client.shutdown()
         await storage.close()
     }
 

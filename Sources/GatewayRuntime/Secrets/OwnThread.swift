@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import GatewayLocalAuthority
 import Synchronization
 
@@ -95,23 +96,24 @@ extension LocalAuthority {
     private static let coverLimit: Duration = .seconds(3)
 
     /// Does what ``cover(_:)`` does without holding up the caller for a disk that does not answer.
-    func coverInTime(_ plan: Plan) async -> Result<[String], LeafError> {
-        await inTime { () throws(LeafError) in try self.cover(plan.interceptedHosts, as: plan.localAuthority) }
+    func coverInTime(_ plan: Plan) async -> Result<[String], StateError> {
+        await inTime { () throws(StateError) in try self.cover(plan.interceptedHosts, as: plan.localAuthority) }
     }
 
     /// Does what ``rotate(_:as:)`` does, likewise.
-    func rotateInTime(_ plan: Plan) async -> Result<[String], LeafError> {
-        await inTime { () throws(LeafError) in try self.rotate(plan.interceptedHosts, as: plan.localAuthority) }
+    func rotateInTime(_ plan: Plan) async -> Result<[String], StateError> {
+        await inTime { () throws(StateError) in try self.rotate(plan.interceptedHosts, as: plan.localAuthority) }
     }
 
     private func inTime(
-        _ work: @escaping @Sendable () throws(LeafError) -> [String]
-    ) async -> Result<[String], LeafError> {
-        let result = await OwnThread.run(within: Self.coverLimit) { _ in Result { () throws(LeafError) in try work() } }
+        _ work: @escaping @Sendable () throws(StateError) -> [String]
+    ) async -> Result<[String], StateError> {
+        let result = await OwnThread.run(within: Self.coverLimit) { _ in Result { () throws(StateError) in try work() }
+        }
         switch result {
         case .success(let covered): return covered
         case .failure(let failure):
-            return .failure(LeafError("the local authority is not written in time (\(failure))"))
+            return .failure(StateError("the local authority is not written in time (\(failure))"))
         }
     }
 }

@@ -198,13 +198,7 @@ struct Storage: Sendable {
         do throws(TokenStoreError) {
             return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key), ownsFile: true)
         } catch {
-            throw StateError(words(for: error))
-        }
-    }
-
-    private static func words(for error: TokenStoreError) -> String {
-        switch error {
-        case .unavailable(let reason), .damaged(let reason): reason
+            throw StateError(error.reason)
         }
     }
 
