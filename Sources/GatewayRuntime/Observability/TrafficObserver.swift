@@ -236,7 +236,7 @@ final class RouteNumbers: Sendable {
 }
 
 /// Writes a line for every request.
-struct AccessLog: Sendable {
+private struct AccessLog: Sendable {
     let logger: Logger
 
     /// - Parameter name: Gives the name of a route for its number.

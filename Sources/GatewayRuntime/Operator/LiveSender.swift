@@ -104,7 +104,7 @@ struct LiveSender: Sendable {
 }
 
 /// Sends one request to the running gateway, byte for byte as it was explained, and takes the whole answer.
-struct LiveRequest: Sendable {
+private struct LiveRequest: Sendable {
     private static let deadline: Duration = .seconds(100)
     /// More than this of an answer is not waited for.
     private static let answerLimit = 16 << 20
