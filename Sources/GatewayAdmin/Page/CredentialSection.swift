@@ -90,7 +90,7 @@ struct CredentialSection {
 
 /// One credential: its state in a word, who uses it, how much of its life is left, its last day; behind it its events, its
 /// parent and children, and what can be done with it.
-struct CredentialCard {
+private struct CredentialCard {
     let name: String
     let strategy: String
     let routes: [String]
@@ -169,7 +169,7 @@ struct CredentialCard {
 }
 
 /// What a card opens.
-struct CredentialDetails {
+private struct CredentialDetails {
     let card: CredentialCard
 
     var html: HTML {

@@ -5,7 +5,7 @@ struct LiveSection {
     let page: StatusPage
 
     static let limit = 50
-    /// With more names than these, the page has a text field instead of a list to choose from.
+    /// Up to this many names, one is chosen from a list. With more, it is typed.
     private static let choiceLimit = 200
 
     var html: HTML {

@@ -57,7 +57,7 @@ struct StatusPage: Sendable {
 }
 
 /// What the page says first.
-struct StateLine: Hashable, Sendable {
+private struct StateLine: Hashable, Sendable {
     let text: String
     let mark: Mark
 
@@ -74,7 +74,7 @@ struct StateLine: Hashable, Sendable {
 }
 
 /// The line of state: whether requests are served, and what serves them.
-struct PageHeader {
+private struct PageHeader {
     let state: StateLine
     let overview: GatewayOverview
     let now: UnixTime
@@ -109,7 +109,7 @@ struct PageHeader {
 }
 
 /// Only what a person must do, the worst first. Absent when there is nothing.
-struct NeedsSection {
+private struct NeedsSection {
     let items: [Attention]
     let now: UnixTime
 
@@ -182,7 +182,7 @@ struct Question: Hashable, Sendable {
 ///
 /// The answer is for who holds the admin token: it tells who may do what. The question is sent in the body of a request, because a
 /// curl line may hold a token.
-struct ExplainSection {
+private struct ExplainSection {
     let question: Question?
 
     var html: HTML {

@@ -22,7 +22,7 @@ struct CurlCommand {
     private var unknown: [String] = []
     private var remarks: [String] = []
 
-    /// - Parameter words: The words behind `curl`.
+    /// - Parameter words: Those behind `curl`.
     static func request(_ words: some Sequence<String>) throws(UnusableInput) -> DescribedRequest {
         var command = CurlCommand()
         try command.read(Array(words)[...])

@@ -89,7 +89,7 @@ extension Explanation {
     /// Puts a judgement into words.
     ///
     /// - Parameters:
-    ///   - status: The state of the credential's token; nil for a credential without a token.
+    ///   - status: Of the credential's token; nil for a credential that has none.
     ///   - now: To say how old the token is.
     package init(_ judgement: RequestJudgement, status: TokenStatus?, source: Source, at now: UnixTime) {
         self.source = source

@@ -13,7 +13,7 @@ final class AnchorSink: Sendable {
     let plan: AnchorPlan
     private let runner: any ProgramRunner
     /// A call on a disk that is gone may never end: no second thread waits beside it.
-    private let isCalling = Atomic(false)
+    private let isCalling = Mutex(false)
 
     init(_ plan: AnchorPlan, runner: any ProgramRunner = SystemProgramRunner()) {
         self.plan = plan
@@ -84,18 +84,20 @@ final class AnchorSink: Sendable {
     }
 
     private func call<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async throws(AuditError) -> Value {
-        guard !isCalling.exchange(true, ordering: .sequentiallyConsistent) else {
-            throw AuditError("the call before has not ended; is the disk there?")
+        let isFree = isCalling.withLock { isCalling in
+            defer { isCalling = true }
+            return !isCalling
         }
+        guard isFree else { throw AuditError("the call before has not ended; is the disk there?") }
         let result = await OwnThread.run(within: Self.callLimit) { _ in
-            defer { self.isCalling.store(false, ordering: .sequentiallyConsistent) }
+            defer { self.isCalling.withLock { $0 = false } }
             return body()
         }
         switch result {
         case .success(let value): return value
         case .failure(.overdue): throw AuditError("no answer within \(ConfigUnits.text(Self.callLimit))")
         case .failure(.notStarted(let code)):
-            isCalling.store(false, ordering: .sequentiallyConsistent)
+            isCalling.withLock { $0 = false }
             throw AuditError("no thread: \(SystemError.text(code))")
         }
     }

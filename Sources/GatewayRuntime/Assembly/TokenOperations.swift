@@ -39,7 +39,7 @@ struct TokenOperations {
     }
 
     /// - Parameter silent: The numbers of the workers that did not answer in time.
-    static func addingWarning(
+    private static func addingWarning(
         of silent: [Int],
         _ result: Result<OperationReport, GatewayProblem>
     ) -> Result<OperationReport, GatewayProblem> {
@@ -57,7 +57,7 @@ struct TokenOperations {
         }
     }
 
-    var withdrawals: [ObjectIdentifier: Int] {
+    private var withdrawals: [ObjectIdentifier: Int] {
         let all = (live.state.sources.withdrawable + keepers.sources.withdrawable).map {
             (ObjectIdentifier($0), $0.timesWithdrawn)
         }
@@ -81,7 +81,7 @@ struct TokenOperations {
 
     /// Sources whose token or secret was taken away meanwhile, the ones that serve by now first. One that was made since has lost
     /// nothing of its own, but may stand for one that had to make room while its token was in use.
-    func withdrawn(since before: [ObjectIdentifier: Int]) -> [any CredentialSource] {
+    private func withdrawn(since before: [ObjectIdentifier: Int]) -> [any CredentialSource] {
         (live.state.sources.withdrawable + keepers.sources.withdrawable).filter { source in
             source.timesWithdrawn != before[ObjectIdentifier(source)] ?? 0
         }
@@ -117,7 +117,7 @@ struct TokenOperations {
     /// a hurry. What takes longer than the limit goes on.
     ///
     /// - Returns: What to say beside that it is locked: nothing, or a sentence after a space.
-    func settleLock(
+    private func settleLock(
         of name: String,
         recording record: @escaping @Sendable () async -> AuditError?
     ) async -> Result<String, GatewayProblem> {
@@ -179,7 +179,7 @@ struct TokenOperations {
 }
 
 /// A credential that is locked as a whole, because its name means no single token.
-enum WholeCredential {
+private enum WholeCredential {
     /// With a token for each subject or scope. A lock is for those that it has, and for all that it could get.
     case perSubject(PerSubjectKeepers)
     /// With none: what the configuration holds is sent.
@@ -238,7 +238,7 @@ enum WholeCredential {
 /// What operators do to a credential as a whole.
 extension TokenOperations {
     /// - Returns: nil for what needs one token.
-    func perform(
+    private func perform(
         _ operation: TokenOperation,
         onWhole credential: WholeCredential
     ) async -> Result<OperationReport, GatewayProblem>? {
@@ -363,7 +363,7 @@ struct KeeperLookup {
     }
 
     /// Reads a name that means no single token: `app-user`, which stands for its tokens for every subject, or `openai`, which has none.
-    func whole(named name: String) -> WholeCredential? {
+    fileprivate func whole(named name: String) -> WholeCredential? {
         sources.perSubjectKeepers.values.first { $0.name == name }.map { .perSubject($0) }
             ?? sources.fixed(named: name).map { .fixed($0) }
     }

@@ -215,7 +215,7 @@ package struct ConfigurationFile: Sendable {
 }
 
 /// The configuration's files as a command has changed them, on top of those of the disk.
-final class EditedConfigFiles: ConfigFileSource {
+private final class EditedConfigFiles: ConfigFileSource {
     struct Opened: Sendable {
         /// Absolute.
         let path: String

@@ -9,7 +9,7 @@ enum StarterConfiguration {
     /// Writes both, and replaces neither.
     ///
     /// - Parameters:
-    ///   - path: The path of the main file. It is an error if the file exists.
+    ///   - path: The path of the main file. A file that is there is an error.
     ///   - port: The port of the proxy listener. The admin listener has the next one.
     /// - Returns: The files that were written, as messages print them.
     static func write(to path: String, port: Int = Self.usualPort) throws(CommandFailure) -> String {

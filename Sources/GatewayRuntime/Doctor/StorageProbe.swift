@@ -147,7 +147,7 @@ struct StorageProbe: Sendable {
 }
 
 /// Looks at a token database that gateways share. Makes no tables, and writes nothing.
-struct DatabaseProbe: Sendable {
+private struct DatabaseProbe: Sendable {
     /// Shorter than what `doctor` gives each thing.
     private static let limit: Duration = .seconds(3)
     /// How long the connection that listens for changes may take to begin.

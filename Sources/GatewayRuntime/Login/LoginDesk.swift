@@ -305,7 +305,7 @@ actor LoginDesk: LoginControl {
 }
 
 /// Records the events of logins in the audit log.
-struct LoginEvents {
+private struct LoginEvents {
     let audit: any AuditLog
     let onAuditFailure: AuditPlan.OnFailure
     let clock: any GatewayClock

@@ -232,7 +232,7 @@ final class HistogramSeries: TimerHandler, RecorderHandler {
 }
 
 /// Spells metrics as Prometheus' text exposition format 0.0.4 wants them.
-enum MetricText {
+private enum MetricText {
     /// Anything that a metric name cannot hold becomes `_`.
     static func name(_ text: String) -> String {
         String(text.map { $0.isASCII && ($0.isLetter || $0.isNumber) || $0 == "_" || $0 == ":" ? $0 : "_" })

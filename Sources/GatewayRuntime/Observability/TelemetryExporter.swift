@@ -174,7 +174,7 @@ final class TelemetryExporter: Service {
 }
 
 /// Sends telemetry to a collector: verified TLS, no redirects, no proxy, one deadline for each batch.
-struct OTLPClient: Sendable {
+private struct OTLPClient: Sendable {
     enum Signal: String, Sendable {
         case traces
         case metrics

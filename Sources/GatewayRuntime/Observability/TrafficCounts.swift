@@ -129,7 +129,7 @@ final class TrafficCounts: Sendable {
 /// The metrics of one kind of exchange, found once.
 ///
 /// Finding them by their labels, for each of a thousand routes every second, cost more than the routes themselves.
-struct TrafficSeries {
+private struct TrafficSeries {
     struct Key: Hashable {
         let route: Int?
         /// See ``CountedStatus``.
@@ -204,7 +204,7 @@ final class EngineCounts: Sendable {
 /// What one event loop has counted since the last collection.
 ///
 /// The lock is only ever contended by the collector, every few seconds and when metrics are shown.
-final class TrafficShard: Sendable {
+private final class TrafficShard: Sendable {
     struct Key: Hashable {
         let minute: Int64
         /// nil when no route was found.

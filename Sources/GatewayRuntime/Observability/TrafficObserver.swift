@@ -236,10 +236,10 @@ final class RouteNumbers: Sendable {
 }
 
 /// Writes a line for every request.
-struct AccessLog: Sendable {
+private struct AccessLog: Sendable {
     let logger: Logger
 
-    /// - Parameter name: Gives the name of a route for its number.
+    /// - Parameter name: The name of a route, by its number.
     func write(_ record: borrowing ExchangeRecord, name: (Int) -> String?) {
         var data: Logger.Metadata = [
             "request_id": "\(record.requestID)", "method": "\(record.method)", "status": "\(record.status)",

@@ -162,7 +162,7 @@ package struct SystemConfigFiles: ConfigFileSource {
 }
 
 /// Tries certificates with BoringSSL before anything depends on them.
-enum CertificateReader {
+private enum CertificateReader {
     /// - Returns: false for what is not PEM, or holds no certificate.
     static func holdsCertificates(_ pem: String) -> Bool {
         let certificates = try? NIOSSLCertificate.fromPEMBytes(Array(pem.utf8))
@@ -186,7 +186,7 @@ enum CertificateReader {
 }
 
 /// Opens private keys with BoringSSL: the strategies only ever see them without their encryption.
-enum PrivateKeyOpener {
+private enum PrivateKeyOpener {
     static func open(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
         let phrase = passphrase?.withValue { Array($0.utf8) } ?? []
         // Always with a callback: without one BoringSSL asks the terminal.

@@ -110,7 +110,7 @@ final class VendingDesk: VendingControl {
 }
 
 /// What a client is handed: a credential's token, one that is made from it, or that of the subject which it names.
-enum VendingOffer {
+private enum VendingOffer {
     case token(of: TokenKeeper, madeFrom: TokenKeeper)
     case subject(String, of: PerSubjectKeepers)
 
@@ -164,7 +164,7 @@ extension VendingOffer: Equatable {
 
 extension CredentialSources {
     /// - Parameter subjects: The values of a field of the request.
-    func offer(
+    fileprivate func offer(
         _ vend: VendPlan,
         of credential: Int,
         naming subjects: (_ field: String) -> [String]
