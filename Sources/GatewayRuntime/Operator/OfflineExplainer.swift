@@ -16,7 +16,7 @@ struct OfflineExplainer: Sendable {
 
     /// - Parameter failure: Why the gateway could not be asked.
     init(configuration: String, after failure: CommandFailure) async throws(CommandFailure) {
-        let plan = try Self.plan(configuration, after: failure)
+        let plan = try OfflineTokens.plan(configuration, consequence: "nothing was explained", after: failure)
         offline = try await Self.store(of: plan, configuration, after: failure)
         let clock = SystemClock()
         let live: LivePlan
@@ -60,15 +60,6 @@ struct OfflineExplainer: Sendable {
         // Fails only when it was shut down before.
         try? await group.shutdownGracefully()
         await offline?.close()
-    }
-
-    private static func plan(_ path: String, after failure: CommandFailure) throws(CommandFailure) -> Plan {
-        do throws(CommandFailure) {
-            return try ConfigurationFile(path: path, consequence: "nothing was explained").plan
-        } catch {
-            let advice = "without a gateway its whole configuration is needed, secrets included:"
-            throw CommandFailure(.unreachable, "\(failure.description)\n\(advice)\n\(error.description)")
-        }
     }
 
     // MARK: The store

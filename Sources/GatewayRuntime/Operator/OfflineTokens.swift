@@ -19,7 +19,7 @@ struct OfflineTokens: Sendable {
     ///   - mayBegin: Whether to create a state directory that is not there.
     ///   - failure: Why the gateway could not be asked.
     init(configuration: String, mayBegin: Bool, after failure: CommandFailure) async throws(CommandFailure) {
-        let plan = try Self.plan(configuration, after: failure)
+        let plan = try Self.plan(configuration, consequence: "nothing was changed", after: failure)
         onAuditFailure = plan.audit.onFailure
         guard plan.tokens.store != .memory else {
             throw CommandFailure(
@@ -75,9 +75,18 @@ struct OfflineTokens: Sendable {
         await storage.close()
     }
 
-    private static func plan(_ path: String, after failure: CommandFailure) throws(CommandFailure) -> Plan {
+    /// The plan of a configuration that a command needs whole, since no gateway answers.
+    ///
+    /// - Parameters:
+    ///   - consequence: What a mistake in it means for the command.
+    ///   - failure: Why the gateway could not be asked.
+    static func plan(
+        _ path: String,
+        consequence: String,
+        after failure: CommandFailure
+    ) throws(CommandFailure) -> Plan {
         do throws(CommandFailure) {
-            return try ConfigurationFile(path: path, consequence: "nothing was changed").plan
+            return try ConfigurationFile(path: path, consequence: consequence).plan
         } catch {
             let advice = "without a gateway its whole configuration is needed, secrets included:"
             throw CommandFailure(.unreachable, "\(failure.description)\n\(advice)\n\(error.description)")
