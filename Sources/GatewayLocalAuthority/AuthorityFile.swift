@@ -49,12 +49,10 @@ struct AuthorityFile: Sendable {
     private static let purpose = Data("authgateway local authority 1".utf8)
 
     func read() throws(StateError) -> Content {
-        let sealed: [UInt8]?
-        do {
-            sealed = try PrivateFile.readSecret(path, limit: Self.limit)
-        } catch {
-            throw StateError("the local authority \(path) cannot be used: \(error.reason)")
-        }
+        let sealed = try StateError.explaining(
+            "the local authority \(path) cannot be used",
+            try PrivateFile.readSecret(path, limit: Self.limit)
+        )
         guard let sealed else { return Content() }
         guard let box = try? AES.GCM.SealedBox(combined: sealed),
             let plain = try? AES.GCM.open(box, using: key, authenticating: Self.purpose),

@@ -101,7 +101,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         _ request: TokenRequest,
         deadline: Duration
     ) async -> Result<TokenReply, TokenTransportFailure> {
-        assert(request.issuedParameters.isEmpty, "A request without its assertions is sent.")
+        assert(request.issuedParameters.isEmpty, "A request is sent without its assertions.")
         guard let outgoing = outgoing(request) else {
             return .failure(TokenTransportFailure(.unsendable, mayHaveBeenProcessed: false))
         }

@@ -163,14 +163,7 @@ extension ConfigFields {
         do throws(AuthorityURL.Refusal) {
             return try AuthorityURL(text)
         } catch {
-            switch error {
-            case .notAbsolute(let hint): self.error(key, "expected an absolute https URL\(hint)")
-            case .plaintext:
-                self.error(key, "must be https: a secret would be sent in clear (http is for loopback only)")
-            case .hasUserInfo: self.error(key, "must not contain a user name or password")
-            case .hasFragment: self.error(key, "must not contain a fragment")
-            case .rootedAddress: self.error(key, "must not have a dot at the end of an address or a loopback name")
-            }
+            self.error(key, error.message)
             return nil
         }
     }

@@ -20,6 +20,7 @@ extension ConfigFileSource {
     package func places(on path: String) -> [FilePlace] { [] }
 }
 
+/// Why a file of the configuration cannot be read.
 package struct ConfigFileError: Error, Hashable, Sendable {
     package let message: String
     /// What helps only where the file was named on the command line, not by `include`.

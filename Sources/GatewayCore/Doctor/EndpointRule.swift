@@ -24,6 +24,7 @@ package struct DoctorEndpoint: Hashable, Sendable {
 
 /// What came of connecting to a ``DoctorEndpoint``.
 package enum EndpointOutcome: Hashable, Sendable {
+    /// Why nothing that can be used answered. Each has advice of its own.
     package enum Cause: Error, Hashable, Sendable {
         case nameUnknown
         case nameOverdue

@@ -108,6 +108,7 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
     package let origin: Origin
     private let shown: String?
 
+    /// Why a text is not the URL of an authority. A caller adds advice to one of the reasons.
     package enum Refusal: Error, Hashable, Sendable {
         /// - Parameter hint: `; did you mean "https://"?`, or nothing.
         case notAbsolute(hint: String)
@@ -116,6 +117,17 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
         case hasFragment
         /// ``Origin/isRootedAddress``
         case rootedAddress
+
+        /// Follows the key.
+        package var message: String {
+            switch self {
+            case .notAbsolute(let hint): "expected an absolute https URL\(hint)"
+            case .plaintext: "must be https: a secret would be sent in clear (http is for loopback only)"
+            case .hasUserInfo: "must not contain a user name or password"
+            case .hasFragment: "must not contain a fragment"
+            case .rootedAddress: "must not have a dot at the end of an address or a loopback name"
+            }
+        }
     }
 
     /// - Parameter shown: What is printed in its place, when `text` may hold a secret outside of the query.

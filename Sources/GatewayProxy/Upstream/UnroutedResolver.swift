@@ -90,6 +90,7 @@ package final class UnroutedLookup: Sendable {
     /// By client, then by server.
     private static let running = Mutex<[String?: [String: Int]]>([:])
 
+    /// All places for such lookups are taken, or those of this client. ``NameLookup`` was not asked.
     package struct TooManyLookups: Error {}
 
     private let client: String?

@@ -28,15 +28,9 @@ final class AnchorSink: Sendable {
             let failure = try await call { SystemLog.note("audit head \(line)", tag: tag) }
             if let failure { throw AuditError(failure) }
         case .file(let path):
-            let failure = try await call { () -> PrivateFile.Failure? in
-                do throws(PrivateFile.Failure) {
-                    try AppendedFile.add(line, to: path, limit: Int64(Self.fileLimit))
-                    return nil
-                } catch {
-                    return error
-                }
+            try await onDisk { () throws(PrivateFile.Failure) in
+                try AppendedFile.add(line, to: path, limit: Int64(Self.fileLimit))
             }
-            if let failure { throw AuditError(failure.reason) }
         }
     }
 
@@ -66,13 +60,15 @@ final class AnchorSink: Sendable {
     }
 
     private func end(of path: String, _ limit: Int) async throws(AuditError) -> [UInt8] {
-        let result = try await call { () -> Result<[UInt8], PrivateFile.Failure> in
-            Result { () throws(PrivateFile.Failure) in try AppendedFile.end(of: path, limit: limit) }
-        }
-        do throws(PrivateFile.Failure) {
-            return try result.get()
-        } catch {
-            throw AuditError(error.reason)
+        try await onDisk { () throws(PrivateFile.Failure) in try AppendedFile.end(of: path, limit: limit) }
+    }
+
+    private func onDisk<Value: Sendable>(
+        _ body: @escaping @Sendable () throws(PrivateFile.Failure) -> Value
+    ) async throws(AuditError) -> Value {
+        switch try await call({ Result { () throws(PrivateFile.Failure) in try body() } }) {
+        case .success(let value): return value
+        case .failure(let failure): throw AuditError(failure.reason)
         }
     }
 

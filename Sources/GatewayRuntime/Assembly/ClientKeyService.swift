@@ -50,6 +50,7 @@ struct ClientKeyService: Service {
         )
     }
 
+    /// Why the keys of an issuer were not fetched, for the log.
     private struct Failure: Error {
         let text: String
     }

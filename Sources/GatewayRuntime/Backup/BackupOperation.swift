@@ -101,7 +101,7 @@ struct BackupOperation: Sendable {
             try PrivateFile.createNew(path(BackupManifest.fileName), content: manifest.text)
             return manifest
         } catch {
-            throw Self.failure(error)
+            throw CommandFailure(Self.stateError(error))
         }
     }
 
@@ -137,14 +137,14 @@ struct BackupOperation: Sendable {
         return try SQLiteTokenStore.copy(source, to: target, keys: [storeKey.derived(for: .tokenStore)])
     }
 
-    static func failure(_ error: any Error) -> CommandFailure {
+    /// What the parts of the state throw, in the words of the one who copies them.
+    static func stateError(_ error: any Error) -> StateError {
         switch error {
-        case let failure as CommandFailure: failure
-        case let error as StateError: CommandFailure(error)
-        case let error as AuditError: CommandFailure(.failed, error.reason)
-        case let error as TokenStoreError: CommandFailure(.failed, error.reason)
-        case let error as PrivateFile.Failure: CommandFailure(.failed, error.reason)
-        default: CommandFailure(.failed, "the state cannot be copied")
+        case let error as StateError: error
+        case let error as AuditError: StateError(error.reason)
+        case let error as TokenStoreError: StateError(error.reason)
+        case let error as PrivateFile.Failure: StateError(error.reason)
+        default: StateError("the state cannot be copied")
         }
     }
 }

@@ -127,7 +127,7 @@ struct RestoreOperation: Sendable {
             try await record(outcome, key, path)
             try staging.requireClosed()
         } catch {
-            throw StateError(BackupOperation.failure(error).description)
+            throw BackupOperation.stateError(error)
         }
     }
 

@@ -24,7 +24,7 @@ struct OfflineTokens: Sendable {
     ///   - mayBegin: Whether to create a state directory that is not there.
     ///   - failure: Why the gateway could not be asked.
     init(configuration: String, mayBegin: Bool, after failure: CommandFailure) async throws(CommandFailure) {
-        let plan = try Self.plan(configuration, after: failure, consequence: "nothing was changed")
+        let plan = try Self.plan(configuration, consequence: "nothing was changed", after: failure)
         onAuditFailure = plan.audit.onFailure
         guard plan.tokens.store != .memory else {
             throw CommandFailure(
@@ -80,13 +80,15 @@ struct OfflineTokens: Sendable {
         await storage.close()
     }
 
+    /// The plan of a configuration that a command needs whole, since no gateway answers.
+    ///
     /// - Parameters:
+    ///   - consequence: What a mistake in it means for the command.
     ///   - failure: Why the gateway could not be asked.
-    ///   - consequence: What problems led to, for the closing line.
     static func plan(
         _ path: String,
-        after failure: CommandFailure,
-        consequence: String
+        consequence: String,
+        after failure: CommandFailure
     ) throws(CommandFailure) -> Plan {
         do throws(CommandFailure) {
             return try ConfigurationFile(path: path, consequence: consequence).plan
@@ -117,11 +119,7 @@ struct OfflineExplainer: Sendable {
 
     /// - Parameter failure: Why the gateway could not be asked.
     init(configuration: String, after failure: CommandFailure) async throws(CommandFailure) {
-        let plan = try OfflineTokens.plan(
-            configuration,
-            after: failure,
-            consequence: "nothing was explained"
-        )
+        let plan = try OfflineTokens.plan(configuration, consequence: "nothing was explained", after: failure)
         offline = try await Self.store(of: plan, configuration, after: failure)
         let clock = SystemClock()
         let live: LivePlan

@@ -66,6 +66,7 @@ struct OperatorSettings: Sendable {
         AdminClient(plan.admin, stateDirectory: plan.stateDirectory, isOwnAddress: isOwnAddress)
     }
 
+    /// Why the configuration cannot be read. An error for a command that needs it, a warning for one that finds the gateway without it.
     private struct Unreadable: Error {
         let diagnostics: [ConfigDiagnostic]
         let renderer: DiagnosticRenderer

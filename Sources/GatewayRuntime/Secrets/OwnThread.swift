@@ -13,6 +13,7 @@ import Synchronization
 
 /// Runs what blocks on a thread of its own while it lasts.
 enum OwnThread {
+    /// Why there is no result of the work.
     enum Failure: Error, Equatable {
         /// The system has no thread to give; its `errno`.
         case notStarted(Int32)

@@ -16,6 +16,7 @@ import Synchronization
 /// The program is the leader of a process group of its own, which is killed as a whole when the program ends, and at the
 /// deadline.
 enum SpawnedProgram {
+    /// Why there is no output. Callers put it into the words and classes of what the program is for.
     enum Failure: Error, Equatable {
         case notStarted(Int32)
         case timedOut(Duration)

@@ -415,11 +415,10 @@ struct DatabaseLocks: Sendable {
     }
 
     private mutating func lock(_ database: Database, _ path: String) throws(StateError) {
-        do throws(PrivateFile.Failure) {
+        try StateError.explaining(
+            "\(database.name) \(path) cannot be opened",
             try PrivateFile.ensure(path, keepsMode: database == .audit)
-        } catch {
-            throw StateError("\(database.name) \(path) cannot be opened: \(error.reason)")
-        }
+        )
         if let identity = FileIdentity(path), locks.values.contains(where: { $0.identity == identity }) {
             throw StateError("audit.path and tokens.path name the same file, \(path); set one of them to another file")
         }

@@ -29,7 +29,7 @@ final class PublishedToken: Sendable {
     }
 }
 
-/// What a keeper is given: its grant and its ports. Shared by all that works for the keeper, so it is small wherever it goes.
+/// What one keeper is given: its grant and its ports. Shared by all that works for the keeper, so it is small wherever it goes.
 package final class KeeperContext: Sendable {
     let name: String
     let strategyKind: String
