@@ -41,7 +41,7 @@ struct DoctorCommand: AsyncParsableCommand {
     /// How long all services together are waited for.
     private static let limitOfServices: Duration = .seconds(30)
 
-    /// It collects facts; the rules in `GatewayCore` say what is wrong with it and what to do.
+    /// Collects facts. The rules in `GatewayCore/Doctor` say what is wrong with them, and what to do.
     func run() async throws(CommandFailure) {
         let report = DoctorReport(await findings())
         Console.write(try json.text(of: report, or: DoctorText(report: report, style: .current).text()))
