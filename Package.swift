@@ -24,6 +24,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
     return .testTarget(name: name, dependencies: dependencies, path: path, exclude: exclude, swiftSettings: settings)
 }
 
+let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
@@ -120,7 +121,7 @@ let package = Package(
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenClient", "GatewayTokenStores",
                 "GatewayAudit", "GatewayAdmin", "GatewayProxy",
                 "GatewayLocalAuthority", "GatewaySandbox", "CPresets", "CBuildRecord",
-                crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
+                argumentParser, crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
         // The YAML files of the presets, gateway.yaml, sandbox.yaml and schema/keys.json, as bytes of the program.
@@ -131,9 +132,7 @@ let package = Package(
         .target(name: "CICUData", path: "Sources/CICUData"),
         .executableTarget(
             name: "authgateway",
-            dependencies: [
-                "GatewayRuntime", "CICUData", .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ],
+            dependencies: ["GatewayRuntime", "CICUData"],
             path: "Sources/authgateway",
             swiftSettings: settings
         ),
@@ -183,7 +182,7 @@ let package = Package(
             [
                 "GatewayProxy", "GatewayRuntime", "GatewaySandbox", "GatewayStrategies", "GatewayTesting",
                 "GatewayTokenClient",
-                httpClient, nioHTTP1, logging,
+                argumentParser, httpClient, nioHTTP1, logging,
             ] + nio
         ),
         tests(

@@ -3,6 +3,7 @@
 /// Rules are matched on the bytes as they were sent, and those bytes are forwarded. That is safe only while no upstream decodes
 /// them into a path that would have been judged differently.
 package enum CanonicalPath {
+    /// What two servers could read in two ways, in words for the client.
     package enum Ambiguity: String, Error, Sendable {
         case dotSegment = "a dot segment"
         case backslash = "a backslash"

@@ -1,5 +1,6 @@
 /// The order in which a response comes on a stream (RFC 9113 section 8.1), and the length of its content.
 package struct HTTP2ResponseOrder: Sendable {
+    /// What is out of order; the stream is reset.
     package enum Fault: Error, Hashable, Sendable {
         case contentBeforeHead
         case endedWithInformational

@@ -2,6 +2,7 @@
 ///
 /// It allocates nothing: a field is a number, or a range of the bytes. Groups, which proto3 does not have, are malformed.
 package struct ProtobufReader: Sendable {
+    /// The bytes are not a message of Protocol Buffers.
     package struct Malformed: Error, Hashable, Sendable {}
 
     package enum Value: Hashable, Sendable {

@@ -91,7 +91,7 @@ final class InterceptionTLS: Sendable {
         // The certificate is that of the CONNECT, so another name is another server's.
         configuration.sslContextCallback = { client, answer in
             if let name = client.serverHostname, Origin(scheme: .https, host: name, port: 443).host != host {
-                answer.fail(LeafError("the client has asked for \(host) and now names another server"))
+                answer.fail(ListenerError("the client has asked for \(host) and now names another server"))
             } else {
                 answer.succeed(.noChanges)
             }

@@ -56,7 +56,7 @@ final class UnroutedResolver: Resolver, Sendable {
                 guard let address = address.ipBytes.flatMap({ IPAddress($0) }) else { return false }
                 return destination.admits(address, isOwn: own.contains(address))
             }
-            guard !admitted.isEmpty || addresses.isEmpty else { throw NameLookup.AddressProhibited() }
+            guard !admitted.isEmpty || addresses.isEmpty else { throw NameLookup.Failure.prohibited }
             return admitted
         }
     }
@@ -90,6 +90,7 @@ package final class UnroutedLookup: Sendable {
     /// By client, then by server.
     private static let running = Mutex<[String?: [String: Int]]>([:])
 
+    /// All places for such lookups are taken, or those of this client. ``NameLookup`` was not asked.
     package struct TooManyLookups: Error {}
 
     private let client: String?

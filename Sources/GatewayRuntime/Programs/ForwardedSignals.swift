@@ -45,6 +45,7 @@ final class ForwardedSignals: Sendable {
         self.handled = handled
     }
 
+    /// Signals cannot be taken; the `errno` of the system.
     struct SystemFailure: Error { let code: Int32 }
 
     /// SIG_IGN, which Swift cannot compare.

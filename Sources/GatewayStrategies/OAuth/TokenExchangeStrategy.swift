@@ -72,10 +72,10 @@ struct TokenExchangeStrategy: DerivedStrategy {
     var behavior: AuthBehavior { .token(grant) }
     var clientTLS: ClientTLS? { client?.clientTLS }
 
-    func made(from parent: any TokenGrant) throws(ParentRefusal) -> any AuthStrategy {
+    func made(from parent: any TokenGrant) throws(UnusableInput) -> any AuthStrategy {
         let known = (parent as? any ExchangeableGrant)?.exchange
         guard let url = tokenURL ?? known?.url else {
-            throw ParentRefusal(
+            throw UnusableInput(
                 "\(parent.identity.strategy) does not say where its tokens are exchanged; set token_url"
             )
         }
@@ -83,13 +83,13 @@ struct TokenExchangeStrategy: DerivedStrategy {
         let isParents = tokenURL == nil || tokenURL == known?.url
         let inherited = isParents ? known?.client : nil
         if client == nil, inherited != nil, let revocation, revocation.url.origin != url.origin {
-            throw ParentRefusal(
+            throw UnusableInput(
                 "revoke_url is on another host than the parent's token URL; set client_id and its secret"
             )
         }
         let isBox = known?.isBox ?? false
-        if isBox, options.scopes.isEmpty { throw ParentRefusal("Box wants to know which scopes; set scopes") }
-        if !isBox, options.sharedLink != nil { throw ParentRefusal("shared_link is for tokens of Box") }
+        if isBox, options.scopes.isEmpty { throw UnusableInput("Box wants to know which scopes; set scopes") }
+        if !isBox, options.sharedLink != nil { throw UnusableInput("shared_link is for tokens of Box") }
         let point = ExchangePoint(
             url: url,
             client: client ?? inherited,

@@ -238,7 +238,10 @@ extension TokenKeeper {
         by grant: any TokenGrant,
         _ options: DownscopeOptions
     ) async -> Result<RevealedToken, GatewayProblem> {
-        var renewer = TokenRenewer(context: context.exchanging(by: grant, from: self), phase: .open)
+        var renewer = TokenRenewer(
+            context: KeeperContext(context, exchangingBy: grant, from: self),
+            phase: .open
+        )
         switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.operatorProblem)
         case .nothing, .held, .withdrawn:
@@ -268,30 +271,6 @@ extension TokenKeeper {
                 access: token.access,
                 expiresAt: token.expiresAt
             )
-        )
-    }
-}
-
-extension KeeperContext {
-    /// A context with the same ports, for a token that is made from this one and not kept.
-    fileprivate func exchanging(by grant: any TokenGrant, from parent: any ParentCredential) -> KeeperContext {
-        KeeperContext(
-            name: "\(name).downscope",
-            strategyKind: grant.identity.strategy,
-            grant: grant,
-            policy: policy,
-            key: key,
-            store: NoTokenStore(),
-            endpoint: endpoint,
-            programs: programs,
-            audit: audit,
-            onAuditFailure: onAuditFailure,
-            clock: clock,
-            logger: logger,
-            metrics: metrics,
-            nonce: nonce,
-            parent: parent,
-            callLimit: callLimit
         )
     }
 }

@@ -1,6 +1,6 @@
 package import GatewayEvents
 package import GatewayHTTP
-package import Logging
+import Logging
 import ServiceLifecycle
 import Synchronization
 
@@ -35,48 +35,14 @@ package final class TokenKeeper: CredentialSource, Service {
     package let rejections: RejectionRecord? = RejectionRecord()
 
     /// - Parameters:
-    ///   - parent: Whose token this one is made from; nil for a grant that needs none.
-    ///   - callLimit: Shared by the subjects of a credential whose requests name them; nil for any other credential.
     ///   - trigger: `startup`, `reload` for a credential that came with one, `demand` for one that a request named.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
-    ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
     package init(
-        name: String,
-        strategyKind: String,
-        grant: any TokenGrant,
-        policy: RenewalPolicy,
-        key: CredentialKey,
-        store: any TokenStore,
-        endpoint: any TokenEndpoint,
-        programs: any ProgramRunner = NoPrograms(),
-        audit: any AuditLog,
-        onAuditFailure: AuditPlan.OnFailure,
-        clock: any GatewayClock,
-        logger: Logger,
-        parent: (any ParentCredential)? = nil,
-        callLimit: SubjectCallLimit? = nil,
+        _ context: KeeperContext,
         begunBy trigger: TokenEvent.Trigger = .startup,
-        jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
-        nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
+        jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) }
     ) {
-        context = KeeperContext(
-            name: name,
-            strategyKind: strategyKind,
-            grant: grant,
-            policy: policy,
-            key: key,
-            store: store,
-            endpoint: endpoint,
-            programs: programs,
-            audit: audit,
-            onAuditFailure: onAuditFailure,
-            clock: clock,
-            logger: logger,
-            metrics: KeeperMetrics(credential: callLimit?.name ?? name, strategy: strategyKind),
-            nonce: nonce,
-            parent: parent,
-            callLimit: callLimit
-        )
+        self.context = context
         self.jitter = jitter
         state = Mutex(
             State(machine: Machine(context.rules(begunBy: trigger)), renewer: TokenRenewer(context: context))

@@ -12,6 +12,7 @@ package enum LoginRedirect: Hashable, Sendable {
         LoopbackRedirect(host: "127.0.0.1", port: nil, path: "/callback")
     )
 
+    /// Why a `redirect_uri` cannot work.
     package enum Refusal: Error, Hashable, Sendable {
         case notAbsolute
         /// The code would cross a network in clear.

@@ -140,6 +140,7 @@ package struct TokenChanges: Hashable, Sendable {
     }
 }
 
+/// Why a token store did not answer. An unavailable one is asked again; a damaged record needs a person.
 package enum TokenStoreError: Error, Hashable, Sendable {
     /// The store cannot be reached or written now: full disk, lock, I/O error.
     case unavailable(String)
