@@ -32,7 +32,7 @@ package struct PoolState: ~Copyable, Sendable {
         package var shareCheckPeriod: Duration = .milliseconds(100)
         /// The longest life of a connection: after a change of DNS no old address is used for longer.
         package var maximumAge: Duration = .seconds(600)
-        /// To look at a connection before its use costs a system call (docs/adr/0067). One that was read empty so short a time
+        /// To look at a connection before its use costs a system call (docs/adr/0025). One that was read empty so short a time
         /// ago is not looked at.
         package var freshness: Duration = .milliseconds(5)
         /// A connection that has rested for less is not given away: the client that was just answered may ask again.
