@@ -10,7 +10,7 @@ extension GatewayProblem {
         case connectionTimeout = "connect_timeout"
         case handshakeTimeout = "tls_timeout"
         case handshakeFailed = "tls_handshake_failed"
-        /// Not trusted, without a reason that is known.
+        /// The certificate is not trusted, and the reason is not known.
         case certificateRefused = "certificate_refused"
         case certificateExpired = "certificate_expired"
         case certificateNotYetValid = "certificate_not_yet_valid"

@@ -1,6 +1,6 @@
 /// How many bytes of content the peer lets us send, on one stream or on the connection (RFC 9113 section 6.9).
 package struct SendWindow: Hashable, Sendable {
-    /// Until the peer's settings say otherwise.
+    /// The window until the peer's settings say otherwise.
     package static let initial = 65_535
     package static let maximum = (1 << 31) - 1
 

@@ -6,12 +6,12 @@ package struct HeadField: Hashable, Sendable {
     package let nameEnd: UInt32
     package let valueStart: UInt32
     package let valueEnd: UInt32
-    /// Behind the line's CRLF.
+    /// The position after the line's CRLF.
     package let end: UInt32
 
     package var line: Range<Int> { Int(start)..<Int(end) }
     package var name: Range<Int> { Int(start)..<Int(nameEnd) }
-    /// Without optional whitespace around it.
+    /// The value without the whitespace around it.
     package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 

@@ -4,9 +4,9 @@ import NIOCore
 
 /// How content crosses from one connection to the other.
 enum ContentForm {
-    /// As it came, with its framing: both ends frame it alike.
+    /// Content as it came, with its framing: both ends frame it alike.
     case wire
-    /// Without framing: the receiving end frames it.
+    /// Content without framing: the receiving end frames it.
     case content
 }
 

@@ -11,7 +11,7 @@ struct RequestReader {
         ///   - length: Of the content in it.
         ///   - isLast: The request ends with it.
         case content(ByteBuffer, length: Int, isLast: Bool)
-        /// With the empty line that ends them. The request ends with it.
+        /// The trailers, with the empty line that ends them and the request.
         case trailers(ByteBuffer)
         case needMore
         /// - Parameter length: Of the content before what is broken.

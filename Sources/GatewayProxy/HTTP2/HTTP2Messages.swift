@@ -23,7 +23,7 @@ enum HTTP2Messages {
     /// 16 random bytes in Base64 (RFC 6455 section 4.1). The answer to it is the upstream's, and HTTP/2 clients ask for none.
     private static func webSocketKey() -> String {
         let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        // Of the last digit, two bits belong to the 16 bytes.
+        // 16 bytes are 21 digits and two bits of the last one.
         let key = (0..<21).map { _ in digits[Int.random(in: 0..<64)] } + [digits[16 * Int.random(in: 0..<4)]]
         return String(decoding: key, as: UTF8.self) + "=="
     }

@@ -260,7 +260,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     }
 }
 
-/// From the upstream to the exchange.
+/// What goes from the upstream to the exchange.
 extension HTTP2UpstreamStream {
     // MARK: Response
 
@@ -647,7 +647,7 @@ private struct HTTP2Outgoing {
     private var content: [ByteBuffer] = []
     private(set) var count = 0
     private var trailers: HPACKHeaders?
-    /// Of the content, until all of it is here; nil where its length is not known.
+    /// How many bytes of the content are not here yet; nil if its length is unknown.
     private var remaining: Int?
     /// Nothing follows what is here.
     private(set) var isComplete = false

@@ -15,11 +15,11 @@ final class ProxyState: Sendable {
     let jwts: ClientJWTParts?
     /// nil where no listener intercepts.
     let interception: InterceptionTLS?
-    /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
+    /// The counts of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
     private let usages = Mutex<[String: ClientUsage]>([:])
-    /// Of engines, by name.
+    /// The renewal budgets of engines, by name.
     private let renewals = Mutex<[String: EngineRenewalBudget]>([:])
-    /// Of request heads that are not whole yet.
+    /// Memory of request heads that are not complete yet.
     let headMemory: HeadMemory
     /// Memory of request bodies that upstreams have not taken yet.
     let uploads: UploadMemory

@@ -43,7 +43,7 @@ package protocol AuthStrategy: Sendable {
 
 /// A request field that names the user for whom a privileged token acts, as a route's `as_user` asks.
 package struct UserField: Hashable, Sendable {
-    /// As it is written: `As-User`.
+    /// The name of the field as it is sent: `As-User`.
     package let name: String
     /// What to set up when the upstream refuses it with 403; its response does not say.
     package let advice: String

@@ -430,7 +430,7 @@ extension TokenRenewer {
                 + " accepts the refresh token. A new login is needed."
             failure = failure.replacing(detail: detail, command: failure.problem.command)
         }
-        // Said until somebody has logged in: that a login is needed follows from it.
+        // Shown until somebody has logged in, since it is why a login is needed.
         let wasUncertain = isUncertain
         let stored = record?.token.refreshToken
         let isNoted = await noteRefusal(of: steps.hasRefused(stored) ? stored : nil, by: failure)
@@ -617,7 +617,7 @@ extension TokenRenewer {
         do throws(TokenStoreError) {
             try await context.store.release(lease)
         } catch {
-            // It ends by itself.
+            // The lease expires anyway.
             await report(error, while: "release", generation: record?.generation)
         }
     }
@@ -1109,7 +1109,7 @@ extension TokenRenewer {
     /// The record before a token is taken that may turn out to be no good.
     struct Earlier {
         let record: StoredToken?
-        /// It came from an operator, and the store has not taken it.
+        /// Whether the record came from an operator and the store has not taken it yet.
         let isOperatorsWrite: Bool
     }
 

@@ -18,12 +18,12 @@ package import GatewayHTTP
 /// Whether a token is live depends on the time as well as on the phase. Each phase except `empty` may hold a live or
 /// a dead token. A live token is handed out in any phase. `lock` lies above all phases.
 ///
-/// `Waiter` is what the shell wants back when the wait is over; tests use integers.
+/// `Waiter` is what the caller gets back when its wait is over; tests use integers.
 package struct TokenLifecycle<Waiter>: ~Copyable {
     /// What the decisions depend on and what never changes.
     package struct Rules: Sendable {
         package var name: String
-        /// Whether the next token is had without a person.
+        /// Whether the gateway gets the next token without a person.
         package var isRenewable: Bool
         /// See ``TokenGrant/renewsAhead``.
         package var renewsAhead: Bool
@@ -432,7 +432,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// What a failed call has changed.
     package struct Failed: Sendable {
-        /// To be refused with the problem.
+        /// The waiters to refuse with the problem.
         package let waiters: [Waiter]
         package let problem: GatewayProblem
         /// From now on a person is asked to log in, although the gateway goes on to try.
@@ -891,7 +891,7 @@ extension TokenLifecycle where Waiter: Sendable {
             hold(earlier, at: now, jitter: jitter)
             return
         }
-        // With all that was found out about it: an upstream may have rejected it during the call.
+        // Keep what was learned about it: an upstream may have rejected it during the call.
         phase = .ready(held)
     }
 }
@@ -930,7 +930,7 @@ package struct UnresolvedFailure: Sendable {
     package fileprivate(set) var nextTryAt: MonotonicTime?
     /// Whether the next request causes a call.
     package fileprivate(set) var isTriedOnDemand = false
-    /// Until then, requests cause no call either.
+    /// Until this time, requests cause no call either.
     package fileprivate(set) var notBefore: MonotonicTime?
 }
 

@@ -60,7 +60,7 @@ package struct RejectionLedger: Sendable {
     }
 
     package struct Rules: Hashable, Sendable {
-        /// From a rejection to the first probe.
+        /// The pause between a rejection and the first probe.
         package var firstPause: Duration = .seconds(10)
         package var maximumPause: Duration = .seconds(600)
         /// Templates that are remembered.

@@ -206,7 +206,7 @@ extension RefreshError {
         }
     }
 
-    /// More of a text is not read.
+    /// How much of a text is read.
     private static let readLimit = 1024
 
     private static func words(of text: String) -> String {

@@ -23,7 +23,7 @@ package enum TokenOperation: Sendable {
     }
 }
 
-/// What came of an operation.
+/// The result of an operation.
 package struct OperationReport: Hashable, Sendable, Codable {
     /// One sentence for the person who asked.
     package var message: String

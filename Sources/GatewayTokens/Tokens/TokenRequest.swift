@@ -47,7 +47,7 @@ package struct TokenRequest: Hashable, Sendable {
     package var body: Body
     /// A certificate of our own; nil shows none.
     package var tls: ClientTLS?
-    /// They follow the parameters of the form.
+    /// Parameters that follow those of the form.
     package var issuedParameters: [IssuedParameter] = []
 
     package init(method: Method = .post, url: AuthorityURL, fields: [Injection.Field] = [], body: Body = .none) {
@@ -73,7 +73,7 @@ extension TokenRequest {
 package struct TokenReply: Hashable, Sendable {
     /// 0 for what a program printed.
     package let status: Int
-    /// In order of arrival; names as received.
+    /// The fields in the order of arrival; names as received.
     package let fields: [Field]
     /// At most 1 MiB; a longer answer is a ``TokenTransportFailure``.
     package let body: [UInt8]
