@@ -38,7 +38,7 @@ package final class ClientKeySets: Sendable {
 
     /// Those to fetch now. The caller tells what came of each.
     ///
-    /// - Parameter urls: Of the configuration of the moment. Others are forgotten.
+    /// - Parameter urls: The URLs of the configuration of the moment. Others are forgotten.
     package func due(among urls: Set<AuthorityURL>, at now: MonotonicTime) -> [AuthorityURL] {
         sources.withLock { sources in
             sources = sources.filter { urls.contains($0.key) }

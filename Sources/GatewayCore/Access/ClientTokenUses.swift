@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// Kept over reloads, in memory only.
 package final class ClientTokenUses: Sendable {
-    /// Of one token. Requests mark it, and a reader removes the mark.
+    /// Whether one token was used. Requests mark it, and a reader removes the mark.
     package final class Mark: Sendable {
         private let isUsed = Atomic<Bool>(false)
 
@@ -29,7 +29,7 @@ package final class ClientTokenUses: Sendable {
     }
 
     private let entries = Mutex<[Key: Entry]>([:])
-    /// Of those that the configuration names no more, some are kept: a reload that fails has named others.
+    /// How many marks are kept of tokens that the configuration no longer names: a reload that fails has named others.
     static let spare = 64
 
     package init() {}

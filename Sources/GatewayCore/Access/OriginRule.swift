@@ -92,7 +92,7 @@ struct OriginRule: Sendable {
 
     private static let fetchMetadata: StaticString = "sec-fetch-"
 
-    /// Of a request for which ``isOfListener(_:_:_:on:)`` holds, from a client that is not known.
+    /// The refusal of a request for which ``isOfListener(_:_:_:on:)`` holds, from a client that is not known.
     var unproven: GatewayProblem {
         GatewayProblem(
             .originRefused,

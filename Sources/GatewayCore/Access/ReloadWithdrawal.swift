@@ -64,8 +64,8 @@ package struct ReloadWithdrawal: Sendable {
     private let newAccess: AccessPlan?
 
     /// - Parameters:
-    ///   - access: Of the new configuration; nil takes nothing from those without a name.
-    ///   - proofs: Of a client.
+    ///   - access: The access plan of the new configuration; nil takes nothing from those without a name.
+    ///   - proofs: The proofs of a client.
     package init(
         from old: (routes: [Route], clients: [AccessPlan.Client]),
         to new: (routes: [Route], clients: [AccessPlan.Client]),
@@ -92,7 +92,7 @@ package struct ReloadWithdrawal: Sendable {
     /// - Parameters:
     ///   - client: nil for one without a name.
     ///   - route: Its index in the old configuration; nil for a server that no route leads to. Only a new decision admits those.
-    ///   - reach: Of the listener that the client came to.
+    ///   - reach: The reach of the listener that the client came to.
     package func covers(client: String?, route: Int?, on reach: ConnectionContext.Reach = .loopback) -> Bool {
         guard let route else { return true }
         return routes[route].covers(client)

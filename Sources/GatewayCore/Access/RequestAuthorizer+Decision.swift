@@ -16,7 +16,7 @@ extension RequestAuthorizer {
         package let client: String?
         /// The client authenticated to us with `Authorization`, so it must not go upstream.
         package let stripsAuthorization: Bool
-        /// Of the listener that the request came to.
+        /// The reach of the listener that the request came to.
         package let reach: ConnectionContext.Reach
         /// Where the route leaves the choice to the request; nil otherwise.
         package let chosen: (any CredentialSource)?

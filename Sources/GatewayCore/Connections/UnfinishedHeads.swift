@@ -14,7 +14,7 @@ package struct UnfinishedHeads<Connection>: ~Copyable {
         case ask(worker: Int)
     }
 
-    /// Of one head. Worthless once that head has ended; calls with it then do nothing.
+    /// The place of one head. Once that head has ended, calls with it do nothing.
     package struct Place: Hashable, Sendable {
         fileprivate let index: Int
         fileprivate let serial: UInt64

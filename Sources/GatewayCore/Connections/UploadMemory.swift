@@ -66,7 +66,7 @@ package struct UploadHold: Sendable {
     ///   - unread: What has come from the client and was not looked at yet.
     ///   - behindEnd: That is behind the end of the request.
     ///   - untaken: What the upstream's connection has not taken.
-    ///   - copy: Of the content, for a second try. It counts only while something waits.
+    ///   - copy: The size of the copy of the content, for a second try. It counts only while something waits.
     /// - Returns: By how much that is more than the request holds.
     package func growth(unread: Int, behindEnd: Bool, untaken: Int, copy: Int) -> Int {
         let waiting = (behindEnd && unread <= Self.uncounted ? 0 : unread) + untaken

@@ -189,7 +189,7 @@ enum EngineDecoder {
 
     /// - Parameters:
     ///   - known: The engines of `listeners.authz`.
-    ///   - plan: Of the route; nil where it has a mistake.
+    ///   - plan: The plan of the route; nil where it has a mistake.
     ///   - credentials: Those of the configuration.
     static func route(
         _ fields: ConfigFields,

@@ -156,7 +156,7 @@ package enum DatabaseRule {
 
 /// What is said of the gateways that share a token database.
 package enum FleetRule {
-    /// - Parameter name: Of the database.
+    /// - Parameter name: The name of the database.
     package static func findings(of members: [FleetMember], _ name: String) -> [DoctorFinding] {
         let live = members.filter(\.isLive)
         guard !live.isEmpty else { return [] }

@@ -61,7 +61,7 @@ package struct ResponseFieldRules: Sendable {
     ///   - knowsChunks: The client is sent the content in the upstream's chunks.
     ///   - links: nil where links stay as they are.
     ///   - keepsTransportSecurity: That of ``Options``.
-    ///   - index: Of the field to begin with; then of the one to go on with.
+    ///   - index: The index of the field to begin with; then of the one to go on with.
     package func next(
         of head: borrowing ResponseHead,
         _ bytes: borrowing Span<UInt8>,

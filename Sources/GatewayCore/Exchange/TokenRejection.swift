@@ -33,7 +33,7 @@ package enum TokenRejection {
     /// - Parameters:
     ///   - retryOn: The statuses that can mean a rejection on this route.
     ///   - sign: What ``RejectionRule`` found in it.
-    ///   - method: Of the request. GET and HEAD can be repeated whatever an application did with them.
+    ///   - method: The method of the request. GET and HEAD can be repeated whatever an application did with them.
     ///   - credential: nil where nothing was injected.
     package static func judge(
         _ head: borrowing ResponseHead,
@@ -154,7 +154,7 @@ package struct BodyInspection: Sendable {
         content += part.prefix(RejectionRule.bodyLimit - content.count)
     }
 
-    /// - Parameter count: Of what has arrived, content and framing together.
+    /// - Parameter count: How much has arrived, content and framing together.
     package mutating func receive(bytes count: Int) { waiting += count }
 
     /// The body has ended.

@@ -164,7 +164,7 @@ extension RequestHistory.Request {
 extension RequestHistory {
     /// As people read it, with its line breaks.
     ///
-    /// - Parameter width: Of the terminal; nil for lines of any length.
+    /// - Parameter width: The width of the terminal; nil for lines of any length.
     package func text(width: Int? = nil) -> String {
         var page = LabelledLines(width: width)
         if requests.isEmpty { page.addLine("No request is known by the id \(ShownText.clean(id, limit: 80)).") }

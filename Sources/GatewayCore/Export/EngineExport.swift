@@ -27,7 +27,7 @@ package struct EngineExport: Sendable {
     var connectTimeout: Int { ExportSyntax.seconds(limits.connectTimeout) }
 
     /// - Parameters:
-    ///   - names: Of the routes; empty takes those that have opted in.
+    ///   - names: The names of the routes; empty takes those that have opted in.
     ///   - engine: The engine's name; nil where one listener of ``Plan/authz`` fits.
     ///   - listen: Where clients shall reach the proxy, as `host:port`.
     ///   - usesGRPC: For Envoy.

@@ -82,7 +82,7 @@ package final class LinkRewriter: Sendable {
         }
     }
 
-    /// - Parameter path: Of the upstream.
+    /// - Parameter path: A path of the upstream.
     private func toClient(path: [UInt8], _ tail: [UInt8], of text: [UInt8]) -> [UInt8]? {
         // Left as it is, it would lead to another route.
         guard let found = gatewayPath(own.origin, path) else {
@@ -201,7 +201,7 @@ package final class LinkRewriter: Sendable {
         return count
     }
 
-    /// - Parameter name: Of the field.
+    /// - Parameter name: The name of the field.
     func rewrite(_ kind: FieldKind, name: Range<Int>, _ value: [UInt8]) -> FieldRewrite {
         let rewritten: [UInt8]? =
             switch (kind, name.count) {
@@ -273,12 +273,12 @@ package final class LinkRewriter: Sendable {
 private struct CookieScope {
     let rewriter: LinkRewriter
 
-    /// - Parameter value: Of a `Set-Cookie`.
+    /// - Parameter value: The value of a `Set-Cookie`.
     /// - Returns: nil where it stays as it is.
     func rewrite(_ value: [UInt8]) -> [UInt8]? {
         var parts = value.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false).map(Array.init)
         var kept = Array(parts.prefix(1))
-        // Of several the last counts.
+        // The last of several counts.
         var hasPath = false
         for part in parts.dropFirst() {
             let attribute = Attribute(part)

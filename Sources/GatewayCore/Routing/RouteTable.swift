@@ -147,7 +147,7 @@ package struct RouteTable: Sendable {
     /// A client asks for `http` where the gateway is to speak TLS; what it asks for by `https` is never sent in the clear.
     ///
     /// - Parameters:
-    ///   - scheme: Of the target.
+    ///   - scheme: The scheme of the target.
     ///   - port: nil when the target names none. It then is its scheme's, or an `https` upstream's; where there is neither, any
     ///     port that is the only one.
     package func findUpstream(

@@ -243,7 +243,7 @@ package struct TLSAlert: Hashable, Sendable {
         name = alert.lowercased()
     }
 
-    /// - Parameter error: Of the TLS library.
+    /// - Parameter error: An error of the TLS library.
     package init?(_ error: any Error) { self.init(in: String(describing: error)) }
 
     /// - Parameters:

@@ -186,7 +186,7 @@ package enum ProblemDocument {
     }
 
     /// - Parameters:
-    ///   - status: Of the answer, where it is not that of the problem.
+    ///   - status: The status of the answer, where it is not that of the problem.
     ///   - route: The route's name, when one was found.
     ///   - credential: The name of the route's credential.
     ///   - strategy: The kind of that credential.

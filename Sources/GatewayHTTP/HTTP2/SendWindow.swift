@@ -16,7 +16,7 @@ package struct SendWindow: Hashable, Sendable {
         size -= count
     }
 
-    /// - Parameter increment: Of a WINDOW_UPDATE, or what the peer's settings change; those can be below zero.
+    /// - Parameter increment: The increment of a WINDOW_UPDATE, or what the peer's settings change; those can be below zero.
     /// - Returns: Whether the window is still one that a peer may ask for.
     package mutating func grow(by increment: Int) -> Bool {
         size += increment

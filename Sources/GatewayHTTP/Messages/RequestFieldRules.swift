@@ -114,7 +114,7 @@ package struct RequestFieldRules: Sendable {
     /// The loop over the fields stands here and not with its caller: for most fields the call into another module would cost more
     /// than the decision.
     ///
-    /// - Parameter index: Of the field to begin with; then of the one to go on with.
+    /// - Parameter index: The index of the field to begin with; then of the one to go on with.
     package func nextKept(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,

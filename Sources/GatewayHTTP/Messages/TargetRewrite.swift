@@ -40,7 +40,7 @@ package enum TargetRewrite {
     ///
     /// The rest stays as it came, separators and empty ones included: some upstreams take only `&` for an end.
     ///
-    /// - Parameter name: Of the injected parameter, percent-encoded.
+    /// - Parameter name: The name of the injected parameter, percent-encoded.
     package static func keptQuery(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,

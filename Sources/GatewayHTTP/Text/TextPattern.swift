@@ -9,7 +9,7 @@ package struct TextPattern: Hashable, Sendable {
         package let message: String
     }
 
-    /// How much of a text is searched.
+    /// In a longer text only the beginning is searched.
     package static let longestText = 256 << 10
     static let largestProgram = 512
 

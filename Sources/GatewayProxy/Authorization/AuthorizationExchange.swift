@@ -512,7 +512,7 @@ final class EngineAnswer {
     /// The client's own fields that must not reach the upstream, and that no field of the answer replaces. In lower case.
     private let removed: [String]
 
-    /// - Parameter source: Of the credential.
+    /// - Parameter source: The source of the credential.
     /// - Returns: nil where the credential is not in header fields alone.
     fileprivate init?(_ route: CredentialedRoute, from source: any CredentialSource, for engine: AuthzClient) {
         guard let credential = route.credential, !credential.injection.fields.isEmpty,

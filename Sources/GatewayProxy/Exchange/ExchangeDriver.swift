@@ -626,7 +626,7 @@ final class ExchangeDriver {
 
     /// The rest of the request breaks a rule of its protocol.
     ///
-    /// - Parameter length: Of the content before that.
+    /// - Parameter length: The length of the content before that.
     func requestBroke(_ problem: GatewayProblem, behind length: Int = 0) {
         enter()
         content.count(length)

@@ -313,7 +313,7 @@ extension HTTP1UpstreamConnection {
 
     /// The connection is the one that the pool has dialled.
     ///
-    /// - Parameter owner: Of a private connection.
+    /// - Parameter owner: The owner of a private connection; nil for a connection of the pool.
     /// - Returns: Whether the pool is told when the connection ends; false when it has ended already.
     func begin(as id: ConnectionID, of owner: PrivateConnection?) -> Bool {
         guard context?.channel.isActive ?? false else { return false }

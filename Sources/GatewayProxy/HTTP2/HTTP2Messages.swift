@@ -38,7 +38,7 @@ enum HTTP2Messages {
     }
 
     /// - Parameters:
-    ///   - head: Of a response of HTTP/1, whole and valid.
+    ///   - head: The head of a response of HTTP/1, whole and valid.
     ///   - isSecret: No value may stay in the table of the connection.
     ///   - opensWebSocket: A 101, which HTTP/2 does not have (RFC 8441 section 5).
     ///   - limit: The payload of a frame, as the client takes it.
@@ -61,7 +61,7 @@ enum HTTP2Messages {
         return fields
     }
 
-    /// - Parameter section: Of HTTP/1, with its empty line.
+    /// - Parameter section: A field section of HTTP/1, with its empty line.
     /// - Returns: nil where it has no field, or is too long for a frame.
     static func trailers(_ section: ByteBuffer, within limit: Int) -> HPACKHeaders? {
         guard section.readableBytes > 2 else { return nil }

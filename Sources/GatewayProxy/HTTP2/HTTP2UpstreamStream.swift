@@ -628,7 +628,7 @@ private final class HTTP2TunnelEnd: DeadlineKeeper {
 }
 
 extension HTTP2RequestFields {
-    /// - Parameter fields: Of an upgrade to a WebSocket; the key stays behind, because HTTP/2 has none (RFC 8441 section 5).
+    /// - Parameter fields: The fields of an upgrade to a WebSocket; the key stays behind, because HTTP/2 has none (RFC 8441 section 5).
     static func webSocket(_ fields: HPACKHeaders) -> HPACKHeaders {
         var connect = HPACKHeaders()
         connect.reserveCapacity(fields.count + 1)

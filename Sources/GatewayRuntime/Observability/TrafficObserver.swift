@@ -239,7 +239,7 @@ final class RouteNumbers: Sendable {
 struct AccessLog: Sendable {
     let logger: Logger
 
-    /// - Parameter name: Of a route, by its number.
+    /// - Parameter name: The name of a route, by its number.
     func write(_ record: borrowing ExchangeRecord, name: (Int) -> String?) {
         var data: Logger.Metadata = [
             "request_id": "\(record.requestID)", "method": "\(record.method)", "status": "\(record.status)",

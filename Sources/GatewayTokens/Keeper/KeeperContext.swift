@@ -46,7 +46,7 @@ final class KeeperContext: Sendable {
     let metrics: KeeperMetrics
     /// 128 random bits in hexadecimal.
     let nonce: @Sendable () -> String
-    /// The credential whose token this one is made from; nil if there is none.
+    /// Whose token this one is made from.
     let parent: (any ParentCredential)?
     /// The limit that the subjects of a credential share whose requests name them; nil for any other credential.
     let callLimit: SubjectCallLimit?
@@ -137,7 +137,7 @@ final class KeeperContext: Sendable {
 
     /// Why the refresh token of a restored record is not sent by itself; nil when it may be sent.
     ///
-    /// An authority that sees a spent refresh token again takes it for stolen, and ends the login of the gateway that holds its
+    /// An authority that sees a spent refresh token again takes it for stolen, and ends the login for whoever holds its
     /// successor (RFC 9700 section 4.14.2).
     func manualRenewal(ofRestored record: StoredToken) -> TokenFailure? {
         guard record.isRestored, isUncertain(record), !grant.canAcquireAnew else { return nil }

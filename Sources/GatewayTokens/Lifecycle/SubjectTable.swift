@@ -59,7 +59,7 @@ package struct SubjectTable<Member> {
     /// The member of a subject that somebody names, or a new one.
     ///
     /// - Parameters:
-    ///   - state: Of a member now.
+    ///   - state: The state of a member now.
     package mutating func use(
         _ subject: String,
         by asker: Asker,

@@ -848,7 +848,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Begins the refresh of an imported token; it ends with ``obtained(_:by:at:jitter:)`` or
     /// ``importFailed(_:of:replacing:by:at:jitter:)``.
     ///
-    /// - Parameter generation: Of the imported token.
+    /// - Parameter generation: The generation of the imported token.
     /// - Returns: The call to make, already begun; nil while locked, or while another call is under way.
     package mutating func beginImport(generation: Int) -> TokenCall? {
         defer { checkInvariants() }

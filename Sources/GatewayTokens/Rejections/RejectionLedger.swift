@@ -136,7 +136,7 @@ package struct RejectionLedger: Sendable {
     /// The upstream has rejected a token.
     ///
     /// - Parameters:
-    ///   - generation: Of the token that the request carried.
+    ///   - generation: The generation of the token that the request carried.
     ///   - client: nil for all clients without a name together.
     ///   - isConfirmed: The template has had a 2xx under this generation.
     package mutating func decision(
@@ -278,7 +278,7 @@ package struct RejectionLedger: Sendable {
         checkInvariants(of: key)
     }
 
-    /// - Parameter key: Of an entry that has changed.
+    /// - Parameter key: The key of an entry that has changed.
     private func checkInvariants(of key: Key? = nil) {
         assert(rejected <= newest, "A generation newer than the newest was rejected.")
         assert(payment.map { $0.generation == rejected } ?? true, "What was paid is for an older rejection.")

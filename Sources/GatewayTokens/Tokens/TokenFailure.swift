@@ -32,7 +32,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
     /// False for a refused password: directories lock accounts.
     package var isRetried: Bool
 
-    /// - Parameter isRetried: Of a terminal failure; nil for the rule: what the configuration causes is tried again.
+    /// - Parameter isRetried: Whether a terminal failure is tried again; nil for the rule: what the configuration causes is tried again.
     package init(_ class: Class, problem: GatewayProblem, clearsToken: Bool = false, isRetried: Bool? = nil) {
         self.class = `class`
         self.problem = problem
