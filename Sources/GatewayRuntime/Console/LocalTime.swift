@@ -9,7 +9,7 @@ import GatewayCore
 #endif
 
 /// The zone of this machine (`TZ`, `/etc/localtime`), as the C library has it: Foundation's zones need data that the program
-/// does not carry (docs/adr/0027).
+/// does not carry (docs/adr/0069).
 enum LocalTime {
     /// Seconds east of UTC at that moment; 0 where the system cannot tell.
     static func offset(at moment: UnixTime) -> Int {
