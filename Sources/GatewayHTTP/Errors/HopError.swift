@@ -247,7 +247,7 @@ package struct TLSAlert: Hashable, Sendable {
     package init?(_ error: any Error) { self.init(in: String(describing: error)) }
 
     /// - Parameters:
-    ///   - server: Who sent it.
+    ///   - server: The server that sent it.
     ///   - owner: Whose `tls.certificate` the server is shown: "the route".
     package func detail(of server: String, owner: String) -> String {
         let meaning = meaning(owner: owner).map { " \($0)" } ?? ""

@@ -98,7 +98,7 @@ package enum FieldKind: UInt8, Sendable {
     /// - Parameter name: In lower case.
     package static func isForwarded(_ name: [UInt8]) -> Bool { classify(name.span, name.indices) == .forwarded }
 
-    /// Names a field by its length first, so that most fields cost one comparison at the most. `name` must be a token.
+    /// Names a field by its length first, so that most fields cost at most one comparison. `name` must be a token.
     @inline(__always)
     package static func classify(_ bytes: borrowing Span<UInt8>, _ name: Range<Int>) -> FieldKind {
         switch name.count {

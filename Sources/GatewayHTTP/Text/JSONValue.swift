@@ -133,7 +133,7 @@ package enum JSONValue: Hashable, Sendable {
     func given(again other: JSONValue) -> JSONValue {
         guard self != other else { return self }
         guard case .conflict(let values) = self else { return .conflict([self, other]) }
-        // Not nested, and not many: who repeats a member 10,000 times must exhaust neither the stack nor a core.
+        // Not nested, and not many: a member that is repeated 10,000 times must exhaust neither the stack nor a core.
         return values.count < 16 ? .conflict(values + [other]) : self
     }
 

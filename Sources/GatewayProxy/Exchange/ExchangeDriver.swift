@@ -1378,7 +1378,7 @@ private struct RequestContent {
 
     /// Takes what came, framing included.
     ///
-    /// - Returns: What is to be sent, in the form that ``form`` says.
+    /// - Returns: The bytes to send, in the form that ``form`` says.
     mutating func take(_ wire: ByteBuffer, isHeld: Bool) -> ByteBuffer {
         guard isHeld || form == .content else {
             stopHolding()

@@ -333,7 +333,7 @@ private struct DepartureDraft: Sendable {
     }
 }
 
-/// The credential that a request would get, with a description in the place of each secret.
+/// The credential that a request would get, with a description in place of each secret.
 private struct JudgedCredential: Sendable {
     let use: RequestJudgement.CredentialUse
     /// nil where there is none to inject now.

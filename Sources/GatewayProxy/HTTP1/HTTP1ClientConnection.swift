@@ -247,7 +247,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private var wantsInputOfExchange: Bool {
         switch exchange?.intake {
         case .content: reader.isEmpty || reader.awaitsTrailers
-        // Not pausing saves two system calls for each request; what comes early waits, one read of it at the most.
+        // Reading on saves two system calls for each request. At most one read of what comes early waits.
         case .complete: reader.isEmpty
         case .nothing, nil: false
         }
@@ -759,7 +759,7 @@ extension HTTP1ClientConnection {
         return isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
     }
 
-    /// The TLS handshake is over. Only now it is known in which version a client that is one too many can be told so.
+    /// The TLS handshake is over. Only now it is known in which version of HTTP a client that is one too many can be refused.
     func agreed(onHTTP2: Bool) {
         guard let refusal = closing.refusal.take() else {
             if onHTTP2 { becomeHTTP2() }
@@ -1031,7 +1031,7 @@ struct ClosingState {
         case none
     }
 
-    /// There is no place for the connection. Its client is told so in the version of HTTP that the handshake agrees on.
+    /// There is no place for the connection. Its client is refused in the version of HTTP that the handshake agrees on.
     var refusal: GatewayProblem?
     /// With a client that goes on sending behind its last answer.
     var patience = Patience.long

@@ -534,7 +534,7 @@ extension HTTP2UpstreamStream {
     }
 
     private func receive(tunnelled bytes: ByteBuffer, size: Int, isLast: Bool) {
-        // The client has left: the upstream is told so, as a closed socket would tell it.
+        // The client has left, which the upstream learns as it would from a closed socket.
         guard let exchange else { return connection.end(self, isLast && outgoing.isEnded ? nil : .cancel) }
         pass(bytes, size: size, to: exchange)
         if isLast { inputEnded() }

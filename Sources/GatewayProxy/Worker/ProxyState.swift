@@ -95,7 +95,7 @@ final class ProxyState: Sendable {
         connections.subtract(1, ordering: .relaxed)
     }
 
-    /// - Returns: Whether a connection that is refused is one of so many at the most, and counted.
+    /// - Returns: Whether there is a place for a connection that is refused; it is counted then.
     func refusalBegan(most: Int) -> Bool {
         guard refusals.add(1, ordering: .relaxed).newValue > most else { return true }
         refusalEnded()

@@ -643,7 +643,7 @@ extension TokenKeeper {
         }
     }
 
-    /// Drops them on behalf of an operator, who waits for the end of it.
+    /// Drops them on behalf of an operator, who waits until that is done.
     func dropDescendantsForOperator() {
         let commands = dropDescendants()
         state.withLock { $0.drops += commands }

@@ -1,4 +1,4 @@
-/// Which subjects of one credential are kept, and who makes room for another one.
+/// Which subjects of one credential are kept, and which of them makes room for another one.
 ///
 /// Clients name the subjects, and a hostile client can invent any number of them. So room is shared out by client:
 ///

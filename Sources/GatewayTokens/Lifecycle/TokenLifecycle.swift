@@ -153,7 +153,7 @@ extension TokenLifecycle where Waiter: Sendable {
     package enum OnRejection: Hashable, Sendable {
         /// The generation is not the current one: there is a newer token, or none.
         case late
-        /// Somebody said so already.
+        /// The rejection is known already.
         case known
         /// The token is dead from now on. `calls`: a call has become due.
         case dead(calls: Bool)
@@ -198,7 +198,7 @@ extension TokenLifecycle where Waiter: Sendable {
         return keep(waiter, ticket, for: demand)
     }
 
-    /// Asks for the next token although this generation may be live, for somebody who has no use for one that ends soon.
+    /// Asks for the next token although this generation may be live, for a caller that cannot use a token that expires soon.
     package mutating func needSuccessor(
         of generation: Int,
         by waiter: Waiter,
@@ -315,7 +315,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// How long before its end a token that cannot be renewed is announced.
     package static var foresight: Duration { Expiration.Kind.token.notice }
 
-    /// What is to be done now. The shell asks after every event and whenever the time that it was told has come.
+    /// What to do now. The keeper asks after every event, and whenever the time that it was told has come.
     package mutating func next(at now: MonotonicTime) -> Step {
         defer { checkInvariants() }
         if let announcement = announcement(at: now) { return announcement }
@@ -778,7 +778,7 @@ extension TokenLifecycle where Waiter: Sendable {
         }
     }
 
-    /// Takes a token from an operator, in the place of any other. A call under way is no longer awaited.
+    /// Takes a token from an operator, in place of any other. A call under way is no longer awaited.
     package mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
         defer { checkInvariants() }
         return install(fresh, at: now, jitter: jitter)
@@ -943,7 +943,7 @@ private enum TokenPhase: ~Copyable {
     case ready(HeldToken)
     /// The last call failed; the next may be made when the pause is over.
     case backingOff(HeldToken?, Pause)
-    /// Somebody has to change something. Until then calls are rare, or there is none.
+    /// A person has to change something. Until then, there are few calls or none.
     case stopped(HeldToken?, Stop)
 
     /// Why a call was made.
@@ -1151,7 +1151,7 @@ package struct HeldToken: Sendable {
 
     package func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
 
-    /// What must be left of a token that is handed to somebody who uses it by himself: ten seconds, or a quarter of its life
+    /// What must be left of a token that is handed to a client or a person: ten seconds, or a quarter of its life
     /// where that is less.
     package var usefulLife: Duration { min(.seconds(10), (token.lifetime ?? .seconds(40)) / 4) }
 

@@ -104,7 +104,7 @@ package struct AcceptanceLedger: Sendable {
     package func verdict(at now: MonotonicTime) -> Verdict? {
         let isVouchedFor = clients.values.contains { client in
             guard let acceptedAt = client.acceptedAt, now - acceptedAt < rules.vouching else { return false }
-            // Who has some rejections meets paths that reject everybody. Only a run of its own takes its word away.
+            // A client with some rejections meets paths that reject everybody. It vouches unless it has a run of its own.
             return (client.run?.rejections ?? 0) < rules.rejections
         }
         guard !isVouchedFor else { return nil }
