@@ -14,7 +14,7 @@ package struct AdminAuthorizer: Sendable {
         }
     }
 
-    /// What a request says of who sent it.
+    /// What a request says about its sender.
     package enum Evidence: Hashable, Sendable {
         case none
         case person(Person)

@@ -69,9 +69,9 @@ package struct AuthorizationTrace: Sendable {
 
 /// What a rule of `allow` lacks that does not allow a request.
 package struct RuleMiss: Hashable, Sendable {
-    /// From 1.
+    /// The number of the rule, from 1.
     package let number: Int
-    /// As the configuration has it.
+    /// The rule as the configuration has it.
     package let rule: String
     package let takesMethod: Bool
     package let takesPath: Bool

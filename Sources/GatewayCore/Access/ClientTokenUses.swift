@@ -34,7 +34,7 @@ package final class ClientTokenUses: Sendable {
 
     package init() {}
 
-    /// Those that were there before keep their last use.
+    /// The marks of the tokens of these clients. Tokens that were known before keep their last use.
     func marks(of clients: [(name: String, digests: [[UInt8]])]) -> [[Mark]] {
         entries.withLock { entries in
             let count = clients.reduce(0) { $0 + $1.digests.count }
@@ -55,7 +55,7 @@ package final class ClientTokenUses: Sendable {
         }
     }
 
-    /// Those that were used since the last look were used now: a look each few seconds makes that true enough.
+    /// Notes that the marked tokens were used now. A look every few seconds makes that accurate enough.
     package func look(at now: UnixTime) {
         entries.withLock { entries in
             for (key, entry) in entries where entry.mark.take() { entries[key]?.lastUse = now }

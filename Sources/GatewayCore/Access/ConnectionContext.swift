@@ -18,7 +18,7 @@ package final class ConnectionContext: Sendable {
     package let reach: Reach
     /// nil on unix sockets.
     package let port: Int?
-    /// Takes CONNECT, and answers in the place of upstreams that routes have.
+    /// Takes CONNECT, and answers in place of upstreams that routes have.
     package let intercepts: Bool
     package let isTLS: Bool
     /// The server of the CONNECT that was taken on this connection; nil without one.
@@ -96,7 +96,7 @@ extension AccessPlan {
 
 /// The server in whose place the gateway answers on a connection. The client has named it by CONNECT, or in its TLS hello.
 package final class InterceptedOrigin: Sendable {
-    /// In lower case, without a port.
+    /// The name of the server in lower case, without a port.
     package let host: String
     package let port: Int
     /// `http` for a connection without TLS inside, to a server that a plain route leads to.

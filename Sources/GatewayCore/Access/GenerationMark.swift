@@ -85,7 +85,7 @@ package struct GenerationMark: Sendable {
         return bytes
     }
 
-    /// In hexadecimal digits.
+    /// The code in hexadecimal digits.
     private func authenticated(_ input: CanonicalBytes) -> [UInt8] {
         Array(Hexadecimal.text(of: authenticate(input.bytes).prefix(Self.codeBytes)).utf8)
     }

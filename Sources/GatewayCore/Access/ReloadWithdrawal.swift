@@ -16,7 +16,7 @@ package struct ReloadWithdrawal: Sendable {
         }
 
         var identity: Identity
-        /// Those that may use it; nil: all.
+        /// The clients that may use it; nil for all.
         package var clients: [String]?
 
         package init(
@@ -55,10 +55,10 @@ package struct ReloadWithdrawal: Sendable {
         }
     }
 
-    /// By index into the old configuration's routes.
+    /// What becomes of each route, by index into the old configuration's routes.
     private let routes: [Fate]
     private let clients: Set<String>
-    /// Those that have lost a proof and kept another.
+    /// The clients that have lost a proof and kept another.
     private let reduced: Set<String>
     /// Where it is known.
     private let newAccess: AccessPlan?

@@ -46,7 +46,7 @@ extension RequestAuthorizer {
 
     /// What becomes of a CONNECT (RFC 9110 section 9.3.6).
     package enum ConnectDecision: Sendable {
-        /// The gateway answers in the place of that server.
+        /// The gateway answers in place of that server.
         case intercept(InterceptedOrigin)
         /// A plain route leads to the server, and ``TunnelOpening`` says what becomes of the connection.
         ///

@@ -241,7 +241,7 @@ enum EngineDecoder {
         }
     }
 
-    /// Whose listener answers every request with 403.
+    /// Warns about engines that no route names: their listeners answer every request with 403.
     static func warnAboutUnused(_ listeners: [ListenerPlan], _ routes: [RoutePlan], _ root: ConfigFields) {
         let used = Set(routes.flatMap(\.authz))
         for (index, listener) in listeners.enumerated() {

@@ -50,7 +50,7 @@ extension Stall {
 }
 
 extension Limits {
-    /// With the key that it comes from.
+    /// The timeout as text, with the key that it comes from.
     fileprivate func responseTimeoutText(_ route: RoutePlan.Timeouts) -> String {
         Self.text(responseTimeout(of: route), isOfRoute: route.response != nil, "timeouts.response")
     }

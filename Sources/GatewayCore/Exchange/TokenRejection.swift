@@ -75,7 +75,7 @@ extension RejectionRule {
         return type.isEmpty || type.hasPrefix("text/") || type.hasSuffix("json") || type.hasSuffix("xml")
     }
 
-    /// They have no end, or each part of them is wanted as it comes.
+    /// Types of bodies that have no end, or whose parts are wanted as they come.
     private static let streams: Set = ["text/event-stream", "application/x-ndjson", "application/stream+json"]
 
     private func looksAt(_ status: Int) -> Bool {

@@ -40,7 +40,7 @@ package final class LinkRewriter: Sendable {
         prefix = gateway.path + own
     }
 
-    /// What the bytes of a rewritten reference are more than before, at the most.
+    /// How many bytes longer a rewritten reference is, at most.
     private var maximumGrowth: Int {
         let longest = table.longest(of: route)
         return gateway.path.count + (gateway.origin?.description.utf8.count ?? 0) + longest.origin + longest.path
@@ -177,7 +177,7 @@ package final class LinkRewriter: Sendable {
         $0 | 1 << UInt64($1.rawValue)
     }
 
-    /// How many bytes the rewritten fields of a head are more than before, at the most; nil where they would be too many.
+    /// How many bytes longer the rewritten fields of a head are, at most; nil if that would be too many.
     package func room(for head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Int? {
         let growth = maximumGrowth
         var room = 0
