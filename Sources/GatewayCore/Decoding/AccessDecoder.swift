@@ -301,7 +301,7 @@ enum AccessDecoder {
     }
 
     private static func set(_ path: String, _ fields: ConfigFields) -> ClientJWTPlan.Keys? {
-        // Of a file that is not read now, nothing can be said.
+        // Nothing can be said of a file that is not read now.
         guard !fields.context.secrets.areUnread else { return nil }
         guard let text = fields.usable("file", try fields.context.secrets.publicText(path)) else { return nil }
         guard let set = JSONWebKeySet(Array(text.utf8)) else {

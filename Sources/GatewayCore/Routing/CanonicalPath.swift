@@ -143,7 +143,7 @@ struct PathReadings {
         let decodings: Int
     }
 
-    /// Without those that are the path as it was sent. One or two for most paths, and at most 28.
+    /// The readings, without those that equal the path as it was sent. One or two for most paths, and at most 28.
     let all: [Reading]
 
     /// - Throws: If one of them has a dot segment: it could leave whatever the path is meant to stay below.

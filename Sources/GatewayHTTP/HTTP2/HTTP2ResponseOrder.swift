@@ -47,7 +47,7 @@ package struct HTTP2ResponseOrder: Sendable {
 
     /// A head was read.
     ///
-    /// - Parameter isInformational: Another head follows. A 101 is none of these: it is the last head.
+    /// - Parameter isInformational: Whether another head follows. Not so for a 101, which is the last head.
     package mutating func receiveHead(_ framing: BodyFraming, isInformational: Bool, isLast: Bool) throws(Fault) {
         hasHead = true
         guard !isInformational else {

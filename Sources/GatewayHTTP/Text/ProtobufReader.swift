@@ -21,7 +21,7 @@ package struct ProtobufReader: Sendable {
     private var position: Int
     private let end: Int
 
-    /// - Parameter range: Of the message within the bytes.
+    /// - Parameter range: The range of the message within the bytes.
     package init(_ range: Range<Int>) {
         position = range.lowerBound
         end = range.upperBound

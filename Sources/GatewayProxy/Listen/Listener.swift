@@ -235,7 +235,7 @@ final class Listener: Sendable {
             }
     }
 
-    /// Not through the bootstrap, which takes a future for each.
+    /// Sets the options directly: the bootstrap takes a future for each.
     private static func setOptions(_ options: any NIOSynchronousChannelOptions, isUnix: Bool) throws {
         try options.setOption(.allowRemoteHalfClosure, value: true)
         try options.setOption(

@@ -92,13 +92,13 @@ extension TLSConfiguration {
 enum ApplicationProtocol {
     static let http2 = "h2"
     static let http1 = "http/1.1"
-    /// To clients, the preferred one first.
+    /// The protocols that clients are offered, the preferred one first.
     static let served = [http2, http1]
 }
 
 /// When certificates end.
 package enum CertificateValidity {
-    /// From when to when a PEM file can be used: the certificate of the chain that ends first. nil when it cannot be read.
+    /// When the certificates of a PEM file are valid: those of the one that expires first. nil if the file cannot be read.
     package static func ofFile(_ path: String) -> (start: UnixTime, end: UnixTime)? {
         of((try? TLSFiles.certificates(path)) ?? [])
     }

@@ -9,7 +9,7 @@ struct BuildRecord: Hashable, Codable {
     var commitDate: String?
     var toolchain: String?
     var target: String?
-    /// Whether the optimizer had the profile of the request path (docs/adr/0063).
+    /// Whether the optimizer had the profile of the request path (docs/adr/0021).
     var profile: Bool?
 
     /// The record of this program; empty if it is not a release.

@@ -156,7 +156,7 @@ private struct PresetSources: Sendable {
     /// Asks for what the command line does not say, where there is a terminal; puts away what is pasted.
     ///
     /// - Parameters:
-    ///   - name: Of the credential.
+    ///   - name: The name of the credential.
     ///   - files: Take what is pasted.
     /// - Returns: A secret without a source is read from its variable.
     func secrets(isInteractive: Bool, as name: String, files: inout SecretFiles) throws(CommandFailure)

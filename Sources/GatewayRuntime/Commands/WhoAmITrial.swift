@@ -44,7 +44,7 @@ struct WhoAmITrial: Sendable {
         return try result.get()
     }
 
-    /// - Parameter token: Of the client.
+    /// - Parameter token: The token of the client.
     private func ask(_ endpoint: ProxyEndpoint, token: Secret) async -> [Answer] {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.proxy = nil

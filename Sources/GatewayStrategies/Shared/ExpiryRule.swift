@@ -11,7 +11,7 @@ struct ExpiryRule: Hashable {
     }
 
     let source: Source
-    /// Of every token where it is fixed, otherwise of those whose end is not known.
+    /// The lifetime of every token if it is fixed, otherwise of those whose expiry is not known.
     let lifetime: Duration?
 
     init(source: Source, lifetime: Duration? = nil) {

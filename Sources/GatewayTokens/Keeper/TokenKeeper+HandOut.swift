@@ -94,7 +94,7 @@ extension TokenKeeper {
 
 /// Handing the token to a client that uses it by itself.
 extension TokenKeeper {
-    /// The access token with enough life left to be of use, obtained first when there is none.
+    /// An access token with enough life left to be useful, obtained first if there is none.
     ///
     /// A token that is due for renewal is renewed first. If that fails, it is handed out as long as
     /// ``HeldToken/usefulLife`` is left. The event `vended` must be committed first; with `audit.on_failure: degrade`

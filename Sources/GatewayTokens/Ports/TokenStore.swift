@@ -334,7 +334,7 @@ package protocol SharedFleet: Sendable {
     /// Removes a gateway that stops.
     func leave(_ id: String) async throws(TokenStoreError)
 
-    /// Those that were seen within a day, the one that was seen last first.
+    /// The gateways that were seen within a day, most recently seen first.
     func members() async throws(TokenStoreError) -> [FleetMember]
 
     /// Tells all gateways to follow at once.

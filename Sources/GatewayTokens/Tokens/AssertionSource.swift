@@ -8,7 +8,7 @@ package enum AssertionSource: Hashable, Sendable {
     /// A service of GitHub Actions gives it to a job.
     case gitHubActions(GitHubIdentityRequest)
 
-    /// As messages name it.
+    /// The source as messages name it.
     package var place: String {
         switch self {
         case .file(let path): path

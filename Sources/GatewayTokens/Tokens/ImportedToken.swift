@@ -5,7 +5,7 @@ package struct ImportedToken: Hashable, Sendable {
     /// nil when only the token that renews is known.
     package let access: Secret?
     package let refreshToken: Secret?
-    /// From now on.
+    /// How long the token lives from now on; nil if unknown.
     package let lifetime: Duration?
     package let expiresAt: UnixTime?
 
