@@ -29,8 +29,9 @@ extension PlanSummary {
         }
         let shared = SharedUpstream.all(of: plan.routes)
         routes = plan.routes.enumerated().map { index, route in
-            var shown = Route(route, credential: route.credential.map { plan.credentials[$0].name })
-            shown.absoluteForm = shared[route.upstreamPlace]?.finds(index, route) ?? false
+            var shown = Route(name: route.name, values: RoutePlan.keys.shownValues(of: route))
+            shown.values["credential"] = route.credential.map { .text(plan.credentials[$0].name) }
+            shown.values["absolute_form"] = .flag(shared[route.upstreamPlace]?.finds(index, route) ?? false)
             return shown
         }
     }
@@ -106,46 +107,5 @@ extension PlanSummary.Credential {
         renewAtLeast = ConfigUnits.text(plan.policy.atLeast)
         onAuthorityFailure = plan.policy.onAuthorityFailure.rawValue
         acquireOn = plan.policy.acquireOn.rawValue
-    }
-}
-
-extension PlanSummary.Route {
-    init(_ plan: RoutePlan, credential: String?) {
-        name = plan.name
-        upstream = plan.upstream.description + plan.upstreamPath
-        path = plan.matchPath
-        hosts = plan.matchHosts
-        absoluteForm = plan.matchesUpstreamHost
-        if plan.upstreamMatchPath != plan.upstreamPath { upstreamPath = plan.upstreamMatchPath }
-        if plan.isDefault { isDefault = true }
-        if plan.matchesAll { matchesAll = true }
-        self.credential = credential
-        asUser = plan.asUser?.id
-        if plan.headers != RoutePlan.Headers() {
-            headers = PlanSummary.Headers(
-                set: plan.headers.set.map(\.name),
-                remove: plan.headers.remove,
-                forwarded: plan.headers.forwarded == .standard ? nil : plan.headers.forwarded.rawValue
-            )
-        }
-        cookies = plan.cookies.rawValue
-        rewritesLinks = plan.rewritesLinks
-        connectionAuth = plan.allowsConnectionAuth
-        via = plan.sendsVia ? nil : false
-        allow =
-            plan.allow.isEmpty
-            ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
-        clients = plan.clients
-        authz = plan.authz.isEmpty ? nil : plan.authz
-        allowOrigins = plan.allowedOrigins
-        pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
-        `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
-        if plan.timeouts != RoutePlan.Timeouts() {
-            timeouts = PlanSummary.Timeouts(
-                response: plan.timeouts.response.map { ConfigUnits.text($0) },
-                idle: plan.timeouts.idle.map { ConfigUnits.text($0) }
-            )
-        }
-        plaintext = plan.upstream.scheme == .http
     }
 }

@@ -144,36 +144,7 @@ extension PlanSummary.Credential: PlanSummaryItem {
 
 extension PlanSummary.Route: PlanSummaryItem {
     var facts: [PlanSummary.Fact] {
-        var facts: [PlanSummary.Fact] = []
-        func add(_ key: String, _ value: String?) {
-            if let value { facts.append(PlanSummary.Fact(key: key, value: value)) }
-        }
-        add("upstream", plaintext ? "\(upstream) (plaintext)" : upstream)
-        add("path", path)
-        add("hosts", PlanSummary.list(hosts))
-        add("match.all", matchesAll.map(String.init))
-        add("match.upstream_path", upstreamPath)
-        add("match.default", isDefault.map(String.init))
-        add("credential", credential ?? "none")
-        add("as_user", asUser)
-        if let headers, !headers.set.isEmpty { add("headers.set", PlanSummary.list(headers.set)) }
-        if let headers, !headers.remove.isEmpty { add("headers.remove", PlanSummary.list(headers.remove)) }
-        add("headers.forwarded", headers?.forwarded)
-        add("cookies", cookies)
-        add("rewrite.links", rewritesLinks.map { "\($0)" })
-        add("connection_auth", connectionAuth ? "true" : nil)
-        add("via", via.map { "\($0)" })
-        add("protocol", `protocol`)
-        add("timeouts.response", timeouts?.response)
-        add("timeouts.idle", timeouts?.idle)
-        for rule in allow ?? [] {
-            add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
-        }
-        add("tls.pin", pins.map(PlanSummary.list))
-        add("clients", clients.map(PlanSummary.list))
-        add("authz", authz.map(PlanSummary.list))
-        add("allow_origins", allowOrigins.map(PlanSummary.list))
-        return facts
+        RoutePlan.keys.shownLines(of: values).map { PlanSummary.Fact(key: $0.key, value: $0.text) }
     }
 }
 

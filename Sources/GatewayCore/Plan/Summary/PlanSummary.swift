@@ -75,58 +75,10 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var body: String?
     }
 
-    package struct Allow: Hashable, Sendable, Codable {
-        /// Empty means every method.
-        package var methods: [String]
-        package var path: String
-    }
-
-    /// The values are left out: they may be secrets.
-    package struct Headers: Hashable, Sendable, Codable {
-        package var set: [String]
-        package var remove: [String]
-        package var forwarded: String?
-    }
-
-    /// The timeouts that a route sets itself.
-    package struct Timeouts: Hashable, Sendable, Codable {
-        package var response: String?
-        package var idle: String?
-    }
-
-    package struct Route: Hashable, Sendable, Codable {
+    /// What a route shows is declared with its keys (``RoutePlan/keys``). One object in JSON, with the name among the values.
+    package struct Route: Hashable, Sendable {
         package var name: String
-        package var upstream: String
-        package var path: String
-        package var hosts: [String]
-        /// Whether the upstream's own host finds the route in absolute form.
-        package var absoluteForm: Bool
-        /// nil where it is the path of the upstream.
-        package var upstreamPath: String?
-        /// nil for one that is not.
-        package var isDefault: Bool?
-        /// nil where the host or the path is enough.
-        package var matchesAll: Bool?
-        package var credential: String?
-        package var asUser: String?
-        package var headers: Headers?
-        package var cookies: String
-        /// nil: for requests that find the route by its path.
-        package var rewritesLinks: Bool?
-        package var connectionAuth: Bool
-        /// nil for a route that sends it.
-        package var via: Bool?
-        package var allow: [Allow]?
-        package var clients: [String]?
-        /// nil for a route that hands its credential to no engine.
-        package var authz: [String]?
-        package var allowOrigins: [String]?
-        package var pins: [String]?
-        /// nil for HTTP/1.1.
-        package var `protocol`: String?
-        /// nil where limits say it.
-        package var timeouts: Timeouts?
-        package var plaintext: Bool
+        package var values: [String: ShownValue]
     }
 
     package var stateDirectory: String
@@ -160,5 +112,21 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         encoder.keyEncodingStrategy = .convertToSnakeCase
         guard let data = try? encoder.encode(self) else { return "{}" }
         return String(decoding: data, as: UTF8.self)
+    }
+}
+
+extension PlanSummary.Route: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        values = try container.decode([String: ShownValue].self)
+        guard case .text(let name)? = values.removeValue(forKey: "name") else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a route has no name")
+        }
+        self.name = name
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(values.merging(["name": .text(name)]) { $1 })
     }
 }
