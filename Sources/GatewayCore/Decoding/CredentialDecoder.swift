@@ -184,7 +184,7 @@ struct CredentialDecoder {
         guard let (scalar, place) = fields.scalar("strategy") else { return nil }
         guard let type = catalog.strategy(named: scalar.text) else {
             let fault = context.unknownName(scalar, of: "strategy", at: place)
-            fields.error("strategy", fault + StandardNames.hint(forStrategy: scalar.text, in: catalog.kinds))
+            fields.error("strategy", fault + catalog.hint(for: scalar.text))
             return nil
         }
         let strategy = type.read(from: fields)

@@ -68,3 +68,8 @@ enum BoxAuthority {
         ]
     )
 }
+
+extension ExchangeTerms {
+    /// Box exchanges tokens without a client of its own.
+    static let box = ExchangeTerms(authority: "Box", requiresScopes: true, takesSharedLinks: true)
+}

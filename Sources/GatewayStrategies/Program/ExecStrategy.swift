@@ -3,6 +3,7 @@ import GatewayCore
 /// Runs a program that prints a token.
 struct ExecStrategy: AuthStrategy {
     static let kind = "exec"
+    static let otherNames = ["command", "program"]
 
     private let grant: ExecGrant
 

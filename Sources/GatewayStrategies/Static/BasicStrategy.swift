@@ -5,6 +5,7 @@ import GatewayCore
 /// RFC 7617, in UTF-8.
 struct BasicStrategy: AuthStrategy {
     static let kind = "basic"
+    static let otherNames = ["http_basic"]
 
     private let username: String
     private let password: Secret
