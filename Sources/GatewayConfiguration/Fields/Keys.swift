@@ -29,8 +29,8 @@ package struct Keys<Block: Sendable>: Sendable {
     fileprivate struct Shown: Sendable {
         let name: String
         let value: @Sendable (Block) -> ShownValue?
-        /// Nil is no value.
-        let lines: @Sendable (ShownValue?) -> [(key: String, text: String)]
+        /// Its lines of the text, made from all values that the block shows.
+        let lines: @Sendable ([String: ShownValue]) -> [(key: String, text: String)]
     }
 
     /// The block of a configuration that sets none of these keys.
@@ -174,9 +174,23 @@ package struct Keys<Block: Sendable>: Sendable {
         ) -> Declaration {
             change {
                 $0.shown.append(
-                    Shown(name: name, value: value) { value in
-                        (value.map(texts) ?? absent.map { [$0] } ?? []).map { (line ?? name, $0) }
+                    Shown(name: name, value: value) { values in
+                        (values[name].map(texts) ?? absent.map { [$0] } ?? []).map { (line ?? name, $0) }
                     }
+                )
+            }
+            return self
+        }
+
+        /// A value whose line of the text, if it has one, also depends on other values.
+        package func shows(
+            _ name: String,
+            text: @escaping @Sendable ([String: ShownValue]) -> String?,
+            _ value: @escaping @Sendable (Block) -> ShownValue?
+        ) -> Declaration {
+            change {
+                $0.shown.append(
+                    Shown(name: name, value: value) { values in text(values).map { [(name, $0)] } ?? [] }
                 )
             }
             return self
@@ -192,8 +206,8 @@ package struct Keys<Block: Sendable>: Sendable {
                 $0.shown.append(
                     Shown(name: name) { block in
                         value(block).map { .mapping($0) }
-                    } lines: { value in
-                        guard case .mapping(let values)? = value else { return [] }
+                    } lines: { values in
+                        guard case .mapping(let values)? = values[name] else { return [] }
                         return members.compactMap { member in
                             guard let value = values[member], value != .list([]) else { return nil }
                             return ("\(name).\(member)", value.text)
@@ -246,7 +260,12 @@ package struct Keys<Block: Sendable>: Sendable {
 
     /// The lines of the text for what ``shownValues(of:)`` returned, which another process may have made.
     package func shownLines(of values: [String: ShownValue]) -> [(key: String, text: String)] {
-        keys.flatMap(\.shown).flatMap { $0.lines(values[$0.name]) }
+        keys.flatMap(\.shown).flatMap { $0.lines(values) }
+    }
+
+    /// The lines of the text for a block, on one line and without their keys.
+    package func shownText(of block: Block) -> String {
+        shownLines(of: shownValues(of: block)).map(\.text).joined(separator: ", ")
     }
 
     /// Every value of the block, for a digest.
@@ -263,6 +282,7 @@ package struct Keys<Block: Sendable>: Sendable {
 /// A value of the plan, as JSON has it and as the text shows it.
 package enum ShownValue: Hashable, Sendable {
     case flag(Bool)
+    case number(Int)
     case text(String)
     case list([ShownValue])
     case mapping([String: ShownValue])
@@ -273,6 +293,7 @@ package enum ShownValue: Hashable, Sendable {
     package var text: String {
         switch self {
         case .flag(let flag): String(flag)
+        case .number(let number): String(number)
         case .text(let text): text
         case .list(let values): "[\(values.map(\.text).joined(separator: ", "))]"
         case .mapping(let values):
@@ -286,6 +307,8 @@ extension ShownValue: Codable {
         let container = try decoder.singleValueContainer()
         if let flag = try? container.decode(Bool.self) {
             self = .flag(flag)
+        } else if let number = try? container.decode(Int.self) {
+            self = .number(number)
         } else if let text = try? container.decode(String.self) {
             self = .text(text)
         } else if let values = try? container.decode([ShownValue].self) {
@@ -299,6 +322,7 @@ extension ShownValue: Codable {
         var container = encoder.singleValueContainer()
         switch self {
         case .flag(let flag): try container.encode(flag)
+        case .number(let number): try container.encode(number)
         case .text(let text): try container.encode(text)
         case .list(let values): try container.encode(values)
         case .mapping(let values): try container.encode(values)

@@ -36,8 +36,8 @@ package struct PlanDefinitions: Sendable {
         for user in plan.admin.users {
             add("listeners.admin.users.\(user.proofs.name)") { user.proofs.addProofs(to: &$0) }
         }
-        for (listener, shown) in zip(plan.listeners, summary.listeners) {
-            add("listeners.proxy.\(shown.name)") { $0.add(listener.tls) { $1.add(to: &$0) } }
+        for listener in plan.listeners {
+            add("listeners.proxy.\(listener.address.name)") { $0.add(listener.tls) { $1.add(to: &$0) } }
         }
         for listener in plan.authz {
             guard let engine = listener.engine else { continue }
@@ -145,9 +145,4 @@ extension PostgreSQLURL {
         }
         bytes.add(password)
     }
-}
-
-extension PlanSummary.Listener {
-    /// What the listener takes from the system.
-    package var name: String { unix.map { "unix \($0)" } ?? address ?? "" }
 }

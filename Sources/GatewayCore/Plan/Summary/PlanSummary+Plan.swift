@@ -7,7 +7,7 @@ extension PlanSummary {
         listeners = plan.listeners.map(Listener.init)
         authz = plan.authz.isEmpty ? nil : plan.authz.compactMap(Engine.init)
         admin =
-            Listener(plan.admin.address).text + (plan.admin.tls == nil ? "" : ", tls")
+            ListenerPlan.Address.keys.shownText(of: plan.admin.address) + (plan.admin.tls == nil ? "" : ", tls")
             + (plan.admin.requiresToken ? ", require_token" : "")
         let users = plan.admin.users.map { ($0.proofs.name, $0.role.rawValue) }
         adminUsers = users.isEmpty ? nil : Dictionary(users) { first, _ in first }
@@ -29,7 +29,8 @@ extension PlanSummary {
         }
         let shared = SharedUpstream.all(of: plan.routes)
         routes = plan.routes.enumerated().map { index, route in
-            var shown = Route(name: route.name, values: RoutePlan.keys.shownValues(of: route))
+            var shown = Route(values: RoutePlan.keys.shownValues(of: route))
+            shown.values["name"] = .text(route.name)
             shown.values["credential"] = route.credential.map { .text(plan.credentials[$0].name) }
             shown.values["absolute_form"] = .flag(shared[route.upstreamPlace]?.finds(index, route) ?? false)
             return shown
@@ -38,43 +39,15 @@ extension PlanSummary {
 }
 
 extension PlanSummary.Listener {
-    package init(_ plan: ListenerPlan) {
-        self.init(plan.address)
-        tls = plan.speaksTLS
-        if plan.usesLocalAuthority { usesLocalAuthority = true }
-        clientCertificates = plan.tls?.clientCAPath != nil
-        if plan.intercepts { intercepts = true }
-        publicUrl = plan.publicURL?.text
-        guard plan.connect.unrouted == .tunnel else { return }
-        connect = PlanSummary.Connect(
-            unrouted: plan.connect.unrouted.rawValue,
-            allow: plan.connect.allow.map(\.description),
-            ports: plan.connect.ports
-        )
-    }
-
-    init(_ place: ListenerPlan.Address) {
-        tls = false
-        clientCertificates = false
-        switch place {
-        case .tcp(let host, let port): address = Origin.hostAndPort(host, port)
-        case .unix(let path, let users):
-            unix = path
-            allowUsers = users
-        }
-    }
+    init(_ plan: ListenerPlan) { values = ListenerPlan.keys.shownValues(of: plan) }
 }
 
 extension PlanSummary.Engine {
     /// nil for a listener that clients send requests to.
     init?(_ plan: ListenerPlan) {
         guard let engine = plan.engine else { return nil }
-        self.engine = engine.name
-        contract = engine.contract.rawValue
-        listener = PlanSummary.Listener(plan)
-        certificates = engine.certificates.isEmpty ? nil : engine.certificates.map(\.description)
-        pathPrefix = engine.pathPrefix.isEmpty ? nil : engine.pathPrefix
-        cache = engine.cache.map { ConfigUnits.text($0) }
+        values = EnginePlan.keys.shownValues(of: engine)
+        values["listener"] = .mapping(ListenerPlan.keys.shownValues(of: plan))
     }
 }
 

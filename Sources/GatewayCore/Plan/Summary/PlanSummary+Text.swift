@@ -61,45 +61,31 @@ extension PlanSummaryItem {
 }
 
 extension PlanSummary.Listener: PlanSummaryItem {
+    /// What the listener takes from the system (``ListenerPlan/Address/name``).
+    package var name: String { values["unix"].map { "unix \($0.text)" } ?? values["address"]?.text ?? "" }
+
     var facts: [PlanSummary.Fact] { [PlanSummary.Fact(key: "", value: text)] }
 
-    var text: String {
-        if let unix {
-            let users = (allowUsers ?? []).map { String($0) }
-            let place = users.isEmpty ? "unix \(unix)" : "unix \(unix), allow_users \(PlanSummary.list(users))"
-            return place + intercepting
-        }
-        let tls =
-            tls
-            ? (clientCertificates
-                ? ", tls with client certificates"
-                : usesLocalAuthority == true ? ", tls of the local authority" : ", tls") : ""
-        return "\(address ?? "")\(tls)\(intercepting)"
-    }
-
-    private var intercepting: String {
-        (intercepts == true ? ", intercept" : "") + (connect?.text ?? "")
-            + (publicUrl.map { ", public_url \($0)" } ?? "")
-    }
+    var text: String { ListenerPlan.keys.shownLines(of: values).map(\.text).joined(separator: ", ") }
 }
 
 extension PlanSummary.Engine: PlanSummaryItem {
-    var name: String { engine }
+    var name: String { values["engine"]?.text ?? "" }
+
+    package var listener: PlanSummary.Listener {
+        if case .mapping(let values)? = values["listener"] {
+            PlanSummary.Listener(values: values)
+        } else {
+            PlanSummary.Listener(values: [:])
+        }
+    }
+
     var facts: [PlanSummary.Fact] { [PlanSummary.Fact(key: "", value: text)] }
 
     var text: String {
-        "\(listener.text), engine \(engine), contract \(contract)"
-            + (certificates.map { ", certificates \(PlanSummary.list($0))" } ?? "")
-            + (pathPrefix.map { ", path_prefix \($0)" } ?? "")
-            + (cache.map { ", cache \($0)" } ?? "")
-    }
-}
-
-extension PlanSummary.Connect {
-    fileprivate var text: String {
-        let servers = allow.isEmpty ? "every public server" : PlanSummary.list(allow)
-        return
-            ", \(unrouted) to \(servers) at \(ports.count == 1 ? "port" : "ports") \(PlanSummary.list(ports.map(String.init)))"
+        ([listener.text] + EnginePlan.keys.shownLines(of: values).map { "\($0.key) \($0.text)" }).joined(
+            separator: ", "
+        )
     }
 }
 
@@ -143,6 +129,8 @@ extension PlanSummary.Credential: PlanSummaryItem {
 }
 
 extension PlanSummary.Route: PlanSummaryItem {
+    var name: String { values["name"]?.text ?? "" }
+
     var facts: [PlanSummary.Fact] {
         RoutePlan.keys.shownLines(of: values).map { PlanSummary.Fact(key: $0.key, value: $0.text) }
     }

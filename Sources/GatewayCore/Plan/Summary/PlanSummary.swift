@@ -2,38 +2,25 @@ import FoundationEssentials
 
 /// A plan as people and scripts read it: everything that was decided, no secret.
 package struct PlanSummary: Hashable, Sendable, Codable {
-    package struct Listener: Hashable, Sendable, Codable {
-        package var address: String?
-        package var unix: String?
-        package var allowUsers: [UInt32]?
-        package var tls: Bool
-        package var clientCertificates: Bool
-        /// nil for a listener that does not.
-        package var intercepts: Bool?
-        /// nil for one with a certificate of its own, or none.
-        package var usesLocalAuthority: Bool?
-        package var publicUrl: String?
-        /// nil for a listener that refuses servers without a route.
-        package var connect: Connect?
+    /// Where clients send requests. What it shows is declared with its keys (``ListenerPlan/keys``).
+    package struct Listener: ShownValues {
+        package var values: [String: ShownValue]
+
+        package init(values: [String: ShownValue]) { self.values = values }
     }
 
-    /// Another proxy that is handed credentials.
-    package struct Engine: Hashable, Sendable, Codable {
-        package var engine: String
-        package var contract: String
-        package var listener: Listener
-        /// nil where none is asked for.
-        package var certificates: [String]?
-        /// nil where the path begins at once.
-        package var pathPrefix: String?
-        /// nil where no answer is kept.
-        package var cache: String?
+    /// Another proxy that is handed credentials (``EnginePlan/keys``), with its listener among the values.
+    package struct Engine: ShownValues {
+        package var values: [String: ShownValue]
+
+        package init(values: [String: ShownValue]) { self.values = values }
     }
 
-    package struct Connect: Hashable, Sendable, Codable {
-        package var unrouted: String
-        package var allow: [String]
-        package var ports: [Int]
+    /// A route (``RoutePlan/keys``), with its name among the values.
+    package struct Route: ShownValues {
+        package var values: [String: ShownValue]
+
+        package init(values: [String: ShownValue]) { self.values = values }
     }
 
     /// The limits of a client that has any.
@@ -75,12 +62,6 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var body: String?
     }
 
-    /// What a route shows is declared with its keys (``RoutePlan/keys``). One object in JSON, with the name among the values.
-    package struct Route: Hashable, Sendable {
-        package var name: String
-        package var values: [String: ShownValue]
-    }
-
     package var stateDirectory: String
     package var workers: String
     package var proxyStatus: Bool
@@ -115,18 +96,20 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     }
 }
 
-extension PlanSummary.Route: Codable {
+/// What a thing of the plan shows, by name: one object in JSON.
+package protocol ShownValues: Hashable, Sendable, Codable {
+    var values: [String: ShownValue] { get set }
+
+    init(values: [String: ShownValue])
+}
+
+extension ShownValues {
     package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        values = try container.decode([String: ShownValue].self)
-        guard case .text(let name)? = values.removeValue(forKey: "name") else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a route has no name")
-        }
-        self.name = name
+        self.init(values: try decoder.singleValueContainer().decode([String: ShownValue].self))
     }
 
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
-        try container.encode(values.merging(["name": .text(name)]) { $1 })
+        try container.encode(values)
     }
 }
