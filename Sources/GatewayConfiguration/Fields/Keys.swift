@@ -185,12 +185,13 @@ package struct Keys<Block: Sendable>: Sendable {
         /// A value whose line of the text, if it has one, also depends on other values.
         package func shows(
             _ name: String,
+            as line: String? = nil,
             text: @escaping @Sendable ([String: ShownValue]) -> String?,
             _ value: @escaping @Sendable (Block) -> ShownValue?
         ) -> Declaration {
             change {
                 $0.shown.append(
-                    Shown(name: name, value: value) { values in text(values).map { [(name, $0)] } ?? [] }
+                    Shown(name: name, value: value) { values in text(values).map { [(line ?? name, $0)] } ?? [] }
                 )
             }
             return self

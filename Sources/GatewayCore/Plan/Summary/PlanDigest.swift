@@ -81,7 +81,7 @@ package struct PlanDefinitions: Sendable {
 extension CredentialPlan {
     fileprivate func add(to bytes: inout CanonicalBytes) {
         bytes.add(strategyKind)
-        policy.add(to: &bytes)
+        RenewalPolicy.keys.add(policy, to: &bytes)
         bytes.add(definition) { $0.add($1) }
         switch strategy.behavior {
         case .none: break
@@ -95,21 +95,6 @@ extension CredentialPlan {
         case .token(let grant): bytes.add(grant.identity.canonicalBytes)
         case .tokens(let grants): bytes.add(grants.identity.canonicalBytes)
         }
-    }
-}
-
-extension RenewalPolicy {
-    fileprivate func add(to bytes: inout CanonicalBytes) {
-        bytes.add(isAutomatic)
-        bytes.add(aheadPercent)
-        bytes.add(atLeast)
-        bytes.add(retryOn) { $0.add($1) }
-        bytes.add(rejectedWhen) { bytes, rule in
-            bytes.add(rule.statuses) { $0.add($1) }
-            for text in [rule.location?.text, rule.body?.text] { bytes.add(text) }
-        }
-        bytes.add(onAuthorityFailure.rawValue)
-        bytes.add(acquireOn.rawValue)
     }
 }
 

@@ -53,32 +53,21 @@ extension PlanSummary.Engine {
 
 extension PlanSummary.Credential {
     init(_ plan: CredentialPlan, in whole: Plan, routes: [String]) {
-        parent = plan.parent.map { whole.credentials[$0].name }
-        name = plan.name
-        strategy = plan.strategyKind
-        subject = plan.strategy.subject
-        renewable = false
-        self.routes = routes
-        vend = plan.vend?.clients
-        vendedToken = plan.vend.map { whole.credentials[$0.credential].name }
+        let isRenewable = plan.strategy.isRenewable
+        values = isRenewable ? RenewalPolicy.keys.shownValues(of: plan.policy) : [:]
+        values["name"] = .text(plan.name)
+        values["strategy"] = .text(plan.strategyKind)
+        values["renewable"] = .flag(isRenewable)
+        values["routes"] = .texts(routes)
+        values["subject"] = plan.strategy.subject.map { .text($0) }
+        values["parent"] = plan.parent.map { .text(whole.credentials[$0].name) }
         if case .tokens(let grants) = plan.strategy.behavior {
-            (subjectField, maximumSubjects) = (grants.naming.field, grants.limit)
+            // The header field that names the subject, and how many subjects there may be at a time.
+            values["subject_field"] = grants.naming.field.map { .text($0) }
+            values["maximum_subjects"] = .number(grants.limit)
         }
-        guard plan.strategy.isRenewable else { return }
-        renewable = true
-        renewsByItself = plan.policy.isAutomatic
-        retryOn = plan.policy.retryOn
-        rejectedWhen = plan.policy.rejectedWhen.map { rule in
-            PlanSummary.RejectedWhen(
-                status: rule.statuses.isEmpty ? nil : rule.statuses,
-                location: rule.location?.text,
-                body: rule.body?.text
-            )
-        }
-        guard plan.policy.isAutomatic else { return }
-        renewAhead = "\(plan.policy.aheadPercent)%"
-        renewAtLeast = ConfigUnits.text(plan.policy.atLeast)
-        onAuthorityFailure = plan.policy.onAuthorityFailure.rawValue
-        acquireOn = plan.policy.acquireOn.rawValue
+        guard let vend = plan.vend else { return }
+        values["vend"] = .texts(vend.clients)
+        values["vended_token"] = .text(whole.credentials[vend.credential].name)
     }
 }

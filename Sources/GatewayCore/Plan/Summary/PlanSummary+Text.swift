@@ -97,33 +97,26 @@ extension PlanSummary.ClientLimits {
     }
 }
 
-extension PlanSummary.RejectedWhen {
-    fileprivate var text: String {
-        let parts = [
-            status.map { "status: \(PlanSummary.list($0.map { String($0) }))" }, location.map { "location: \($0)" },
-            body.map { "body: \(JSONString.quoted($0))" },
-        ]
-        return "{\(parts.compactMap(\.self).joined(separator: ", "))}"
-    }
-}
-
 extension PlanSummary.Credential: PlanSummaryItem {
+    var name: String { values["name"]?.text ?? "" }
+
     var facts: [PlanSummary.Fact] {
-        var facts = [PlanSummary.Fact(key: "strategy", value: strategy)]
+        var facts: [PlanSummary.Fact] = []
         func add(_ key: String, _ value: String?) {
             if let value { facts.append(PlanSummary.Fact(key: key, value: value)) }
         }
-        add("subject", subject)
-        if let subjectField, let maximumSubjects { add("subject", "of \(subjectField), at most \(maximumSubjects)") }
-        add("parent", parent)
-        if renewsByItself == false { add("renew", "false") }
-        if let renewAhead, let renewAtLeast { add("renew", "{ahead: \(renewAhead), at_least: \(renewAtLeast)}") }
-        add("retry_on", retryOn.map { PlanSummary.list($0.map { String($0) }) })
-        add("rejected_when", rejectedWhen?.text)
-        add("on_authority_failure", onAuthorityFailure)
-        add("acquire_on", acquireOn)
-        if let vend, let vendedToken { add("vend", "\(vendedToken) to \(PlanSummary.list(vend))") }
-        add("used by", routes.isEmpty ? "no route" : routes.joined(separator: ", "))
+        add("strategy", values["strategy"]?.text)
+        add("subject", values["subject"]?.text)
+        if let field = values["subject_field"], let maximum = values["maximum_subjects"] {
+            add("subject", "of \(field.text), at most \(maximum.text)")
+        }
+        add("parent", values["parent"]?.text)
+        for line in RenewalPolicy.keys.shownLines(of: values) { add(line.key, line.text) }
+        if let clients = values["vend"], let token = values["vended_token"] {
+            add("vend", "\(token.text) to \(clients.text)")
+        }
+        guard case .list(let routes)? = values["routes"] else { return facts }
+        add("used by", routes.isEmpty ? "no route" : routes.map(\.text).joined(separator: ", "))
         return facts
     }
 }

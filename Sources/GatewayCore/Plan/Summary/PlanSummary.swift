@@ -30,36 +30,11 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var perSecond: Int?
     }
 
-    package struct Credential: Hashable, Sendable, Codable {
-        package var name: String
-        package var strategy: String
-        package var subject: String?
-        /// The header field that names the subject, and how many subjects there may be at a time.
-        package var subjectField: String?
-        package var maximumSubjects: Int?
-        /// The credential that it is made from.
-        package var parent: String?
-        package var renewable: Bool
-        /// For renewable credentials only.
-        package var renewsByItself: Bool?
-        package var renewAhead: String?
-        package var renewAtLeast: String?
-        package var retryOn: [Int]?
-        package var rejectedWhen: RejectedWhen?
-        package var onAuthorityFailure: String?
-        package var acquireOn: String?
-        /// The clients that are handed a token.
-        package var vend: [String]?
-        /// The credential of that token: this one, or a weaker one.
-        package var vendedToken: String?
-        package var routes: [String]
-    }
+    /// A credential, with what is shown of its renewal (``RenewalPolicy/keys``) among the values.
+    package struct Credential: ShownValues {
+        package var values: [String: ShownValue]
 
-    /// The responses that mean the end of a session.
-    package struct RejectedWhen: Hashable, Sendable, Codable {
-        package var status: [Int]?
-        package var location: String?
-        package var body: String?
+        package init(values: [String: ShownValue]) { self.values = values }
     }
 
     package var stateDirectory: String
