@@ -37,6 +37,8 @@ package struct Keys<Block: Sendable>: Sendable {
     package let defaults: Block
     package let meanings: [String: KeyMeaning]
     private let keys: [Key]
+    /// Of all keys, in their order.
+    private let shown: [Shown]
 
     /// - Parameter defaults: The block of a configuration that sets none of these keys.
     package init(_ defaults: Block, _ declare: (Declarations) -> Void) {
@@ -44,6 +46,7 @@ package struct Keys<Block: Sendable>: Sendable {
         declare(declarations)
         self.defaults = defaults
         keys = declarations.keys
+        shown = keys.flatMap(\.shown)
         meanings = declarations.meanings
     }
 
@@ -255,13 +258,13 @@ package struct Keys<Block: Sendable>: Sendable {
     /// What the plan shows of a block, by name.
     package func shownValues(of block: Block) -> [String: ShownValue] {
         var values: [String: ShownValue] = [:]
-        for shown in keys.flatMap(\.shown) { values[shown.name] = shown.value(block) }
+        for shown in shown { values[shown.name] = shown.value(block) }
         return values
     }
 
     /// The lines of the text for what ``shownValues(of:)`` returned, which another process may have made.
     package func shownLines(of values: [String: ShownValue]) -> [(key: String, text: String)] {
-        keys.flatMap(\.shown).flatMap { $0.lines(values) }
+        shown.flatMap { $0.lines(values) }
     }
 
     /// The lines of the text for a block, on one line and without their keys.
