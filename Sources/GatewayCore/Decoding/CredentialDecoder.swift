@@ -2,6 +2,7 @@
 struct CredentialDecoder {
     let catalog: StrategyCatalog
     let context: ConfigContext
+    let narrowingKeys: Keys<Void>
     /// The names in `access.clients`.
     private let clients: [String]
     private(set) var plans: [CredentialPlan] = []
@@ -17,6 +18,7 @@ struct CredentialDecoder {
 
     init(catalog: StrategyCatalog, context: ConfigContext, clients: [String]) {
         self.catalog = catalog
+        narrowingKeys = Self.narrowingKeys(catalog)
         self.context = context
         self.clients = clients
     }

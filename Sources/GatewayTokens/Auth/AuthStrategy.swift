@@ -50,10 +50,13 @@ package struct UserField: Hashable, Sendable {
     package let name: String
     /// What to set up when the upstream refuses it with 403; its response does not say.
     package let advice: String
+    /// What `as_user` means, for people.
+    package let meaning: String
 
-    package init(name: String, advice: String) {
+    package init(name: String, advice: String, meaning: String = "Names the user to act for.") {
         self.name = name
         self.advice = advice
+        self.meaning = meaning
     }
 }
 
