@@ -53,8 +53,9 @@ struct AdviceTests {
 
     @Test func everyStandardNameLeadsToAStrategy() {
         let kinds = StrategyCatalog.builtIn.kinds
-        for kind in StandardNames.strategies.values { #expect(kinds.contains(kind)) }
-        for name in StandardNames.strategies.keys { #expect(!kinds.contains(name)) }
+        let names = StrategyCatalog.builtIn.strategies.flatMap { $0.otherNames }
+        #expect(!names.isEmpty && Set(names).count == names.count)
+        for name in names { #expect(!kinds.contains(name) && name == name.lowercased()) }
     }
 
     // MARK: A mapping

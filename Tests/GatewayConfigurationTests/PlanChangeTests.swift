@@ -137,7 +137,7 @@ struct PlanChangeTests {
 
     // MARK: What a digest is made of
 
-    /// One change for each stored property of a route. A property that is added needs a line here, and one in `RoutePlan.add(to:)`.
+    /// One change for each stored property of a route. A property that is added needs a line here, and a key that covers it in `RoutePlan.keys`.
     private static let routeChanges: [String: @Sendable (inout RoutePlan) -> Void] = [
         "name": { $0.name = "c" },
         "upstream": { $0.upstream = Origin(scheme: .http, host: "a.example.com", port: 443) },

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import GatewayConfiguration
 import GatewayCore
 import GatewayHTTP
@@ -353,10 +354,14 @@ struct PlanTests {
               c: {upstream: https://upload.box.com, auth: none}
             """
         )
-        #expect(PlanSummary(plan).routes.map(\.absoluteForm) == [false, false, true])
+        #expect(
+            PlanSummary(plan).routes.map { $0.values["absolute_form"] } == [.flag(false), .flag(false), .flag(true)]
+        )
         var apart = plan
         apart.routes[0].upstreamMatchPath = "/2.0"
-        #expect(PlanSummary(apart).routes.map(\.absoluteForm) == [true, true, true])
+        #expect(
+            PlanSummary(apart).routes.map { $0.values["absolute_form"] } == [.flag(true), .flag(true), .flag(true)]
+        )
     }
 
     @Test func routesMayShareAHostThatBothOfThemName() throws {
@@ -408,6 +413,121 @@ struct PlanTests {
                 """
             )
         )
+    }
+
+    /// Nearly every key of routes, listeners and renewals.
+    private static let rich = """
+        version: 1
+        access: {clients: {laptop: {token: {file: laptop.token}}}}
+        listeners:
+          proxy:
+            - {unix: /work/a.sock, allow_users: [1000], intercept: true, connect: {unrouted: tunnel, ports: [443, 8443]}}
+          authz: [{address: "127.0.0.1:8191", engine: edge, contract: nginx, token: 0123456789abcdef, cache: 10s}]
+        credentials:
+          key:
+            strategy: oauth2_client_credentials
+            token_url: https://id.example.com/token
+            client_id: app
+            client_secret: {env: TOKEN}
+            renew: {ahead: 20%}
+            retry_on: [401, 403]
+        routes:
+          a:
+            upstream: https://a.example.com/v2
+            auth: key
+            match: {upstream_path: /v2/users}
+            headers: {set: {X-A: b}, remove: [X-B]}
+            rewrite: {links: false}
+            via: false
+            protocol: auto
+            timeouts: {response: 10m}
+            allow: [{methods: [GET, HEAD], path: /**}, {path: /x}]
+            clients: [laptop]
+            authz: [edge]
+            allow_origins: [https://app.example.com]
+          b: {upstream: "http://127.0.0.1:9", auth: none, connection_auth: true}
+        """
+
+    @Test func theSummaryShowsEachKeyInItsOrder() throws {
+        let text = PlanSummary(try #require(outcome(Self.rich).plan)).text()
+        let tunnel = "tunnel to every public server at ports [443, 8443]"
+        #expect(
+            text.contains(
+                """
+                listeners:
+                  proxy: unix /work/a.sock, allow_users [1000], intercept, \(tunnel)
+                  authz: 127.0.0.1:8191, engine edge, contract nginx, cache 10s
+                  admin: 127.0.0.1:8081
+
+                """
+            ),
+            "\(text)"
+        )
+        #expect(
+            text.contains(
+                """
+                    renew: {ahead: 20%, at_least: 1m}
+                    retry_on: [401, 403]
+                    on_authority_failure: serve_until_expiry
+                    acquire_on: demand
+                    used by: a
+
+                """
+            ),
+            "\(text)"
+        )
+        #expect(
+            text.hasSuffix(
+                """
+                routes:
+                  a:
+                    upstream: https://a.example.com/v2
+                    path: /a
+                    hosts: [a.localhost]
+                    match.upstream_path: /v2/users
+                    credential: key
+                    headers.set: [X-A]
+                    headers.remove: [X-B]
+                    cookies: drop
+                    rewrite.links: false
+                    via: false
+                    protocol: auto
+                    timeouts.response: 10m
+                    allow: GET, HEAD /**
+                    allow: any method /x
+                    clients: [laptop]
+                    authz: [edge]
+                    allow_origins: [https://app.example.com]
+                  b:
+                    upstream: http://127.0.0.1:9 (plaintext)
+                    path: /b
+                    hosts: [b.localhost]
+                    credential: none
+                    cookies: pass
+                    connection_auth: true
+
+                """
+            ),
+            "\(text)"
+        )
+    }
+
+    /// `plan` compares the plan of a running gateway, which comes as JSON.
+    @Test func theSummaryReadsTheSameFromItsJSON() throws {
+        let summary = PlanSummary(try #require(outcome(Self.rich).plan))
+        let json = summary.json()
+        for member in [
+            "\"absolute_form\" : true", "\"connection_auth\" : true", "\"rewrites_links\" : false",
+            "\"renewable\" : true",
+            "\"client_certificates\" : false",
+        ] {
+            #expect(json.contains(member), "\(json)")
+        }
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        let read = try decoder.decode(PlanSummary.self, from: Data(json.utf8))
+        #expect(read == summary)
+        #expect(read.text() == summary.text())
     }
 
     @Test func aPlanIsMadeInSpiteOfWarnings() {

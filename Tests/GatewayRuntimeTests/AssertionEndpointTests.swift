@@ -13,8 +13,14 @@ struct AssertionEndpointTests {
     }
 
     private static func gitHub() throws -> AssertionSource {
-        .gitHubActions(
-            try GitHubIdentityRequest(base: "https://runner.example/id", audience: "a", token: Secret("runner"))
+        .service(
+            try AssertionService(
+                key: "runner",
+                base: "https://runner.example/id",
+                audience: "a",
+                token: Secret("runner"),
+                advice: "the job may have ended"
+            )
         )
     }
 

@@ -94,9 +94,9 @@ struct IssuedAssertionTests {
         let block: FixtureNode = .mapping([Self.url, ("assertion", ["github_actions": ["audience": "api://Exchange"]])])
         let grant = try grant("oauth2_jwt_bearer", block, Self.runner)
         let request = try request(of: grant.firstStep(holding: nil, at: now))
-        guard case .gitHubActions(let identity)? = request.issuedParameters.first?.source else { throw WrongKind() }
+        guard case .service(let service)? = request.issuedParameters.first?.source else { throw WrongKind() }
         #expect(
-            identity.request.wire == """
+            service.request.wire == """
                 GET https://runner.example/id?api-version=2.0&audience=api%3A%2F%2FExchange
                 Accept: application/json
                 Authorization: Bearer runner-canary

@@ -1,10 +1,10 @@
-import GatewayHTTP
+package import GatewayHTTP
 
 /// The keys of one block of the configuration. Each is declared once: its name, the property that it sets, the values that it takes, and
 /// what people are told about it.
 ///
-/// The default is read from the block itself. The decoder, the JSON Schema, `config explain`, the reference, the plan that is shown and
-/// the comparison of two plans read the same declaration.
+/// The default is read from the block itself. The decoder, the JSON Schema, `config explain`, the reference, the plan that is shown,
+/// the comparison of two plans and the digest of a plan read the same declaration.
 ///
 ///     static let keys = Keys(Limits()) {
 ///         $0("header_bytes", \.headerBytes, .bytes(1024...1_048_576), example: "64KiB")
@@ -17,15 +17,28 @@ package struct Keys<Block: Sendable>: Sendable {
 
     fileprivate struct Key: Sendable {
         let name: String
-        let isFixed: Bool
+        var isFixed = false
         let read: @Sendable (ConfigFields, inout Block) -> Void
         let text: @Sendable (Block) -> String?
+        /// What a digest of the block is made of; nil takes `text`.
+        var covered: (@Sendable (Block) -> [any CanonicalValue])?
+        var shown: [Shown] = []
+    }
+
+    /// What the plan shows of a key.
+    fileprivate struct Shown: Sendable {
+        let name: String
+        let value: @Sendable (Block) -> ShownValue?
+        /// Its lines of the text, made from all values that the block shows.
+        let lines: @Sendable ([String: ShownValue]) -> [(key: String, text: String)]
     }
 
     /// The block of a configuration that sets none of these keys.
     package let defaults: Block
     package let meanings: [String: KeyMeaning]
     private let keys: [Key]
+    /// Of all keys, in their order.
+    private let shown: [Shown]
 
     /// - Parameter defaults: The block of a configuration that sets none of these keys.
     package init(_ defaults: Block, _ declare: (Declarations) -> Void) {
@@ -33,6 +46,7 @@ package struct Keys<Block: Sendable>: Sendable {
         declare(declarations)
         self.defaults = defaults
         keys = declarations.keys
+        shown = keys.flatMap(\.shown)
         meanings = declarations.meanings
     }
 
@@ -64,8 +78,7 @@ package struct Keys<Block: Sendable>: Sendable {
             } text: { block in
                 kind.text(block[keyPath: property])
             }
-            keys.append(key)
-            return declaration(name, standard ?? kind.text(defaults[keyPath: property]), type, example)
+            return declare(key, standard ?? kind.text(defaults[keyPath: property]), type, example)
         }
 
         /// A key that may be left out, and then sets nothing.
@@ -82,13 +95,12 @@ package struct Keys<Block: Sendable>: Sendable {
             type: String? = nil,
             example: String
         ) -> Declaration {
-            let key = Key(name: name, isFixed: false) { fields, block in
+            let key = Key(name: name) { fields, block in
                 if let value = kind.read(fields, name) { block[keyPath: property] = value }
             } text: { block in
                 block[keyPath: property].map(kind.text) ?? absent
             }
-            keys.append(key)
-            return declaration(name, standard, type, example)
+            return declare(key, standard, type, example)
         }
 
         /// A key that code reads, because its value depends on other keys.
@@ -104,36 +116,116 @@ package struct Keys<Block: Sendable>: Sendable {
             shown: @escaping @Sendable (Block) -> String? = { _ in nil },
             example: String
         ) -> Declaration {
-            keys.append(Key(name: name, isFixed: false, read: read, text: shown))
-            return declaration(name, standard, type, example)
+            declare(Key(name: name, read: read, text: shown), standard, type, example)
         }
 
         /// Keys of this mapping that are declared with a part of the block. The decoder of that part reads them.
         package func include<Part>(_ part: Keys<Part>, _ property: any KeyPath<Block, Part> & Sendable) {
-            keys += part.keys.map { key in
-                Key(name: key.name, isFixed: key.isFixed, read: { _, _ in }, text: { key.text($0[keyPath: property]) })
+            for key in part.keys {
+                var own = Key(name: key.name, isFixed: key.isFixed, read: { _, _ in }) {
+                    key.text($0[keyPath: property])
+                }
+                if let values = key.covered { own.covered = { values($0[keyPath: property]) } }
+                for shown in key.shown {
+                    own.shown.append(
+                        Shown(name: shown.name, value: { shown.value($0[keyPath: property]) }, lines: shown.lines)
+                    )
+                }
+                keys.append(own)
             }
             meanings.merge(part.meanings) { own, _ in own }
         }
 
-        private func declaration(
-            _ name: String,
-            _ standard: String?,
-            _ type: String?,
-            _ example: String
-        ) -> Declaration {
-            Declaration { [self] text in
-                meanings[name] = KeyMeaning(text, default: standard, type: type, example: example)
+        private func declare(_ key: Key, _ standard: String?, _ type: String?, _ example: String) -> Declaration {
+            let index = keys.count
+            keys.append(key)
+            return Declaration { [self] change in
+                change(&keys[index])
+            } explain: { [self] text in
+                meanings[key.name] = KeyMeaning(text, default: standard, type: type, example: example)
             }
         }
     }
 
     /// A key whose meaning is missing.
     package struct Declaration {
+        fileprivate let change: ((inout Key) -> Void) -> Void
         fileprivate let explain: (String) -> Void
 
         /// - Parameter text: One or two sentences for people.
         package func means(_ text: String) { explain(text) }
+
+        /// The values that a digest of the block is made of, for a key that code reads.
+        package func covers(_ values: @escaping @Sendable (Block) -> [any CanonicalValue]) -> Declaration {
+            change { $0.covered = values }
+            return self
+        }
+
+        /// A value that the plan shows in JSON, as `name`, and one or more lines of the text.
+        ///
+        /// - Parameters:
+        ///   - line: What stands before it in the text, if that is not `name`.
+        ///   - absent: What the text says if there is no value.
+        ///   - texts: A line each; by default the value is one.
+        ///   - value: nil leaves it out.
+        package func shows(
+            _ name: String,
+            as line: String? = nil,
+            orElse absent: String? = nil,
+            texts: @escaping @Sendable (ShownValue) -> [String] = { [$0.text] },
+            _ value: @escaping @Sendable (Block) -> ShownValue?
+        ) -> Declaration {
+            change {
+                $0.shown.append(
+                    Shown(name: name, value: value) { values in
+                        (values[name].map(texts) ?? absent.map { [$0] } ?? []).map { (line ?? name, $0) }
+                    }
+                )
+            }
+            return self
+        }
+
+        /// A value whose line of the text, if it has one, also depends on other values.
+        package func shows(
+            _ name: String,
+            as line: String? = nil,
+            text: @escaping @Sendable ([String: ShownValue]) -> String?,
+            _ value: @escaping @Sendable (Block) -> ShownValue?
+        ) -> Declaration {
+            change {
+                $0.shown.append(
+                    Shown(name: name, value: value) { values in text(values).map { [(line ?? name, $0)] } ?? [] }
+                )
+            }
+            return self
+        }
+
+        /// A mapping that the plan shows in JSON, and these members of it in the text, without empty lists.
+        package func shows(
+            _ name: String,
+            members: [String],
+            _ value: @escaping @Sendable (Block) -> [String: ShownValue]?
+        ) -> Declaration {
+            change {
+                $0.shown.append(
+                    Shown(name: name) { block in
+                        value(block).map { .mapping($0) }
+                    } lines: { values in
+                        guard case .mapping(let values)? = values[name] else { return [] }
+                        return members.compactMap { member in
+                            guard let value = values[member], value != .list([]) else { return nil }
+                            return ("\(name).\(member)", value.text)
+                        }
+                    }
+                )
+            }
+            return self
+        }
+
+        /// A value that the plan shows in JSON alone.
+        package func showsInJSON(_ name: String, _ value: @escaping @Sendable (Block) -> ShownValue?) -> Declaration {
+            shows(name, texts: { _ in [] }, value)
+        }
     }
 
     // MARK: Using
@@ -163,8 +255,83 @@ package struct Keys<Block: Sendable>: Sendable {
         return texts
     }
 
+    /// What the plan shows of a block, by name.
+    package func shownValues(of block: Block) -> [String: ShownValue] {
+        var values: [String: ShownValue] = [:]
+        for shown in shown { values[shown.name] = shown.value(block) }
+        return values
+    }
+
+    /// The lines of the text for what ``shownValues(of:)`` returned, which another process may have made.
+    package func shownLines(of values: [String: ShownValue]) -> [(key: String, text: String)] {
+        shown.flatMap { $0.lines(values) }
+    }
+
+    /// The lines of the text for a block, on one line and without their keys.
+    package func shownText(of block: Block) -> String {
+        shownLines(of: shownValues(of: block)).map(\.text).joined(separator: ", ")
+    }
+
+    /// Every value of the block, for a digest.
+    package func add(_ block: Block, to bytes: inout CanonicalBytes) {
+        for key in keys {
+            for value in key.covered?(block) ?? [key.text(block)] { value.add(to: &bytes) }
+        }
+    }
+
     /// Whether the value of `name` cannot be changed while the gateway runs.
     package func isFixed(_ name: String) -> Bool { keys.contains { $0.name == name && $0.isFixed } }
+}
+
+/// A value of the plan, as JSON has it and as the text shows it.
+package enum ShownValue: Hashable, Sendable {
+    case flag(Bool)
+    case number(Int)
+    case text(String)
+    case list([ShownValue])
+    case mapping([String: ShownValue])
+
+    package static func texts(_ texts: [String]) -> ShownValue { .list(texts.map { .text($0) }) }
+
+    /// On one line, as the configuration would spell it.
+    package var text: String {
+        switch self {
+        case .flag(let flag): String(flag)
+        case .number(let number): String(number)
+        case .text(let text): text
+        case .list(let values): "[\(values.map(\.text).joined(separator: ", "))]"
+        case .mapping(let values):
+            "{\(values.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value.text)" }.joined(separator: ", "))}"
+        }
+    }
+}
+
+extension ShownValue: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if let flag = try? container.decode(Bool.self) {
+            self = .flag(flag)
+        } else if let number = try? container.decode(Int.self) {
+            self = .number(number)
+        } else if let text = try? container.decode(String.self) {
+            self = .text(text)
+        } else if let values = try? container.decode([ShownValue].self) {
+            self = .list(values)
+        } else {
+            self = .mapping(try container.decode([String: ShownValue].self))
+        }
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .flag(let flag): try container.encode(flag)
+        case .number(let number): try container.encode(number)
+        case .text(let text): try container.encode(text)
+        case .list(let values): try container.encode(values)
+        case .mapping(let values): try container.encode(values)
+        }
+    }
 }
 
 extension Keys where Block == Void {

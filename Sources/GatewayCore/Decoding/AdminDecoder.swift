@@ -50,7 +50,7 @@ enum AdminDecoder {
 
     /// The part of `listeners.admin` that commands beside a running gateway need. No secret is read.
     static func place(_ fields: ConfigFields) -> AdminPlan? {
-        fields.explain(ListenerDecoder.addressKeys)
+        fields.explain(ListenerPlan.Address.keys)
         var plan = keys.defaults
         keys.read(fields, into: &plan)
         guard let address = address(fields) else { return nil }

@@ -36,11 +36,14 @@ extension CredentialDecoder {
         }
     }
 
-    private static let narrowingKeys = Keys {
-        $0("as_user", example: "\"11446498\"")
-            .means("Sends As-User with this user id (Box). The token stays the same.")
-        $0("downscope", example: "scopes: [item_preview]\nresource: https://api.box.com/2.0/files/1")
-            .means("Exchanges the token for a weaker one (RFC 8693).")
+    /// What narrows a credential for one route.
+    static func narrowingKeys(_ catalog: StrategyCatalog) -> Keys<Void> {
+        Keys {
+            $0("as_user", example: "\"11446498\"")
+                .means(catalog.userField?.meaning ?? "No strategy knows a field that names a user to act for.")
+            $0("downscope", example: "scopes: [item_preview]\nresource: https://api.box.com/2.0/files/1")
+                .means("Exchanges the token for a weaker one (RFC 8693).")
+        }
     }
 
     private func actingUser(_ fields: ConfigFields) -> RoutePlan.ActingUser? {
@@ -53,7 +56,7 @@ extension CredentialDecoder {
     }
 
     private mutating func inline(_ fields: ConfigFields, of route: String) -> Authentication? {
-        fields.explain(Self.narrowingKeys)
+        fields.explain(narrowingKeys)
         let asUser = actingUser(fields)
         let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
         defer { fields.refuseUnknownKeysIfComplete() }
@@ -84,11 +87,11 @@ extension CredentialDecoder {
 
     private mutating func shared(_ fields: ConfigFields, of route: String) -> Authentication? {
         defer { fields.refuseUnknownKeys() }
-        fields.explain(Self.narrowingKeys)
+        fields.explain(narrowingKeys)
         fields.explain(Self.sharedKeys)
         if fields.has("strategy") {
             fields.know(Self.sharedKeys)
-            fields.know(Self.narrowingKeys)
+            fields.know(narrowingKeys)
             fields.error("strategy", "give either a strategy or the name of a credential, not both")
             return nil
         }

@@ -2,6 +2,7 @@
 struct CredentialDecoder {
     let catalog: StrategyCatalog
     let context: ConfigContext
+    let narrowingKeys: Keys<Void>
     /// The names in `access.clients`.
     private let clients: [String]
     private(set) var plans: [CredentialPlan] = []
@@ -17,6 +18,7 @@ struct CredentialDecoder {
 
     init(catalog: StrategyCatalog, context: ConfigContext, clients: [String]) {
         self.catalog = catalog
+        narrowingKeys = Self.narrowingKeys(catalog)
         self.context = context
         self.clients = clients
     }
@@ -184,7 +186,7 @@ struct CredentialDecoder {
         guard let (scalar, place) = fields.scalar("strategy") else { return nil }
         guard let type = catalog.strategy(named: scalar.text) else {
             let fault = context.unknownName(scalar, of: "strategy", at: place)
-            fields.error("strategy", fault + StandardNames.hint(forStrategy: scalar.text, in: catalog.kinds))
+            fields.error("strategy", fault + catalog.hint(for: scalar.text))
             return nil
         }
         let strategy = type.read(from: fields)

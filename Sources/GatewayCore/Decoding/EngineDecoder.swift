@@ -27,53 +27,9 @@ enum EngineDecoder {
         return plans
     }
 
-    /// The engine's name and contract are required, so they have no default.
-    private static let keys = Keys(EnginePlan(name: "", contract: .nginx)) {
-        $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
-            .means("Serves https at this address.")
-        $0("engine", type: "a name", example: "edge")
-            .means("The name of the one proxy that asks here. Routes name it in authz.")
-        $0("contract", example: "nginx")
-            .means(
-                "How the engine says which request it asks about. nginx: X-Original-Method, X-Original-URI, X-Original-Host and"
-                    + " X-Original-Proto. forward_auth (Caddy, Traefik, HAProxy): X-Forwarded-Method, -Uri, -Host and -Proto. envoy:"
-                    + " by its own request line and Host."
-            )
-        $0("token", read: { $1.tokens = tokens($0) }, example: "{file: ./edge.token}")
-            .means(
-                "What the engine sends in X-Gw-Engine-Token to prove itself. At least 16 bytes. A list of two, while the engine changes"
-                    + " from one to the other."
-            )
-        $0(
-            "certificates",
-            type: "list of names",
-            read: { $1.certificates = certificates($0) },
-            example: "[edge.example.com, spiffe://example.org/edges/*]"
-        )
-        .means(
-            "Names of the engine's certificate (subjectAltName), of which it must have one: host names and URIs, or all URIs below"
-                + " one. For addresses with tls.client_ca."
-        )
-        $0("path_prefix", default: "none", example: "/authz")
-            .means(
-                "Stands before the path of each request of an engine with contract: envoy (path_prefix of ext_authz)."
-            )
-        $0(
-            "cache",
-            \.cache,
-            .duration(.seconds(1) ... .seconds(3600)),
-            default: "answers are not kept",
-            example: "10s"
-        )
-        .means(
-            "How long the engine may keep an answer, and no longer than the token is valid. A token that was withdrawn"
-                + " stays in use for as long."
-        )
-    }
-
     private static func listener(_ fields: ConfigFields) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
-        fields.explain(ListenerDecoder.addressKeys)
+        fields.explain(ListenerPlan.Address.keys)
         let engine = engine(fields)
         let tls = fields.fields("tls").flatMap(ListenerDecoder.tls)
         switch (fields.has("address"), fields.has("unix")) {
@@ -127,8 +83,10 @@ enum EngineDecoder {
     }
 
     private static func engine(_ fields: ConfigFields) -> EnginePlan? {
-        var plan = keys.defaults
-        keys.read(fields, into: &plan)
+        var plan = EnginePlan.keys.defaults
+        EnginePlan.keys.read(fields, into: &plan)
+        plan.tokens = tokens(fields)
+        plan.certificates = certificates(fields)
         let name = fields.requiredString("engine")
         if let name, !ConfigName.isValid(name) { fields.error("engine", ConfigName.rule) }
         if !fields.has("contract") { fields.missing("contract") }

@@ -19,7 +19,7 @@ enum ListenerDecoder {
 
     /// - Parameter span: Where to put a listener that the configuration does not name.
     static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
-        var proxy = [standard(at: span)]
+        var proxy = [ListenerPlan.standard(at: span)]
         var admin = AdminDecoder.keys.defaults
         guard let fields else { return Listeners(proxy: proxy, authz: [], admin: admin) }
         fields.explain(keys)
@@ -40,46 +40,12 @@ enum ListenerDecoder {
         return Listeners(proxy: proxy, authz: authz, admin: admin)
     }
 
-    /// The listener for clients of a configuration that names none.
-    private static func standard(at span: SourceSpan) -> ListenerPlan {
-        ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)
-    }
-
-    /// What a listener for clients has besides its address.
-    private static let listenerKeys = Keys(standard(at: SourceSpan(file: 0, line: 1, column: 1))) {
-        $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
-            .means("Serves https at this address.")
-        $0("intercept", \.intercepts, .flag, example: "true")
-            .means(
-                "Takes CONNECT for hosts of routes, as clients with HTTPS_PROXY send it. TLS ends here, with a certificate of the local"
-                    + " authority (authgateway ca show). Requests get their credential."
-            )
-        $0(
-            "connect",
-            default: "{unrouted: refuse}",
-            read: { fields, plan in
-                if let own = fields.fields("connect") { plan.connect = connect(own, intercepts: plan.intercepts) }
-            },
-            example: "unrouted: tunnel\nallow: [\"*.example.com\"]"
-        )
-        .means("What becomes of servers that no route leads to.")
-        $0(
-            "public_url",
-            default: "the scheme of the listener and the Host of the request",
-            type: "a URL",
-            read: { $1.publicURL = publicURL($0) },
-            example: "https://gateway.example.com"
-        )
-        .means(
-            "Where clients see this listener, behind a proxy that ends their TLS. Links of upstreams are rewritten to it."
-        )
-    }
-
     private static func listener(_ fields: ConfigFields, _ access: AccessPlan) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
-        fields.explain(addressKeys)
-        var plan = listenerKeys.defaults
-        listenerKeys.read(fields, into: &plan)
+        var plan = ListenerPlan.keys.defaults
+        ListenerPlan.keys.read(fields, into: &plan)
+        if let own = fields.fields("connect") { plan.connect = connect(own, intercepts: plan.intercepts) }
+        plan.publicURL = publicURL(fields)
         switch (fields.has("address"), fields.has("unix")) {
         case (true, false):
             let tls = fields.fields("tls").flatMap(self.tls)
@@ -226,19 +192,6 @@ enum ListenerDecoder {
     }
 
     // MARK: Addresses
-
-    /// Of a proxy listener and of the admin listener.
-    static let addressKeys = Keys {
-        $0("address", type: "host:port", example: "127.0.0.1:8080")
-            .means("Host and port. Port 0 takes any free port.")
-        $0("unix", example: "./state/proxy.sock")
-            .means("The path of a unix socket, in the place of an address. At most 103 bytes.")
-        $0("allow_users", default: "[]", example: "[alice, \"1000\"]")
-            .means(
-                "The users of this machine that may use the unix socket, by name or number. Without it, only the gateway's own"
-                    + " user may."
-            )
-    }
 
     static func unix(_ fields: ConfigFields) -> ListenerPlan.Address? {
         let users = users(fields)

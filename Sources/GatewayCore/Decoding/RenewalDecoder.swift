@@ -1,27 +1,6 @@
 /// Reads the keys that all renewable strategies share: `renew`, `retry_on`, `on_authority_failure`, `acquire_on`; and `rejected_when`
 /// of those that have sessions.
 enum RenewalDecoder {
-    private static let keys = Keys(RenewalPolicy()) {
-        $0(
-            "renew",
-            default: "{ahead: 10%, at_least: 60s}",
-            type: "a mapping, or false",
-            read: { decodeRenew($0, &$1) },
-            example: "ahead: 20%\nat_least: 5m"
-        )
-        .means("How long before its end a token is renewed. false renews nothing but by authgateway token refresh.")
-        $0("retry_on", default: "[401]", example: "[401, 403]")
-            .means(
-                "Statuses of the upstream that can mean that it rejected the token. The request is repeated with a new one."
-            )
-        $0("on_authority_failure", \.onAuthorityFailure, .choice, example: "fail")
-            .means(
-                "What happens while no new token can be had: the old one is used to its end, or requests fail at once."
-            )
-        $0("acquire_on", \.acquireOn, .choice, example: "startup")
-            .means("When the first token is fetched: with the first request that needs it, or at the start.")
-    }
-
     /// - Parameter strategy: nil when its own keys were faulty; the shared ones are checked all the same.
     static func decode(
         _ fields: ConfigFields,
@@ -29,14 +8,15 @@ enum RenewalDecoder {
         of type: any AuthStrategy.Type
     ) -> RenewalPolicy {
         if let strategy, !strategy.isRenewable {
-            for key in keys.names {
+            for key in RenewalPolicy.keys.names {
                 guard let entry = fields.entry(key) else { continue }
                 fields.error("\"\(key)\" has no effect: \(type.kind) has nothing to renew", at: entry.keySpan)
             }
             return RenewalPolicy()
         }
-        var policy = keys.defaults
-        keys.read(fields, into: &policy)
+        var policy = RenewalPolicy.keys.defaults
+        RenewalPolicy.keys.read(fields, into: &policy)
+        decodeRenew(fields, &policy)
         if let statuses = fields.elements("retry_on") {
             let hint = type.hasSessions ? "; for a redirect or a page, see rejected_when" : ""
             policy.retryOn = statuses.compactMap { status($0.node, $0.path, fields.context, in: 400...499, hint) }

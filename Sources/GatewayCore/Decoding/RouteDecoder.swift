@@ -41,79 +41,6 @@ enum RouteDecoder {
         return routes
     }
 
-    /// A route without an upstream, to be filled in.
-    private static let blank = RoutePlan(
-        name: "",
-        upstream: Origin(scheme: .https, host: "", port: 443),
-        upstreamPath: "",
-        matchPath: "/",
-        matchHosts: [],
-        credential: nil,
-        span: SourceSpan(file: 0, line: 1, column: 1)
-    )
-
-    private static let keys = Keys(blank) {
-        $0("upstream", type: "a URL", example: "https://api.example.com/v2")
-            .means("Where the requests go: scheme, host, and optionally port and path.")
-        $0("auth", type: "a name, or a mapping", example: "strategy: bearer\ntoken: {env: API_TOKEN}")
-            .means("The credential: a name in credentials, a strategy written here, or none.")
-        $0(
-            "match",
-            default: "path /NAME and host NAME.localhost",
-            example: "path: /reports\nhosts: [reports.localhost]"
-        )
-        .means("Which requests the route takes.")
-        $0(
-            "allow",
-            default: "everything",
-            read: { $1.allow = allow($0) },
-            example: "- {methods: [GET, HEAD], path: /**}\n- {methods: [POST], path: /files/*/content}"
-        )
-        .means("The only methods and paths that may be requested. Any other request gets 403.")
-        $0("allow_plaintext", default: "false", example: "true")
-            .means("Accepts an http upstream that is not on this machine: everything is then sent in clear.")
-        $0("clients", default: "all", example: "[laptop, ci]")
-            .means("The clients of access.clients that may use the route.")
-        $0("authz", default: "[]", type: "list of engines", example: "[edge]")
-            .means("The engines of listeners.authz that are handed the credential of the route.")
-        $0(
-            "allow_origins",
-            default: "those of access.allow_origins",
-            read: { if $0.has("allow_origins") { $1.allowedOrigins = AccessDecoder.origins($0) } },
-            example: "[https://app.example.com]"
-        )
-        .means("The origins of web pages that may call the route from a browser (CORS).")
-        $0("headers", example: "set: {X-Tenant: acme}\nremove: [X-Debug]")
-            .means("Header fields that are set on the requests or removed from them.")
-        $0("cookies", default: "drop beside a credential, pass with auth: none", example: "pass")
-            .means("Whether Cookie and Set-Cookie are forwarded.")
-        $0("rewrite", read: { $1.rewritesLinks = rewritesLinks($0) }, example: "{links: false}")
-            .means("What of the upstream's own URLs is turned into URLs of the gateway.")
-        $0("connection_auth", \.allowsConnectionAuth, .flag, example: "true")
-            .means("Lets clients authenticate their connection with NTLM or Negotiate. For routes with auth: none.")
-        $0("via", \.sendsVia, .flag, example: "false")
-            .means(
-                "Whether to send Via. Set false for upstreams such as nginx that then do not compress; the gateway detects loops by Gateway-Loop instead."
-            )
-        $0("tls", example: "ca: corp-ca.pem\nserver_name: api.internal")
-            .means("How the upstream's certificate is checked, and the certificate that is shown to it.")
-        $0(
-            "whoami",
-            type: "a path, or a mapping",
-            read: { $1.whoami = whoami($0) },
-            example: "path: /user\nshows: /login"
-        )
-        .means(
-            "A request that changes nothing and shows whose credential it is. doctor, add and check --acquire send it."
-        )
-        $0("protocol", \.upstreamProtocol, .choice, example: "auto")
-            .means(
-                "The version of HTTP that the upstream is spoken to in. auto takes HTTP/2 where the upstream offers it with TLS."
-            )
-        $0("timeouts", read: { $1.timeouts = timeouts($0) }, example: "{response: 10m, idle: 2m}")
-            .means("How long the upstream of this route may take, instead of limits.response_timeout.")
-    }
-
     private static func route(
         _ fields: ConfigFields,
         name: String,
@@ -122,14 +49,19 @@ enum RouteDecoder {
         _ clients: [String],
         _ credentials: inout CredentialDecoder
     ) -> RoutePlan? {
-        fields.explain(keys)
+        fields.explain(RoutePlan.keys)
         fields.hints = StandardNames.routeKeys
         fields.readPreset()
         let upstream = upstream(fields)
         if let upstream { match.checkUpstreamPath(below: upstream.path, in: fields) }
         let auth = credentials.decodeAuth(of: fields, named: name)
-        var plan = keys.defaults
-        keys.read(fields, into: &plan)
+        var plan = RoutePlan.keys.defaults
+        RoutePlan.keys.read(fields, into: &plan)
+        plan.rewritesLinks = rewritesLinks(fields)
+        plan.timeouts = timeouts(fields)
+        plan.allow = allow(fields)
+        if fields.has("allow_origins") { plan.allowedOrigins = AccessDecoder.origins(fields) }
+        plan.whoami = whoami(fields)
         fields.refuseNothing(behind: "clients", hint: "to let in every client")
         let allowedClients = self.clients(fields, known: clients)
         let credential = auth?.credential.map { credentials.plans[$0] }
@@ -187,19 +119,10 @@ enum RouteDecoder {
         }
     }
 
-    private static let timeoutKeys = Keys(RoutePlan.Timeouts()) {
-        $0("response", \.response, .duration(Limits.responseTimes), default: "limits.response_timeout", example: "10m")
-            .means(
-                "Maximum time from the end of a request to the beginning of its response. After that, the client gets 504."
-            )
-        $0("idle", \.idle, .duration(Limits.responseTimes), default: "limits.response_timeout", example: "2m")
-            .means("Longest pause within a response, or within a tunnel such as a WebSocket. After that, it is cut.")
-    }
-
     private static func timeouts(_ route: ConfigFields) -> RoutePlan.Timeouts {
         var timeouts = RoutePlan.Timeouts()
         guard let fields = route.fields("timeouts") else { return timeouts }
-        timeoutKeys.read(fields, into: &timeouts)
+        RoutePlan.Timeouts.keys.read(fields, into: &timeouts)
         if fields.keys.isEmpty { fields.error("sets nothing; leave it out") }
         fields.refuseUnknownKeys()
         return timeouts

@@ -90,8 +90,15 @@ extension Explanation {
     ///
     /// - Parameters:
     ///   - status: Of the credential's token; nil for a credential that has none.
+    ///   - userFields: Fields that name a user to act for, in lower case. They hold no secret.
     ///   - now: To say how old the token is.
-    package init(_ judgement: RequestJudgement, status: TokenStatus?, source: Source, at now: UnixTime) {
+    package init(
+        _ judgement: RequestJudgement,
+        status: TokenStatus?,
+        source: Source,
+        userFields: Set<String> = [],
+        at now: UnixTime
+    ) {
         self.source = source
         request = Request(judgement)
         let losses = judgement.trace.otherRoutes.filter(\.isNear) + judgement.trace.otherRoutes.filter { !$0.isNear }
@@ -103,7 +110,7 @@ extension Explanation {
         client = Client(judgement)
         credential = judgement.credential.map { CredentialState($0, status, at: now) }
         refusal = judgement.problem.map { Refusal($0, disclosesNames: judgement.disclosesNames) }
-        departure = judgement.departure.map { Departure($0, judgement) }
+        departure = judgement.departure.map { Departure($0, judgement, userFields) }
         outcome = Self.outcome(of: judgement)
         let credentialText = credential?.text ?? (judgement.route == nil ? nil : "none is injected")
         steps = ExplanationSteps(judgement, credential: credentialText).steps
@@ -254,7 +261,11 @@ extension Explanation.Refusal {
 }
 
 extension Explanation.Departure {
-    fileprivate init(_ departure: RequestJudgement.Departure, _ judgement: RequestJudgement) {
+    fileprivate init(
+        _ departure: RequestJudgement.Departure,
+        _ judgement: RequestJudgement,
+        _ userFields: Set<String>
+    ) {
         let lines = String(decoding: departure.head, as: UTF8.self).replacing("\r\n", with: "\n").split(separator: "\n")
         line = Self.line(lines.first.map(String.init) ?? "", judgement.credential)
         fields = lines.dropFirst().map { line in
@@ -263,7 +274,7 @@ extension Explanation.Departure {
             let isAdded = departure.added.contains { $0.name == name && $0.value == value }
             return Explanation.Field(
                 name: ShownText.clean(name),
-                value: isAdded ? ShownText.clean(value) : ShownText.value(value, of: name)
+                value: isAdded ? ShownText.clean(value) : ShownText.value(value, of: name, userFields: userFields)
             )
         }
         added = departure.added.map { Explanation.Field(name: $0.name, value: ShownText.clean($0.value)) }

@@ -10,7 +10,7 @@ enum ShownText {
 
     /// Fields whose values are shown, in lower case. All others may hold a secret.
     private static let openNames: Set<String> = [
-        "accept", "accept-charset", "accept-encoding", "accept-language", "as-user", "cache-control", "connection",
+        "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "connection",
         "content-encoding", "content-language", "content-length", "content-type", "date", "expect", "host",
         "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "keep-alive",
         "max-forwards", "origin", "pragma", "prefer", "proxy-connection", "range", "sec-fetch-dest", "sec-fetch-mode",
@@ -19,9 +19,13 @@ enum ShownText {
     ]
 
     /// The value of a field that a client sends; masked unless the name is known to hold no secret.
-    static func value(_ value: String, of name: String) -> String {
+    ///
+    /// - Parameter userFields: Fields that name a user to act for, in lower case. They are shown, too.
+    static func value(_ value: String, of name: String, userFields: Set<String>) -> String {
         let lower = name.lowercased()
-        if openNames.contains(lower) || ForwardedPolicy.names.contains(lower) { return clean(value) }
+        if openNames.contains(lower) || userFields.contains(lower) || ForwardedPolicy.names.contains(lower) {
+            return clean(value)
+        }
         return value.isEmpty ? "" : mask
     }
 

@@ -207,3 +207,148 @@ package struct EnginePlan: Hashable, Sendable {
     /// Between the gateway and its engines only: no client may send them to an upstream.
     package static let ownFields = [tokenField, generationField, rejectedGenerationField, routeField]
 }
+
+// MARK: Keys
+
+extension ListenerPlan.Address {
+    /// Keys of every listener.
+    static let keys = Keys(ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)) {
+        $0("address", type: "host:port", example: "127.0.0.1:8080")
+            .shows("address") { $0.socket == nil ? .text($0.name) : nil }
+            .means("Host and port. Port 0 takes any free port.")
+        $0("unix", example: "./state/proxy.sock")
+            .shows("unix", texts: { ["unix \($0.text)"] }) { $0.socket.map { .text($0.path) } }
+            .means("The path of a unix socket, in the place of an address. At most 103 bytes.")
+        $0("allow_users", default: "[]", example: "[alice, \"1000\"]")
+            .shows("allow_users", texts: { $0 == .list([]) ? [] : ["allow_users \($0.text)"] }) {
+                $0.socket.map { .list($0.users.map { .number(Int($0)) }) }
+            }
+            .means(
+                "The users of this machine that may use the unix socket, by name or number. Without it, only the gateway's own"
+                    + " user may."
+            )
+    }
+
+    /// nil for one of TCP.
+    private var socket: (path: String, users: [UInt32])? {
+        if case .unix(let path, let users) = self { (path, users) } else { nil }
+    }
+
+    /// What the listener takes from the system: `127.0.0.1:8080`, or `unix` and a path.
+    package var name: String {
+        switch self {
+        case .tcp(let host, let port): Origin.hostAndPort(host, port)
+        case .unix(let path, _): "unix \(path)"
+        }
+    }
+}
+
+extension ListenerPlan {
+    /// The listener for clients of a configuration that names none.
+    static func standard(at span: SourceSpan) -> ListenerPlan {
+        ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)
+    }
+
+    /// Keys of a listener for clients. The decoder reads those without a property.
+    static let keys = Keys(standard(at: SourceSpan(file: 0, line: 1, column: 1))) {
+        $0.include(Address.keys, \.address)
+        $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
+            .shows("tls", text: Self.textOfTLS) { .flag($0.speaksTLS) }
+            .showsInJSON("client_certificates") { .flag($0.tls?.clientCAPath != nil) }
+            .showsInJSON("uses_local_authority") { $0.usesLocalAuthority ? .flag(true) : nil }
+            .means("Serves https at this address.")
+        $0("intercept", \.intercepts, .flag, example: "true")
+            .shows("intercepts", texts: { _ in ["intercept"] }) { $0.intercepts ? .flag(true) : nil }
+            .means(
+                "Takes CONNECT for hosts of routes, as clients with HTTPS_PROXY send it. TLS ends here, with a certificate of the local"
+                    + " authority (authgateway ca show). Requests get their credential."
+            )
+        $0("connect", default: "{unrouted: refuse}", example: "unrouted: tunnel\nallow: [\"*.example.com\"]")
+            .shows("connect", texts: ConnectPlan.texts) { $0.connect.shown }
+            .means("What becomes of servers that no route leads to.")
+        $0(
+            "public_url",
+            default: "the scheme of the listener and the Host of the request",
+            type: "a URL",
+            example: "https://gateway.example.com"
+        )
+        .shows("public_url", texts: { ["public_url \($0.text)"] }) { $0.publicURL.map { .text($0.text) } }
+        .means(
+            "Where clients see this listener, behind a proxy that ends their TLS. Links of upstreams are rewritten to it."
+        )
+    }
+
+    private static func textOfTLS(_ values: [String: ShownValue]) -> String? {
+        guard values["tls"] == .flag(true) else { return nil }
+        if values["client_certificates"] == .flag(true) { return "tls with client certificates" }
+        return values["uses_local_authority"] == .flag(true) ? "tls of the local authority" : "tls"
+    }
+}
+
+extension ConnectPlan {
+    /// nil for a listener that refuses servers without a route.
+    fileprivate var shown: ShownValue? {
+        guard unrouted == .tunnel else { return nil }
+        return .mapping([
+            "unrouted": .text(unrouted.rawValue), "allow": .texts(allow.map(\.description)),
+            "ports": .list(ports.map { .number($0) }),
+        ])
+    }
+
+    /// In words, made from what ``shown`` returned.
+    fileprivate static func texts(_ shown: ShownValue) -> [String] {
+        guard case .mapping(let values) = shown, let unrouted = values["unrouted"], let allow = values["allow"],
+            let ports = values["ports"]
+        else { return [] }
+        let servers = allow == .list([]) ? "every public server" : allow.text
+        let isOne = if case .list(let numbers) = ports { numbers.count == 1 } else { false }
+        return ["\(unrouted.text) to \(servers) at \(isOne ? "port" : "ports") \(ports.text)"]
+    }
+}
+
+extension EnginePlan {
+    /// Keys of a listener for an engine, besides ``ListenerPlan/Address/keys``. The engine's name and contract are required, so they
+    /// have no default.
+    static let keys = Keys(EnginePlan(name: "", contract: .nginx)) {
+        $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
+            .means("Serves https at this address.")
+        $0("engine", type: "a name", example: "edge")
+            .shows("engine") { .text($0.name) }
+            .means("The name of the one proxy that asks here. Routes name it in authz.")
+        $0("contract", example: "nginx")
+            .shows("contract") { .text($0.contract.rawValue) }
+            .means(
+                "How the engine says which request it asks about. nginx: X-Original-Method, X-Original-URI, X-Original-Host and"
+                    + " X-Original-Proto. forward_auth (Caddy, Traefik, HAProxy): X-Forwarded-Method, -Uri, -Host and -Proto. envoy:"
+                    + " by its own request line and Host."
+            )
+        $0("token", example: "{file: ./edge.token}")
+            .means(
+                "What the engine sends in X-Gw-Engine-Token to prove itself. At least 16 bytes. A list of two, while the engine changes"
+                    + " from one to the other."
+            )
+        $0("certificates", type: "list of names", example: "[edge.example.com, spiffe://example.org/edges/*]")
+            .shows("certificates") { $0.certificates.isEmpty ? nil : .texts($0.certificates.map(\.description)) }
+            .means(
+                "Names of the engine's certificate (subjectAltName), of which it must have one: host names and URIs, or all URIs below"
+                    + " one. For addresses with tls.client_ca."
+            )
+        $0("path_prefix", default: "none", example: "/authz")
+            .shows("path_prefix") { $0.pathPrefix.isEmpty ? nil : .text($0.pathPrefix) }
+            .means(
+                "Stands before the path of each request of an engine with contract: envoy (path_prefix of ext_authz)."
+            )
+        $0(
+            "cache",
+            \.cache,
+            .duration(.seconds(1) ... .seconds(3600)),
+            default: "answers are not kept",
+            example: "10s"
+        )
+        .shows("cache") { $0.cache.map { .text(ConfigUnits.text($0)) } }
+        .means(
+            "How long the engine may keep an answer, and no longer than the token is valid. A token that was withdrawn"
+                + " stays in use for as long."
+        )
+    }
+}

@@ -188,6 +188,164 @@ package struct RoutePlan: Hashable, Sendable {
     }
 }
 
+extension RoutePlan.Timeouts: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { Self.keys.add(self, to: &bytes) }
+
+    static let keys = Keys(RoutePlan.Timeouts()) {
+        $0("response", \.response, .duration(Limits.responseTimes), default: "limits.response_timeout", example: "10m")
+            .means(
+                "Maximum time from the end of a request to the beginning of its response. After that, the client gets 504."
+            )
+        $0("idle", \.idle, .duration(Limits.responseTimes), default: "limits.response_timeout", example: "2m")
+            .means("Longest pause within a response, or within a tunnel such as a WebSocket. After that, it is cut.")
+    }
+}
+
+extension RoutePlan {
+    /// A route without an upstream, to be filled in.
+    private static let blank = RoutePlan(
+        name: "",
+        upstream: Origin(scheme: .https, host: "", port: 443),
+        upstreamPath: "",
+        matchPath: "/",
+        matchHosts: [],
+        credential: nil,
+        span: SourceSpan(file: 0, line: 1, column: 1)
+    )
+
+    /// In the order in which the plan shows them. The decoder reads those without a property.
+    ///
+    /// The digest of a route leaves out the credential, which has one of its own, and the place in the file.
+    static let keys = Keys(blank) {
+        $0("upstream", type: "a URL", example: "https://api.example.com/v2")
+            .covers { [$0.upstream, $0.upstreamPath] }
+            .shows("upstream", texts: { [$0.text.hasPrefix("http://") ? "\($0.text) (plaintext)" : $0.text] }) {
+                .text("\($0.upstream)\($0.upstreamPath)")
+            }
+            .showsInJSON("plaintext") { .flag($0.upstream.scheme == .http) }
+            .means("Where the requests go: scheme, host, and optionally port and path.")
+        $0(
+            "match",
+            default: "path /NAME and host NAME.localhost",
+            example: "path: /reports\nhosts: [reports.localhost]"
+        )
+        .covers {
+            [
+                $0.matchPath, $0.matchHosts, $0.matchesAll, $0.matchesUpstreamHost, $0.upstreamMatchPath, $0.isDefault,
+            ]
+        }
+        .shows("path") { .text($0.matchPath) }
+        .shows("hosts") { .texts($0.matchHosts) }
+        // Whether the upstream's own host finds the route in absolute form; other routes have a say in it.
+        .showsInJSON("absolute_form") { .flag($0.matchesUpstreamHost) }
+        .shows("matches_all", as: "match.all") { $0.matchesAll ? .flag(true) : nil }
+        .shows("upstream_path", as: "match.upstream_path") {
+            $0.upstreamMatchPath == $0.upstreamPath ? nil : .text($0.upstreamMatchPath)
+        }
+        .shows("is_default", as: "match.default") { $0.isDefault ? .flag(true) : nil }
+        .means("Which requests the route takes.")
+        $0("auth", type: "a name, or a mapping", example: "strategy: bearer\ntoken: {env: API_TOKEN}")
+            .covers { [$0.asUser?.id, $0.endpoints.map(\.origin), $0.endpoints.map(\.path)] }
+            // The whole plan knows its name.
+            .shows("credential", orElse: "none") { _ in nil }
+            .shows("as_user") { $0.asUser.map { .text($0.id) } }
+            .means("The credential: a name in credentials, a strategy written here, or none.")
+        $0("headers", example: "set: {X-Tenant: acme}\nremove: [X-Debug]")
+            .covers { [$0.headers.set, $0.headers.remove, $0.headers.forwarded.rawValue] }
+            .shows("headers", members: ["set", "remove", "forwarded"]) { $0.headers.shown }
+            .means("Header fields that are set on the requests or removed from them.")
+        $0("cookies", default: "drop beside a credential, pass with auth: none", example: "pass")
+            .covers { [$0.cookies.rawValue] }
+            .shows("cookies") { .text($0.cookies.rawValue) }
+            .means("Whether Cookie and Set-Cookie are forwarded.")
+        $0("rewrite", example: "{links: false}")
+            .covers { [$0.rewritesLinks] }
+            .shows("rewrites_links", as: "rewrite.links") { $0.rewritesLinks.map { .flag($0) } }
+            .means("What of the upstream's own URLs is turned into URLs of the gateway.")
+        $0("connection_auth", \.allowsConnectionAuth, .flag, example: "true")
+            .shows("connection_auth", texts: { $0 == .flag(true) ? ["true"] : [] }) { .flag($0.allowsConnectionAuth) }
+            .means("Lets clients authenticate their connection with NTLM or Negotiate. For routes with auth: none.")
+        $0("via", \.sendsVia, .flag, example: "false")
+            .shows("via") { $0.sendsVia ? nil : .flag(false) }
+            .means(
+                "Whether to send Via. Set false for upstreams such as nginx that then do not compress; the gateway detects loops by Gateway-Loop instead."
+            )
+        $0("protocol", \.upstreamProtocol, .choice, example: "auto")
+            .shows("protocol") { $0.upstreamProtocol == .http1 ? nil : .text($0.upstreamProtocol.rawValue) }
+            .means(
+                "The version of HTTP that the upstream is spoken to in. auto takes HTTP/2 where the upstream offers it with TLS."
+            )
+        $0("timeouts", example: "{response: 10m, idle: 2m}")
+            .covers { [$0.timeouts] }
+            .shows("timeouts", members: Timeouts.keys.names) {
+                $0.timeouts == Timeouts() ? nil : Timeouts.keys.texts(of: $0.timeouts).mapValues { .text($0) }
+            }
+            .means("How long the upstream of this route may take, instead of limits.response_timeout.")
+        $0(
+            "allow",
+            default: "everything",
+            example: "- {methods: [GET, HEAD], path: /**}\n- {methods: [POST], path: /files/*/content}"
+        )
+        .covers { [$0.allow.map(\.methods), $0.allow.map(\.path.description)] }
+        .shows("allow", texts: Allow.texts) { $0.allow.isEmpty ? nil : .list($0.allow.map(\.shown)) }
+        .means("The only methods and paths that may be requested. Any other request gets 403.")
+        $0("allow_plaintext", default: "false", example: "true")
+            .means("Accepts an http upstream that is not on this machine: everything is then sent in clear.")
+        $0("tls", example: "ca: corp-ca.pem\nserver_name: api.internal")
+            .covers {
+                [
+                    $0.tls.caPath, $0.tls.serverName, $0.tls.certificatePath, $0.tls.privateKey,
+                    $0.tls.pins.map(\.description),
+                ]
+            }
+            .shows("pins", as: "tls.pin") { $0.tls.pins.isEmpty ? nil : .texts($0.tls.pins.map(\.description)) }
+            .means("How the upstream's certificate is checked, and the certificate that is shown to it.")
+        $0("clients", default: "all", example: "[laptop, ci]")
+            .covers { [$0.clients] }
+            .shows("clients") { $0.clients.map { .texts($0) } }
+            .means("The clients of access.clients that may use the route.")
+        $0("authz", default: "[]", type: "list of engines", example: "[edge]")
+            .covers { [$0.authz] }
+            .shows("authz") { $0.authz.isEmpty ? nil : .texts($0.authz) }
+            .means("The engines of listeners.authz that are handed the credential of the route.")
+        $0("allow_origins", default: "those of access.allow_origins", example: "[https://app.example.com]")
+            .covers { [$0.allowedOrigins] }
+            .shows("allow_origins") { $0.allowedOrigins.map { .texts($0) } }
+            .means("The origins of web pages that may call the route from a browser (CORS).")
+        $0("whoami", type: "a path, or a mapping", example: "path: /user\nshows: /login")
+            .covers { [$0.whoami?.method.rawValue, $0.whoami?.path, $0.whoami?.shows?.text] }
+            .means(
+                "A request that changes nothing and shows whose credential it is. doctor, add and check --acquire send it."
+            )
+    }
+}
+
+extension RoutePlan.Headers {
+    /// Without the values of the fields, which may be secrets; nil if nothing is set.
+    fileprivate var shown: [String: ShownValue]? {
+        guard self != RoutePlan.Headers() else { return nil }
+        var shown: [String: ShownValue] = ["set": .texts(set.map(\.name)), "remove": .texts(remove)]
+        if forwarded != .standard { shown["forwarded"] = .text(forwarded.rawValue) }
+        return shown
+    }
+}
+
+extension RoutePlan.Allow {
+    fileprivate var shown: ShownValue {
+        .mapping(["methods": .texts(methods), "path": .text(path.description)])
+    }
+
+    /// A line for each rule, made from what ``shown`` returned.
+    fileprivate static func texts(_ rules: ShownValue) -> [String] {
+        guard case .list(let rules) = rules else { return [] }
+        return rules.map { rule in
+            guard case .mapping(let values) = rule, case .list(let methods)? = values["methods"] else { return "" }
+            let names = methods.isEmpty ? "any method" : methods.map(\.text).joined(separator: ", ")
+            return "\(names) \(values["path"]?.text ?? "")"
+        }
+    }
+}
+
 extension AccessPlan {
     /// Browser origins that may call the route.
     package func allowedOrigins(on route: RoutePlan) -> [String] { route.allowedOrigins ?? allowedOrigins }

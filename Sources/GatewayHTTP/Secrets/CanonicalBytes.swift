@@ -43,3 +43,45 @@ package struct CanonicalBytes: Sendable {
     package mutating func add(_ text: String?) { add(text) { $0.add($1) } }
     package mutating func add(_ secret: Secret?) { add(secret) { $0.add($1) } }
 }
+
+/// A value that can be part of a digest.
+package protocol CanonicalValue {
+    func add(to bytes: inout CanonicalBytes)
+}
+
+extension String: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { bytes.add(self) }
+}
+
+extension Int: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { bytes.add(self) }
+}
+
+extension Bool: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { bytes.add(self) }
+}
+
+extension Duration: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { bytes.add(self) }
+}
+
+extension Secret: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { bytes.add(self) }
+}
+
+extension Origin: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) {
+        bytes.add(scheme.rawValue)
+        // Two spellings of one host may be dialled at different addresses.
+        bytes.add(lookupName)
+        bytes.add(port)
+    }
+}
+
+extension Optional: CanonicalValue where Wrapped: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { bytes.add(self) { $1.add(to: &$0) } }
+}
+
+extension Array: CanonicalValue where Element: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { bytes.add(self) { $1.add(to: &$0) } }
+}

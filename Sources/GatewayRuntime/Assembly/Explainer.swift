@@ -1,5 +1,6 @@
 import GatewayCore
 import GatewayProxy
+import GatewayStrategies
 
 /// Explains requests with the data plane that serves them.
 struct Explainer: ExplanationControl {
@@ -45,7 +46,13 @@ struct Explainer: ExplanationControl {
             return .failure(GatewayProblem(.overloaded, "No event loop of the gateway answers within a second."))
         }
         let status = await status(of: judgement.credential)
-        let explanation = Explanation(judgement, status: status, source: source, at: clock.now().wall)
+        let explanation = Explanation(
+            judgement,
+            status: status,
+            source: source,
+            userFields: StrategyCatalog.builtIn.userFields,
+            at: clock.now().wall
+        )
         return .success(ExplanationAnswer(explanation))
     }
 

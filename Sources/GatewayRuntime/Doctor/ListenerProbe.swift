@@ -11,7 +11,7 @@ struct ListenerProbe: Sendable {
     let running: RunningGatewayProbe.Answer
 
     func finding(of listener: ListenerPlan) -> DoctorFinding {
-        let name = PlanSummary.Listener(listener).name
+        let name = listener.address.name
         return finding(
             of: listener.address,
             listener.engine == nil ? "listeners.proxy" : "listeners.authz",

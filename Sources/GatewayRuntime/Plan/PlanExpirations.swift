@@ -28,7 +28,7 @@ struct PlanExpirations: Sendable {
         }
         for listener in plan.listeners {
             guard let path = listener.tls?.certificatePath else { continue }
-            add(CertificateValidity.ofFile(path), "listeners.proxy.\(PlanSummary.Listener(listener).name).tls", path)
+            add(CertificateValidity.ofFile(path), "listeners.proxy.\(listener.address.name).tls", path)
         }
         for listener in plan.authz {
             guard let path = listener.tls?.certificatePath, let engine = listener.engine else { continue }

@@ -37,8 +37,8 @@ struct AssertionEndpoint: TokenEndpoint {
             case .success(.failure(let failure)): throw source.missing(failure.message)
             case .success(.success(let content)): return try source.assertion(in: content)
             }
-        case .gitHubActions(let identity):
-            switch await endpoint.send(identity.request, deadline: deadline) {
+        case .service(let service):
+            switch await endpoint.send(service.request, deadline: deadline) {
             case .failure(let failure): throw source.missing("no answer came (\(failure.reason.rawValue))")
             case .success(let reply): return try source.assertion(in: reply)
             }

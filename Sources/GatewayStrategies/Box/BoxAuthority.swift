@@ -13,7 +13,8 @@ enum BoxAuthority {
         advice:
             "as_user needs the token of a service account or an administrator, and \"Make API calls using the as-user header\""
             + " among the app's settings in Box's developer console, authorized again after the change; or this call needs a"
-            + " scope that the app lacks"
+            + " scope that the app lacks",
+        meaning: "Sends As-User with this user id (Box). The token stays the same."
     )
 
     private static let wrongClient = OAuthErrors.Advice(
@@ -67,4 +68,9 @@ enum BoxAuthority {
             ),
         ]
     )
+}
+
+extension ExchangeTerms {
+    /// Box exchanges tokens without a client of its own.
+    static let box = ExchangeTerms(authority: "Box", requiresScopes: true, takesSharedLinks: true)
 }

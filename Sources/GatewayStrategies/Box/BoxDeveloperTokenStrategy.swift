@@ -102,7 +102,7 @@ extension BoxDeveloperTokenGrant: ExchangeableGrant {
         guard let revokeURL, revokeURL.text.hasSuffix("/oauth2/revoke"),
             let url = try? AuthorityURL(revokeURL.text.dropLast("revoke".count) + "token")
         else { return nil }
-        return ExchangePoint(url: url, isBox: true)
+        return ExchangePoint(url: url, terms: .box)
     }
 }
 

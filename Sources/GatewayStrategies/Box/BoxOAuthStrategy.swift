@@ -36,7 +36,7 @@ struct BoxOAuthStrategy: AuthStrategy {
             // Box knows client_id, client_secret and token alone.
             revocation: endpoints.revokeURL.map { RevocationEndpoint(url: $0, hintsTokenType: false) },
             seeds: seeds,
-            vendorExchange: ExchangePoint(url: endpoints.tokenURL, isBox: true)
+            vendorExchange: ExchangePoint(url: endpoints.tokenURL, terms: .box)
         )
     }
 

@@ -73,7 +73,7 @@ extension BoxServerGrant {
 
     var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](endpoints.tokenURL, endpoints.revokeURL) }
 
-    var exchange: ExchangePoint? { ExchangePoint(url: endpoints.tokenURL, isBox: true) }
+    var exchange: ExchangePoint? { ExchangePoint(url: endpoints.tokenURL, terms: .box) }
 }
 
 /// A strategy whose subject a route can switch.

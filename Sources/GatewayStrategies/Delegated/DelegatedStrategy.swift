@@ -72,7 +72,7 @@ struct DelegatedStrategy: AuthStrategy {
 }
 
 extension DelegatedStrategy {
-    static let meanings = request.merging(SharedMeanings.of("default_ttl", "apply")) { own, _ in own }.merging([
+    static let meanings = request.merging(SharedMeanings.of("apply")) { own, _ in own }.merging([
         "unique_id": KeyMeaning(
             "Whose token it is: a name, or which header field of a request names the user.",
             type: "a text, or a mapping",

@@ -3,6 +3,7 @@ import GatewayCore
 /// A token of one installation of a GitHub App. It lives an hour, and the gateway asks for the next one.
 struct GitHubAppStrategy: AuthStrategy {
     static let kind = "github_app"
+    static let otherNames = ["github"]
 
     private let grant: GitHubAppGrant
 

@@ -5,6 +5,7 @@ import GatewayCore
 /// "Using OAuth 2.0 for Server to Server Applications", developers.google.com/identity/protocols/oauth2/service-account.
 struct GoogleServiceAccountStrategy: AuthStrategy {
     static let kind = "google_service_account"
+    static let otherNames = ["service_account"]
 
     private let grant: GoogleServiceAccountGrant
 

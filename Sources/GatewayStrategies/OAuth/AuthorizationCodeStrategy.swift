@@ -3,6 +3,7 @@ import GatewayCore
 /// A person logs in with a browser; from then on the gateway renews (RFC 6749 §4.1 and §6, PKCE by RFC 7636).
 struct AuthorizationCodeStrategy: AuthStrategy {
     static let kind = "oauth2_authorization_code"
+    static let otherNames = ["authorization_code", "refresh_token", "pkce", "oidc", "openid_connect"]
 
     private let grant: AuthorizationCodeGrant
 

@@ -5,6 +5,10 @@ import GatewayCore
 /// Grant: RFC 6749 §4.4. Header: RFC 6750 §2.1.
 struct ClientCredentialsStrategy: AuthStrategy {
     static let kind = "oauth2_client_credentials"
+    static let otherNames = [
+        "client_credentials", "oauth2", "client_secret_basic", "client_secret_post", "client_secret_jwt",
+        "private_key_jwt", "tls_client_auth",
+    ]
 
     private let grant: ClientCredentialsGrant
 

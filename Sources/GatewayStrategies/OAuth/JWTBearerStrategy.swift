@@ -3,6 +3,7 @@ import GatewayCore
 /// Obtains an access token for an assertion that the gateway signs itself, or that others issue (RFC 7523 §2.1).
 struct JWTBearerStrategy: AuthStrategy {
     static let kind = "oauth2_jwt_bearer"
+    static let otherNames = ["jwt_bearer", "urn:ietf:params:oauth:grant-type:jwt-bearer"]
 
     private let grant: JWTBearerGrant
 

@@ -4,6 +4,7 @@ import GatewayCore
 /// if the authority issued one.
 struct PasswordStrategy: AuthStrategy {
     static let kind = "oauth2_password"
+    static let otherNames = ["password", "ropc"]
 
     private let grant: PasswordGrant
 

@@ -90,8 +90,7 @@ struct TokenExchangeGrant: BearerGrant {
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         if let repair = point?.client?.repair(after: reply, in: attempt, sign: firstStep) { return repair }
         if subject != nil { return Self.subjectErrors.advising(point?.client).answer(reply, in: &attempt) }
-        let errors = point?.isBox == true ? Self.boxErrors : Self.errors
-        let answer = errors.advising(point?.client).answer(reply, in: &attempt)
+        let answer = Self.errors(of: authority).advising(point?.client).answer(reply, in: &attempt)
         guard case .failure(let failure) = answer, case .terminal = failure.class else { return answer }
         if refusesParent(reply) { return .parentRefused(failure) }
         return lacksScopes(reply) ? .failure(scopeFailure(reply, failure)) : answer
@@ -112,15 +111,16 @@ struct TokenExchangeGrant: BearerGrant {
         }
     }
 
+    private var authority: String { (point?.terms ?? ExchangeTerms()).authority }
+
     private func lacksScopes(_ reply: TokenReply) -> Bool {
         guard reply.document?["error"]?.string == nil else { return false }
         return reply.status == 401 || reply.status == 403
     }
 
     private func scopeFailure(_ reply: TokenReply, _ failure: TokenFailure) -> TokenFailure {
-        let who = point?.isBox == true ? "Box" : "The authority"
         let detail =
-            "\(who) does not give these scopes for the parent's token (status \(reply.status)): does the parent hold all of "
+            "\(authority) does not give these scopes for the parent's token (status \(reply.status)): does the parent hold all of "
             + "scopes, and may it reach the resource?"
         return TokenFailure(
             .terminal,
@@ -133,16 +133,9 @@ struct TokenExchangeGrant: BearerGrant {
         OAuthErrors.Advice(code: $0, text: "the parent does not hold all of scopes, or may not exchange its token.")
     }
 
-    private static let errors = OAuthErrors(
-        authority: "The authority",
-        advice: scopeAdvice + parentAdvice,
-        unsendableTypes: unsendableTypes
-    )
-    private static let boxErrors = OAuthErrors(
-        authority: "Box",
-        advice: scopeAdvice + parentAdvice,
-        unsendableTypes: unsendableTypes
-    )
+    private static func errors(of authority: String) -> OAuthErrors {
+        OAuthErrors(authority: authority, advice: scopeAdvice + parentAdvice, unsendableTypes: unsendableTypes)
+    }
 
     private static let subjectErrors = OAuthErrors(
         authority: "The authority",
@@ -218,10 +211,19 @@ struct ExchangePoint: Sendable {
     let url: AuthorityURL
     /// How the client proves itself; nil when it need not.
     var client: ClientAuthentication?
-    /// Box wants no client, and knows shared links.
-    var isBox = false
+    var terms = ExchangeTerms()
     /// Whether the parent's own tokens come from here.
     var isParents = true
     /// Where exchanged tokens are ended, unless it is as the parent's are.
     var revocation: RevocationEndpoint?
+}
+
+/// What is particular about exchanging tokens of one authority.
+struct ExchangeTerms: Sendable {
+    /// As messages begin with it.
+    var authority = "The authority"
+    /// A token without scopes is not given.
+    var requiresScopes = false
+    /// A token may be for the item of a shared link.
+    var takesSharedLinks = false
 }

@@ -3,6 +3,7 @@ import GatewayCore
 /// Obtains a token by exchanging another credential's token (RFC 8693): at Box, a weaker one for a browser or an app.
 struct TokenExchangeStrategy: DerivedStrategy {
     static let kind = "oauth2_token_exchange"
+    static let otherNames = ["token_exchange", "urn:ietf:params:oauth:grant-type:token-exchange", "downscope"]
 
     let parent: ParentReference?
     private let options: ExchangeOptions
@@ -87,13 +88,17 @@ struct TokenExchangeStrategy: DerivedStrategy {
                 "revoke_url is on another host than the parent's token URL; set client_id and its secret"
             )
         }
-        let isBox = known?.isBox ?? false
-        if isBox, options.scopes.isEmpty { throw UnusableInput("Box wants to know which scopes; set scopes") }
-        if !isBox, options.sharedLink != nil { throw UnusableInput("shared_link is for tokens of Box") }
+        let terms = known?.terms ?? ExchangeTerms()
+        if terms.requiresScopes, options.scopes.isEmpty {
+            throw UnusableInput("\(terms.authority) wants to know which scopes; set scopes")
+        }
+        if !terms.takesSharedLinks, options.sharedLink != nil {
+            throw UnusableInput("shared_link is for tokens of Box")
+        }
         let point = ExchangePoint(
             url: url,
             client: client ?? inherited,
-            isBox: isBox,
+            terms: terms,
             isParents: isParents,
             revocation: revocation
         )

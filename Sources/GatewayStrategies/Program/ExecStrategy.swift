@@ -3,28 +3,50 @@ import GatewayCore
 /// Runs a program that prints a token.
 struct ExecStrategy: AuthStrategy {
     static let kind = "exec"
+    static let otherNames = ["command", "program"]
 
     private let grant: ExecGrant
 
+    private struct Options {
+        var timeout = Duration.seconds(10)
+        var format = ExecGrant.Format.json
+        var defaultLifetime: Duration?
+    }
+
+    private static let keys = Keys(Options()) {
+        $0("command", example: "[./bin/print-token, --audience, reports]")
+            .means(
+                "The program that prints the token, and its arguments. No shell is used; ./ is the folder of this file."
+            )
+        $0("environment", default: "{}", example: "PROFILE: production\nVAULT_TOKEN: {env: VAULT_TOKEN}")
+            .means("Variables for the program, beside PATH, HOME and a few more.")
+        $0("timeout", \.timeout, .duration(.milliseconds(100) ... .seconds(15)), example: "5s")
+            .means("Maximum time of one run; at most 15s.")
+        $0("format", \.format, .choice, example: "text")
+            .means("What the program prints.")
+        $0("default_ttl", \.defaultLifetime, .duration(.seconds(1) ... .seconds(366 * 86_400)), example: "30m")
+            .means("How long a token lives that does not say so. Without it, until the upstream rejects it.")
+    }
+
     init?(from fields: ConfigFields) {
-        fields.explain(Self.meanings)
+        fields.explain(SharedMeanings.of("apply"))
         let errors = fields.context.errorCount
+        var options = Self.keys.defaults
+        Self.keys.read(fields, into: &options)
         if !fields.has("command") { fields.missing("command") }
         let command = fields.command("command")
         let environment = Self.environment(in: fields)
-        let timeout = fields.duration("timeout", in: .milliseconds(100) ... .seconds(15)) ?? .seconds(10)
-        let format = fields.choice("format", of: ExecGrant.Format.self) ?? .json
-        let lifetime = fields.duration("default_ttl", in: .seconds(1) ... .seconds(366 * 86_400))
         let placement = TokenPlacement(in: fields)
         guard let command, let placement, fields.context.errorCount == errors else { return nil }
-        var program = TokenProgram(command: command, environment: environment, timeout: timeout)
-        if format == .kubernetes, !environment.contains(where: { $0.name == ExecGrant.kubernetesRequest.name }) {
+        var program = TokenProgram(command: command, environment: environment, timeout: options.timeout)
+        if options.format == .kubernetes, !environment.contains(where: { $0.name == ExecGrant.kubernetesRequest.name })
+        {
             program.environment.append(ExecGrant.kubernetesRequest)
         }
         grant = ExecGrant(
             program: program,
-            format: format,
-            defaultLifetime: lifetime,
+            format: options.format,
+            defaultLifetime: options.defaultLifetime,
             placement: placement
         )
     }
@@ -152,20 +174,4 @@ private struct ExecGrant: TokenGrant {
         }
         return Stated(token: text, instant: status["expirationTimestamp"])
     }
-}
-
-extension ExecStrategy {
-    static let meanings = SharedMeanings.of("default_ttl", "apply").merging([
-        "command": KeyMeaning(
-            "The program that prints the token, and its arguments. No shell is used; ./ is the folder of this file.",
-            example: "[./bin/print-token, --audience, reports]"
-        ),
-        "environment": KeyMeaning(
-            "Variables for the program, beside PATH, HOME and a few more.",
-            default: "{}",
-            example: "PROFILE: production\nVAULT_TOKEN: {env: VAULT_TOKEN}"
-        ),
-        "timeout": KeyMeaning("Maximum time of one run; at most 15s.", default: "10s", example: "5s"),
-        "format": KeyMeaning("What the program prints.", default: "json", example: "text"),
-    ]) { own, _ in own }
 }

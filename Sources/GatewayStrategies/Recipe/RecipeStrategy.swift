@@ -168,7 +168,7 @@ extension TemplateScope {
 }
 
 extension RecipeStrategy {
-    static let meanings = steps.merging(SharedMeanings.of("apply", "expiry", "lifetime")) { own, _ in own }.merging([
+    static let meanings = steps.merging(SharedMeanings.of("apply")) { own, _ in own }.merging([
         "values": KeyMeaning(
             "Plain values for templates, as {{name}}.",
             default: "{}",

@@ -8,12 +8,13 @@ struct DukeSessionStrategy: AuthStrategy {
     private let grant: SessionRefreshGrant
 
     init?(from fields: ConfigFields) {
-        fields.explain(Self.meanings)
+        fields.explain(SharedMeanings.of("access_token", "session_token", "session_lifetime", "client_name"))
         let errors = fields.context.errorCount
-        let environment = fields.choice("environment", of: Environment.self) ?? .release
-        let style = fields.choice("path_style", of: PathStyle.self) ?? .library2019
+        var server = Self.keys.defaults
+        Self.keys.read(fields, into: &server)
+        let style = server.style
         let clientName = SessionPaths.clientName(in: fields, isRequired: true)
-        let base = Self.base(in: fields, environment: environment, style: style)
+        let base = Self.base(in: fields, of: server)
         let sessionLifetime = fields.sessionLifetime()
         let seeds = SessionRefreshGrant.Seeds(in: fields)
         guard let clientName, let base, let accessPointer = JSONPointer("/data/access_token"),
@@ -54,6 +55,20 @@ struct DukeSessionStrategy: AuthStrategy {
         case app2022 = "2022"
     }
 
+    private struct Server {
+        var environment = Environment.release
+        var style = PathStyle.library2019
+    }
+
+    private static let keys = Keys(Server()) {
+        $0("environment", \.environment, .choice, example: "debug")
+            .means("Which authorizer is used.")
+        $0("path_style", \.style, .choice, example: "2022")
+            .means("The shape of its paths: /NAME/ios/refresh (2019) or /NAME/refresh (2022).")
+        $0("base_url", example: "https://auth.example")
+            .means("Replaces the authorizer, for a sandbox.")
+    }
+
     private static func request(_ path: String, _ paths: SessionPaths) -> SessionRequest? {
         paths.url(path: path).map {
             SessionRequest(method: .post, url: $0, accessField: "X-Access-Token", sessionField: "X-Session-Token")
@@ -78,9 +93,9 @@ struct DukeSessionStrategy: AuthStrategy {
         }
     }
 
-    private static func base(in fields: ConfigFields, environment: Environment, style: PathStyle) -> AuthorityURL? {
+    private static func base(in fields: ConfigFields, of server: Server) -> AuthorityURL? {
         if fields.has("base_url") { return SessionPaths.base(in: fields) }
-        switch (environment, style) {
+        switch (server.environment, server.style) {
         case (.release, .library2019): return try? AuthorityURL("https://mobile-authorizer.api.oit.duke.edu/")
         case (.release, .app2022): return try? AuthorityURL("https://mobile-authorizer.oit.duke.edu/")
         case (.debug, .library2019): return try? AuthorityURL("https://mobile-authorizer-test.oit.duke.edu/")
@@ -89,17 +104,4 @@ struct DukeSessionStrategy: AuthStrategy {
             return nil
         }
     }
-}
-
-extension DukeSessionStrategy {
-    static let meanings = SharedMeanings.of("access_token", "session_token", "session_lifetime", "client_name")
-        .merging([
-            "environment": KeyMeaning("Which authorizer is used.", default: "release", example: "debug"),
-            "path_style": KeyMeaning(
-                "The shape of its paths: /NAME/ios/refresh (2019) or /NAME/refresh (2022).",
-                default: "2019",
-                example: "2022"
-            ),
-            "base_url": KeyMeaning("Replaces the authorizer, for a sandbox.", example: "https://auth.example"),
-        ]) { own, _ in own }
 }

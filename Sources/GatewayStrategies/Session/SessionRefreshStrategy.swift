@@ -352,9 +352,7 @@ extension SessionRefreshStrategy {
         "session_token",
         "session_lifetime",
         "base_url",
-        "client_name",
-        "expiry",
-        "lifetime"
+        "client_name"
     ).merging([
         "login": KeyMeaning(
             "Where a person logs in, and the path that the login ends on.",

@@ -10,17 +10,26 @@ struct ExpiryRule: Hashable {
         case none
     }
 
-    let source: Source
+    private(set) var source: Source
     /// The lifetime of every token if it is fixed, otherwise of those whose expiry is not known.
-    let lifetime: Duration?
+    private(set) var lifetime: Duration?
+
+    private static let keys = Keys(ExpiryRule(source: .response)) {
+        $0("lifetime", \.lifetime, .duration(.seconds(1) ... .seconds(366 * 86_400)), example: "30m")
+            .means(
+                "The token lifetime: of every token with expiry: fixed, otherwise only if the response states no usable expiry."
+            )
+        $0("expiry", \.source, .choice, example: "jwt_exp")
+            .means("What says when a token ends: the response, its exp claim, the fixed lifetime, or nothing.")
+    }
 
     init(source: Source, lifetime: Duration? = nil) {
         (self.source, self.lifetime) = (source, lifetime)
     }
 
     init(in fields: ConfigFields) {
-        lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(366 * 86_400))
-        source = fields.choice("expiry", of: Source.self) ?? .response
+        self = Self.keys.defaults
+        Self.keys.read(fields, into: &self)
         if source == .none, fields.has("lifetime") {
             fields.error(
                 "lifetime",

@@ -98,21 +98,8 @@ enum SharedMeanings {
             "How long a session token lives unless it is used, for the countdown in status.",
             example: "30d"
         ),
-        "expiry": KeyMeaning(
-            "What says when a token ends: the response, its exp claim, the fixed lifetime, or nothing.",
-            default: "response",
-            example: "jwt_exp"
-        ),
-        "lifetime": KeyMeaning(
-            "The token lifetime: of every token with expiry: fixed, otherwise only if the response states no usable expiry.",
-            example: "30m"
-        ),
         "base_url": KeyMeaning("Where the authorizer is.", example: "https://authorizer.example.com"),
         "client_name": KeyMeaning("The name of the client in the authorizer's paths.", example: "portal"),
-        "default_ttl": KeyMeaning(
-            "How long a token lives that does not say so. Without it, until the upstream rejects it.",
-            example: "30m"
-        ),
         "apply": KeyMeaning(
             "Where the token goes: a header field, a query parameter, a cookie, the path, or the password of a user.",
             default: "{header: Authorization, scheme: Bearer}",

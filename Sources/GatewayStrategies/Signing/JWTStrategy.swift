@@ -3,6 +3,7 @@ import GatewayCore
 /// Signs a JSON web token (RFC 7519) that is itself the token for the upstream. No authority is asked.
 struct JWTStrategy: AuthStrategy {
     static let kind = "jwt"
+    static let otherNames = ["self_signed_jwt"]
 
     /// What a claim may hold in double braces.
     private static let fingerprint = "fingerprint"

@@ -5,23 +5,39 @@ import GatewayCore
 /// RFC 7617, in UTF-8.
 struct BasicStrategy: AuthStrategy {
     static let kind = "basic"
+    static let otherNames = ["http_basic"]
 
     private let username: String
     private let password: Secret
-    private let mode: Mode
-    private let realm: String?
+    private let sending: Sending
 
     private enum Mode: String, CaseIterable {
         case preemptive
         case challenge
     }
 
+    private struct Sending {
+        var mode = Mode.preemptive
+        var realm: String?
+    }
+
+    private static let keys = Keys(Sending()) {
+        $0("username", example: "svc")
+            .means("The user name (RFC 7617).")
+        $0("password", example: "{env: REPORTS_PASSWORD}")
+            .means("The password.")
+        $0("mode", \.mode, .choice, example: "challenge")
+            .means("When the password is sent: with every request, or from the first Basic challenge on.")
+        $0("realm", \.realm, .text, example: "reports")
+            .means("The only realm whose challenge is answered, for mode: challenge.")
+    }
+
     init?(from fields: ConfigFields) {
-        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
-        mode = fields.choice("mode", of: Mode.self) ?? .preemptive
-        realm = fields.string("realm")
-        if realm != nil, mode == .preemptive {
+        var sending = Self.keys.defaults
+        Self.keys.read(fields, into: &sending)
+        self.sending = sending
+        if sending.realm != nil, sending.mode == .preemptive {
             fields.error("realm", "is for \"mode: challenge\": without it no challenge is read")
         }
         let username = fields.basicUsername("username", isRequired: true)
@@ -41,9 +57,9 @@ struct BasicStrategy: AuthStrategy {
     }
 
     var behavior: AuthBehavior {
-        switch mode {
+        switch sending.mode {
         case .preemptive: .fixed(injection)
-        case .challenge: .onChallenge(injection, realm: realm)
+        case .challenge: .onChallenge(injection, realm: sending.realm)
         }
     }
 
@@ -55,17 +71,4 @@ struct BasicStrategy: AuthStrategy {
     var field: Injection.Field? { injection.fields.first }
 
     private var injection: Injection { .basic(username: username, password: password) }
-}
-
-extension BasicStrategy {
-    static let meanings: [String: KeyMeaning] = [
-        "username": KeyMeaning("The user name (RFC 7617).", example: "svc"),
-        "password": KeyMeaning("The password.", example: "{env: REPORTS_PASSWORD}"),
-        "mode": KeyMeaning(
-            "When the password is sent: with every request, or from the first Basic challenge on.",
-            default: "preemptive",
-            example: "challenge"
-        ),
-        "realm": KeyMeaning("The only realm whose challenge is answered, for mode: challenge.", example: "reports"),
-    ]
 }

@@ -3,6 +3,7 @@ import GatewayCore
 /// Sends one token that never changes (RFC 6750 §2.1).
 struct BearerStrategy: AuthStrategy {
     static let kind = "bearer"
+    static let otherNames = ["token", "static"]
 
     private let token: Secret
 

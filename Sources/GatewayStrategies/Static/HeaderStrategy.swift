@@ -5,6 +5,7 @@ import GatewayCore
 /// The value is sent as it is written; nothing is base64-encoded here.
 struct HeaderStrategy: AuthStrategy {
     static let kind = "header"
+    static let otherNames = ["api_key", "apikey"]
 
     private let injection: Injection
     private let value: Secret

@@ -9,6 +9,9 @@ package protocol AuthStrategy: Sendable {
     /// The value of `strategy:`.
     static var kind: String { get }
 
+    /// What standards and other programs call it, in lower case: whoever writes one of these is told ``kind``.
+    static var otherNames: [String] { get }
+
     /// Whether its tokens may be sessions, whose end an upstream may tell by a redirect or a page: `rejected_when`.
     static var hasSessions: Bool { get }
 
@@ -47,10 +50,13 @@ package struct UserField: Hashable, Sendable {
     package let name: String
     /// What to set up when the upstream refuses it with 403; its response does not say.
     package let advice: String
+    /// What `as_user` means, for people.
+    package let meaning: String
 
-    package init(name: String, advice: String) {
+    package init(name: String, advice: String, meaning: String = "Names the user to act for.") {
         self.name = name
         self.advice = advice
+        self.meaning = meaning
     }
 }
 
@@ -60,6 +66,7 @@ extension AuthStrategy {
         fields.context.readingTexts { Self(from: fields) }
     }
 
+    package static var otherNames: [String] { [] }
     package static var hasSubject: Bool { false }
     package static var hasSessions: Bool { false }
     package static var userField: UserField? { nil }

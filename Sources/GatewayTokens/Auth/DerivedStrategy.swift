@@ -32,7 +32,7 @@ package struct ParentReference: Hashable, Sendable {
 package struct DownscopeOptions: Hashable, Sendable {
     package var scopes: [String]
     package var resource: String?
-    /// The URL of a shared item at Box; anyone with the URL may see the item.
+    /// The URL of a shared item; anyone with the URL may see the item.
     package var sharedLink: Secret?
 
     package init(scopes: [String], resource: String? = nil, sharedLink: Secret? = nil) {

@@ -2,7 +2,7 @@ package import GatewayHTTP
 
 /// What a credential adds to a forwarded request.
 package struct Injection: Hashable, Sendable {
-    package struct Field: Hashable, Sendable {
+    package struct Field: Hashable, Sendable, CanonicalValue {
         /// A field name as it is written on the wire; compared without regard to case.
         package let name: String
         package let value: Secret
@@ -10,6 +10,11 @@ package struct Injection: Hashable, Sendable {
         package init(name: String, value: Secret) {
             self.name = name
             self.value = value
+        }
+
+        package func add(to bytes: inout CanonicalBytes) {
+            bytes.add(name)
+            bytes.add(value)
         }
 
         /// The line that is sent, with its CRLF.

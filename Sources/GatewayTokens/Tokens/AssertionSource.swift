@@ -5,14 +5,14 @@ package import GatewayHTTP
 package enum AssertionSource: Hashable, Sendable {
     /// The absolute path of a file, such as the token of a Kubernetes service account.
     case file(String)
-    /// A service of GitHub Actions gives it to a job.
-    case gitHubActions(GitHubIdentityRequest)
+    /// A service that is asked for each request.
+    case service(AssertionService)
 
     /// The source as messages name it.
     package var place: String {
         switch self {
         case .file(let path): path
-        case .gitHubActions(let request): "\(request.url)"
+        case .service(let service): "\(service.url)"
         }
     }
 
@@ -28,7 +28,8 @@ package enum AssertionSource: Hashable, Sendable {
     /// The assertion in the answer of a service.
     package func assertion(in reply: TokenReply) throws(MissingAssertion) -> Secret {
         guard reply.status == 200 else {
-            let advice = [401, 403].contains(reply.status) ? "; the job may have ended" : ""
+            var advice = ""
+            if case .service(let service) = self, [401, 403].contains(reply.status) { advice = "; \(service.advice)" }
             throw missing("it answers with status \(reply.status)\(advice)")
         }
         guard let text = reply.document?["value"]?.string, let token = Self.token(Array(text.utf8)) else {
@@ -48,10 +49,10 @@ package enum AssertionSource: Hashable, Sendable {
     package func addInputs(to identity: inout GrantIdentity, as name: String) {
         switch self {
         case .file(let path): identity.add("\(name).file", path)
-        case .gitHubActions(let request):
-            identity.add("\(name).github_actions.audience", request.audience)
-            // Another job on the same machine may not be served the tokens of this one.
-            identity.add("\(name).github_actions.token", secret: request.token)
+        case .service(let service):
+            identity.add("\(name).\(service.key).audience", service.audience)
+            // Another holder on the same machine may not be served the tokens of this one.
+            identity.add("\(name).\(service.key).token", secret: service.token)
         }
     }
 }
@@ -62,28 +63,33 @@ package struct MissingAssertion: Error, Hashable, Sendable {
     package let reason: String
 }
 
-/// How a job of GitHub Actions asks who it is: "OpenID Connect reference" in docs.github.com/actions.
-package struct GitHubIdentityRequest: Hashable, Sendable {
-    /// Variables that the runner sets in a job with the permission `id-token: write`.
-    package enum Variable: String, CaseIterable, Sendable {
-        case url = "ACTIONS_ID_TOKEN_REQUEST_URL"
-        case token = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
-    }
-
+/// A service that issues assertions to whoever holds a token for it: it answers with JSON that has the assertion in `value`.
+package struct AssertionService: Hashable, Sendable {
+    /// The key of the configuration that names it. Stored tokens are found by it.
+    fileprivate let key: String
     package let url: AuthorityURL
-    package let audience: String
+    fileprivate let audience: String
     fileprivate let token: Secret
+    /// What a refusal may mean.
+    fileprivate let advice: String
 
     /// - Parameters:
-    ///   - base: What the runner says, with a query of its own.
+    ///   - base: Where it is asked; may have a query of its own.
     ///   - audience: Whom the assertion is meant for.
-    ///   - token: What the runner says. It is good for this job.
-    package init(base: String, audience: String, token: Secret) throws(AuthorityURL.Refusal) {
+    package init(
+        key: String,
+        base: String,
+        audience: String,
+        token: Secret,
+        advice: String
+    ) throws(AuthorityURL.Refusal) {
         let separator = base.contains("?") ? "&" : "?"
         let parameter = FormEncoding.encode([TokenRequest.Parameter("audience", audience)])
         url = try AuthorityURL(base + separator + String(decoding: parameter, as: UTF8.self))
+        self.key = key
         self.audience = audience
         self.token = token
+        self.advice = advice
     }
 
     package var request: TokenRequest {

@@ -19,8 +19,8 @@ package struct ImportedToken: Hashable, Sendable {
         self.expiresAt = expiresAt
     }
 
-    /// Reads one line that is the access token, or JSON. The JSON has `access_token`, `refresh_token` (or Duke's
-    /// `session_token`) and `expires_in` or `expires_at`; other members are ignored.
+    /// Reads one line that is the access token, or JSON. The JSON has `access_token`, `refresh_token` (or `session_token`,
+    /// as services with sessions name it) and `expires_in` or `expires_at`; other members are ignored.
     ///
     /// - Throws: What is wrong with it; never a part of it.
     package init(reading bytes: [UInt8]) throws(UnusableInput) {

@@ -218,7 +218,10 @@ extension TokenRequest {
     // MARK: Which of them are secrets
 
     /// Whether the value of this parameter or field may be repeated.
-    static func isPublic(_ name: String) -> Bool { publicNames.contains(name.lowercased()) }
+    static func isPublic(_ name: String) -> Bool {
+        let name = name.lowercased()
+        return publicNames.contains(name) || publicEndings.contains { name.hasSuffix($0) }
+    }
 
     private static func isSecret(_ value: Secret, named name: String) -> Bool {
         guard !isPublic(name) else { return false }
@@ -251,9 +254,12 @@ extension TokenRequest {
     private static let publicNames: Set<String> = [
         "grant_type", "response_type", "client_assertion_type", "subject_token_type", "requested_token_type",
         "actor_token_type", "assertion_type", "scope", "scopes", "audience", "resource", "redirect_uri", "client_id",
-        "username", "user", "login", "email", "tenant", "realm", "domain", "box_subject_type", "box_subject_id",
+        "username", "user", "login", "email", "tenant", "realm", "domain",
         "accept", "content-type", "user-agent",
     ]
+
+    /// Whom a token is for. Services put a prefix of their own before it.
+    private static let publicEndings = ["_subject_type", "_subject_id"]
 }
 
 extension FormEncoding {

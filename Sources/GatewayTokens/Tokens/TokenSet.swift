@@ -14,7 +14,7 @@ package import GatewayHTTP
 package struct TokenSet: Hashable, Sendable {
     /// The token for upstreams.
     package var access: Secret
-    /// Sent to the authority only: a refresh token (RFC 6749 §1.5) or Duke's session token.
+    /// Sent to the authority only: a refresh token (RFC 6749 §1.5), or what renews a session.
     package var refreshToken: Secret?
     /// What else the grant wants to keep, by name: goes where the grant says.
     package var extras: [String: Secret]

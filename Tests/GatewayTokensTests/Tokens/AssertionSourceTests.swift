@@ -6,9 +6,16 @@ import Testing
 struct AssertionSourceTests {
     private static let file = AssertionSource.file("/run/token")
 
-    private static func gitHub(_ base: String = "https://runner.example/id?api-version=2.0") throws -> AssertionSource {
-        .gitHubActions(
-            try GitHubIdentityRequest(base: base, audience: "api://Exchange", token: Secret("runner-canary"))
+    private static func service(_ base: String = "https://runner.example/id?api-version=2.0") throws -> AssertionSource
+    {
+        .service(
+            try AssertionService(
+                key: "runner",
+                base: base,
+                audience: "api://Exchange",
+                token: Secret("runner-canary"),
+                advice: "the job may have ended"
+            )
         )
     }
 
@@ -45,21 +52,21 @@ struct AssertionSourceTests {
         ("https://runner.example/id", "https://runner.example/id?"),
     ])
     func theRunnerIsAskedForAnAudience(_ base: String, _ url: String) throws {
-        guard case .gitHubActions(let identity) = try Self.gitHub(base) else { return }
-        #expect(identity.request.method == .get)
-        #expect(identity.request.url.text == "\(url)audience=api%3A%2F%2FExchange")
-        let fields = identity.request.fields.map { field in "\(field.name): \(field.value.withValue(\.self))" }
+        guard case .service(let service) = try Self.service(base) else { return }
+        #expect(service.request.method == .get)
+        #expect(service.request.url.text == "\(url)audience=api%3A%2F%2FExchange")
+        let fields = service.request.fields.map { field in "\(field.name): \(field.value.withValue(\.self))" }
         #expect(fields == ["Accept: application/json", "Authorization: Bearer runner-canary"])
     }
 
     @Test(arguments: ["http://runner.example/id", "runner", "https://u:p@runner.example/"])
     func theRunnerIsAskedOverTLS(_ base: String) {
-        #expect(throws: AuthorityURL.Refusal.self) { try Self.gitHub(base) }
+        #expect(throws: AuthorityURL.Refusal.self) { try Self.service(base) }
     }
 
     @Test func theAnswerHasTheAssertion() throws {
         let reply = TokenReply(status: 200, body: Array(#"{"count":1,"value":"a.b.c"}"#.utf8))
-        #expect(try Self.gitHub().assertion(in: reply) == Secret("a.b.c"))
+        #expect(try Self.service().assertion(in: reply) == Secret("a.b.c"))
     }
 
     @Test(
@@ -72,7 +79,7 @@ struct AssertionSourceTests {
         ]
     )
     func anyOtherAnswerIsExplainedAndNotRepeated(_ status: Int, _ body: String, _ reason: String) throws {
-        let source = try Self.gitHub()
+        let source = try Self.service()
         let missing = #expect(throws: MissingAssertion.self) {
             try source.assertion(in: TokenReply(status: status, body: Array(body.utf8)))
         }

@@ -112,7 +112,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
 
     private static func engines(_ digest: PlanDigest) -> [Item] {
         (digest.summary.authz ?? []).map {
-            Item(name: $0.engine, facts: $0.facts, mark: digest.marks["listeners.authz.\($0.engine)"])
+            Item(name: $0.name, facts: $0.facts, mark: digest.marks["listeners.authz.\($0.name)"])
         }
     }
 

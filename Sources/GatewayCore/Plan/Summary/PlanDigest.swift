@@ -26,13 +26,18 @@ package struct PlanDefinitions: Sendable {
         summary = PlanSummary(plan)
         parts.reserveCapacity(plan.credentials.count + plan.routes.count)
         for credential in plan.credentials { add("credentials.\(credential.name)") { credential.add(to: &$0) } }
-        for route in plan.routes { add("routes.\(route.name)") { route.add(to: &$0) } }
+        for route in plan.routes {
+            add("routes.\(route.name)") { bytes in
+                bytes.add(route.name)
+                RoutePlan.keys.add(route, to: &bytes)
+            }
+        }
         for client in plan.access.clients { add("access.clients.\(client.name)") { client.addProofs(to: &$0) } }
         for user in plan.admin.users {
             add("listeners.admin.users.\(user.proofs.name)") { user.proofs.addProofs(to: &$0) }
         }
-        for (listener, shown) in zip(plan.listeners, summary.listeners) {
-            add("listeners.proxy.\(shown.name)") { $0.add(listener.tls) { $1.add(to: &$0) } }
+        for listener in plan.listeners {
+            add("listeners.proxy.\(listener.address.name)") { $0.add(listener.tls) { $1.add(to: &$0) } }
         }
         for listener in plan.authz {
             guard let engine = listener.engine else { continue }
@@ -42,7 +47,7 @@ package struct PlanDefinitions: Sendable {
             }
         }
         if let headers = plan.telemetry?.headers {
-            add("telemetry.headers") { $0.add(headers) { $1.add(to: &$0) } }
+            add("telemetry.headers") { headers.add(to: &$0) }
         }
         if let database = plan.tokens.database {
             add("tokens.database") { bytes in
@@ -76,12 +81,12 @@ package struct PlanDefinitions: Sendable {
 extension CredentialPlan {
     fileprivate func add(to bytes: inout CanonicalBytes) {
         bytes.add(strategyKind)
-        policy.add(to: &bytes)
+        RenewalPolicy.keys.add(policy, to: &bytes)
         bytes.add(definition) { $0.add($1) }
         switch strategy.behavior {
         case .none: break
         case .fixed(let injection), .onChallenge(let injection, _):
-            bytes.add(injection.fields) { $1.add(to: &$0) }
+            injection.fields.add(to: &bytes)
             bytes.add(injection.query) { bytes, query in
                 bytes.add(query.name)
                 bytes.add(query.value)
@@ -90,71 +95,6 @@ extension CredentialPlan {
         case .token(let grant): bytes.add(grant.identity.canonicalBytes)
         case .tokens(let grants): bytes.add(grants.identity.canonicalBytes)
         }
-    }
-}
-
-extension RenewalPolicy {
-    fileprivate func add(to bytes: inout CanonicalBytes) {
-        bytes.add(isAutomatic)
-        bytes.add(aheadPercent)
-        bytes.add(atLeast)
-        bytes.add(retryOn) { $0.add($1) }
-        bytes.add(rejectedWhen) { bytes, rule in
-            bytes.add(rule.statuses) { $0.add($1) }
-            for text in [rule.location?.text, rule.body?.text] { bytes.add(text) }
-        }
-        bytes.add(onAuthorityFailure.rawValue)
-        bytes.add(acquireOn.rawValue)
-    }
-}
-
-extension RoutePlan {
-    /// Without the credential, which has a digest of its own, and without the place in the file.
-    fileprivate func add(to bytes: inout CanonicalBytes) {
-        bytes.add(name)
-        upstream.add(to: &bytes)
-        for path in [upstreamPath, matchPath, upstreamMatchPath] { bytes.add(path) }
-        bytes.add(matchHosts)
-        for flag in [matchesAll, matchesUpstreamHost, isDefault, allowsConnectionAuth, sendsVia] { bytes.add(flag) }
-        bytes.add(asUser?.id)
-        bytes.add(headers.set) { $1.add(to: &$0) }
-        bytes.add(headers.remove)
-        for choice in [headers.forwarded.rawValue, cookies.rawValue, upstreamProtocol.rawValue] { bytes.add(choice) }
-        bytes.add(rewritesLinks) { $0.add($1) }
-        for timeout in [timeouts.response, timeouts.idle] { bytes.add(timeout) { $0.add($1) } }
-        bytes.add(allow) { bytes, rule in
-            bytes.add(rule.methods)
-            bytes.add(rule.path.description)
-        }
-        bytes.add(endpoints) { bytes, endpoint in
-            endpoint.origin.add(to: &bytes)
-            bytes.add(endpoint.path)
-        }
-        for names in [clients, authz, allowedOrigins] { bytes.add(names) { $0.add($1) } }
-        for text in [tls.caPath, tls.serverName, tls.certificatePath] { bytes.add(text) }
-        bytes.add(tls.privateKey)
-        bytes.add(tls.pins) { $0.add($1.digest) }
-        bytes.add(whoami) { bytes, whoami in
-            bytes.add(whoami.method.rawValue)
-            bytes.add(whoami.path)
-            bytes.add(whoami.shows?.text)
-        }
-    }
-}
-
-extension Origin {
-    fileprivate func add(to bytes: inout CanonicalBytes) {
-        bytes.add(scheme.rawValue)
-        // Two spellings of one host may be dialled at different addresses.
-        bytes.add(lookupName)
-        bytes.add(port)
-    }
-}
-
-extension Injection.Field {
-    fileprivate func add(to bytes: inout CanonicalBytes) {
-        bytes.add(name)
-        bytes.add(value)
     }
 }
 
@@ -190,9 +130,4 @@ extension PostgreSQLURL {
         }
         bytes.add(password)
     }
-}
-
-extension PlanSummary.Listener {
-    /// What the listener takes from the system.
-    package var name: String { unix.map { "unix \($0)" } ?? address ?? "" }
 }

@@ -2,38 +2,25 @@ import FoundationEssentials
 
 /// A plan as people and scripts read it: everything that was decided, no secret.
 package struct PlanSummary: Hashable, Sendable, Codable {
-    package struct Listener: Hashable, Sendable, Codable {
-        package var address: String?
-        package var unix: String?
-        package var allowUsers: [UInt32]?
-        package var tls: Bool
-        package var clientCertificates: Bool
-        /// nil for a listener that does not.
-        package var intercepts: Bool?
-        /// nil for one with a certificate of its own, or none.
-        package var usesLocalAuthority: Bool?
-        package var publicUrl: String?
-        /// nil for a listener that refuses servers without a route.
-        package var connect: Connect?
+    /// Where clients send requests. What it shows is declared with its keys (``ListenerPlan/keys``).
+    package struct Listener: ShownValues {
+        package var values: [String: ShownValue]
+
+        package init(values: [String: ShownValue]) { self.values = values }
     }
 
-    /// Another proxy that is handed credentials.
-    package struct Engine: Hashable, Sendable, Codable {
-        package var engine: String
-        package var contract: String
-        package var listener: Listener
-        /// nil where none is asked for.
-        package var certificates: [String]?
-        /// nil where the path begins at once.
-        package var pathPrefix: String?
-        /// nil where no answer is kept.
-        package var cache: String?
+    /// Another proxy that is handed credentials (``EnginePlan/keys``), with its listener among the values.
+    package struct Engine: ShownValues {
+        package var values: [String: ShownValue]
+
+        package init(values: [String: ShownValue]) { self.values = values }
     }
 
-    package struct Connect: Hashable, Sendable, Codable {
-        package var unrouted: String
-        package var allow: [String]
-        package var ports: [Int]
+    /// A route (``RoutePlan/keys``), with its name among the values.
+    package struct Route: ShownValues {
+        package var values: [String: ShownValue]
+
+        package init(values: [String: ShownValue]) { self.values = values }
     }
 
     /// The limits of a client that has any.
@@ -43,90 +30,11 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var perSecond: Int?
     }
 
-    package struct Credential: Hashable, Sendable, Codable {
-        package var name: String
-        package var strategy: String
-        package var subject: String?
-        /// The header field that names the subject, and how many subjects there may be at a time.
-        package var subjectField: String?
-        package var maximumSubjects: Int?
-        /// The credential that it is made from.
-        package var parent: String?
-        package var renewable: Bool
-        /// For renewable credentials only.
-        package var renewsByItself: Bool?
-        package var renewAhead: String?
-        package var renewAtLeast: String?
-        package var retryOn: [Int]?
-        package var rejectedWhen: RejectedWhen?
-        package var onAuthorityFailure: String?
-        package var acquireOn: String?
-        /// The clients that are handed a token.
-        package var vend: [String]?
-        /// The credential of that token: this one, or a weaker one.
-        package var vendedToken: String?
-        package var routes: [String]
-    }
+    /// A credential, with what is shown of its renewal (``RenewalPolicy/keys``) among the values.
+    package struct Credential: ShownValues {
+        package var values: [String: ShownValue]
 
-    /// The responses that mean the end of a session.
-    package struct RejectedWhen: Hashable, Sendable, Codable {
-        package var status: [Int]?
-        package var location: String?
-        package var body: String?
-    }
-
-    package struct Allow: Hashable, Sendable, Codable {
-        /// Empty means every method.
-        package var methods: [String]
-        package var path: String
-    }
-
-    /// The values are left out: they may be secrets.
-    package struct Headers: Hashable, Sendable, Codable {
-        package var set: [String]
-        package var remove: [String]
-        package var forwarded: String?
-    }
-
-    /// The timeouts that a route sets itself.
-    package struct Timeouts: Hashable, Sendable, Codable {
-        package var response: String?
-        package var idle: String?
-    }
-
-    package struct Route: Hashable, Sendable, Codable {
-        package var name: String
-        package var upstream: String
-        package var path: String
-        package var hosts: [String]
-        /// Whether the upstream's own host finds the route in absolute form.
-        package var absoluteForm: Bool
-        /// nil where it is the path of the upstream.
-        package var upstreamPath: String?
-        /// nil for one that is not.
-        package var isDefault: Bool?
-        /// nil where the host or the path is enough.
-        package var matchesAll: Bool?
-        package var credential: String?
-        package var asUser: String?
-        package var headers: Headers?
-        package var cookies: String
-        /// nil: for requests that find the route by its path.
-        package var rewritesLinks: Bool?
-        package var connectionAuth: Bool
-        /// nil for a route that sends it.
-        package var via: Bool?
-        package var allow: [Allow]?
-        package var clients: [String]?
-        /// nil for a route that hands its credential to no engine.
-        package var authz: [String]?
-        package var allowOrigins: [String]?
-        package var pins: [String]?
-        /// nil for HTTP/1.1.
-        package var `protocol`: String?
-        /// nil where limits say it.
-        package var timeouts: Timeouts?
-        package var plaintext: Bool
+        package init(values: [String: ShownValue]) { self.values = values }
     }
 
     package var stateDirectory: String
@@ -161,4 +69,248 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         guard let data = try? encoder.encode(self) else { return "{}" }
         return String(decoding: data, as: UTF8.self)
     }
+}
+
+/// What a thing of the plan shows, by name: one object in JSON.
+package protocol ShownValues: Hashable, Sendable, Codable {
+    var values: [String: ShownValue] { get }
+
+    init(values: [String: ShownValue])
+}
+
+extension ShownValues {
+    package init(from decoder: any Decoder) throws {
+        self.init(values: try decoder.singleValueContainer().decode([String: ShownValue].self))
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(values)
+    }
+}
+
+// MARK: From a plan
+
+extension PlanSummary {
+    package init(_ plan: Plan) {
+        stateDirectory = plan.stateDirectory
+        workers = if case .exactly(let count) = plan.workers { String(count) } else { "auto" }
+        proxyStatus = plan.sendsProxyStatus
+        requestIdHeader = plan.requestIDHeader ?? "off"
+        listeners = plan.listeners.map(Listener.init)
+        authz = plan.authz.isEmpty ? nil : plan.authz.compactMap(Engine.init)
+        admin =
+            ListenerPlan.Address.keys.shownText(of: plan.admin.address) + (plan.admin.tls == nil ? "" : ", tls")
+            + (plan.admin.requiresToken ? ", require_token" : "")
+        let users = plan.admin.users.map { ($0.proofs.name, $0.role.rawValue) }
+        adminUsers = users.isEmpty ? nil : Dictionary(users) { first, _ in first }
+        clients = plan.access.clients.map(\.name)
+        clientLimits = plan.access.clients.filter { !$0.limits.isEmpty }.map {
+            ClientLimits(name: $0.name, concurrent: $0.limits.concurrent, perSecond: $0.limits.perSecond)
+        }
+        requireClient = plan.access.requireClient.rawValue
+        allowOrigins = plan.access.allowedOrigins
+        audit = AuditPlan.keys.texts(of: plan.audit)
+        if plan.tokens.store != .postgres { for key in ["store", "ship"] { audit[key] = nil } }
+        tokens = TokenPlan.keys.texts(of: plan.tokens)
+        limits = Limits.keys.texts(of: plan.limits)
+        telemetry = plan.telemetry.map { TelemetryPlan.keys.texts(of: $0) } ?? [:]
+        ca = plan.interceptedHosts.isEmpty ? [:] : LocalAuthorityPlan.keys.texts(of: plan.localAuthority)
+        let byCredential = Dictionary(grouping: plan.routes, by: \.credential)
+        credentials = plan.credentials.enumerated().map { index, credential in
+            Credential(credential, in: plan, routes: byCredential[index]?.map(\.name) ?? [])
+        }
+        let shared = SharedUpstream.all(of: plan.routes)
+        routes = plan.routes.enumerated().map { index, route in
+            var shown = Route(values: RoutePlan.keys.shownValues(of: route))
+            shown.values["name"] = .text(route.name)
+            shown.values["credential"] = route.credential.map { .text(plan.credentials[$0].name) }
+            shown.values["absolute_form"] = .flag(shared[route.upstreamPlace]?.finds(index, route) ?? false)
+            return shown
+        }
+    }
+}
+
+extension PlanSummary.Listener {
+    init(_ plan: ListenerPlan) { values = ListenerPlan.keys.shownValues(of: plan) }
+}
+
+extension PlanSummary.Engine {
+    /// nil for a listener that clients send requests to.
+    init?(_ plan: ListenerPlan) {
+        guard let engine = plan.engine else { return nil }
+        values = EnginePlan.keys.shownValues(of: engine)
+        values["listener"] = .mapping(ListenerPlan.keys.shownValues(of: plan))
+    }
+}
+
+extension PlanSummary.Credential {
+    init(_ plan: CredentialPlan, in whole: Plan, routes: [String]) {
+        let isRenewable = plan.strategy.isRenewable
+        values = isRenewable ? RenewalPolicy.keys.shownValues(of: plan.policy) : [:]
+        values["name"] = .text(plan.name)
+        values["strategy"] = .text(plan.strategyKind)
+        values["renewable"] = .flag(isRenewable)
+        values["routes"] = .texts(routes)
+        values["subject"] = plan.strategy.subject.map { .text($0) }
+        values["parent"] = plan.parent.map { .text(whole.credentials[$0].name) }
+        if case .tokens(let grants) = plan.strategy.behavior {
+            // The header field that names the subject, and how many subjects there may be at a time.
+            values["subject_field"] = grants.naming.field.map { .text($0) }
+            values["maximum_subjects"] = .number(grants.limit)
+        }
+        guard let vend = plan.vend else { return }
+        values["vend"] = .texts(vend.clients)
+        values["vended_token"] = .text(whole.credentials[vend.credential].name)
+    }
+}
+
+// MARK: As text
+
+extension PlanSummary {
+    /// The plan in the words and the order of the configuration file.
+    package func text() -> String {
+        var page = IndentedText()
+        page.line("state_directory", stateDirectory)
+        page.line("workers", workers)
+        page.line("proxy_status", String(proxyStatus))
+        page.line("request_id_header", requestIdHeader)
+        page.heading("listeners")
+        page.indented { page in
+            for listener in listeners { page.line("proxy", listener.text) }
+            for engine in authz ?? [] { page.line("authz", engine.text) }
+            page.line("admin", admin)
+            for (name, role) in (adminUsers ?? [:]).sorted(by: { $0.key < $1.key }) {
+                page.line("admin.users.\(name)", role)
+            }
+        }
+        page.heading("access")
+        page.indented { page in
+            page.line("clients", Self.list(clients))
+            for limits in clientLimits { page.line("clients.\(limits.name).limits", limits.text) }
+            page.line("require_client", requireClient)
+            page.line("allow_origins", Self.list(allowOrigins))
+        }
+        let sections = [("audit", audit), ("tokens", tokens), ("limits", limits), ("telemetry", telemetry), ("ca", ca)]
+        for (heading, values) in sections where !values.isEmpty {
+            page.heading(heading)
+            page.indented { page in
+                for (key, value) in values.sorted(by: { $0.key < $1.key }) { page.line(key, value) }
+            }
+        }
+        page.heading("credentials")
+        page.indented { page in for credential in credentials { credential.write(to: &page) } }
+        page.heading("routes")
+        page.indented { page in for route in routes { route.write(to: &page) } }
+        return page.text
+    }
+
+    fileprivate static func list(_ values: [String]) -> String { "[\(values.joined(separator: ", "))]" }
+}
+
+extension PlanSummary {
+    /// One line of the plan.
+    struct Fact {
+        let key: String
+        let value: String
+    }
+}
+
+/// Something of which the plan has several, each with a name.
+protocol PlanSummaryItem {
+    var name: String { get }
+    var facts: [PlanSummary.Fact] { get }
+}
+
+extension PlanSummaryItem {
+    fileprivate func write(to page: inout IndentedText) {
+        page.heading(name)
+        page.indented { page in for fact in facts { page.line(fact.key, fact.value) } }
+    }
+}
+
+extension PlanSummary.Listener: PlanSummaryItem {
+    /// What the listener takes from the system (``ListenerPlan/Address/name``).
+    package var name: String { values["unix"].map { "unix \($0.text)" } ?? values["address"]?.text ?? "" }
+
+    var facts: [PlanSummary.Fact] { [PlanSummary.Fact(key: "", value: text)] }
+
+    var text: String { ListenerPlan.keys.shownLines(of: values).map(\.text).joined(separator: ", ") }
+}
+
+extension PlanSummary.Engine: PlanSummaryItem {
+    var name: String { values["engine"]?.text ?? "" }
+
+    package var listener: PlanSummary.Listener {
+        if case .mapping(let values)? = values["listener"] {
+            PlanSummary.Listener(values: values)
+        } else {
+            PlanSummary.Listener(values: [:])
+        }
+    }
+
+    var facts: [PlanSummary.Fact] { [PlanSummary.Fact(key: "", value: text)] }
+
+    var text: String {
+        ([listener.text] + EnginePlan.keys.shownLines(of: values).map { "\($0.key) \($0.text)" }).joined(
+            separator: ", "
+        )
+    }
+}
+
+extension PlanSummary.ClientLimits {
+    /// As the configuration spells it.
+    var text: String {
+        let parts = [concurrent.map { "concurrent: \($0)" }, perSecond.map { "per_second: \($0)" }]
+        return "{\(parts.compactMap(\.self).joined(separator: ", "))}"
+    }
+}
+
+extension PlanSummary.Credential: PlanSummaryItem {
+    var name: String { values["name"]?.text ?? "" }
+
+    var facts: [PlanSummary.Fact] {
+        var facts: [PlanSummary.Fact] = []
+        func add(_ key: String, _ value: String?) {
+            if let value { facts.append(PlanSummary.Fact(key: key, value: value)) }
+        }
+        add("strategy", values["strategy"]?.text)
+        add("subject", values["subject"]?.text)
+        if let field = values["subject_field"], let maximum = values["maximum_subjects"] {
+            add("subject", "of \(field.text), at most \(maximum.text)")
+        }
+        add("parent", values["parent"]?.text)
+        for line in RenewalPolicy.keys.shownLines(of: values) { add(line.key, line.text) }
+        if let clients = values["vend"], let token = values["vended_token"] {
+            add("vend", "\(token.text) to \(clients.text)")
+        }
+        guard case .list(let routes)? = values["routes"] else { return facts }
+        add("used by", routes.isEmpty ? "no route" : routes.map(\.text).joined(separator: ", "))
+        return facts
+    }
+}
+
+extension PlanSummary.Route: PlanSummaryItem {
+    var name: String { values["name"]?.text ?? "" }
+
+    var facts: [PlanSummary.Fact] {
+        RoutePlan.keys.shownLines(of: values).map { PlanSummary.Fact(key: $0.key, value: $0.text) }
+    }
+}
+
+/// Lines of `key: value`, two spaces per level.
+private struct IndentedText {
+    private(set) var text = ""
+    private var level = 0
+
+    mutating func line(_ key: String, _ value: String) { text += "\(margin)\(key): \(value)\n" }
+    mutating func heading(_ title: String) { text += "\(margin)\(title):\n" }
+
+    mutating func indented(_ body: (inout IndentedText) -> Void) {
+        level += 1
+        body(&self)
+        level -= 1
+    }
+
+    private var margin: String { String(repeating: "  ", count: level) }
 }
