@@ -24,6 +24,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
     return .testTarget(name: name, dependencies: dependencies, path: path, exclude: exclude, swiftSettings: settings)
 }
 
+let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
@@ -84,7 +85,7 @@ let package = Package(
         // A target is a concept (docs/architecture.md), the lowest first; each imports earlier ones only.
         target("GatewayHTTP", []),
         target("GatewayEvents", ["GatewayHTTP"]),
-        // Compiled with the header of libpq, which is loaded when a configuration needs it (docs/adr/0086).
+        // Compiled with the header of libpq, which is loaded when a configuration needs it (docs/adr/0044).
         .target(name: "CPostgreSQL", path: "Sources/CPostgreSQL"),
         target("GatewayFiles", ["GatewayHTTP", "CPostgreSQL", grdb, sqlite]),
         .systemLibrary(
@@ -120,20 +121,18 @@ let package = Package(
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenClient", "GatewayTokenStores",
                 "GatewayAudit", "GatewayAdmin", "GatewayProxy",
                 "GatewayLocalAuthority", "GatewaySandbox", "CPresets", "CBuildRecord",
-                crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
+                argumentParser, crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
         // The YAML files of the presets, gateway.yaml, sandbox.yaml and schema/keys.json, as bytes of the program.
         .target(name: "CPresets", path: "Sources/CPresets", exclude: ["presets"]),
         // A place in the program that a release build writes its commit and its toolchain to.
         .target(name: "CBuildRecord", path: "Sources/CBuildRecord"),
-        // Linked, never imported: it keeps 34 MB of languages and calendars out of the program (docs/adr/0069).
+        // Linked, never imported: it keeps 34 MB of languages and calendars out of the program (docs/adr/0027).
         .target(name: "CICUData", path: "Sources/CICUData"),
         .executableTarget(
             name: "authgateway",
-            dependencies: [
-                "GatewayRuntime", "CICUData", .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ],
+            dependencies: ["GatewayRuntime", "CICUData"],
             path: "Sources/authgateway",
             swiftSettings: settings
         ),
@@ -183,7 +182,7 @@ let package = Package(
             [
                 "GatewayProxy", "GatewayRuntime", "GatewaySandbox", "GatewayStrategies", "GatewayTesting",
                 "GatewayTokenClient",
-                httpClient, nioHTTP1, logging,
+                argumentParser, httpClient, nioHTTP1, logging,
             ] + nio
         ),
         tests(

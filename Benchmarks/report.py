@@ -19,7 +19,7 @@ from side_by_side import between, compare
 #: Under each load in each round. In much less, connections that are opened and first requests would be part of the p99.
 SECONDS = 4
 ORDER = ["nginx", "haproxy", "envoy", "caddy", "mitmproxy", "gateway"]
-#: The release, built without the optimization profile (docs/adr/0063).
+#: The release, built without the optimization profile (docs/adr/0021).
 PLAIN = "gateway without profile"
 PLAIN_TITLE = "Without the optimization profile, one worker"
 HEADER = "| load | proxy | CPU µs/request | over nginx | requests/s | p50 µs | p99 µs | over nginx | peak MiB |\n|---|---|---|---|---|---|---|---|---|"

@@ -2,8 +2,7 @@ package import GatewayCore
 
 /// Every operation of the admin listener that answers with JSON about the gateway: one declaration each.
 ///
-/// Pages, probes and streams have their own routes, and their rows in ``AdminRouteTable``. So has `POST /tokens/NAME`, where clients
-/// prove themselves and which answers in the form of OAuth.
+/// ``AdminRouteTable`` lists them, beside what answers in another form: pages, probes, streams, and the tokens for clients.
 package enum AdminAPI {
     package typealias Operation<Answer: Codable & Sendable> = AdminOperation<any GatewayControl, Answer>
     package typealias LoginOperation<Answer: Codable & Sendable> = AdminOperation<any LoginControl, Answer>
@@ -48,22 +47,38 @@ package enum AdminAPI {
 
     // MARK: What changes a token
 
-    package static let refresh = onToken("refresh", .refresh)
-    package static let revoke = onToken("revoke", .revoke, withdraws: true)
-    package static let clear = onToken("clear", .clear, withdraws: true)
-    package static let lock = onToken("lock", .lock, withdraws: true)
-    package static let unlock = onToken("unlock", .unlock)
+    package static let refresh = onToken("refresh", .refresh, "Renew the token now.")
+    package static let revoke = onToken(
+        "revoke",
+        .revoke,
+        "Have the authority forget the token, then forget it here.",
+        withdraws: true
+    )
+    package static let clear = onToken(
+        "clear",
+        .clear,
+        "Forget the token here; the authority is not told.",
+        withdraws: true
+    )
+    package static let lock = onToken(
+        "lock",
+        .lock,
+        "Stop using the credential, over restarts too.",
+        withdraws: true
+    )
+    package static let unlock = onToken("unlock", .unlock, "Use the credential again.")
 
-    /// Those that need no more than the name of a credential; the page offers them, too.
+    /// The operations that need only the name of a credential. The page has a button for each.
     static let onTokens = [refresh, revoke, clear, lock, unlock]
 
     private static func onToken(
         _ verb: String,
         _ operation: TokenOperation,
+        _ summary: String,
         withdraws: Bool = false
     ) -> Operation<OperationReport> {
-        Operation(.post, "/api/tokens/:name/\(verb)", .operator, withdraws: withdraws) { gateway, call in
-            await gateway.perform(operation, on: call.name)
+        Operation(.post, "/api/tokens/:name/\(verb)", .operator, withdraws: withdraws, summary: summary) {
+            await $0.perform(operation, on: $1.name)
         }
     }
 
@@ -78,10 +93,10 @@ package enum AdminAPI {
             return .failure(GatewayProblem(.contentTooLarge, "A token has at most 64 KiB."))
         }
         let token: ImportedToken
-        do throws(ImportedTokenError) {
+        do throws(UnusableInput) {
             token = try ImportedToken(reading: body)
         } catch {
-            return .failure(GatewayProblem(.requestRefused, "That is no token: \(error.reason)."))
+            return .failure(GatewayProblem(.requestRefused, "That is no token: \(error.message)."))
         }
         return await gateway.perform(.import(token), on: call.name)
     }
@@ -167,19 +182,11 @@ package enum AdminAPI {
         .post,
         "/api/logins",
         .operator,
-        body: .refused(over: AdminLogins.bodyLimit)
+        body: .refused(over: AdminForm.limit)
     ) { logins, call in
-        let wanted = call.json
-        var order = LoginOrder(credential: wanted?["credential"]?.string ?? "")
-        if let text = wanted?["way"]?.string {
-            guard let way = LoginOrder.Way(rawValue: text) else {
-                let ways = LoginOrder.Way.allCases.map(\.rawValue).joined(separator: ", ")
-                return .failure(GatewayProblem(.requestRefused, "The login's way is none of \(ways)."))
-            }
-            order.way = way
-        }
-        if case .number(let seconds)? = wanted?["timeout_seconds"], seconds.value > 0, seconds.value < 1e6 {
-            order.timeout = .milliseconds(Int64(seconds.value * 1000))
+        guard let order = LoginOrder(call.json) else {
+            let ways = LoginOrder.Way.allCases.map(\.rawValue).joined(separator: ", ")
+            return .failure(GatewayProblem(.requestRefused, "The login's way is none of \(ways)."))
         }
         return await logins.begin(order)
     }
@@ -192,7 +199,7 @@ package enum AdminAPI {
         .post,
         "/api/logins/:id/answer",
         .operator,
-        body: .refused(over: AdminLogins.bodyLimit)
+        body: .refused(over: AdminForm.limit)
     ) { logins, call in
         progress(await logins.answer(call.name, with: call.json?["answer"]?.string ?? ""))
     }
@@ -210,7 +217,6 @@ package enum AdminAPI {
         progress.map { .success($0) } ?? .failure(GatewayProblem(.noRoute, "There is no such login."))
     }
 
-    /// What the router serves and the role check knows.
     static let endpoints: [AdminEndpoint] =
         [
             overview.endpoint, routes.endpoint, traffic.endpoint, expirations.endpoint, fleet.endpoint,
@@ -218,6 +224,30 @@ package enum AdminAPI {
             downscope.endpoint, reload.endpoint, rotateKey.endpoint, rotateAuthority.endpoint, noteBackup.endpoint,
             explain.endpoint, beginLogin.endpoint, login.endpoint, answerLogin.endpoint, cancelLogin.endpoint,
         ] + onTokens.map(\.endpoint)
+}
+
+/// The body of ``AdminAPI/beginLogin``.
+extension LoginOrder {
+    package var json: JSONValue {
+        .object([
+            "credential": .string(credential), "way": .string(way.rawValue),
+            "timeout_seconds": .number(.init(Double(timeout.wholeMilliseconds) / 1000)),
+        ])
+    }
+
+    /// What is left out has its default.
+    ///
+    /// - Returns: nil if the way is unknown.
+    fileprivate init?(_ json: JSONValue?) {
+        self.init(credential: json?["credential"]?.string ?? "")
+        if let text = json?["way"]?.string {
+            guard let way = Way(rawValue: text) else { return nil }
+            self.way = way
+        }
+        if case .number(let seconds)? = json?["timeout_seconds"], seconds.value > 0, seconds.value < 1e6 {
+            timeout = .milliseconds(Int64(seconds.value * 1000))
+        }
+    }
 }
 
 /// An access token on its way to the operator who asked for it, as the admin listener and `--json` write it.

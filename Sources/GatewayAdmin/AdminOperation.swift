@@ -1,5 +1,4 @@
 package import GatewayCore
-import HTTPTypes
 import Hummingbird
 
 /// Something that operators can see or do in a running gateway, declared once in ``AdminAPI``.
@@ -17,6 +16,8 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
     let body: AdminBody
     /// Whether an answer means that the gateway refused. It is then sent with status 409.
     let isConflict: (@Sendable (Answer) -> Bool)?
+    /// What a button of the page says about it; empty for an operation without a button.
+    let summary: String
     /// Does it. A command calls this on the files of a gateway that does not run.
     package let perform: Perform
 
@@ -27,6 +28,7 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
         withdraws: Bool = false,
         body: AdminBody = .ignored,
         isConflict: (@Sendable (Answer) -> Bool)? = nil,
+        summary: String = "",
         perform: @escaping Perform
     ) {
         self.method = method
@@ -35,6 +37,7 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
         self.withdraws = withdraws
         self.body = body
         self.isConflict = isConflict
+        self.summary = summary
         self.perform = perform
     }
 
@@ -51,45 +54,38 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
     /// Whether a response with this status holds an answer rather than a problem.
     package func isAnswered(with status: Int) -> Bool { status == 200 || status == 409 && isConflict != nil }
 
-    /// - Parameter control: What it is asked of, evaluated for each request; nil where this process does not offer it.
-    private func makeEndpoint(
-        asking control: @escaping @Sendable (AdminOptions) -> (@Sendable () -> Control)?
-    ) -> AdminEndpoint {
-        AdminEndpoint(method: method, path: path, role: role, withdraws: withdraws, body: body) { options in
-            guard let control = control(options) else { return nil }
-            return { call in
-                switch await perform(control(), call) {
-                case .success(let answer):
-                    AdminResponse.json(answer, status: isConflict?(answer) == true ? .conflict : .ok)
-                case .failure(let problem): AdminResponse.problem(problem)
+    /// - Parameter control: What is asked, found anew for each request; nil where this process does not offer it.
+    private func endpoint(asking control: @escaping @Sendable (AdminOptions) -> Control?) -> AdminEndpoint {
+        AdminEndpoint(method, path, .role(role), withdraws: withdraws) { options, request, context in
+            var name = context.parameters.get("id") ?? ""
+            if path.contains(":name") {
+                guard let decoded = context.parameters.get("name").flatMap(PercentEncoding.decode) else {
+                    return AdminResponse.problem(
+                        GatewayProblem(.requestRefused, "The credential's name cannot be read.")
+                    )
                 }
+                name = decoded
+            }
+            let call = AdminCall(name: name, body: try await body.read(request))
+            guard let control = control(options) else { return AdminResponse.noSuchPage }
+            return switch await perform(control, call) {
+            case .success(let answer): AdminResponse.json(answer, status: isConflict?(answer) == true ? .conflict : .ok)
+            case .failure(let problem): AdminResponse.problem(problem)
             }
         }
     }
 }
 
 extension AdminOperation where Control == any GatewayControl {
-    var endpoint: AdminEndpoint {
-        makeEndpoint { options in { options.control } }
-    }
+    var endpoint: AdminEndpoint { endpoint { $0.control } }
 }
 
 extension AdminOperation where Control == any LoginControl {
-    var endpoint: AdminEndpoint {
-        makeEndpoint { options in
-            guard let logins = options.logins else { return nil }
-            return { logins }
-        }
-    }
+    var endpoint: AdminEndpoint { endpoint { $0.logins } }
 }
 
 extension AdminOperation where Control == any ExplanationControl {
-    var endpoint: AdminEndpoint {
-        makeEndpoint { options in
-            guard let explanations = options.explanations else { return nil }
-            return { explanations }
-        }
-    }
+    var endpoint: AdminEndpoint { endpoint { $0.explanations } }
 }
 
 package enum AdminMethod: String, Sendable {
@@ -113,6 +109,14 @@ enum AdminBody: Sendable {
         case .read(let limit), .refused(let limit): limit
         }
     }
+
+    fileprivate func read(_ request: Request) async throws -> [UInt8]? {
+        switch self {
+        case .ignored: nil
+        case .read(let limit): (try? await request.body.collect(upTo: limit)).map { Array($0.readableBytesView) }
+        case .refused(let limit): Array(try await request.body.collect(upTo: limit).readableBytesView)
+        }
+    }
 }
 
 /// What an operation is asked with.
@@ -128,45 +132,4 @@ package struct AdminCall: Sendable {
     }
 
     var json: JSONValue? { body.flatMap { JSONValue($0) } }
-}
-
-/// An operation with the types of what it asks and answers erased, for the router and the role check.
-struct AdminEndpoint: Sendable {
-    let method: AdminMethod
-    let path: String
-    let role: AdminRole
-    let withdraws: Bool
-    let body: AdminBody
-    /// nil where this process does not offer the operation.
-    let responder: @Sendable (AdminOptions) -> (@Sendable (AdminCall) async -> Response)?
-
-    func route(on router: Router<AdminContext>, _ options: AdminOptions) {
-        guard let responder = responder(options) else { return }
-        let method: HTTPRequest.Method =
-            switch self.method {
-            case .get: .get
-            case .post: .post
-            case .delete: .delete
-            }
-        router.on(RouterPath(path), method: method) { request, context in
-            var name = context.parameters.get("id") ?? ""
-            if path.contains(":name") {
-                guard let decoded = context.parameters.get("name").flatMap(PercentEncoding.decode) else {
-                    return AdminResponse.problem(
-                        GatewayProblem(.requestRefused, "The credential's name cannot be read.")
-                    )
-                }
-                name = decoded
-            }
-            return await responder(AdminCall(name: name, body: try await read(request)))
-        }
-    }
-
-    private func read(_ request: Request) async throws -> [UInt8]? {
-        switch body {
-        case .ignored: nil
-        case .read(let limit): (try? await request.body.collect(upTo: limit)).map { Array($0.readableBytesView) }
-        case .refused(let limit): Array(try await request.body.collect(upTo: limit).readableBytesView)
-        }
-    }
 }

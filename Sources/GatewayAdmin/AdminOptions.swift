@@ -11,7 +11,7 @@ package struct AdminOptions: Sendable {
     package var explanations: (any ExplanationControl)?
     /// The admin token of the state directory.
     package var token: Secret
-    /// Those of the configuration of the moment.
+    /// The users that the present configuration names.
     package var users: @Sendable () -> [AdminUser] = { [] }
     package var sha256: @Sendable ([UInt8]) -> [UInt8] = { $0 }
     /// Records what a user does, before it is done; a problem where it must not be done without.
@@ -25,7 +25,7 @@ package struct AdminOptions: Sendable {
     package var localAuthorityPEM: @Sendable () async -> Result<String?, GatewayProblem> = { .success(nil) }
     /// The newest events, and those that come.
     package var broadcaster = EventBroadcaster()
-    /// Of several listeners that share the broadcaster, one feeds it.
+    /// Whether this listener feeds the broadcaster: one of the listeners that share it does.
     package var feedsBroadcaster = true
     /// What the audit log held before the start; asked once.
     package var past: @Sendable () async -> EventBroadcaster.Past? = { nil }
@@ -37,14 +37,12 @@ package struct AdminOptions: Sendable {
         _,
         _ in nil
     }
-    /// What became of a request, or what would, as text; nil: this process explains nothing.
-    package var explain: (@Sendable (String) async -> Result<String, GatewayProblem>)?
     /// The present time.
     package var now: @Sendable () -> UnixTime
 
     /// Take it once for each answer, which then speaks of one plan.
     package var control: any GatewayControl { makeControl() }
-    /// Of the moment.
+    /// Who may do what by the present configuration.
     var authorization: AdminAuthorization {
         let authorizer = AdminAuthorizer(adminToken: token, users: users(), sha256: sha256)
         return AdminAuthorization(authorizer: authorizer, record: record)
@@ -69,7 +67,7 @@ package struct AdminOptions: Sendable {
         self.now = now
     }
 
-    /// From memory; where that does not reach far enough, from the audit log.
+    /// Events from memory, and from the audit log if memory does not reach back far enough.
     func events(_ query: EventQuery, since id: Int64?, limit: Int) async -> RecentEvents.Page {
         if query.kind == .group(.requests) {
             let found = requests(nil).entries.reversed().filter(query.matches)

@@ -4,27 +4,28 @@ import Hummingbird
 
 /// The status page with what belongs to it.
 struct AdminPage: Sendable {
-    static let formLimit = 32 << 10
+    private let options: AdminOptions
 
-    let options: AdminOptions
-
-    func routes(on router: Router<AdminContext>) {
-        router.get("/") { request, context in await page(request, context) }
-        router.post("/") { request, context in try await unlockedPage(request, context) }
-        router.get("/explain") { request, context in
+    static let endpoints = [
+        AdminEndpoint(.get, "/") { await AdminPage(options: $0).page($1, $2) },
+        AdminEndpoint(.post, "/") { try await AdminPage(options: $0).unlockedPage($1, $2) },
+        AdminEndpoint(.get, "/explain") { options, request, context in
             let text = request.uri.queryParameters["q"].map(String.init) ?? ""
-            return await page(request, context, asking: text.isEmpty ? nil : Question(text: text, answer: nil))
-        }
-        router.post("/explain") { request, context in try await explain(request, context) }
-        router.get("/style.css") { _, _ in AdminResponse.text(PageStyle.css, type: "text/css; charset=utf-8") }
-        router.get("/script.js") { _, _ in
+            let question = text.isEmpty ? nil : Question(text: text, answer: nil)
+            return await AdminPage(options: options).page(request, context, asking: question)
+        },
+        AdminEndpoint(.post, "/explain") { try await AdminPage(options: $0).explain($1, $2) },
+        AdminEndpoint(.get, "/style.css") { _, _, _ in
+            AdminResponse.text(PageStyle.css, type: "text/css; charset=utf-8")
+        },
+        AdminEndpoint(.get, "/script.js") { _, _, _ in
             AdminResponse.text(PageScript.text, type: "text/javascript; charset=utf-8")
-        }
-        router.get("/icon.svg") { request, _ in
+        },
+        AdminEndpoint(.get, "/icon.svg") { _, request, _ in
             let mark = request.uri.query.flatMap(Mark.init) ?? .plain
             return AdminResponse.text(PageShell.icon(mark), type: "image/svg+xml")
-        }
-    }
+        },
+    ]
 
     private func page(
         _ request: Request,
@@ -40,7 +41,7 @@ struct AdminPage: Sendable {
 
     /// Without the script, the token comes in a form.
     private func unlockedPage(_ request: Request, _ context: AdminContext) async throws -> Response {
-        let form = try await form(request)
+        let form = try await AdminForm.read(request)
         let evidence = options.authorization.evidence(typed: form?["token"] ?? "", peer: context.peer)
         guard evidence.isPerson else {
             return AdminResponse.page(PageShell.locked(wasRefused: true), status: .unauthorized)
@@ -50,7 +51,7 @@ struct AdminPage: Sendable {
 
     /// The token comes from the script as a field of the request, and in the form without it.
     private func explain(_ request: Request, _ context: AdminContext) async throws -> Response {
-        let form = try await form(request)
+        let form = try await AdminForm.read(request)
         let text = form?["q"] ?? ""
         let authorization = options.authorization
         let typed = authorization.evidence(typed: form?["token"] ?? "", peer: context.peer)
@@ -68,16 +69,11 @@ struct AdminPage: Sendable {
         return await page(query: EventQuery(), asking: Question(text: text, answer: await answer(to: text)))
     }
 
-    private func form(_ request: Request) async throws -> LoginParameters? {
-        let bytes = try await request.body.collect(upTo: Self.formLimit)
-        return try? LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
-    }
-
     private func answer(to text: String) async -> Result<String, GatewayProblem> {
-        guard let explain = options.explain else {
+        guard let explanations = options.explanations else {
             return .failure(GatewayProblem(.noRoute, "This gateway explains no requests."))
         }
-        return await explain(text)
+        return await explanations.explain(ExplanationQuestion(input: text)).map(\.text)
     }
 
     private func page(
@@ -105,5 +101,21 @@ struct AdminPage: Sendable {
             now: options.now()
         )
         return AdminResponse.page(page.html, status: status)
+    }
+}
+
+/// What a browser sends of a form.
+enum AdminForm {
+    /// The largest body, in bytes.
+    static let limit = 32 << 10
+
+    /// - Returns: nil if it cannot be read.
+    static func read(_ request: Request) async throws -> LoginParameters? {
+        let text = try await text(request)
+        return try? LoginParameters(query: text)
+    }
+
+    static func text(_ request: Request) async throws -> String {
+        String(decoding: try await request.body.collect(upTo: limit).readableBytesView, as: UTF8.self)
     }
 }

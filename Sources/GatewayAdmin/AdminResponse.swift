@@ -14,6 +14,10 @@ enum AdminResponse {
         )
     }
 
+    static func plain(_ text: String, status: HTTPResponse.Status = .ok) -> Response {
+        self.text(text, type: "text/plain; charset=utf-8", status: status)
+    }
+
     /// A page with our script, which may ask this listener only. Scripts and styles within the page do nothing.
     static func page(_ html: HTML, status: HTTPResponse.Status = .ok) -> Response {
         var response = text(html.text, type: "text/html; charset=utf-8", status: status)
@@ -62,6 +66,8 @@ enum AdminResponse {
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return (try? encoder.encode(value)).map { String(decoding: $0, as: UTF8.self) }
     }
+
+    static var noSuchPage: Response { problem(GatewayProblem(.noRoute, "There is no such page here.")) }
 
     /// RFC 9457. Fixed text, names from the configuration and allow-listed codes only.
     ///

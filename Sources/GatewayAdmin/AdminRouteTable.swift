@@ -1,8 +1,44 @@
-package import GatewayCore
+import GatewayCore
+import HTTPTypes
+import Hummingbird
 
-/// What each resource of the admin listener asks of who uses it.
-package enum AdminRouteTable {
-    package enum Demand: Hashable, Sendable {
+/// A resource of the admin listener: what it asks of who uses it, and what answers.
+struct AdminEndpoint: Sendable {
+    typealias Respond = @Sendable (AdminOptions, Request, AdminContext) async throws -> Response
+
+    let method: AdminMethod
+    /// May have one parameter, such as `:name`.
+    let path: String
+    let demand: AdminRouteTable.Demand
+    /// Whether it may take a right away, of clients or of users. It is not refused because it cannot be recorded.
+    let withdraws: Bool
+    let respond: Respond
+    private let segments: [Substring]
+
+    init(
+        _ method: AdminMethod,
+        _ path: String,
+        _ demand: AdminRouteTable.Demand = .nothing,
+        withdraws: Bool = false,
+        respond: @escaping Respond
+    ) {
+        self.method = method
+        self.path = path
+        self.demand = demand
+        self.withdraws = withdraws
+        self.respond = respond
+        segments = AdminRouteTable.segments(of: path)
+    }
+
+    fileprivate func matches(_ method: String, _ path: [Substring]) -> Bool {
+        self.method.rawValue == method && path.count == segments.count
+            && zip(segments, path).allSatisfy { $0 == $1 || ($0.first == ":" && !$1.isEmpty) }
+    }
+}
+
+/// Every resource of the admin listener, each declared once. The router and the check of roles are made from this list.
+enum AdminRouteTable {
+    enum Demand: Hashable, Sendable {
         /// It shows nothing of the gateway, or asks for a proof by itself: a form, or the token of a client.
         case nothing
         case role(AdminRole)
@@ -10,7 +46,7 @@ package enum AdminRouteTable {
         case unknown
 
         /// nil where no proof is asked for.
-        package var role: AdminRole? {
+        var role: AdminRole? {
             switch self {
             case .nothing: nil
             case .role(let role): role
@@ -19,64 +55,76 @@ package enum AdminRouteTable {
         }
     }
 
+    private static let endpoints: [AdminEndpoint] =
+        AdminAPI.endpoints + AdminPage.endpoints + TokenForms.endpoints + LoginForms.endpoints + AdminEvents.endpoints
+        + [AdminVending.endpoint] + [
+            // Probes.
+            AdminEndpoint(.get, "/healthz") { _, _, _ in AdminResponse.plain("ok\n") },
+            AdminEndpoint(.get, "/readyz") { options, request, _ in
+                await readiness(options, isVerbose: request.uri.query?.contains("verbose") == true)
+            },
+            // What programs read.
+            AdminEndpoint(.get, "/metrics", .role(.viewer)) { options, _, _ in
+                AdminResponse.text(await options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
+            },
+            AdminEndpoint(.get, "/proxy.pac", .role(.viewer)) { options, _, _ in
+                let script = ProxyAutoConfig(await options.control.overview().proxy)
+                return AdminResponse.text(script.text, type: ProxyAutoConfig.contentType)
+            },
+            AdminEndpoint(.get, "/ca.pem", .role(.viewer)) { options, _, _ in await authority(options) },
+        ]
+
+    static func router(_ options: AdminOptions) -> Router<AdminContext> {
+        let router = Router(context: AdminContext.self, options: .autoGenerateHeadEndpoints)
+        for endpoint in endpoints {
+            let method: HTTPRequest.Method =
+                switch endpoint.method {
+                case .get: .get
+                case .post: .post
+                case .delete: .delete
+                }
+            router.on(RouterPath(endpoint.path), method: method) { request, context in
+                try await endpoint.respond(options, request, context)
+            }
+        }
+        return router
+    }
+
     /// - Parameters:
     ///   - method: In upper case.
-    ///   - path: As it came. One that is written in another way is unknown.
+    ///   - path: The path as it came. A path that is written in another way is unknown.
     ///   - hasQuery: `/readyz` shows more with one.
-    package static func demand(method: String, path: String, hasQuery: Bool = false) -> Demand {
+    static func demand(method: String, path: String, hasQuery: Bool = false) -> Demand {
         let method = method == "HEAD" ? "GET" : method
         if hasQuery, method == "GET", path == "/readyz" { return .role(.viewer) }
-        let segments = path.split(separator: "/", omittingEmptySubsequences: false)
-        return rows.first { $0.method == method && $0.matches(segments) }?.demand ?? .unknown
+        let segments = segments(of: path)
+        return endpoints.first { $0.matches(method, segments) }?.demand ?? .unknown
     }
 
     /// Whether a request may take a right away, of clients or of users. It is not refused because it cannot be recorded.
     static func mayWithdraw(method: String, path: String) -> Bool {
         let segments = path.split(separator: "/")
-        return rows.contains { $0.withdraws && $0.method == method && $0.matches([""] + segments) }
+        return endpoints.contains { $0.withdraws && $0.matches(method, [""] + segments) }
     }
 
-    private struct Row: Sendable {
-        let method: String
-        let segments: [Substring]
-        let demand: Demand
-        let withdraws: Bool
-
-        init(_ method: String, _ path: String, _ demand: Demand, withdraws: Bool = false) {
-            self.method = method
-            segments = path.split(separator: "/", omittingEmptySubsequences: false)
-            self.demand = demand
-            self.withdraws = withdraws
-        }
-
-        init(_ endpoint: AdminEndpoint) {
-            self.init(endpoint.method.rawValue, endpoint.path, .role(endpoint.role), withdraws: endpoint.withdraws)
-        }
-
-        func matches(_ path: [Substring]) -> Bool {
-            path.count == segments.count
-                && zip(segments, path).allSatisfy { $0 == $1 || ($0.first == ":" && !$1.isEmpty) }
-        }
+    fileprivate static func segments(of path: String) -> [Substring] {
+        path.split(separator: "/", omittingEmptySubsequences: false)
     }
 
-    private static let rows: [Row] = others + AdminAPI.endpoints.map(Row.init)
+    private static func readiness(_ options: AdminOptions, isVerbose: Bool) async -> Response {
+        let readiness = await options.control.readiness()
+        let status: HTTPResponse.Status = readiness.isReady ? .ok : .serviceUnavailable
+        if isVerbose { return AdminResponse.json(readiness, status: status) }
+        return AdminResponse.plain("\(readiness.text)\n", status: status)
+    }
 
-    /// The routes that are not in ``AdminAPI``.
-    private static let others: [Row] = [
-        // Pages and forms. They ask for a proof where they show or do something.
-        Row("GET", "/", .nothing), Row("POST", "/", .nothing),
-        Row("GET", "/explain", .nothing), Row("POST", "/explain", .nothing),
-        // The form says in its content which operation it is. Each records by itself what it does.
-        Row("GET", "/token", .nothing), Row("POST", "/token", .nothing, withdraws: true),
-        Row("GET", "/login", .nothing), Row("POST", "/login", .nothing), Row("POST", "/login/answer", .nothing),
-        Row("GET", "/style.css", .nothing), Row("GET", "/script.js", .nothing), Row("GET", "/icon.svg", .nothing),
-        // Probes.
-        Row("GET", "/healthz", .nothing), Row("GET", "/readyz", .nothing),
-        // Clients prove themselves as on the data plane.
-        Row("POST", "/tokens/:name", .nothing),
-        // What is to be seen.
-        Row("GET", "/metrics", .role(.viewer)), Row("GET", "/proxy.pac", .role(.viewer)),
-        Row("GET", "/ca.pem", .role(.viewer)),
-        Row("GET", "/live", .role(.viewer)), Row("GET", "/api/events", .role(.viewer)),
-    ]
+    private static func authority(_ options: AdminOptions) async -> Response {
+        switch await options.localAuthorityPEM() {
+        case .success(let certificates?): return AdminResponse.text(certificates, type: "application/x-pem-file")
+        case .success(nil):
+            let reason = "This gateway has no local authority; it makes one when it starts with intercept: true."
+            return AdminResponse.problem(GatewayProblem(.noRoute, reason))
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
+    }
 }

@@ -1,4 +1,4 @@
-import GatewayCore
+package import GatewayCore
 import Hummingbird
 import HummingbirdCore
 package import Logging
@@ -146,7 +146,7 @@ package actor AdminServer {
     private nonisolated func makeConnection(host: String?) -> HTTP1Channel {
         let service = AdminService(
             guardian: AdminRequestGuard(host: host, isTLS: security != nil),
-            responder: AdminRouter(options: options).router().buildResponder(),
+            responder: AdminRouteTable.router(options).buildResponder(),
             options: options,
             security: security,
             logger: logger
@@ -170,3 +170,19 @@ package actor AdminServer {
 
 /// Who connected to the unix socket may not.
 private struct PeerRefused: Error {}
+
+/// TLS of the admin listener, given as closures so that it knows none of its neighbours.
+package struct AdminSecurity: Sendable {
+    /// Adds TLS to a connection that was accepted.
+    let secure: @Sendable (any Channel) -> EventLoopFuture<Void>
+    /// Who is at the other end, by the certificate; nil without one.
+    let peer: @Sendable (any Channel) async -> PeerIdentity?
+
+    package init(
+        secure: @escaping @Sendable (any Channel) -> EventLoopFuture<Void>,
+        peer: @escaping @Sendable (any Channel) async -> PeerIdentity?
+    ) {
+        self.secure = secure
+        self.peer = peer
+    }
+}

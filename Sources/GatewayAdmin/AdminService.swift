@@ -47,13 +47,9 @@ struct AdminService<Responder: HTTPResponder>: Sendable where Responder.Context 
         }
         if let problem = await authorization.refusal(of: context.evidence, needing: role, for: request) {
             let isHidden = demand == .unknown && !options.requiresToken
-            return isHidden ? Self.noSuchPage : AdminResponse.problem(problem)
+            return isHidden ? AdminResponse.noSuchPage : AdminResponse.problem(problem)
         }
         return await routed(request, context)
-    }
-
-    private static var noSuchPage: Response {
-        AdminResponse.problem(GatewayProblem(.noRoute, "There is no such page here."))
     }
 
     private func routed(_ request: Request, _ context: AdminContext) async -> Response {
@@ -61,10 +57,126 @@ struct AdminService<Responder: HTTPResponder>: Sendable where Responder.Context 
             let response = try await responder.respond(to: request, context: context)
             // The router answers what it does not know by itself, without a body.
             guard response.status == .notFound, response.headers[.contentType] == nil else { return response }
-            return Self.noSuchPage
+            return AdminResponse.noSuchPage
         } catch {
             logger.error("Admin request failed", metadata: ["error": "\(type(of: error))"])
             return AdminResponse.problem(GatewayProblem(.internalError, "The request could not be answered."))
         }
+    }
+}
+
+/// What a request of the admin listener came with.
+struct AdminContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+    /// Who the client certificate of the connection names; nil without one.
+    var peer: PeerIdentity?
+    /// Who sent the request, by its fields and its connection.
+    var evidence = AdminAuthorizer.Evidence.none
+    /// Whether who sent the request may still see what it asks for. For an answer that goes on after a reload.
+    var maySeeOn: @Sendable () async -> Bool = { true }
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        channel = source.channel
+    }
+}
+
+/// Decides whether a request may reach the admin listener at all.
+///
+/// A web page that the operator has open can make the browser speak to loopback: by rebinding its own name to 127.0.0.1
+/// (then `Host` names the page) or by a cross-site request (then `Origin` or `Sec-Fetch-Site` says so). Both end here.
+struct AdminRequestGuard: Sendable {
+    enum AccessDecision: Hashable, Sendable {
+        case pass
+        /// RFC 9110 §15.5.20: the authority is not one of ours.
+        case misdirected
+        case originRefused
+    }
+
+    /// Lower case, without port, an IPv6 address in brackets. nil on a unix socket, which no browser reaches, and with TLS, where
+    /// the certificate has told the browser whose name is ours.
+    private let names: Set<String>?
+    private let scheme: Origin.Scheme
+
+    /// - Parameter host: What the listener is bound to; the loopback names are added. nil for a unix socket, where any name
+    ///   will do.
+    init(host: String?, isTLS: Bool = false) {
+        scheme = isTLS ? .https : .http
+        guard let host = host?.lowercased(), !isTLS else {
+            names = nil
+            return
+        }
+        names = ["127.0.0.1", "localhost", "[::1]", Origin.urlHost(host)]
+    }
+
+    /// - Parameters:
+    ///   - authority: `Host`, or the authority of an absolute target.
+    ///   - port: The port of the listener.
+    func decision(authority: String?, port: Int, fields: HTTPFields) -> AccessDecision {
+        let authority = authority?.lowercased() ?? ""
+        if let names {
+            guard Self.isOne(of: names, authority, port: port) else { return .misdirected }
+        }
+        if let origin = fields[.origin] {
+            guard origin.lowercased() == "\(scheme.rawValue)://\(authority)" else { return .originRefused }
+        }
+        if let site = fields.first(where: { $0.name.canonicalName == "sec-fetch-site" }) {
+            guard site.value == "none" || site.value == "same-origin" else { return .originRefused }
+        }
+        return .pass
+    }
+
+    private static func isOne(of names: Set<String>, _ authority: String, port: Int) -> Bool {
+        if port == 80, names.contains(authority) { return true }
+        let suffix = ":\(port)"
+        return authority.hasSuffix(suffix) && names.contains(String(authority.dropLast(suffix.count)))
+    }
+}
+
+/// Who sent a request of the admin listener, and whether that person may do what it asks for.
+///
+/// Made for each request, so that it knows the users of the present configuration.
+struct AdminAuthorization: Sendable {
+    let authorizer: AdminAuthorizer
+    /// Records what a user does before it is done.
+    let record: AdminOptions.Record
+
+    func evidence(of request: Request, peer: PeerIdentity?) -> AdminAuthorizer.Evidence {
+        let scheme = "bearer "
+        let value = request.headers[.authorization]
+        let token = value.flatMap {
+            $0.lowercased().hasPrefix(scheme) ? Array($0.utf8.dropFirst(scheme.utf8.count)) : nil
+        }
+        return authorizer.evidence(presenting: token, peer: peer)
+    }
+
+    /// What a person typed into a form; what a paste adds around a token does not count.
+    func evidence(typed text: String, peer: PeerIdentity?) -> AdminAuthorizer.Evidence {
+        let token = Array(text.utf8.filter { $0 > 0x20 })
+        return authorizer.evidence(presenting: token.isEmpty ? nil : token, peer: peer)
+    }
+
+    /// - Returns: Why the request is refused; nil when it may go on, and is recorded where the role is that of an operator.
+    func refusal(
+        of evidence: AdminAuthorizer.Evidence,
+        needing role: AdminRole,
+        for request: Request
+    ) async -> GatewayProblem? {
+        if let problem = authorizer.refusal(of: evidence, needing: role) { return problem }
+        guard role == .operator, case .person(.user(let name, let own)) = evidence else { return nil }
+        let (method, path) = (request.method.rawValue, request.uri.path)
+        let withdraws = AdminRouteTable.mayWithdraw(method: method, path: path)
+        return await record(AdminAction(user: name, role: own, method: method, path: path, withdraws: withdraws))
+    }
+
+    /// Checks the token that was typed into a form, as for any other request.
+    ///
+    /// - Returns: What the page says; nil where the person may.
+    func refusal(typed text: String, _ context: AdminContext, _ request: Request) async -> String? {
+        let evidence = evidence(typed: text, peer: context.peer)
+        guard let problem = await refusal(of: evidence, needing: .operator, for: request) else { return nil }
+        return problem.kind == .clientAuthRequired
+            ? "This is not the admin token of the running gateway." : problem.detail
     }
 }

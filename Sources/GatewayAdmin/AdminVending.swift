@@ -5,43 +5,34 @@ import Hummingbird
 /// `POST /tokens/NAME`: a token for a client of the gateway, in the form of RFC 6749 §5.1.
 ///
 /// Clients prove themselves as on the data plane; the admin token is no client's.
-struct AdminVending: Sendable {
-    let control: any VendingControl
-    let adminToken: Secret
-
-    func routes(on router: Router<AdminContext>) {
-        router.post("/tokens/:name") { request, context in await vend(request, context) }
-    }
-
-    private func vend(_ request: Request, _ context: AdminContext) async -> Response {
+enum AdminVending {
+    static let endpoint = AdminEndpoint(.post, "/tokens/:name") { options, request, context in
+        guard let vending = options.vending else { return AdminResponse.noSuchPage }
         let tokens = [HTTPField.Name.authorization, .proxyAuthorization].flatMap { request.headers[values: $0] }
             .map { value in
                 let bytes = Array(value.utf8)
                 return ClientTokenParser.read(bytes.span, bytes.indices)
             }
-        guard !tokens.contains(where: { adminToken.matches($0) }) else {
+        guard !tokens.contains(where: { options.token.matches($0) }) else {
             let detail = "The admin token is for operators; send a client token (access.clients)."
             return refusal(GatewayProblem(.clientAuthRequired, detail, cause: .init(code: "invalid_token")))
         }
         // What cannot be read is no credential's name, and is not told before the client is known.
         let name = context.parameters.get("name").flatMap(PercentEncoding.decode) ?? ""
         let headers = request.headers
-        let answer = await control.vend(name, presenting: tokens) { field in
+        let answer = await vending.vend(name, presenting: tokens) { field in
             HTTPField.Name(field).map { headers[values: $0] } ?? []
         }
         switch answer {
-        case .success(let token): return self.answer(token)
+        case .success(let token):
+            var response = AdminResponse.json(VendedBody(token))
+            response.headers[.pragma] = "no-cache"
+            return response
         case .failure(let problem): return refusal(problem)
         }
     }
 
-    private func answer(_ token: VendedToken) -> Response {
-        var response = AdminResponse.json(VendedBody(token))
-        response.headers[.pragma] = "no-cache"
-        return response
-    }
-
-    private func refusal(_ problem: GatewayProblem) -> Response {
+    private static func refusal(_ problem: GatewayProblem) -> Response {
         AdminResponse.problem(problem, realm: "authgateway")
     }
 }

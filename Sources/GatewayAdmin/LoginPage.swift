@@ -16,7 +16,7 @@ enum LoginPage {
         return page("Logged in", "<p>\(words)</p>")
     }
 
-    /// For the same answer a second time, for example from a reload while the code is exchanged.
+    /// Shown when the same answer comes a second time, for example from a reload while the code is exchanged.
     static var answered: Response {
         page(
             "The answer is here already",
@@ -113,4 +113,48 @@ enum LoginPage {
     }
 
     private static let referrerPolicy = HTTPField.Name("Referrer-Policy") ?? .server
+}
+
+/// `/login`: the pages on which a person logs in. The command line uses the operations of ``AdminAPI``.
+enum LoginForms {
+    static let endpoints = [
+        AdminEndpoint(.get, "/login") { options, request, _ in
+            guard options.logins != nil else { return AdminResponse.noSuchPage }
+            return LoginPage.begin(credential: request.uri.queryParameters["credential"].map(String.init) ?? "")
+        },
+        AdminEndpoint(.post, "/login") { options, request, context in
+            guard let logins = options.logins else { return AdminResponse.noSuchPage }
+            return try await begin(logins, options, request, context)
+        },
+        AdminEndpoint(.post, "/login/answer") { options, request, _ in
+            guard let logins = options.logins else { return AdminResponse.noSuchPage }
+            guard let form = try await AdminForm.read(request) else { return LoginPage.outcome(unreadable) }
+            return LoginPage.outcome(await logins.answer(form["id"] ?? "", with: form["answer"] ?? "") ?? unknown)
+        },
+    ]
+
+    private static let unknown = LoginProgress(
+        isOver: true,
+        problem: "There is no such login any more; begin a new one."
+    )
+
+    private static let unreadable = LoginProgress(isOver: true, problem: "The form cannot be read.")
+
+    private static func begin(
+        _ logins: any LoginControl,
+        _ options: AdminOptions,
+        _ request: Request,
+        _ context: AdminContext
+    ) async throws -> Response {
+        guard let form = try await AdminForm.read(request) else { return LoginPage.outcome(unreadable) }
+        let credential = form["credential"] ?? ""
+        if let refusal = await options.authorization.refusal(typed: form["token"] ?? "", context, request) {
+            return LoginPage.begin(credential: credential, message: refusal)
+        }
+        switch await logins.begin(LoginOrder(credential: credential)) {
+        case .success(let invitation): return LoginPage.invite(invitation)
+        case .failure(let problem):
+            return LoginPage.outcome(LoginProgress(isOver: true, problem: problem.detail))
+        }
+    }
 }

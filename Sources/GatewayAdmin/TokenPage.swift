@@ -16,8 +16,9 @@ enum TokenPage {
         message: String? = nil
     ) -> Response {
         let note = message.map { "<p class=\"bad\">\($0)</p>" as HTML }
-        let buttons = operations(isLocked: state.map { $0 == .locked }, isStatic: isStatic).map { name, words -> HTML in
-            "<p><button name=\"operation\" value=\"\(name)\">\(name)</button> \(words)</p>"
+        let buttons = operations(isLocked: state.map { $0 == .locked }, isStatic: isStatic).map { operation -> HTML in
+            let verb = operation.verb
+            return "<p><button name=\"operation\" value=\"\(verb)\">\(verb)</button> \(operation.summary)</p>"
         }
         let shown = state.map { "<p>State: <span class=\"code\">\($0.rawValue)</span></p>" as HTML }
         return LoginPage.page(
@@ -49,34 +50,29 @@ enum TokenPage {
         LoginPage.page(title, "<p>\(words)</p>\n<p><a href=\"/\">Back</a></p>", status: status)
     }
 
-    /// The value of a button with what it does; also what may be asked for.
+    /// The operations that the page offers.
     ///
     /// - Parameters:
     ///   - isLocked: nil when that is not known.
     ///   - isStatic: There is no token.
-    static func operations(isLocked: Bool?, isStatic: Bool = false) -> [(name: String, words: String)] {
-        let lock = ("lock", "Stop using the credential, over restarts too.")
-        let unlock = ("unlock", "Use the credential again.")
-        let locks = isLocked.map { $0 ? [unlock] : [lock] } ?? [lock, unlock]
-        guard !isStatic else { return locks }
-        return [
-            ("refresh", "Renew the token now."),
-            ("revoke", "Have the authority forget the token, then forget it here."),
-            ("clear", "Forget the token here; the authority is not told."),
-        ] + locks
+    static func operations(isLocked: Bool?, isStatic: Bool = false) -> [AdminAPI.Operation<OperationReport>] {
+        let locks = isLocked.map { [$0 ? AdminAPI.unlock : AdminAPI.lock] } ?? [AdminAPI.lock, AdminAPI.unlock]
+        return isStatic ? locks : [AdminAPI.refresh, AdminAPI.revoke, AdminAPI.clear] + locks
     }
 }
 
 /// `/token`: the operations on one token as a form.
 struct TokenForms: Sendable {
-    let options: AdminOptions
+    private let options: AdminOptions
 
-    func routes(on router: Router<AdminContext>) {
-        router.get("/token") { request, _ in
-            await page(of: request.uri.queryParameters["credential"].map(String.init) ?? "", message: nil)
-        }
-        router.post("/token") { request, context in try await performOnPage(request, context) }
-    }
+    static let endpoints = [
+        AdminEndpoint(.get, "/token") { options, request, _ in
+            let name = request.uri.queryParameters["credential"].map(String.init) ?? ""
+            return await TokenForms(options: options).page(of: name, message: nil)
+        },
+        // The form says in its body which operation it is.
+        AdminEndpoint(.post, "/token", withdraws: true) { try await TokenForms(options: $0).perform($1, $2) },
+    ]
 
     private func page(of name: String, message: String?) async -> Response {
         if options.requiresToken { return TokenPage.form(of: name, state: nil, message: message) }
@@ -92,9 +88,8 @@ struct TokenForms: Sendable {
         }
     }
 
-    private func performOnPage(_ request: Request, _ context: AdminContext) async throws -> Response {
-        let bytes = try await request.body.collect(upTo: 32 << 10)
-        let form = try LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
+    private func perform(_ request: Request, _ context: AdminContext) async throws -> Response {
+        let form = try LoginParameters(query: try await AdminForm.text(request))
         let name = form["credential"] ?? ""
         if let refusal = await options.authorization.refusal(typed: form["token"] ?? "", context, request) {
             return await page(of: name, message: refusal)

@@ -49,7 +49,7 @@ final class AuditFeed: Sendable {
         var version: Int64?
         /// nil until the first look at the log has shown where it ends.
         var last: Int64?
-        /// Of the row `last`: tells a log that was put back from another one with as many rows.
+        /// The hash of the row `last`: it tells a log that was put back from another one with as many rows.
         var hash: String?
     }
 

@@ -71,7 +71,7 @@ package struct AnchoredHead: Hashable, Sendable {
         authentication = String(words[2])
     }
 
-    /// Of `120:HASH`.
+    /// Reads `120:HASH`.
     package static func row(_ text: some StringProtocol) -> (id: Int64, hash: String)? {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, let id = Int64(parts[0]), id > 0, Hexadecimal.bytes(of: String(parts[1]))?.count == 32

@@ -19,7 +19,7 @@ struct EventQueue {
     static let memoryLimit = 1024
 
     private var entries: [Entry] = []
-    /// Of the commit that is being made.
+    /// The entries of the commit that is being made.
     private var underWay: [Entry] = []
     /// What could not be written yet, oldest first.
     private(set) var withdrawals: [TokenEvent] = []

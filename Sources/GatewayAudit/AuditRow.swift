@@ -28,7 +28,7 @@ package struct AuditRow: Hashable, Sendable {
     package let previousHash: String
     package let hash: String
 
-    /// Of the client, in ``detail``.
+    /// The client's own request ID, in ``detail``.
     package var clientRequestID: String? { member("client_request_id") }
 
     /// Whether the row is about this request: by the gateway's id, by the client's, or as one of some that it counts.

@@ -3,7 +3,7 @@ import GatewayFiles
 
 /// The database's tables, views and guards. Plain SQL: the `sqlite3` shell reads all of it.
 package enum AuditSchema {
-    /// Of the tables below. Raise it, and add the step to ``create(in:)``, when they change so that an earlier program
+    /// The version of the tables below. Raise it, and add the step to ``create(in:)``, when they change so that an earlier program
     /// would misread or break them.
     package static let version = 1
 
@@ -18,7 +18,7 @@ package enum AuditSchema {
 
     static let checkpointColumns = ["id", "at", "pruned_to_id", "pruned_to_hash", "previous_hash", "hash"]
 
-    /// Of `token_requests`, which is outside the chain.
+    /// The columns of `token_requests`, which is outside the chain.
     static let requestColumns = [
         "id", "at", "request_id", "route", "client", "method", "status", "problem", "credential", "generation",
         "replayed", "bytes_received", "bytes_sent", "duration_ms", "instance", "client_request_id", "reason",

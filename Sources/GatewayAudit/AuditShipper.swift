@@ -142,14 +142,14 @@ package final class AuditShipper: Sendable {
         var saved = ContinuousClock.now
         while true {
             let begun = clock.now().wall
-            var failure: ShippingRun.Failure?
-            do throws(ShippingRun.Failure) {
+            var failure: AuditError?
+            do throws(AuditError) {
                 try await run.ship(isLast: isFinishing) { !Task.isCancelled }
             } catch {
                 failure = error
             }
             // Nothing was sent, perhaps: the connection knows by itself whether the server is there.
-            let lost = connection.failure.map { ShippingRun.Failure(reason: run.words(for: $0)) }
+            let lost = connection.failure.map { AuditError(run.words(for: $0)) }
             let pause = ended(failure ?? lost, begunAt: begun)
             if isFinishing || Task.isCancelled { return }
             if ContinuousClock.now - saved > .seconds(60) {
@@ -187,7 +187,7 @@ package final class AuditShipper: Sendable {
     }
 
     /// - Returns: How long to wait before the next attempt; nil after one that did not fail.
-    private func ended(_ failure: ShippingRun.Failure?, begunAt begun: UnixTime) -> Duration? {
+    private func ended(_ failure: AuditError?, begunAt begun: UnixTime) -> Duration? {
         let failures = state.withLock { state in
             state.failures = failure == nil ? 0 : state.failures + 1
             state.failure = failure.map {
@@ -223,11 +223,6 @@ package final class AuditShipper: Sendable {
 
 /// One pass after the other over what the shared database does not have yet. Used by one task.
 struct ShippingRun {
-    /// Why a pass has ended early.
-    struct Failure: Error {
-        let reason: String
-    }
-
     let log: SQLiteAuditLog
     let connection: PostgreSQLConnection
     /// For messages: without a password.
@@ -272,7 +267,7 @@ struct ShippingRun {
     /// - Parameters:
     ///   - isLast: No other pass comes.
     ///   - isWanted: Asked between statements.
-    mutating func ship(isLast: Bool, while isWanted: () -> Bool) async throws(Failure) {
+    mutating func ship(isLast: Bool, while isWanted: () -> Bool) async throws(AuditError) {
         if isLast { nextUses = .now }
         do {
             while isWanted() {
@@ -289,13 +284,13 @@ struct ShippingRun {
             }
         } catch let failure as PostgreSQLFailure {
             known = nil
-            throw Failure(reason: words(for: failure))
+            throw AuditError(words(for: failure))
         } catch let error as AuditError {
             known = nil
-            throw Failure(reason: error.reason)
+            throw error
         } catch {
             known = nil
-            throw Failure(reason: "an unknown error")
+            throw AuditError("an unknown error")
         }
     }
 

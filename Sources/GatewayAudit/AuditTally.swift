@@ -7,7 +7,7 @@ import GatewayFiles
 struct AuditTally {
     enum Column: String { case credential, route, client }
 
-    /// Of one name. Numbers that were tampered with do not overflow.
+    /// The sums for one name. Numbers that were tampered with do not overflow.
     struct Sum {
         var events = 0
         var failures = 0
@@ -57,11 +57,11 @@ struct AuditTally {
     private let timesCalls: Bool
     private var names = TextNumbers()
     private var sums: [Sum] = []
-    /// Of rows without a name in that column.
+    /// The sums of rows without a name in that column.
     private(set) var unnamed = Sum()
 
     /// - Parameters:
-    ///   - since: Of uses, the whole minute that it is in counts.
+    ///   - since: The time from which rows count; of uses, the whole minute that it is in.
     ///   - timesCalls: Whether ``Sum/acquire`` and ``Sum/renew`` are asked for.
     init(by column: Column, since: UnixTime?, timesCalls: Bool, in database: Database) throws {
         self.column = column

@@ -9,6 +9,7 @@ struct AuditVerifier {
     let head: AuditHead.Stored
     let evidence: AuditEvidence
 
+    /// Ends a walk over the chain at its first fault.
     struct Found: Error {
         let breach: AuditVerification.Breach
 

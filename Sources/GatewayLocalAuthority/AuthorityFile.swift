@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 package import GatewayCore
-import GatewayFiles
+package import GatewayFiles
 import SwiftASN1
 import X509
 
@@ -48,25 +48,23 @@ struct AuthorityFile: Sendable {
     private static let limit = 16 << 20
     private static let purpose = Data("authgateway local authority 1".utf8)
 
-    func read() throws(LeafError) -> Content {
-        let sealed: [UInt8]?
-        do {
-            sealed = try PrivateFile.readSecret(path, limit: Self.limit)
-        } catch {
-            throw LeafError("the local authority \(path) cannot be used: \(error.reason)")
-        }
+    func read() throws(StateError) -> Content {
+        let sealed = try StateError.explaining(
+            "the local authority \(path) cannot be used",
+            try PrivateFile.readSecret(path, limit: Self.limit)
+        )
         guard let sealed else { return Content() }
         guard let box = try? AES.GCM.SealedBox(combined: sealed),
             let plain = try? AES.GCM.open(box, using: key, authenticating: Self.purpose),
             let content = try? JSONDecoder().decode(Content.self, from: plain)
         else {
             let advice = "restore that key, or remove the file: a new authority is made, which has to be trusted again"
-            throw LeafError("the local authority \(path) was not sealed with the installation key; \(advice)")
+            throw StateError("the local authority \(path) was not sealed with the installation key; \(advice)")
         }
         return content
     }
 
-    func write(_ content: Content) throws(LeafError) {
+    func write(_ content: Content) throws(StateError) {
         do {
             let plain = try JSONEncoder().encode(content)
             let box = try AES.GCM.seal(plain, using: key, authenticating: Self.purpose)
@@ -77,12 +75,12 @@ struct AuthorityFile: Sendable {
             )
             try PrivateFile.replace(path, with: Array(box.combined ?? Data()))
         } catch {
-            throw LeafError("the local authority in \(folder) cannot be stored: \(error)")
+            throw StateError("the local authority in \(folder) cannot be stored: \(error)")
         }
     }
 
     /// What people trust. It may have been removed, or be that of before a crash.
-    func writeBundle(of content: Content) throws(LeafError) {
+    func writeBundle(of content: Content) throws(StateError) {
         let roots = content.roots.map { root in
             PEMDocument(type: "CERTIFICATE", derBytes: Array(root.certificate)).pemString
         }
@@ -92,7 +90,7 @@ struct AuthorityFile: Sendable {
                 try PrivateFile.replace(bundlePath, with: text)
             }
         } catch {
-            throw LeafError(
+            throw StateError(
                 "the certificates of the local authority, \(bundlePath), cannot be written: \(error.reason)"
             )
         }
@@ -112,19 +110,19 @@ package enum AuthorityRoots {
     package static let limit = 16 << 20
 
     /// - Returns: Empty when there is no authority.
-    package static func read(in stateDirectory: String) throws(LeafError) -> [Root] {
+    package static func read(in stateDirectory: String) throws(StateError) -> [Root] {
         let path = LocalAuthority.bundlePath(in: stateDirectory)
         let bytes: [UInt8]
         do throws(BoundedFile.Failure) {
             bytes = try BoundedFile.read(path, limit: limit).bytes
         } catch {
             if error == .missing { return [] }
-            throw LeafError("the certificates of the local authority, \(path), cannot be read: \(error.message)")
+            throw StateError("the certificates of the local authority, \(path), cannot be read: \(error.message)")
         }
         do {
             return try PEMDocument.parseMultiple(pemString: String(decoding: bytes, as: UTF8.self)).map(root)
         } catch {
-            throw LeafError("the certificates \(path) are damaged; a gateway writes them anew when it starts")
+            throw StateError("the certificates \(path) are damaged; a gateway writes them anew when it starts")
         }
     }
 

@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 package import GatewayCore
-import GatewayFiles
+package import GatewayFiles
 
 /// The files that programs are pointed to so that they trust the local authority, besides what they trusted before.
 ///
@@ -32,7 +32,7 @@ package struct ClientTrustFiles: Sendable {
 
     /// - Parameter earlier: The files with certificates that the environment names.
     /// - Returns: nil when there is no authority.
-    package func write(adding earlier: [String]) throws(LeafError) -> ClientEnvironment.Trust? {
+    package func write(adding earlier: [String]) throws(StateError) -> ClientEnvironment.Trust? {
         guard var own = try own() else { return nil }
         let others = earlier.filter { $0 != ownPath && $0 != folder + "/bundle.pem" }
         let path = folder + "/\(name(for: others)).pem"
@@ -52,14 +52,14 @@ package struct ClientTrustFiles: Sendable {
     }
 
     /// After the authority was written: puts its certificates into all bundles.
-    func renew(own: String) throws(LeafError) {
+    func renew(own: String) throws(StateError) {
         for path in bundles() {
             guard let text = try text(of: path), let renewed = TrustBundle.renewed(text, own: own) else { continue }
             try replace(path, with: renewed)
         }
     }
 
-    private func createFolder() throws(LeafError) {
+    private func createFolder() throws(StateError) {
         do {
             try FileManager.default.createDirectory(
                 atPath: folder,
@@ -67,13 +67,13 @@ package struct ClientTrustFiles: Sendable {
                 attributes: [.posixPermissions: 0o700]
             )
         } catch {
-            throw LeafError(
+            throw StateError(
                 "the folder \(folder) for the certificates of clients cannot be created"
             )
         }
     }
 
-    private func own() throws(LeafError) -> String? {
+    private func own() throws(StateError) -> String? {
         guard let text = try text(of: ownPath) else { return nil }
         return PEM.certificates(in: text).isEmpty ? nil : text
     }
@@ -85,26 +85,26 @@ package struct ClientTrustFiles: Sendable {
     }
 
     /// - Returns: nil when there is none, and the environment names others.
-    private func system(orAny earlier: [String]) throws(LeafError) -> String? {
+    private func system(orAny earlier: [String]) throws(StateError) -> String? {
         if let found = systemBundles.first(where: { FileIdentity($0) != nil }) { return found }
         guard earlier.isEmpty else { return nil }
-        throw LeafError(
+        throw StateError(
             "the certificates that this machine trusts are not found (\(systemBundles.joined(separator: ", "))); install "
                 + "ca-certificates, or name a file with SSL_CERT_FILE"
         )
     }
 
     /// - Returns: nil when there is no such file: those who read it did without it.
-    private func text(of path: String) throws(LeafError) -> String? {
+    private func text(of path: String) throws(StateError) -> String? {
         do throws(BoundedFile.Failure) {
             return String(decoding: try BoundedFile.read(path, limit: Self.limit).bytes, as: UTF8.self)
         } catch {
             if error == .missing { return nil }
-            throw LeafError("the certificates \(path) cannot be read: \(error.message)")
+            throw StateError("the certificates \(path) cannot be read: \(error.message)")
         }
     }
 
-    private func replace(_ path: String, with text: String) throws(LeafError) {
+    private func replace(_ path: String, with text: String) throws(StateError) {
         let store = Self.javaStore(of: path)
         do throws(PrivateFile.Failure) {
             let known = try PrivateFile.readSecret(path, limit: Self.limit)
@@ -113,7 +113,7 @@ package struct ClientTrustFiles: Sendable {
             try PrivateFile.replace(store, with: JavaTrustStore.bytes(of: certificates), mode: 0o400)
             try PrivateFile.replace(path, with: Array(text.utf8), mode: 0o400)
         } catch {
-            throw LeafError("the certificates for clients, \(path), cannot be written: \(error.reason)")
+            throw StateError("the certificates for clients, \(path), cannot be written: \(error.reason)")
         }
     }
 

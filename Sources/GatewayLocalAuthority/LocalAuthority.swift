@@ -1,7 +1,7 @@
 package import Crypto
 import Foundation
 package import GatewayCore
-import GatewayFiles
+package import GatewayFiles
 import SwiftASN1
 import Synchronization
 import X509
@@ -49,20 +49,20 @@ package final class LocalAuthority: LeafAuthority {
 
     /// Makes sure that the authority can sign for these hosts. To be repeated daily: certificates end.
     ///
-    /// - Throws: ``LeafError`` that names the file and what to do.
+    /// - Throws: ``StateError`` that names the file and what to do.
     /// - Returns: The hosts and suffixes for which a new root was made. Clients do not trust it yet.
     @discardableResult
     package func cover(
         _ hosts: [String],
         as plan: LocalAuthorityPlan = LocalAuthorityPlan()
-    ) throws(LeafError) -> [String] {
+    ) throws(StateError) -> [String] {
         try cover(hosts, as: plan, keepsRoots: true)
     }
 
     /// Makes a new authority in the place of the present one, which signs for nothing any more.
     ///
     /// - Returns: The hosts and suffixes that clients do not trust it for yet.
-    package func rotate(_ hosts: [String], as plan: LocalAuthorityPlan) throws(LeafError) -> [String] {
+    package func rotate(_ hosts: [String], as plan: LocalAuthorityPlan) throws(StateError) -> [String] {
         let covered = try cover(hosts, as: plan, keepsRoots: false)
         rotations.add(1, ordering: .sequentiallyConsistent)
         return covered
@@ -75,7 +75,7 @@ package final class LocalAuthority: LeafAuthority {
         _ hosts: [String],
         as plan: LocalAuthorityPlan,
         keepsRoots: Bool
-    ) throws(LeafError) -> [String] {
+    ) throws(StateError) -> [String] {
         let scopes = plan.scopes(for: hosts)
         guard !scopes.isEmpty else { return [] }
         let now = clock.now().wall
@@ -96,15 +96,15 @@ package final class LocalAuthority: LeafAuthority {
                 state.plan = plan
                 return missing
             }
-        } catch let error as LeafError {
+        } catch let error as StateError {
             throw error
         } catch {
-            throw LeafError("the local authority in \(file.folder) cannot be used: \(error)")
+            throw StateError("the local authority in \(file.folder) cannot be used: \(error)")
         }
     }
 
-    package func leaf(for host: String) throws(LeafError) -> LeafCertificate {
-        guard let signer = signer(of: host) else { throw LeafError("the local authority may not sign for \(host)") }
+    package func leaf(for host: String) throws(StateError) -> LeafCertificate {
+        guard let signer = signer(of: host) else { throw StateError("the local authority may not sign for \(host)") }
         let key = P256.Signing.PrivateKey()
         do {
             let now = clock.now().wall
@@ -121,7 +121,7 @@ package final class LocalAuthority: LeafAuthority {
                 renewsAt: now + (end - now) / 2
             )
         } catch {
-            throw LeafError("no certificate for \(host) can be made: \(error)")
+            throw StateError("no certificate for \(host) can be made: \(error)")
         }
     }
 

@@ -38,7 +38,7 @@ package struct ProxyConfiguration: Sendable {
     package var access: AccessPlan
     /// Other proxies that ask for credentials.
     package var engines: [EnginePlan]
-    /// By the listener's address.
+    /// What CONNECT may do, by the listener's address.
     package var connect: [ListenerPlan.Address: ConnectPlan]
     /// What the observer is told that a request without a route took; nil: nothing.
     package var unroutedNumber: Int?

@@ -270,6 +270,7 @@ package final class ProxyServer: Sendable {
     }
 }
 
+/// Why the data plane cannot listen or serve as the configuration says; names the address or the key, and says what to do.
 package struct ListenerError: Error, Sendable, CustomStringConvertible {
     package let description: String
     package init(_ description: String) { self.description = description }

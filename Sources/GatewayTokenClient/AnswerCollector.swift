@@ -9,6 +9,7 @@ import Synchronization
 final class AnswerCollector: HTTPClientResponseDelegate {
     typealias Response = TokenReply
 
+    /// Why an answer is not read to its end.
     enum Refusal: Error {
         case tooLarge
         /// In an encoding that is not undone here.

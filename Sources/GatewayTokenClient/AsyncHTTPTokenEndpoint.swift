@@ -22,24 +22,25 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
     private let tls: TLSConfiguration
     private let userAgent: String
 
-    /// The file of extra trust roots cannot be used; the text says why.
-    package struct TrustRootsError: Error, Hashable, Sendable {
-        package let message: String
-    }
-
     /// - Parameters:
     ///   - version: Ends the `User-Agent`.
-    ///   - extraTrustRoots: A PEM file of certificates that are trusted besides the system's.
     ///   - connectTimeout: For TCP and TLS together; part of the deadline of each request.
-    package init(
+    package convenience init(version: String, connectTimeout: Duration = .seconds(5)) {
+        self.init(version: version, tls: Self.tls, connectTimeout: connectTimeout)
+    }
+
+    /// - Parameter extraTrustRoots: A PEM file of certificates that are trusted besides the system's.
+    package convenience init(
         version: String,
-        extraTrustRoots: String? = nil,
+        extraTrustRoots: String,
         connectTimeout: Duration = .seconds(5)
-    ) throws(TrustRootsError) {
+    ) throws(UnusableInput) {
         var tls = Self.tls
-        if let extraTrustRoots {
-            tls.additionalTrustRoots = [.certificates(try Self.certificates(at: extraTrustRoots))]
-        }
+        tls.additionalTrustRoots = [.certificates(try Self.certificates(at: extraTrustRoots))]
+        self.init(version: version, tls: tls, connectTimeout: connectTimeout)
+    }
+
+    private init(version: String, tls: TLSConfiguration, connectTimeout: Duration) {
         self.tls = tls
         var configuration = Self.configuration(tls, connectTimeout: connectTimeout)
         configuration.decompression = .enabled(limit: .size(Self.answerLimitBytes))
@@ -79,14 +80,14 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         return tls
     }
 
-    private static func certificates(at path: String) throws(TrustRootsError) -> [NIOSSLCertificate] {
+    private static func certificates(at path: String) throws(UnusableInput) -> [NIOSSLCertificate] {
         let certificates: [NIOSSLCertificate]
         do {
             certificates = try NIOSSLCertificate.fromPEMFile(path)
         } catch {
-            throw TrustRootsError(message: "\(path) cannot be read as PEM certificates")
+            throw UnusableInput("\(path) cannot be read as PEM certificates")
         }
-        guard !certificates.isEmpty else { throw TrustRootsError(message: "\(path) holds no certificate") }
+        guard !certificates.isEmpty else { throw UnusableInput("\(path) holds no certificate") }
         return certificates
     }
 
@@ -100,6 +101,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         _ request: TokenRequest,
         deadline: Duration
     ) async -> Result<TokenReply, TokenTransportFailure> {
+        assert(request.issuedParameters.isEmpty, "A request is sent without its assertions.")
         guard let outgoing = outgoing(request) else {
             return .failure(TokenTransportFailure(.unsendable, mayHaveBeenProcessed: false))
         }

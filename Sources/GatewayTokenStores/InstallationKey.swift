@@ -99,11 +99,10 @@ extension InstallationKey {
     /// link or a file of another user is refused: such a key may be known to somebody, or be somebody's.
     package static func loadOrCreate(path: String) throws(StateError) -> InstallationKey {
         if let key = try load(path: path) { return key }
-        do {
+        try StateError.explaining(
+            "the key file \(path) cannot be created",
             try PrivateFile.create(path, content: randomBytes())
-        } catch {
-            throw StateError("the key file \(path) cannot be created: \(error.reason)")
-        }
+        )
         guard let key = try load(path: path) else {
             throw StateError("the key file \(path) was removed while it was being created; try again")
         }
@@ -112,12 +111,10 @@ extension InstallationKey {
 
     /// - Returns: nil when there is no file.
     package static func load(path: String) throws(StateError) -> InstallationKey? {
-        let content: [UInt8]?
-        do {
-            content = try PrivateFile.readSecret(path, limit: 64 << 10)
-        } catch {
-            throw StateError("the key file \(path) cannot be used: \(error.reason)")
-        }
+        let content = try StateError.explaining(
+            "the key file \(path) cannot be used",
+            try PrivateFile.readSecret(path, limit: 64 << 10)
+        )
         guard let content else { return nil }
         let bytes = content.count == byteCount ? content : bytes(from: String(decoding: content, as: UTF8.self))
         guard let bytes else {
@@ -162,21 +159,19 @@ package struct EncryptionKeyFile: Sendable {
     /// Makes the next key, on the disk before this returns.
     package func prepare() throws(StateError) -> InstallationKey {
         let key = try InstallationKey.loadOrCreate(path: preparedPath)
-        do {
+        try StateError.explaining(
+            "the key file \(preparedPath) may not last",
             try PrivateFile.synchronizeDirectory(of: preparedPath)
-        } catch {
-            throw StateError("the key file \(preparedPath) may not last: \(error.reason)")
-        }
+        )
         return key
     }
 
     /// Puts the prepared key in the place of the current one, which is then nowhere any more.
     package func promote() throws(StateError) {
-        do {
+        try StateError.explaining(
+            "\(preparedPath) cannot take the place of \(path)",
             try PrivateFile.replace(path, by: preparedPath)
-        } catch {
-            throw StateError("\(preparedPath) cannot take the place of \(path): \(error.reason)")
-        }
+        )
     }
 
     /// Forgets a key that was prepared and never used, and what a crash has left of making one; nothing else.

@@ -79,16 +79,14 @@ enum FolderTable {
         ],
         ["Backup": ["Assembly", "Console", "State", "Storage"]],
         [
-            "Commands": [
-                "Anchor", "Assembly", "Backup", "Configuration", "Console", "Observability", "Operator", "Plan",
-                "Programs",
-                "Secrets", "State", "Storage", "Time",
+            "Doctor": [
+                "Assembly", "Console", "Observability", "Operator", "Secrets", "State", "Storage", "Time",
             ]
         ],
         [
-            "Doctor": [
-                "Assembly", "Commands", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets",
-                "State", "Storage", "Time",
+            "Commands": [
+                "Anchor", "Assembly", "Backup", "Configuration", "Console", "Doctor", "Observability", "Operator",
+                "Plan", "Programs", "Secrets", "State", "Storage", "Time",
             ]
         ],
     ]

@@ -34,16 +34,17 @@ enum ImportTable {
             "ServiceLifecycle",
         ],
         "GatewayRuntime": adapter + nio + platform + [
-            "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics", "CPresets",
+            "ArgumentParser", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
+            "CPresets",
             "CBuildRecord",
         ],
-        "authgateway": ["ArgumentParser"] + foundation + platform,
+        "authgateway": [],
     ]
 
     static func allows(_ module: String, in target: String) -> Bool {
         guard let place = order.firstIndex(of: target) else { return false }
         if others[target]?.contains(module) == true { return true }
-        // The command knows the runtime alone.
+        // The program knows the runtime alone.
         if target == "authgateway" { return module == "GatewayRuntime" }
         let isSibling = siblings.contains(target) && siblings.contains(module)
         return order[..<place].contains(module) && !isSibling && module != "GatewayTesting"

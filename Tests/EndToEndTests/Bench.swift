@@ -1,13 +1,15 @@
+import ArgumentParser
 import AsyncHTTPClient
 import Foundation
 import GatewayCore
 import GatewayProxy
-import GatewayRuntime
 import GatewaySandbox
 import Logging
 import NIOCore
 import NIOHTTP1
 import Testing
+
+@testable import GatewayRuntime
 
 /// A sandbox, a folder of its own, and gateways made from configuration text; all of it ends with the test.
 struct Bench: Sendable {
@@ -132,14 +134,11 @@ struct RunningGateway: Sendable {
     ///
     /// First uses and replays are written behind the request's back, so that they may come a moment later.
     func events(including needed: String...) async throws -> [String] {
-        let commands = try AuditCommands(
-            configuration: "",
-            path: folder.appending(path: "\(state)/audit.sqlite").path(percentEncoded: false),
-            style: AuditCommands.Style(asJSON: true)
-        )
+        let path = folder.appending(path: "\(state)/audit.sqlite").path(percentEncoded: false)
+        let query = try AuditQueryCommand.parse(["--path", path, "--json"])
         for _ in 0..<200 {
             let rows = Rows()
-            try await commands.query(AuditCommands.Filter()) { rows.add($0) }
+            try await query.write { rows.add($0) }
             let names = rows.all.compactMap { JSONValue(Array($0.utf8))?["event"]?.string }
             if needed.allSatisfy(names.contains) { return names }
             try await Task.sleep(for: .milliseconds(25))

@@ -1,9 +1,11 @@
+import ArgumentParser
 import Foundation
 import GatewayCore
-import GatewayRuntime
 import GatewaySandbox
 import NIOHTTP1
 import Testing
+
+@testable import GatewayRuntime
 
 /// What goes wrong says what is wrong, and never shows a secret.
 @Suite("Failures", .timeLimit(.minutes(5)))
@@ -106,10 +108,10 @@ struct FailureTests {
             let file = bench.folder.appending(path: "other.yaml").path(percentEncoded: false)
             let text = "version: 1\nlisteners: {admin: {address: \"127.0.0.1:1\"}}\n"
             try text.write(toFile: file, atomically: true, encoding: .utf8)
-            let commands = try TokenCommands(configuration: file, asJSON: false)
+            let refresh = try TokenRefreshCommand.parse(["service", "--config", file])
             let begin = ContinuousClock.now
             let failure = await #expect(throws: CommandFailure.self) {
-                _ = try await commands.perform(.refresh, on: "service")
+                try await refresh.run()
             }
             #expect(ContinuousClock.now - begin < .seconds(10))
             #expect(failure?.status == .unreachable)

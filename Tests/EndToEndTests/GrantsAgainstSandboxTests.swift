@@ -13,7 +13,7 @@ import Testing
 struct GrantsAgainstSandboxTests {
     private func withSandbox(_ body: (Sandbox, Bench) async throws -> Void) async throws {
         let sandbox = try await Sandbox.start(logger: Logger(label: "sandbox") { _ in SwiftLogNoOpLogHandler() })
-        let endpoint = try AsyncHTTPTokenEndpoint(version: "test")
+        let endpoint = AsyncHTTPTokenEndpoint(version: "test")
         let outcome: Result<Void, any Error>
         do {
             outcome = .success(try await body(sandbox, Bench(endpoint: endpoint)))

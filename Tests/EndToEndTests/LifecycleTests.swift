@@ -1,8 +1,10 @@
+import ArgumentParser
 import Foundation
 import GatewayCore
-import GatewayRuntime
 import GatewaySandbox
 import Testing
+
+@testable import GatewayRuntime
 
 /// What a stop and a start leave behind.
 @Suite("Stop and start", .timeLimit(.minutes(5)))
@@ -36,17 +38,14 @@ struct LifecycleTests {
             try await bench.withGateway(Configurations.upstream) { (gateway: RunningGateway) async throws in
                 _ = try await gateway.get("/api/echo")
             }
-            let commands = try AuditCommands(
-                configuration: bench.folder.appending(path: "gateway.yaml").path(percentEncoded: false),
-                path: nil,
-                style: AuditCommands.Style(asJSON: true)
-            )
-            let rows = Rows()
-            try await commands.query(AuditCommands.Filter()) { rows.add($0) }
+            let file = bench.folder.appending(path: "gateway.yaml").path(percentEncoded: false)
+            let (rows, verdicts) = (Rows(), Rows())
+            try await AuditQueryCommand.parse(["--config", file, "--json"]).write { rows.add($0) }
             let names = rows.all.compactMap { JSONValue(Array($0.utf8))?["event"]?.string }
             #expect(names.first == "gateway_started")
             #expect(names.last == "gateway_stopped")
-            let verdict = try await commands.verify(AuditCommands.Proof())
+            try await AuditVerifyCommand.parse(["--config", file, "--json"]).write { verdicts.add($0) }
+            let verdict = verdicts.all.joined()
             let report = try #require(JSONValue(Array(verdict.utf8)), "\(verdict)")
             #expect(report["rows"] == .number(.init(Double(rows.all.count))))
             #expect(report["breach"] == nil)

@@ -1,9 +1,11 @@
+import ArgumentParser
 import Foundation
 import GatewayCore
-import GatewayRuntime
 import GatewaySandbox
 import NIOHTTP1
 import Testing
+
+@testable import GatewayRuntime
 
 /// From configuration text to a request that is signed in and recorded, over real sockets.
 @Suite("Requests through a gateway", .timeLimit(.minutes(5)))
@@ -132,9 +134,9 @@ struct RequestTests {
                 for _ in 0..<5 { _ = try await gateway.get("/api/echo") }
             }
             let path = bench.folder.appending(path: "state/audit.sqlite").path(percentEncoded: false)
-            let style = AuditCommands.Style(asJSON: true)
-            let stats = try await AuditCommands(configuration: "", path: path, style: style).stats(by: nil, last: nil)
-            #expect(JSONValue(Array(stats.utf8))?["calls"] == .number(5))
+            let stats = Rows()
+            try await AuditStatsCommand.parse(["--path", path, "--json"]).write { stats.add($0) }
+            #expect(JSONValue(Array(stats.all.joined().utf8))?["calls"] == .number(5))
         }
     }
 }

@@ -85,9 +85,9 @@ private struct OneFile: ConfigFileSource {
 
 private struct NoSecrets: SecretSource {
     func environment(_ name: String) -> String? { name == "A" ? "a value" : nil }
-    func file(_ path: String) throws(SecretSourceError) -> Secret { throw SecretSourceError("no such file") }
-    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret { throw SecretSourceError("it failed") }
-    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret { throw SecretSourceError("not set") }
-    func certificates(_ path: String) throws(SecretSourceError) -> String { throw SecretSourceError("no such file") }
+    func file(_ path: String) throws(UnusableInput) -> Secret { throw UnusableInput("no such file") }
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret { throw UnusableInput("it failed") }
+    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret { throw UnusableInput("not set") }
+    func certificates(_ path: String) throws(UnusableInput) -> String { throw UnusableInput("no such file") }
     func fits(_ tls: ClientTLS) -> Bool { true }
 }

@@ -169,16 +169,16 @@ struct AdminEventsTests {
 
     @Test func anExplanationIsForWhoHoldsTheToken() async throws {
         var options = options
-        options.explain = { .success("<forwarded> \($0)") }
+        options.explanations = EchoedQuestions()
         try await serving(options) { (port: Int) async throws in
             let asked = try await get("/explain?q=r9f2-1", port)
             #expect(asked.status == .ok && asked.text.contains("data-asked") && !asked.text.contains("forwarded"))
             let refused = try await post("/explain", port, "q=r9f2-1&token=wrong")
             #expect(refused.status == .unauthorized && !refused.text.contains("forwarded"))
             let form = try await post("/explain", port, "q=r9f2-1&token=\(Self.token)")
-            #expect(form.status == .ok && form.text.contains("&lt;forwarded&gt; r9f2-1</pre>"))
+            #expect(form.status == .ok && form.text.contains("&lt;forwarded&gt; r9f2-1\n</pre>"))
             let script = try await post("/explain", port, "q=r9f2-1", [("Authorization", "Bearer \(Self.token)")])
-            #expect(script.text.contains("&lt;forwarded&gt; r9f2-1</pre>"))
+            #expect(script.text.contains("&lt;forwarded&gt; r9f2-1\n</pre>"))
         }
     }
 
@@ -260,5 +260,13 @@ struct AdminEventsTests {
             request.body = .bytes(ByteBuffer(string: form))
         }
         return try await HTTPClient.shared.execute(request, timeout: .seconds(10))
+    }
+}
+
+/// Answers with the question, as what became of a request.
+private struct EchoedQuestions: ExplanationControl {
+    func explain(_ question: ExplanationQuestion) async -> Result<ExplanationAnswer, GatewayProblem> {
+        let remarks = ["<forwarded> \(question.input)"]
+        return .success(ExplanationAnswer(RequestHistory(id: "", known: [], events: [:], remarks: remarks)))
     }
 }

@@ -104,12 +104,12 @@ struct AdminLoginTests {
         }
         try await serving { (port: Int) async throws in
             let order = #"{"credential":"box","way":"paste","timeout_seconds":60}"#
-            let longest = padded(order, to: AdminLogins.bodyLimit)
+            let longest = padded(order, to: AdminForm.limit)
             #expect(try await post("/api/logins", port, longest, token: Self.token).status == .ok)
             #expect(try await post("/api/logins", port, longest + " ", token: Self.token).status.code == 413)
             #expect(logins.orders.count == 1)
             let form = "credential=box&token=\(Self.token)&x="
-            let page = form + String(repeating: "x", count: AdminLogins.bodyLimit - form.utf8.count)
+            let page = form + String(repeating: "x", count: AdminForm.limit - form.utf8.count)
             #expect(try await post("/login", port, page, token: nil).status == .ok)
             #expect(try await post("/login", port, page + "x", token: nil).status.code == 413)
             #expect(logins.orders.count == 2)

@@ -201,7 +201,7 @@ struct AdminServerTests {
 
     @Test func theSizeOfAFormIsLimited() async throws {
         try await withServer(control) { (port: Int) async throws in
-            let longest = "token=\(String(repeating: "x", count: AdminPage.formLimit - 6))"
+            let longest = "token=\(String(repeating: "x", count: AdminForm.limit - 6))"
             #expect(try await post("/", port, token: nil, body: longest).status == .unauthorized)
             #expect(try await post("/", port, token: nil, body: longest + "x").status.code == 413)
         }

@@ -28,7 +28,7 @@ struct AdminUserTests {
         options.logins = NoLogins()
         options.vending = NoVending()
         options.explanations = NoExplanations()
-        let routes = AdminRouter(options: options).router().routes
+        let routes = AdminRouteTable.router(options).routes
         #expect(routes.count > 30)
         for route in routes {
             let path = route.path.description.split(separator: "/").map { part in

@@ -60,16 +60,16 @@ private struct AnyVariable: SecretSource {
 
     private func port(_ name: String) -> Int { 9000 + name.utf8.reduce(0) { ($0 &* 31 &+ Int($1)) % 1000 } }
 
-    func file(_ path: String) throws(SecretSourceError) -> Secret { throw SecretSourceError("no files here") }
+    func file(_ path: String) throws(UnusableInput) -> Secret { throw UnusableInput("no files here") }
 
-    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("no programs here")
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
+        throw UnusableInput("no programs here")
     }
 
-    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("no credentials here")
+    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret {
+        throw UnusableInput("no credentials here")
     }
 
-    func certificates(_ path: String) throws(SecretSourceError) -> String { throw SecretSourceError("no files here") }
+    func certificates(_ path: String) throws(UnusableInput) -> String { throw UnusableInput("no files here") }
     func fits(_ tls: ClientTLS) -> Bool { true }
 }

@@ -56,10 +56,10 @@ struct ImportedDocumentTests {
         let root = try Self.root(
             "openapi: 3.0.0\nservers: [{url: /v3}]\ncomponents: {securitySchemes: {a: {type: http, scheme: bearer}}}"
         )
-        #expect(throws: ImportError.self) { try OpenAPIDocument.services(root) }
+        #expect(throws: UnusableInput.self) { try OpenAPIDocument.services(root) }
         let findings = try OpenAPIDocument.services(root, upstream: "https://a.example.com")
         #expect(findings.services.map(\.upstream) == ["https://a.example.com"])
-        #expect(throws: ImportError.self) { try OpenAPIDocument.services(try Self.root("a: b")) }
+        #expect(throws: UnusableInput.self) { try OpenAPIDocument.services(try Self.root("a: b")) }
     }
 
     private static let envoy = """
@@ -106,6 +106,6 @@ struct ImportedDocumentTests {
 
     @Test func anEnvoyConfigurationWithoutOneSaysSo() throws {
         #expect(try EnvoyConfiguration.services(try Self.root("static_resources: {}")).notes.count == 1)
-        #expect(throws: ImportError.self) { try EnvoyConfiguration.services(try Self.root("a: b")) }
+        #expect(throws: UnusableInput.self) { try EnvoyConfiguration.services(try Self.root("a: b")) }
     }
 }

@@ -32,21 +32,21 @@ struct MemorySecrets: SecretSource {
 
     func environment(_ name: String) -> String? { variables[name] }
 
-    func file(_ path: String) throws(SecretSourceError) -> Secret {
-        guard let text = files[path] else { throw SecretSourceError("no such file") }
+    func file(_ path: String) throws(UnusableInput) -> Secret {
+        guard let text = files[path] else { throw UnusableInput("no such file") }
         return Secret(text)
     }
 
-    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("the program \(program.name) failed with status 1")
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
+        throw UnusableInput("the program \(program.name) failed with status 1")
     }
 
-    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("CREDENTIALS_DIRECTORY is not set")
+    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret {
+        throw UnusableInput("CREDENTIALS_DIRECTORY is not set")
     }
 
-    func certificates(_ path: String) throws(SecretSourceError) -> String {
-        guard let text = files[path] else { throw SecretSourceError("\(path): no such file") }
+    func certificates(_ path: String) throws(UnusableInput) -> String {
+        guard let text = files[path] else { throw UnusableInput("\(path): no such file") }
         return text
     }
 

@@ -83,14 +83,14 @@ private struct AnySecret: SecretSource {
     /// Long enough for the token of a client.
     func environment(_ name: String) -> String? { "value-of-sixteen-bytes" }
 
-    func file(_ path: String) throws(SecretSourceError) -> Secret {
+    func file(_ path: String) throws(UnusableInput) -> Secret {
         if path.hasSuffix(".pem") { return Secret(SampleKeys.rsa) }
         if path.hasSuffix("box-app.json") { return Secret(Self.boxApp) }
         if path.hasSuffix("service-account.json") { return Secret(Self.serviceAccount) }
-        throw SecretSourceError("no such file")
+        throw UnusableInput("no such file")
     }
 
-    func certificates(_ path: String) throws(SecretSourceError) -> String { "certificates of \(path)" }
+    func certificates(_ path: String) throws(UnusableInput) -> String { "certificates of \(path)" }
 
     func fits(_ tls: ClientTLS) -> Bool { true }
 
@@ -106,11 +106,11 @@ private struct AnySecret: SecretSource {
         SampleKeys.open(pem, passphrase: passphrase)
     }
 
-    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("no such program")
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
+        throw UnusableInput("no such program")
     }
 
-    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("no such credential")
+    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret {
+        throw UnusableInput("no such credential")
     }
 }

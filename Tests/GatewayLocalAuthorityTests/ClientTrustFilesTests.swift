@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import GatewayCore
+import GatewayFiles
 import GatewayTesting
 import Testing
 
@@ -77,7 +78,7 @@ struct ClientTrustFilesTests {
     @Test func withoutTheSystemsCertificatesAnotherFileIsNeeded() throws {
         try authority.cover(["api.example"])
         let lone = ClientTrustFiles(stateDirectory: folder, systemBundles: [folder + "/none.pem"])
-        #expect(throws: LeafError.self) { try lone.write(adding: []) }
+        #expect(throws: StateError.self) { try lone.write(adding: []) }
         #expect(try certificates(#require(try lone.write(adding: [system])).bundle).first == "AAAA")
     }
 

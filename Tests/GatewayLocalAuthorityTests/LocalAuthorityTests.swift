@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import GatewayCore
+import GatewayFiles
 import GatewayTesting
 import SwiftASN1
 import Testing
@@ -56,7 +57,7 @@ struct LocalAuthorityTests {
         let authority = open()
         try authority.cover(["api.example"])
         for host in ["example", "sub.api.example", "other.example"] {
-            #expect(throws: LeafError.self) { try authority.leaf(for: host) }
+            #expect(throws: StateError.self) { try authority.leaf(for: host) }
         }
     }
 
@@ -124,7 +125,7 @@ struct LocalAuthorityTests {
         #expect(try authority.cover(["new.box.example", "box.example"], as: plan).isEmpty)
         let issuer = try chain(authority, "new.box.example").issuer
         #expect(try issuer.extensions.nameConstraints.map { Array($0.permittedDNSDomains) } == ["box.example"])
-        #expect(throws: LeafError.self) { try authority.leaf(for: "notbox.example") }
+        #expect(throws: StateError.self) { try authority.leaf(for: "notbox.example") }
     }
 
     @Test func withoutConstraintsOneIssuerSignsForAll() throws {
@@ -136,7 +137,7 @@ struct LocalAuthorityTests {
         // A key that signs for any host does not stay.
         #expect(try authority.cover(["api.example"]) == ["api.example"])
         #expect(try roots().count == 1)
-        #expect(throws: LeafError.self) { try authority.leaf(for: "new.example") }
+        #expect(throws: StateError.self) { try authority.leaf(for: "new.example") }
     }
 
     @Test func aRotationEndsWhatWasBefore() throws {
@@ -162,7 +163,7 @@ struct LocalAuthorityTests {
         try open().cover(["api.example"])
         let other = SymmetricKey(data: [UInt8](repeating: 8, count: 32))
         let stranger = LocalAuthority(stateDirectory: folder, key: other, clock: clock)
-        #expect(throws: LeafError.self) { try stranger.cover(["api.example"]) }
+        #expect(throws: StateError.self) { try stranger.cover(["api.example"]) }
         #expect(throws: Never.self) { try stranger.cover([]) }
         let sealed = try Data(contentsOf: URL(fileURLWithPath: folder + "/ca/authority"))
         #expect(!String(decoding: sealed, as: UTF8.self).contains("intermediates"))

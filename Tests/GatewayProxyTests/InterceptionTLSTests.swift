@@ -21,7 +21,7 @@ struct InterceptionTLSTests {
             chain = [try NIOSSLCertificate(bytes: Array(TLSListenerTests.certificate.utf8), format: .pem).toDERBytes()]
         }
 
-        func leaf(for host: String) throws(LeafError) -> LeafCertificate {
+        func leaf(for host: String) -> LeafCertificate {
             asked.withLock { $0 += 1 }
             let end = UnixTime(seconds: 4_000_000_000)
             return LeafCertificate(chain: chain, privateKey: Secret(TLSListenerTests.key), renewsAt: end)

@@ -167,7 +167,7 @@ struct AuditAnchorTests {
     @Test(arguments: ["x", "\0\0\0", "2026-03-01T09:30:00.000Z 1:abc"])
     func whatHoldsSomethingElseIsNotTakenForEmpty(_ text: String) async throws {
         try Data(text.utf8).write(to: URL(fileURLWithPath: file))
-        await #expect(throws: AnchorSink.Failure.self) { try await AnchorSink(.file(path: file)).heads() }
+        await #expect(throws: AuditError.self) { try await AnchorSink(.file(path: file)).heads() }
     }
 
     @Test func linesOfTheFileBeforeAreReadToo() async throws {

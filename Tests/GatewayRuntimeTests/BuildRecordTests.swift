@@ -22,7 +22,7 @@ struct BuildRecordTests {
 
     @Test func aBuildThatIsNoReleaseHasNone() throws {
         #expect(BuildRecord.current == BuildRecord())
-        let json = try VersionReport().json()
+        let json = try JSONText.pretty(VersionReport())
         #expect(json.contains(#""version" : "\#(GatewayVersion.current)""#))
         #expect(!json.contains("commit"))
     }

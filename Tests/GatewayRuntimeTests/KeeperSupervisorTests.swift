@@ -10,17 +10,19 @@ import Testing
 struct KeeperSupervisorTests {
     private func keeper(_ name: String, _ endpoint: ScriptedTokenEndpoint) -> TokenKeeper {
         TokenKeeper(
-            name: name,
-            strategyKind: "sample",
-            grant: SampleGrant(),
-            policy: RenewalPolicy(),
-            key: CredentialKey(digest: name),
-            store: RecordingTokenStore(),
-            endpoint: endpoint,
-            audit: RecordingAuditLog(),
-            onAuditFailure: .block,
-            clock: ManualClock(),
-            logger: Logger(label: "test")
+            KeeperContext(
+                name: name,
+                strategyKind: "sample",
+                grant: SampleGrant(),
+                policy: RenewalPolicy(),
+                key: CredentialKey(digest: name),
+                store: RecordingTokenStore(),
+                endpoint: endpoint,
+                audit: RecordingAuditLog(),
+                onAuditFailure: .block,
+                clock: ManualClock(),
+                logger: Logger(label: "test")
+            )
         )
     }
 

@@ -74,17 +74,19 @@ struct LoginDeskTests {
             key: String? = nil
         ) -> TokenKeeper {
             TokenKeeper(
-                name: name,
-                strategyKind: "sample",
-                grant: grant,
-                policy: RenewalPolicy(),
-                key: CredentialKey(digest: key ?? name),
-                store: RecordingTokenStore(),
-                endpoint: endpoint,
-                audit: audit,
-                onAuditFailure: .block,
-                clock: clock,
-                logger: logger
+                KeeperContext(
+                    name: name,
+                    strategyKind: "sample",
+                    grant: grant,
+                    policy: RenewalPolicy(),
+                    key: CredentialKey(digest: key ?? name),
+                    store: RecordingTokenStore(),
+                    endpoint: endpoint,
+                    audit: audit,
+                    onAuditFailure: .block,
+                    clock: clock,
+                    logger: logger
+                )
             )
         }
 

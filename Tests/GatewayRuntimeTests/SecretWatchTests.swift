@@ -16,7 +16,7 @@ struct SecretWatchTests {
 
     /// What the program says, how often it was asked, and what a reload comes to.
     private struct World: Sendable {
-        var answer: Result<Secret, SecretSourceError> = .success(Secret("one"))
+        var answer: Result<Secret, UnusableInput> = .success(Secret("one"))
         var asked = 0
         var outcome = ReloadReport.Outcome.loaded
         var reloads: [Secret] = []
@@ -103,7 +103,7 @@ struct SecretWatchTests {
 
     @Test func aProgramThatFailsIsAskedAgainWithBackOffAndSaidOnce() async throws {
         try await run { second in
-            world.update { $0.answer = .failure(SecretSourceError("print-secret ended with status 3")) }
+            world.update { $0.answer = .failure(UnusableInput("print-secret ended with status 3")) }
             for _ in 0..<10 { try await second() }
             #expect(world.value.asked == 1)
             // After 1, 2, 4, 8, 16 and 32 seconds, and every 60 from then on.
@@ -168,17 +168,19 @@ final class SharedFileTests {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         return TokenKeeper(
-            name: "box",
-            strategyKind: "sample",
-            grant: SampleGrant(rotatesRefreshToken: true),
-            policy: RenewalPolicy(),
-            key: name,
-            store: store,
-            endpoint: authority,
-            audit: RecordingAuditLog(),
-            onAuditFailure: .block,
-            clock: clock,
-            logger: logger,
+            KeeperContext(
+                name: "box",
+                strategyKind: "sample",
+                grant: SampleGrant(rotatesRefreshToken: true),
+                policy: RenewalPolicy(),
+                key: name,
+                store: store,
+                endpoint: authority,
+                audit: RecordingAuditLog(),
+                onAuditFailure: .block,
+                clock: clock,
+                logger: logger
+            ),
             jitter: { 0 }
         )
     }

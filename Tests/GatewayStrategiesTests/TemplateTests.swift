@@ -21,7 +21,7 @@ struct TemplateTests {
 
     @Test(arguments: ["{{", "{{a", "{{}}", "{{ }}", "{{a b}}", "{{ä}}"])
     func whatIsNoTemplateIsRefused(_ text: String) {
-        #expect(throws: Template.Mistake.self) { try Template(text) }
+        #expect(throws: UnusableInput.self) { try Template(text) }
     }
 
     @Test(arguments: ["", "}}", "{a}", "{\"a\":{\"b\":1}}", "$ {HOME}"])

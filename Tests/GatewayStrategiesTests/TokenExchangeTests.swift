@@ -93,17 +93,17 @@ struct TokenExchangeTests {
             "duke_session",
             ["client_name": "dukemobile", "access_token": "a", "session_token": "s"]
         )
-        #expect(throws: ParentRefusal("duke_session does not say where its tokens are exchanged; set token_url")) {
+        #expect(throws: UnusableInput("duke_session does not say where its tokens are exchanged; set token_url")) {
             try exchange([("scopes", ["x"])], of: duke)
         }
-        #expect(throws: ParentRefusal("Box wants to know which scopes; set scopes")) {
+        #expect(throws: UnusableInput("Box wants to know which scopes; set scopes")) {
             try exchange([], of: boxParent())
         }
         let oauth = try grant(
             "oauth2_client_credentials",
             ["token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s"]
         )
-        #expect(throws: ParentRefusal("shared_link is for tokens of Box")) {
+        #expect(throws: UnusableInput("shared_link is for tokens of Box")) {
             try exchange([("shared_link", "https://app.box.com/s/abc")], of: oauth)
         }
     }
@@ -199,7 +199,7 @@ struct TokenExchangeTests {
             "oauth2_client_credentials",
             ["token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s"]
         )
-        #expect(throws: ParentRefusal.self) {
+        #expect(throws: UnusableInput.self) {
             try exchange([("revoke_url", "https://other.example.com/revoke")], of: parent)
         }
         _ = try exchange([("revoke_url", "https://id.example.com/revoke")], of: parent)

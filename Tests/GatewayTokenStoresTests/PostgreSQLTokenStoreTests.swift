@@ -284,7 +284,7 @@ struct PostgreSQLTokenStoreTests {
                             continue
                         }
                         guard case .saved = try await store.commit(token(generation + 1), under: lease) else {
-                            throw PostgreSQLTestServer.Failure(description: "a commit under a lease failed")
+                            throw ConformanceFailure("a commit under a lease failed")
                         }
                         commits += 1
                     }

@@ -6,17 +6,20 @@ import NIOCore
 /// `/api/events`: the newest rows of the audit log, as a list or, where `Accept` asks for it, as a stream of server-sent
 /// events. `/live` is the same stream as rows of the page.
 struct AdminEvents: Sendable {
-    let options: AdminOptions
+    private let options: AdminOptions
 
-    func routes(on router: Router<AdminContext>) {
-        router.get("/api/events") { request, context in
-            guard Self.wantsStream(request) else { return await list(request) }
-            return stream(request, context) { AdminResponse.encoded($0) ?? "{}" }
-        }
-        router.get("/live") { request, context in
-            stream(request, context) { [now = options.now] in LiveSection.row(of: $0, now: now()).text }
-        }
-    }
+    static let endpoints = [
+        AdminEndpoint(.get, "/api/events", .role(.viewer)) { options, request, context in
+            let events = AdminEvents(options: options)
+            guard wantsStream(request) else { return await events.list(request) }
+            return events.stream(request, context) { AdminResponse.encoded($0) ?? "{}" }
+        },
+        AdminEndpoint(.get, "/live", .role(.viewer)) { options, request, context in
+            AdminEvents(options: options).stream(request, context) { [now = options.now] in
+                LiveSection.row(of: $0, now: now()).text
+            }
+        },
+    ]
 
     private static func wantsStream(_ request: Request) -> Bool {
         request.headers[values: .accept].contains { $0.lowercased().contains("text/event-stream") }

@@ -71,7 +71,7 @@ package final class EventBroadcaster: Sendable {
 
         /// - Parameters:
         ///   - isWhole: Whether the log held no others than the newest.
-        ///   - marked: Those of the last day that stand in a timeline.
+        ///   - marked: Rows of the last day that stand in a timeline.
         package init(newest: [AuditEntry], isWhole: Bool, marked: [AuditEntry]) {
             self.newest = newest
             self.isWhole = isWhole

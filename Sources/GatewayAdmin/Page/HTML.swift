@@ -26,7 +26,7 @@ struct HTML: ExpressibleByStringInterpolation, Hashable, Sendable {
 
     static let empty: HTML = ""
 
-    /// For text between tags and between quotation marks.
+    /// Escapes text that stands between tags or in quotation marks.
     private static func escaped(_ text: String) -> String {
         var result = ""
         result.reserveCapacity(text.utf8.count)
@@ -48,7 +48,7 @@ extension HTML {
     /// Text with a mark before it; the colour never tells anything alone.
     static func dot(_ mark: Mark) -> HTML { "<span class=\"dot \(mark.rawValue)\" aria-hidden=\"true\"></span>" }
 
-    /// For people who do not see the page.
+    /// Text for screen readers only.
     static func spoken(_ text: String) -> HTML { "<span class=\"spoken\">\(text)</span>" }
 
     /// An entry of a list that says which command explains an error code. Nothing for a code without an explanation.
@@ -74,4 +74,76 @@ enum Mark: String {
     case bad
     case plain
     case accent
+}
+
+/// How the page writes times and numbers. Times are in UTC; the script shows them in the reader's zone.
+enum PageText {
+    /// `12:02:11 UTC` today, `25 Nov 12:02 UTC` otherwise; the whole time on hover.
+    static func time(_ rfc3339: String, now: UnixTime, style: TimeStyle = .second) -> HTML {
+        guard let time = UnixTime(rfc3339: rfc3339) else { return "<span>\(rfc3339)</span>" }
+        let text = time.rfc3339
+        let isToday = text.prefix(10) == now.rfc3339.prefix(10)
+        let clock = text.dropFirst(11)
+        let shown =
+            switch style {
+            case .millisecond where isToday: String(clock.prefix(12))
+            case .second where isToday: "\(clock.prefix(8)) UTC"
+            case .millisecond, .second: "\(Int(text.dropFirst(8).prefix(2)) ?? 0) \(month(text)) \(clock.prefix(5)) UTC"
+            }
+        return "<time datetime=\"\(text)\" data-style=\"\(style.rawValue)\" title=\"\(text)\">\(shown)</time>"
+    }
+
+    enum TimeStyle: String {
+        case second
+        case millisecond
+    }
+
+    private static func month(_ text: String) -> String {
+        let names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+        let number = Int(text.dropFirst(5).prefix(2)) ?? 1
+        return names.indices.contains(number - 1) ? names[number - 1] : ""
+    }
+
+    /// A countdown that the script keeps going.
+    static func countdown(to rfc3339: String, now: UnixTime, over: String = "now") -> HTML {
+        guard let end = UnixTime(rfc3339: rfc3339) else { return "<span>\(rfc3339)</span>" }
+        let seconds = Int((end - now).wholeMilliseconds / 1000)
+        let shown = seconds > 0 ? ConfigUnits.remaining(seconds) : over
+        return """
+            <time datetime="\(end.rfc3339)" data-until="\(over)" title="\(end.rfc3339)">\(shown)</time>
+            """
+    }
+
+    /// `3 d 4 h`, `4 h 10 min`, `12 min`, `9 s`.
+    static func age(_ seconds: Int) -> String {
+        if seconds >= 86_400 { return "\(seconds / 86_400) d \(seconds / 3600 % 24) h" }
+        if seconds >= 3600 { return "\(seconds / 3600) h \(seconds / 60 % 60) min" }
+        return seconds >= 60 ? "\(seconds / 60) min" : "\(max(0, seconds)) s"
+    }
+
+    /// `212/s`, `3.1/s`, `0.02/s`.
+    static func rate(_ perSecond: Double) -> String {
+        if perSecond >= 10 { return "\(Int(perSecond.rounded()))/s" }
+        if perSecond == 0 { return "0/s" }
+        return perSecond >= 0.1 ? "\(decimal(perSecond, 1))/s" : "\(decimal(max(perSecond, 0.01), 2))/s"
+    }
+
+    /// `0.0 %`, `12.5 %`, `100 %`.
+    static func share(_ share: Double) -> String {
+        share >= 0.9995 ? "100 %" : "\(decimal(share * 100, 1)) %"
+    }
+
+    static func milliseconds(_ milliseconds: Double) -> String {
+        if milliseconds >= 10_000 { return "\(decimal(milliseconds / 1000, 1)) s" }
+        return milliseconds >= 10 ? "\(Int(milliseconds.rounded())) ms" : "\(decimal(milliseconds, 1)) ms"
+    }
+
+    static func decimal(_ value: Double, _ digits: Int) -> String {
+        let scale = (0..<digits).reduce(1) { scale, _ in scale * 10 }
+        guard value.isFinite, abs(value) < 1e12 else { return "–" }
+        let scaled = Int((abs(value) * Double(scale)).rounded())
+        let fraction = String(scaled % scale)
+        let zeros = String(repeating: "0", count: digits - fraction.count)
+        return "\(value < 0 ? "-" : "")\(scaled / scale).\(zeros)\(fraction)"
+    }
 }

@@ -66,7 +66,7 @@ struct ListQuery: Hashable, Sendable {
         return "/?\(pairs.map { "\($0)=\($1)" }.joined(separator: "&"))#\(list.rawValue)"
     }
 
-    /// Asks for names; nil where all that there is stands on one page.
+    /// The search field; nil where everything fits on one page.
     func form(count: Int) -> HTML? {
         guard count > Self.size || !find.isEmpty else { return nil }
         return """

@@ -5,7 +5,7 @@ struct LiveSection {
     let page: StatusPage
 
     static let limit = 50
-    /// Of more names than these, one is typed and not chosen.
+    /// Up to this many names, one is chosen from a list. With more, it is typed.
     private static let choiceLimit = 200
 
     var html: HTML {
@@ -106,7 +106,7 @@ struct LiveSection {
 
     // MARK: Rows
 
-    /// Also what the stream sends to the script.
+    /// A row of the list; the stream sends the same to the script.
     static func row(of entry: AuditEntry, now: UnixTime) -> HTML {
         let request = entry.requestID.map { id -> HTML in
             """

@@ -44,7 +44,7 @@ enum PageShell {
         )
     }
 
-    /// For the script alone: without it nothing opens them.
+    /// The dialogs that the script opens; nothing else does.
     static let dialogs: HTML = """
         <dialog id="ask-token" aria-labelledby="ask-token-title">
         <form method="dialog">

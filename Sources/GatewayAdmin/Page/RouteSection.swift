@@ -3,7 +3,7 @@ import GatewayCore
 /// The routes: how each does, and lines to copy behind it.
 struct RouteSection {
     let page: StatusPage
-    /// By credential.
+    /// The tokens by the name of their credential.
     private let tokens: [String: TokenStatus]
 
     init(page: StatusPage) {

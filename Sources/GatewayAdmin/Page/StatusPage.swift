@@ -5,7 +5,7 @@ struct StatusPage: Sendable {
     let overview: GatewayOverview
     let readiness: Readiness
     let routes: [RouteStatus]
-    /// By the name of the route.
+    /// The traffic of each route, by its name.
     let traffic: [String: TrafficStatus]
     let tokens: [TokenStatus]
     let expirations: [Expiration]
@@ -57,7 +57,7 @@ struct StatusPage: Sendable {
 }
 
 /// What the page says first.
-struct StateLine: Hashable, Sendable {
+private struct StateLine: Hashable, Sendable {
     let text: String
     let mark: Mark
 
@@ -69,6 +69,153 @@ struct StateLine: Hashable, Sendable {
         case .ready where needs == 0: (text, mark) = ("Serving", .good)
         case .degraded where needs == 0: (text, mark) = ("Serving · some requests fail", .warn)
         case .ready, .degraded: (text, mark) = ("Serving · \(need)", .warn)
+        }
+    }
+}
+
+/// The line of state: whether requests are served, and what serves them.
+private struct PageHeader {
+    let state: StateLine
+    let overview: GatewayOverview
+    let now: UnixTime
+
+    var html: HTML {
+        """
+        <header id="state" data-live>
+        <h1>AuthGateway</h1>
+        <p class="pill \(state.mark.rawValue)" role="status">\(state.text)</p>
+        <p class="about">\(overview.version) · \(uptime) · <span>configuration \
+        <code>\(overview.configurationDigest)</code> loaded \
+        \(PageText.time(overview.configurationLoadedAt, now: now))</span>\
+        <button type="button" class="link script" data-reload>reload</button> · \(chain)</p>
+        </header>
+        """
+    }
+
+    private var uptime: HTML {
+        let seconds = UnixTime(rfc3339: overview.startedAt).map { Int((now - $0).wholeMilliseconds / 1000) } ?? 0
+        let start = overview.startedAt
+        return "<time datetime=\"\(start)\" title=\"\(start)\">up \(PageText.age(seconds))</time>"
+    }
+
+    private var chain: HTML {
+        let verified = overview.auditVerifiedAt.map { PageText.time($0, now: now) }
+        return switch overview.auditChain {
+        case .notVerified: "<span title=\"Soon after the start, then daily\">audit chain not verified yet</span>"
+        case .intact: "<span>audit chain intact \(verified)</span>"
+        case .broken: "<strong class=\"bad\">audit chain broken \(verified)</strong>"
+        }
+    }
+}
+
+/// Only what a person must do, the worst first. Absent when there is nothing.
+private struct NeedsSection {
+    let items: [Attention]
+    let now: UnixTime
+
+    var html: HTML {
+        guard !items.isEmpty else { return "<section id=\"needs\" data-live hidden></section>" }
+        return """
+            <section id="needs" data-live aria-labelledby="needs-title">
+            <h2 id="needs-title">Needs you</h2>
+            \(items.prefix(Self.limit).map(item))
+            \(more)
+            </section>
+            """
+    }
+
+    private static let limit = 50
+
+    private var more: HTML? {
+        let count = items.count - Self.limit
+        return count > 0 ? "<p class=\"soft\">And \(count) more: authgateway status shows all.</p>" : nil
+    }
+
+    private func item(_ item: Attention) -> HTML {
+        """
+        <article class="need \(item.severity == .failing ? "bad" : "warn")">
+        <div><h3>\(item.title)</h3>
+        <p>\(item.text) \(facts(of: item))</p></div>
+        \(actions(of: item))
+        </article>
+        """
+    }
+
+    private func facts(of item: Attention) -> HTML {
+        let since = item.since.map { since -> HTML in "Since \(PageText.time(since, now: now))." }
+        let lost = item.failedRequests.flatMap { count -> HTML? in
+            switch count {
+            case 0: nil
+            case 1: "<strong>1 request</strong> has failed."
+            default: "<strong>\(count) requests</strong> have failed."
+            }
+        }
+        let next = item.nextTryAt.map { next -> HTML in
+            "The gateway tries again in \(PageText.countdown(to: next, now: now, over: "a moment"))."
+        }
+        let idle: HTML? = item.waits ? "Nothing is tried before that." : nil
+        return "\([since, lost, next, idle].compactMap(\.self).map { "<span>\($0)</span>" as HTML })"
+    }
+
+    private func actions(of item: Attention) -> HTML? {
+        let login = item.login.map { name -> HTML in
+            "<a class=\"button primary\" href=\"/login?credential=\(PercentEncoding.encode(name))\">Log in</a>"
+        }
+        let command = item.command.map { command -> HTML in
+            // An action can also be a sentence.
+            guard command.hasPrefix("authgateway ") else { return "<span class=\"soft\">\(command)</span>" }
+            return HTML.command(command, label: "the command for \(item.title)")
+        }
+        guard login != nil || command != nil else { return nil }
+        return "<div class=\"actions\">\(login)\(command)</div>"
+    }
+}
+
+/// What was asked to be explained.
+struct Question: Hashable, Sendable {
+    let text: String
+    /// nil as long as the admin token is missing.
+    let answer: Result<String, GatewayProblem>?
+}
+
+/// Takes a URL, a curl line or a request ID; the answer stands below it and has an address of its own.
+///
+/// The answer is for who holds the admin token: it tells who may do what. The question is sent in the body of a request, because a
+/// curl line may hold a token.
+private struct ExplainSection {
+    let question: Question?
+
+    var html: HTML {
+        """
+        <section id="explain" aria-labelledby="explain-title">
+        <h2 id="explain-title" class="spoken">Explain a request</h2>
+        <form method="post" action="/explain" class="explain" role="search">
+        <label for="question" class="spoken">A URL, a curl line or a request ID</label>
+        <input id="question" name="q" value="\(question?.text)" maxlength="8000" autocomplete="off" spellcheck="false" \
+        placeholder="A URL, a curl line or a request ID" required>
+        \(tokenField)<button>Explain</button>
+        </form>
+        <div id="answer" aria-live="polite"\(isAsked ? " data-asked" : HTML.empty)>\(question?.answer.map(Self.words))</div>
+        </section>
+        """
+    }
+
+    private var isAsked: Bool { question.map { $0.answer == nil } ?? false }
+
+    /// The script asks for the token in a dialog.
+    private var tokenField: HTML {
+        """
+        <label for="explain-token" class="spoken plain-only">Admin token</label>
+        <input id="explain-token" class="plain-only token" type="password" name="token" autocomplete="off" \
+        placeholder="Admin token">
+        """
+    }
+
+    private static func words(_ answer: Result<String, GatewayProblem>) -> HTML {
+        switch answer {
+        case .success(let text): "<pre class=\"panel\" tabindex=\"0\" aria-label=\"Explanation\">\(text)</pre>"
+        case .failure(let problem):
+            "<p class=\"panel\"><strong>\(problem.kind.title).</strong> \(problem.detail)</p>"
         }
     }
 }

@@ -59,7 +59,7 @@ struct EntryRemoval {
         let first = text.firstLine(of: entry, from: floor)
         let limit = found + 1 < entries.count ? entries[found + 1].keyStart.line - 1 : text.end(ofSection: index)
         var end = text.end(of: entry, indentation: entry.keyStart.column, before: limit)
-        // Of the blank lines around it, those below go.
+        // The blank lines below it go with it.
         if first <= floor || text.lines[first - 1].isBlank {
             let isLast = end == text.end(ofSection: index)
             while !isLast, end < limit, text.lines[end].isBlank { end += 1 }

@@ -22,7 +22,7 @@ struct TextSections {
     /// The line behind an entry: with the comments that stand deeper than its key.
     ///
     /// - Parameters:
-    ///   - indentation: Of the comments that belong to it, at least.
+    ///   - indentation: The least indentation of the comments that belong to it.
     ///   - limit: The line that the next entry begins at, with its comments.
     func end(of entry: YAMLLayout.Entry, indentation: Int, before limit: Int) -> Int {
         var end = contentEnd(of: entry)

@@ -167,7 +167,7 @@ enum SecretReference {
             return nil
         }
         let secrets = fields.context.secrets
-        do throws(SecretSourceError) {
+        do throws(UnusableInput) {
             switch source {
             case "env":
                 guard let name = fields.string("env") else { return nil }

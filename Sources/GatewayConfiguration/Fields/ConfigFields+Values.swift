@@ -44,6 +44,16 @@ extension ConfigFields {
         return string(key)
     }
 
+    /// What is made of the value behind `key`; nil when that cannot be used, and why is then a problem of the key.
+    package func usable<Value>(_ key: String, _ value: @autoclosure () throws(UnusableInput) -> Value) -> Value? {
+        do throws(UnusableInput) {
+            return try value()
+        } catch {
+            self.error(key, error.message)
+            return nil
+        }
+    }
+
     /// `true` or `false`; YAML 1.1's `yes`, `no`, `on` and `off` are words here, so they are refused with a hint.
     package func bool(_ key: String) -> Bool? {
         context.recorder?.note(.bool, for: key, of: path)
@@ -153,14 +163,7 @@ extension ConfigFields {
         do throws(AuthorityURL.Refusal) {
             return try AuthorityURL(text)
         } catch {
-            switch error {
-            case .notAbsolute(let hint): self.error(key, "expected an absolute https URL\(hint)")
-            case .plaintext:
-                self.error(key, "must be https: a secret would be sent in clear (http is for loopback only)")
-            case .hasUserInfo: self.error(key, "must not contain a user name or password")
-            case .hasFragment: self.error(key, "must not contain a fragment")
-            case .rootedAddress: self.error(key, "must not have a dot at the end of an address or a loopback name")
-            }
+            self.error(key, error.message)
             return nil
         }
     }

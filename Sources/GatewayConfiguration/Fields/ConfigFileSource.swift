@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Where the configuration's files come from.
 package protocol ConfigFileSource: Sendable {
     /// Makes a path absolute, against the working directory. Touches no file.
@@ -18,6 +20,7 @@ extension ConfigFileSource {
     package func places(on path: String) -> [FilePlace] { [] }
 }
 
+/// Why a file of the configuration cannot be read.
 package struct ConfigFileError: Error, Hashable, Sendable {
     package let message: String
     /// What helps only where the file was named on the command line, not by `include`.
@@ -33,10 +36,6 @@ package struct ConfigFileError: Error, Hashable, Sendable {
 
 /// How large a configuration may be. The limits keep a mistaken file from taking all memory.
 package struct ConfigurationSize: Hashable, Sendable {
-    package struct Refusal: Error {
-        package let message: String
-    }
-
     /// The environment variable that raises the limits.
     package static let variable = "AUTHGATEWAY_CONFIG_ENTRIES"
     static let range = 1...10_000_000
@@ -50,12 +49,12 @@ package struct ConfigurationSize: Hashable, Sendable {
 
     package init(entries: Int = 20_000) { self.entries = entries }
 
-    package static func read(_ environment: (String) -> String?) -> Result<ConfigurationSize, Refusal> {
+    package static func read(_ environment: (String) -> String?) -> Result<ConfigurationSize, UnusableInput> {
         guard let text = environment(variable), !text.isEmpty else { return .success(ConfigurationSize()) }
         guard let entries = Int(text), range.contains(entries) else {
             return .failure(
-                Refusal(
-                    message: "\(variable) is to be a whole number from 1 to \(range.upperBound), without a sign or unit"
+                UnusableInput(
+                    "\(variable) is to be a whole number from 1 to \(range.upperBound), without a sign or unit"
                 )
             )
         }

@@ -41,7 +41,7 @@ package struct ConfigurationDifference: Sendable {
     private let old: Side
     private let new: Side
 
-    /// - Parameter name: Of the file, as people know it.
+    /// - Parameter name: The name of the file, as people know it.
     package init(of name: String, from old: Side, to new: Side) {
         self.name = name
         self.old = old

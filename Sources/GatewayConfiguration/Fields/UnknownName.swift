@@ -46,7 +46,7 @@ package enum CommandSuggestion {
     ///
     /// - Parameters:
     ///   - arguments: Without the name of the program.
-    ///   - paths: Of all commands, the words behind the name of the program.
+    ///   - paths: The words of each command behind the name of the program.
     package static func suggestion(for arguments: [String], of program: String, among paths: [[String]]) -> String? {
         var path: [String] = []
         for word in arguments {

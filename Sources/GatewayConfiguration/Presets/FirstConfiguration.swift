@@ -1,4 +1,4 @@
-import GatewayHTTP
+package import GatewayHTTP
 
 /// What `authgateway init` writes: a configuration with the services that a person calls.
 package enum FirstConfiguration {
@@ -41,15 +41,9 @@ package enum FirstConfiguration {
         /// For the credential and the route: `api.example.com` is `example`.
         package let name: String
 
-        package init(url: String) throws(UnusableURL) {
-            do throws(UpstreamURL.Refusal) {
-                let upstream = try UpstreamURL(url)
-                (self.url, host, name) = (
-                    url, upstream.origin.host, FirstConfiguration.name(ofHost: upstream.origin.host)
-                )
-            } catch {
-                throw UnusableURL(message: error.message)
-            }
+        package init(url: String) throws(UnusableInput) {
+            let upstream = try UpstreamURL(url)
+            (self.url, host, name) = (url, upstream.origin.host, FirstConfiguration.name(ofHost: upstream.origin.host))
         }
 
         /// - Parameter name: Of the credential and the route.
@@ -68,10 +62,6 @@ package enum FirstConfiguration {
                 ]
             )
         }
-    }
-
-    package struct UnusableURL: Error, Sendable {
-        package let message: String
     }
 
     private static func name(ofHost host: String) -> String {

@@ -88,7 +88,7 @@ package struct PresetLibrary: Sendable {
     /// Presets that are read when they are asked for.
     ///
     /// - Parameters:
-    ///   - names: Of all of them, each once.
+    ///   - names: The names of all presets, each once.
     ///   - preset: The preset of a name; nil where there is none.
     package init(names: @escaping @Sendable () -> [String], preset: @escaping @Sendable (String) -> Preset?) {
         readNames = names
@@ -177,7 +177,7 @@ package struct PresetEntries: Equatable, Sendable {
     }
 
     /// - Parameters:
-    ///   - name: Of the credential and of the first route; the others get it with their own name behind it.
+    ///   - name: The name of the credential and of the first route; the others get it with their own name behind it.
     ///   - parameters: Values of parameters; those without one are left to their defaults.
     ///   - sources: Where secrets come from, in YAML, by the variable that the preset would read.
     ///   - upstream: A server that stands in for that of the first route, such as one of one's own. The other routes are left out.

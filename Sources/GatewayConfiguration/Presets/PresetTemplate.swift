@@ -94,7 +94,7 @@ struct PresetValues {
     let span: SourceSpan
     let context: ConfigContext
 
-    /// - Parameter path: Of the node.
+    /// - Parameter path: The path of the node.
     /// - Returns: Values by the names of parameters; nil where one is wrong or missing, which is reported.
     func values(in node: ConfigNode, path: ConfigPath) -> [String: ConfigNode.Scalar]? {
         let path = path.appending("with")

@@ -14,7 +14,7 @@ package struct AdminAuthorizer: Sendable {
         }
     }
 
-    /// What a request says of who sent it.
+    /// What a request says about its sender.
     package enum Evidence: Hashable, Sendable {
         case none
         case person(Person)
@@ -36,7 +36,7 @@ package struct AdminAuthorizer: Sendable {
 
     /// - Parameters:
     ///   - token: nil where the request has none.
-    ///   - peer: Of the connection.
+    ///   - peer: The peer of the connection.
     package func evidence(presenting token: [UInt8]?, peer: PeerIdentity?) -> Evidence {
         if let token, adminToken.matches(token) { return .person(.holderOfAdminToken) }
         let evidence = proofs.evidence(of: token.map { [$0] } ?? [], peer: peer)

@@ -20,7 +20,7 @@ package struct AuthorizationTrace: Sendable {
         case clientRequired(by: String)
         case clientAllowed(onRoute: String)
         case pathRefused
-        /// - Parameter number: Of the rule in `allow`, from 1.
+        /// - Parameter number: The number of the rule in `allow`, from 1.
         case allowedByRule(number: Int)
         case notAllowed
         case methodOverrideRefused
@@ -35,7 +35,7 @@ package struct AuthorizationTrace: Sendable {
     package private(set) var reasons: [Reason] = []
     /// Why each of the other routes does not serve the request.
     package private(set) var otherRoutes: [RouteLoss] = []
-    /// Of the route that was found, where none of its rules allows the request.
+    /// What each rule of the route misses, if none of them allows the request.
     package internal(set) var ruleMisses: [RuleMiss] = []
     /// The client as which the request is judged, whatever token it presents. It is never sent then.
     package let assumedClient: String?
@@ -69,9 +69,9 @@ package struct AuthorizationTrace: Sendable {
 
 /// What a rule of `allow` lacks that does not allow a request.
 package struct RuleMiss: Hashable, Sendable {
-    /// From 1.
+    /// The number of the rule, from 1.
     package let number: Int
-    /// As the configuration has it.
+    /// The rule as the configuration has it.
     package let rule: String
     package let takesMethod: Bool
     package let takesPath: Bool

@@ -27,7 +27,7 @@ package struct BoundListener: Hashable, Sendable {
         self.publicURL = publicURL
     }
 
-    /// As the configuration has it.
+    /// The listener as the configuration has it.
     package init(_ plan: ListenerPlan) {
         let port: Int? = if case .tcp(_, let port) = plan.address { port } else { nil }
         self.init(plan, boundPort: port)
@@ -63,7 +63,7 @@ package struct BoundListener: Hashable, Sendable {
         return Origin(scheme: .http, host: host, port: 80).isLoopback ? .loopback : .network
     }
 
-    /// As a client names it in a URL; `localhost` for a socket, which has no name of its own.
+    /// The listener as a client names it in a URL; `localhost` for a socket, which has no name of its own.
     package var authority: String {
         guard case .tcp(let host, _) = address, let port else { return "localhost" }
         return Origin.hostAndPort(ListenerPlan.Address.anyHosts.contains(host) ? "127.0.0.1" : host, port)

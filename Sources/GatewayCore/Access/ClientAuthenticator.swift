@@ -79,9 +79,9 @@ package struct ClientAuthenticator: Sendable {
     package var isEmpty: Bool { registry.isEmpty }
 
     /// - Parameters:
-    ///   - places: Of the route that was found.
-    ///   - peer: Of the connection.
-    ///   - cache: Of the connection; asked first, and told of the client that was found.
+    ///   - places: The places of the route that was found.
+    ///   - peer: The peer of the connection.
+    ///   - cache: The cache of the connection; asked first, and told of the client that was found.
     func evidence(
         in head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -113,13 +113,13 @@ package struct ClientAuthenticator: Sendable {
 
     /// - Parameters:
     ///   - proof: The value of a field with a token; nil where there is none.
-    ///   - peer: Of the connection.
+    ///   - peer: The peer of the connection.
     func evidence(proof: [UInt8]?, peer: PeerIdentity?) -> Evidence {
         var cache = ClientAuthenticationCache()
         return evidence(proof: proof, peer: peer, cache: &cache)
     }
 
-    /// Of a request on a connection whose CONNECT was taken: the proof is that of the CONNECT. A client's token inside proves nothing,
+    /// The evidence of a request on a connection whose CONNECT was taken: the proof is that of the CONNECT. A client's token inside proves nothing,
     /// and must not reach the upstream.
     func evidence(
         of origin: InterceptedOrigin,
@@ -139,7 +139,7 @@ package struct ClientAuthenticator: Sendable {
         return evidence
     }
 
-    /// - Parameter cache: Of the connection, to which the proof belongs.
+    /// - Parameter cache: The cache of the connection, to which the proof belongs.
     private func evidence(
         proof: [UInt8]?,
         peer: PeerIdentity?,
@@ -381,7 +381,7 @@ package enum ClientTokenParser {
 
     /// Reads `Bearer x`, other ``schemes``, and `Basic base64(user:x)`; any other value counts as the token itself.
     ///
-    /// Of Basic the password is the token, or the user name when the password is empty: both are what people write into a
+    /// Reads a token. In Basic it is the password, or the user name if the password is empty: both are what people write into a
     /// proxy URL.
     package static func read(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> [UInt8] {
         for scheme in schemes {

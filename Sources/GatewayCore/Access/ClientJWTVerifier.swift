@@ -42,7 +42,7 @@ final class ClientJWTVerifier: Sendable {
     private let known: [Known]
     private let parts: ClientJWTParts
     private let sha256: @Sendable ([UInt8]) -> [UInt8]
-    /// By the digest of the token.
+    /// The results, by the digest of the token.
     private let verified = Mutex<[[UInt8]: Result]>([:])
 
     /// - Returns: nil where no client proves itself so.

@@ -36,9 +36,9 @@ package final class ClientKeySets: Sendable {
 
     func want(_ url: AuthorityURL) { sources.withLock { $0[url]?.isWanted = true } }
 
-    /// Those to fetch now. The caller tells what came of each.
+    /// The key sets to fetch now. The caller reports the result of each.
     ///
-    /// - Parameter urls: Of the configuration of the moment. Others are forgotten.
+    /// - Parameter urls: The URLs of the configuration of the moment. Others are forgotten.
     package func due(among urls: Set<AuthorityURL>, at now: MonotonicTime) -> [AuthorityURL] {
         sources.withLock { sources in
             sources = sources.filter { urls.contains($0.key) }

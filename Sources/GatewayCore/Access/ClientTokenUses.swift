@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// Kept over reloads, in memory only.
 package final class ClientTokenUses: Sendable {
-    /// Of one token. Requests mark it, and a reader removes the mark.
+    /// Whether one token was used. Requests mark it, and a reader removes the mark.
     package final class Mark: Sendable {
         private let isUsed = Atomic<Bool>(false)
 
@@ -29,12 +29,12 @@ package final class ClientTokenUses: Sendable {
     }
 
     private let entries = Mutex<[Key: Entry]>([:])
-    /// Of those that the configuration names no more, some are kept: a reload that fails has named others.
+    /// How many marks are kept of tokens that the configuration no longer names: a reload that fails has named others.
     static let spare = 64
 
     package init() {}
 
-    /// Those that were there before keep their last use.
+    /// The marks of the tokens of these clients. Tokens that were known before keep their last use.
     func marks(of clients: [(name: String, digests: [[UInt8]])]) -> [[Mark]] {
         entries.withLock { entries in
             let count = clients.reduce(0) { $0 + $1.digests.count }
@@ -55,7 +55,7 @@ package final class ClientTokenUses: Sendable {
         }
     }
 
-    /// Those that were used since the last look were used now: a look each few seconds makes that true enough.
+    /// Notes that the marked tokens were used now. A look every few seconds makes that accurate enough.
     package func look(at now: UnixTime) {
         entries.withLock { entries in
             for (key, entry) in entries where entry.mark.take() { entries[key]?.lastUse = now }

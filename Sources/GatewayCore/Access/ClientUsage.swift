@@ -10,7 +10,7 @@ package final class ClientUsage: Sendable {
     }
 
     package let limits: ClientLimitsPlan
-    /// In nanoseconds between two requests; 0 where there is no limit.
+    /// The nanoseconds between two requests; 0 if there is no limit.
     private let interval: Int64
     /// How many nanoseconds a client may be ahead of its steady rate: it may send one second's requests at once.
     private let burst: Int64

@@ -18,14 +18,14 @@ package final class ConnectionContext: Sendable {
     package let reach: Reach
     /// nil on unix sockets.
     package let port: Int?
-    /// Takes CONNECT, and answers in the place of upstreams that routes have.
+    /// Takes CONNECT, and answers in place of upstreams that routes have.
     package let intercepts: Bool
     package let isTLS: Bool
-    /// Of a connection on which CONNECT was taken.
+    /// The server of the CONNECT that was taken on this connection; nil without one.
     package let intercepted: InterceptedOrigin?
     /// The name of the engine that asks here; nil where clients send requests.
     package let engine: String?
-    /// Of a connection whose client has shown a certificate (`tls.client_ca`).
+    /// Who the client is by the certificate that it has shown (`tls.client_ca`); nil without one.
     package let peer: PeerIdentity?
     /// Finds what the configuration says of it.
     let address: ListenerPlan.Address?
@@ -96,7 +96,7 @@ extension AccessPlan {
 
 /// The server in whose place the gateway answers on a connection. The client has named it by CONNECT, or in its TLS hello.
 package final class InterceptedOrigin: Sendable {
-    /// In lower case, without a port.
+    /// The name of the server in lower case, without a port.
     package let host: String
     package let port: Int
     /// `http` for a connection without TLS inside, to a server that a plain route leads to.
@@ -107,7 +107,7 @@ package final class InterceptedOrigin: Sendable {
     /// The value of the field that proved who the client is; nil when none did. It counts for each request of the connection, as
     /// long as the configuration knows it.
     let proof: [UInt8]?
-    /// Of the listener that the client has taken for that server; nil behind a CONNECT.
+    /// The port of the listener that the client has taken for that server; nil behind a CONNECT.
     let listenerPort: Int?
 
     package init(

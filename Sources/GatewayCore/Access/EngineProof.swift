@@ -10,7 +10,7 @@ package struct EngineProof: Sendable {
         certificates = plan.certificates
     }
 
-    /// - Parameter peer: Of the connection.
+    /// - Parameter peer: The peer of the connection.
     package func isGiven(
         by head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,

@@ -5,7 +5,7 @@
 ///
 /// Gateways number the same token differently. So the value also has a keyed fingerprint of the token, which is the same on all of them.
 package struct GenerationMark: Sendable {
-    /// Of the fingerprint, and of the code; 128 bits each.
+    /// The length of the fingerprint, and of the code: 128 bits each.
     static let codeBytes = 16
     static let maximumDigits = 18
 
@@ -85,7 +85,7 @@ package struct GenerationMark: Sendable {
         return bytes
     }
 
-    /// In hexadecimal digits.
+    /// The code in hexadecimal digits.
     private func authenticated(_ input: CanonicalBytes) -> [UInt8] {
         Array(Hexadecimal.text(of: authenticate(input.bytes).prefix(Self.codeBytes)).utf8)
     }

@@ -92,7 +92,7 @@ struct OriginRule: Sendable {
 
     private static let fetchMetadata: StaticString = "sec-fetch-"
 
-    /// Of a request for which ``isOfListener(_:_:_:on:)`` holds, from a client that is not known.
+    /// The refusal of a request for which ``isOfListener(_:_:_:on:)`` holds, from a client that is not known.
     var unproven: GatewayProblem {
         GatewayProblem(
             .originRefused,
@@ -187,7 +187,7 @@ package final class Preflight: Sendable {
         answer = ProblemAnswer(status: 204, fields: fields)
     }
 
-    /// In bytes. The answer has to fit in a frame of HTTP/2, and a code for a byte of a name takes up to 15 bits.
+    /// The most bytes of names. The answer has to fit in a frame of HTTP/2, and a code for a byte of a name takes up to 15 bits.
     private static let maximumNames = 7680
     private static let maximumMethod = 256
 

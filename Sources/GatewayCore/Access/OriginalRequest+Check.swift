@@ -9,40 +9,22 @@ extension OriginalRequest {
     /// - Parameter range: Of the message within the bytes.
     package mutating func read(check bytes: borrowing Span<UInt8>, _ range: Range<Int>) throws(Fault) {
         begin()
-        do throws(CheckFault) {
-            let context = try Self.only(1, of: range, bytes, "attributes")
-            let request = try Self.only(4, of: context, bytes, "attributes.request")
-            try write(try Self.only(2, of: request, bytes, "attributes.request.http"), bytes)
-        } catch {
-            throw error.fault
-        }
+        let context = try Self.only(1, of: range, bytes, "attributes")
+        let request = try Self.only(4, of: context, bytes, "attributes.request")
+        try write(try Self.only(2, of: request, bytes, "attributes.request.http"), bytes)
         end()
     }
 
-    /// The message is not one, or has a fault of the contract.
-    private enum CheckFault: Error {
-        case encoding
-        case contract(Fault)
+    /// What is not a message of Protocol Buffers, or has a field of another type.
+    private static let encodingFault = Fault.malformed("the CheckRequest")
 
-        var fault: Fault {
-            switch self {
-            case .encoding: .malformed("the CheckRequest")
-            case .contract(let fault): fault
-            }
-        }
-    }
-
-    private mutating func write(_ http: Range<Int>, _ bytes: borrowing Span<UInt8>) throws(CheckFault) {
+    private mutating func write(_ http: Range<Int>, _ bytes: borrowing Span<UInt8>) throws(Fault) {
         let method = try Self.only(2, of: http, bytes, "method")
         let path = try Self.only(4, of: http, bytes, "path")
         let host = try Self.only(5, of: http, bytes, "host")
         let scheme = try Self.optional(6, of: http, bytes, "scheme")
-        do throws(Fault) {
-            try takeScheme(scheme, bytes, named: "scheme")
-            try writeLine(method, path, host, bytes, named: ("method", "path", "host"))
-        } catch {
-            throw .contract(error)
-        }
+        try takeScheme(scheme, bytes, named: "scheme")
+        try writeLine(method, path, host, bytes, named: ("method", "path", "host"))
         var reader = ProtobufReader(http)
         while let field = try Self.next(&reader, bytes) {
             switch (field.number, field.value) {
@@ -58,7 +40,7 @@ extension OriginalRequest {
         }
     }
 
-    private mutating func add(_ entry: Range<Int>, _ bytes: borrowing Span<UInt8>) throws(CheckFault) {
+    private mutating func add(_ entry: Range<Int>, _ bytes: borrowing Span<UInt8>) throws(Fault) {
         let name = try Self.only(1, of: entry, bytes, "headers")
         let text = try Self.optional(2, of: entry, bytes, "headers")
         let raw = try Self.optional(3, of: entry, bytes, "headers")
@@ -66,9 +48,9 @@ extension OriginalRequest {
         // What the pseudo-fields say stands in fields of the message.
         guard bytes[name.lowerBound] != 0x3A else { return }
         if bytes.equalsLowercased(name, "x-gw-route") {
-            guard takeRoute(value, bytes) else { throw .contract(.duplicate(EnginePlan.routeField)) }
+            guard takeRoute(value, bytes) else { throw .duplicate(EnginePlan.routeField) }
         }
-        guard addField(name, value, bytes) else { throw .contract(.malformed("headers")) }
+        guard addField(name, value, bytes) else { throw .malformed("headers") }
     }
 
     // MARK: Messages
@@ -76,11 +58,11 @@ extension OriginalRequest {
     private static func next(
         _ reader: inout ProtobufReader,
         _ bytes: borrowing Span<UInt8>
-    ) throws(CheckFault) -> ProtobufReader.Field? {
+    ) throws(Fault) -> ProtobufReader.Field? {
         do throws(ProtobufReader.Malformed) {
             return try reader.next(in: bytes)
         } catch {
-            throw .encoding
+            throw encodingFault
         }
     }
 
@@ -90,9 +72,9 @@ extension OriginalRequest {
         of message: Range<Int>,
         _ bytes: borrowing Span<UInt8>,
         _ name: String
-    ) throws(CheckFault) -> Range<Int> {
+    ) throws(Fault) -> Range<Int> {
         guard let value = try optional(number, of: message, bytes, name), !value.isEmpty else {
-            throw .contract(.missing(name))
+            throw .missing(name)
         }
         return value
     }
@@ -102,14 +84,14 @@ extension OriginalRequest {
         of message: Range<Int>,
         _ bytes: borrowing Span<UInt8>,
         _ name: String
-    ) throws(CheckFault) -> Range<Int>? {
+    ) throws(Fault) -> Range<Int>? {
         var found: Range<Int>?
         var reader = ProtobufReader(message)
         while let field = try next(&reader, bytes) {
             guard field.number == number else { continue }
-            guard case .bytes(let range) = field.value else { throw .encoding }
+            guard case .bytes(let range) = field.value else { throw encodingFault }
             // Readers may disagree about which one counts.
-            guard found == nil else { throw .contract(.duplicate(name)) }
+            guard found == nil else { throw .duplicate(name) }
             found = range
         }
         return found

@@ -240,7 +240,7 @@ struct ContractFields: Sendable {
 
     init(_ contract: EnginePlan.Contract) {
         switch contract {
-        // Without fields of its own: those of the others are nothing to it.
+        // Envoy sends the request itself and no such fields. It has those of nginx here, and they are not read.
         case .nginx, .envoy:
             method = Field(name: "X-Original-Method", lowercased: "x-original-method")
             target = Field(name: "X-Original-URI", lowercased: "x-original-uri")

@@ -16,7 +16,7 @@ package struct ReloadWithdrawal: Sendable {
         }
 
         var identity: Identity
-        /// Those that may use it; nil: all.
+        /// The clients that may use it; nil for all.
         package var clients: [String]?
 
         package init(
@@ -55,17 +55,17 @@ package struct ReloadWithdrawal: Sendable {
         }
     }
 
-    /// By index into the old configuration's routes.
+    /// What becomes of each route, by index into the old configuration's routes.
     private let routes: [Fate]
     private let clients: Set<String>
-    /// Those that have lost a proof and kept another.
+    /// The clients that have lost a proof and kept another.
     private let reduced: Set<String>
     /// Where it is known.
     private let newAccess: AccessPlan?
 
     /// - Parameters:
-    ///   - access: Of the new configuration; nil takes nothing from those without a name.
-    ///   - proofs: Of a client.
+    ///   - access: The access plan of the new configuration; nil takes nothing from those without a name.
+    ///   - proofs: The proofs of a client.
     package init(
         from old: (routes: [Route], clients: [AccessPlan.Client]),
         to new: (routes: [Route], clients: [AccessPlan.Client]),
@@ -92,7 +92,7 @@ package struct ReloadWithdrawal: Sendable {
     /// - Parameters:
     ///   - client: nil for one without a name.
     ///   - route: Its index in the old configuration; nil for a server that no route leads to. Only a new decision admits those.
-    ///   - reach: Of the listener that the client came to.
+    ///   - reach: The reach of the listener that the client came to.
     package func covers(client: String?, route: Int?, on reach: ConnectionContext.Reach = .loopback) -> Bool {
         guard let route else { return true }
         return routes[route].covers(client)

@@ -16,7 +16,7 @@ extension RequestAuthorizer {
         package let client: String?
         /// The client authenticated to us with `Authorization`, so it must not go upstream.
         package let stripsAuthorization: Bool
-        /// Of the listener that the request came to.
+        /// The reach of the listener that the request came to.
         package let reach: ConnectionContext.Reach
         /// Where the route leaves the choice to the request; nil otherwise.
         package let chosen: (any CredentialSource)?
@@ -46,7 +46,7 @@ extension RequestAuthorizer {
 
     /// What becomes of a CONNECT (RFC 9110 section 9.3.6).
     package enum ConnectDecision: Sendable {
-        /// The gateway answers in the place of that server.
+        /// The gateway answers in place of that server.
         case intercept(InterceptedOrigin)
         /// A plain route leads to the server, and ``TunnelOpening`` says what becomes of the connection.
         ///

@@ -62,7 +62,7 @@ package final class RequestAuthorizer: Sendable {
     }
 
     /// - Parameters:
-    ///   - cache: Of the connection, since this configuration is in use.
+    ///   - cache: The cache of the connection, since this configuration is in use.
     ///   - trace: nil unless a person wants to know the reasons.
     package func decide(
         _ head: borrowing RequestHead,
@@ -271,7 +271,7 @@ extension RequestAuthorizer {
 
 /// Requests that web pages send.
 extension RequestAuthorizer {
-    /// - Parameter grant: Of a page that may call. For other requests of a route that such pages may call, what keeps caches from
+    /// - Parameter grant: The grant for a page that may call. For other requests of a route that such pages may call, what keeps caches from
     ///   answering them with the response.
     /// - Returns: nil where the request goes on.
     private func judgePage(
@@ -635,7 +635,7 @@ extension RequestAuthorizer {
     /// the client has named the engine.
     ///
     /// - Parameters:
-    ///   - head: Of ``OriginalRequest/bytes``.
+    ///   - head: The head of ``OriginalRequest/bytes``.
     ///   - scheme: ``OriginalRequest/scheme``
     ///   - route: ``OriginalRequest/route``. With it, requests find their route as on a listener for clients, and it must be that one.
     package func decide(
@@ -830,7 +830,7 @@ extension RequestAuthorizer {
         return .tunnel(tunnel)
     }
 
-    /// Of a request on a connection whose CONNECT was taken. Routes are found as by an absolute target.
+    /// Decides about a request on a connection whose CONNECT was taken. Routes are found as by an absolute target.
     private func decide(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -866,7 +866,7 @@ extension RequestAuthorizer {
         return judge(head, bytes, match, authority, isProxyRequest: false, on: listener, &cache, &trace)
     }
 
-    /// Of the one that leads to the whole server.
+    /// The name of the route that leads to the whole server.
     private func name(ofRouteTo origin: InterceptedOrigin) -> String? {
         let bytes = origin.hostBytes + [0x2F]
         let host = origin.hostBytes.indices

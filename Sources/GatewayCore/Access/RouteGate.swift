@@ -14,11 +14,11 @@ final class RouteGate: Sendable {
 
     let name: String
     let upstream: Origin
-    /// Those that are handed the credential.
+    /// The engines that are handed the credential.
     let engines: [String]
     private let allow: [RoutePlan.Allow]
     let strictness: CanonicalPath.Strictness
-    /// Those of its credential that are reached through it.
+    /// The endpoints of its credential that are reached through it.
     private let endpoints: [AuthorityEndpoint]
     private let prefix: PathPrefix
     /// The path of the upstream that the route leads to; empty for the whole of it.

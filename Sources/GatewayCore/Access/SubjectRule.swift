@@ -1,7 +1,7 @@
 /// Lets each request of a route say whose token it goes with: in a field, or by its method and path.
 struct SubjectRule: Sendable {
     private enum Naming {
-        /// In lower case.
+        /// The name of the field, in lower case.
         case field([UInt8])
         case challenge(any ChallengeRule)
     }

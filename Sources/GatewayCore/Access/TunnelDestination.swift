@@ -11,7 +11,7 @@ package struct TunnelDestination: Sendable {
         }
     }
 
-    /// In lower case, without a port, brackets and the dot of the root.
+    /// The host in lower case, without a port, brackets and the dot of the root.
     package let host: String
     package let port: Int
     /// The client has written a name with that dot.
@@ -43,7 +43,7 @@ package struct TunnelDestination: Sendable {
     /// Where a plain request goes.
     package var plainOrigin: Origin { Origin(scheme: .http, host: lookupName, port: port) }
 
-    /// As it is resolved: with the dot of the root a resolver tries no search domain (RFC 1034 section 3.1).
+    /// The name as it is resolved: with the dot of the root a resolver tries no search domain (RFC 1034 section 3.1).
     package var lookupName: String { isRooted ? host + "." : host }
 
     /// Whether a plain request that came before would go to the same server now: a reload has come.
@@ -56,7 +56,7 @@ package struct TunnelDestination: Sendable {
         return new.admits(dialled.address, isOwn: dialled.isOwn)
     }
 
-    /// As people write it.
+    /// Host and port as people write them.
     package var authority: String { Origin.hostAndPort(host, port) }
 }
 

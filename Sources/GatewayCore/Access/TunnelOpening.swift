@@ -9,9 +9,9 @@ package enum TunnelOpening: Hashable, Sendable {
 
     /// A client that is silent for so long waits for the server to speak, as those of SSH and SMTP do.
     package static let patience = Duration.seconds(1)
-    /// Of a method, which a space follows.
+    /// The longest method that is looked for; a space follows it.
     private static let longestMethod = 24
-    /// Of line ends before a request. Whether that many are valid is for the reader of the head to say.
+    /// The most bytes of line ends before a request. The decoder of the head decides whether so many are valid.
     private static let longestBlank = 4
     private static let schemes = ["http://", "https://"].map { Array($0.utf8) }
 

@@ -156,7 +156,7 @@ package enum BackupFile: Hashable, Sendable {
     /// A file that a command wrote for a secret of the configuration.
     case secret(String)
 
-    /// Those that are there or not, whatever the configuration.
+    /// Files that may be there or not, whatever the configuration.
     private static let fixed: [BackupFile] = [
         .auditLog, .auditHead, .tokenStore, .locks, .authorityKeys, .authorityCertificates, .installationKey, .storeKey,
     ]

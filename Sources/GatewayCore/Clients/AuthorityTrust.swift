@@ -201,7 +201,7 @@ package enum TrustBundle {
         return text + added(own)
     }
 
-    /// The bundle with the present certificates of the local authority in the place of its earlier ones; nil for a text that is no
+    /// The bundle with the present certificates of the local authority in place of its earlier ones; nil for a text that is no
     /// such bundle.
     package static func renewed(_ bundle: String, own: String) -> String? {
         guard bundle.contains(mark) else { return nil }

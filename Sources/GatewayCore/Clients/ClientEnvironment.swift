@@ -22,7 +22,7 @@ package struct ClientEnvironment: Sendable {
     package struct Trust: Hashable, Sendable {
         /// The certificates that the machine trusts and those of the local authority.
         package let bundle: String
-        /// Those of the local authority alone.
+        /// The certificates of the local authority alone.
         package let own: String
         /// The bundle as a trust store of Java (PKCS#12).
         package let javaStore: String

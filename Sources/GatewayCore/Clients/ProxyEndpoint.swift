@@ -40,7 +40,7 @@ package struct ProxyEndpoint: Hashable, Sendable, Codable {
         return Origin(scheme: isTLS ? .https : .http, host: local, port: port)
     }
 
-    /// With the port, also where that is the scheme's own: clients take different ports for a proxy without one.
+    /// Host and port. The port is there even if it is the scheme's own: clients take different ports for a proxy without one.
     package var authority: String { Origin.hostAndPort(origin.host, port) }
 
     /// The URL of the proxy.
@@ -135,7 +135,7 @@ package struct ProxyExceptions: Hashable, Sendable {
         return hosts.map { $0.hasPrefix(".") ? "*" + $0 : Origin.urlHost($0) }.joined(separator: "|")
     }
 
-    /// Clients differ in what an entry covers; this is the most that one of them takes it for.
+    /// Clients differ in what an entry covers; this is the most that any of them reads into it.
     private static func covers(_ entry: String, _ host: String) -> Bool {
         guard entry != "*" else { return true }
         var name = entry.lowercased()

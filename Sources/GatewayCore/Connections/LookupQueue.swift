@@ -1,4 +1,4 @@
-/// Who waits for which answer of a name server, and how many questions may be asked at a time.
+/// Which waiter waits for which answer of a name server, and how many questions may be asked at a time.
 ///
 /// Waiters with the same question share its answer. A question behind too many others is refused: nothing else bounds what waits for a
 /// silent name server.

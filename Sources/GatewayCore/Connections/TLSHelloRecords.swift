@@ -13,15 +13,15 @@ package struct TLSHelloRecords {
         case unchanged
     }
 
-    /// Of what is read before the hello is whole.
+    /// The most that is read before the hello is complete.
     package static let maximum = 32_768
-    /// Of the content of a record (RFC 8446 section 5.1).
+    /// The most content of a record (RFC 8446 section 5.1).
     private static let maximumContent = 16_384
     private static let recordHead = 5
     private static let messageHead = 4
     private static let handshake: UInt8 = 22
 
-    /// Of the records before ``start``.
+    /// The content of the records before ``start``.
     private var content: [UInt8] = []
     private var start = 0
 

@@ -14,7 +14,7 @@ package struct UnfinishedHeads<Connection>: ~Copyable {
         case ask(worker: Int)
     }
 
-    /// Of one head. Worthless once that head has ended; calls with it then do nothing.
+    /// The place of one head. Once that head has ended, calls with it do nothing.
     package struct Place: Hashable, Sendable {
         fileprivate let index: Int
         fileprivate let serial: UInt64
@@ -83,7 +83,7 @@ package struct UnfinishedHeads<Connection>: ~Copyable {
 
     // MARK: The limit
 
-    /// To be repeated until it demands nothing, or asks another worker.
+    /// What the limit demands now. To be repeated until it demands nothing, or asks another worker.
     package mutating func demand() -> Demand {
         let own = memory.workers[worker]
         own.isAsked.store(false, ordering: .relaxed)
@@ -181,7 +181,7 @@ package final class HeadMemory: Sendable {
     fileprivate func add(_ bytes: Int) { sum.add(bytes, ordering: .relaxed) }
 
     fileprivate func release(_ bytes: Int) {
-        // They are in the sum, whatever other workers do meanwhile.
+        // These bytes are in the sum, whatever other workers do meanwhile.
         assert(bytes <= self.bytes, "More memory is given back than was taken.")
         sum.subtract(bytes, ordering: .relaxed)
     }

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// What an upstream takes at once is never counted.
 package final class UploadMemory: Sendable {
-    /// By client; nil is everybody without a name. Only of clients that hold something.
+    /// What each client holds; nil stands for all clients without a name. A client that holds nothing has no entry.
     private let sums = Mutex<[String?: Int]>([:])
     private let maximum: Atomic<Int>
 
@@ -49,7 +49,7 @@ package final class UploadMemory: Sendable {
 package struct UploadHold: Sendable {
     /// How long the upstream may take nothing before the client is read further.
     package static let patience = Duration.seconds(2)
-    /// Behind a complete request these are most likely the next ones of the connection: one read of them at the most.
+    /// Bytes after a complete request that are not counted: most likely the next requests of the connection, at most one read of them.
     static let uncounted = 16_384
 
     package private(set) var bytes = 0
@@ -66,7 +66,7 @@ package struct UploadHold: Sendable {
     ///   - unread: What has come from the client and was not looked at yet.
     ///   - behindEnd: That is behind the end of the request.
     ///   - untaken: What the upstream's connection has not taken.
-    ///   - copy: Of the content, for a second try. It counts only while something waits.
+    ///   - copy: The size of the copy of the content, for a second try. It counts only while something waits.
     /// - Returns: By how much that is more than the request holds.
     package func growth(unread: Int, behindEnd: Bool, untaken: Int, copy: Int) -> Int {
         let waiting = (behindEnd && unread <= Self.uncounted ? 0 : unread) + untaken

@@ -301,22 +301,17 @@ enum AccessDecoder {
     }
 
     private static func set(_ path: String, _ fields: ConfigFields) -> ClientJWTPlan.Keys? {
-        // Of a file that is not read now, nothing can be said.
+        // Nothing can be said of a file that is not read now.
         guard !fields.context.secrets.areUnread else { return nil }
-        do throws(SecretSourceError) {
-            let text = try fields.context.secrets.publicText(path)
-            guard let set = JSONWebKeySet(Array(text.utf8)) else {
-                fields.error(
-                    "file",
-                    "\(path) is no JSON Web Key Set (RFC 7517) with a public key for RS256, PS256, ES256 or EdDSA"
-                )
-                return nil
-            }
-            return .set(set)
-        } catch {
-            fields.error("file", error.message)
+        guard let text = fields.usable("file", try fields.context.secrets.publicText(path)) else { return nil }
+        guard let set = JSONWebKeySet(Array(text.utf8)) else {
+            fields.error(
+                "file",
+                "\(path) is no JSON Web Key Set (RFC 7517) with a public key for RS256, PS256, ES256 or EdDSA"
+            )
             return nil
         }
+        return .set(set)
     }
 
     // MARK: Several clients

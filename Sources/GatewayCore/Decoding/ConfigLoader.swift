@@ -20,7 +20,7 @@ package struct ConfigLoader: Sendable {
     private let environment: @Sendable (String) -> String?
     private let placeholder: String?
     let strictModes: Bool
-    private let size: Result<ConfigurationSize, ConfigurationSize.Refusal>
+    private let size: Result<ConfigurationSize, UnusableInput>
     private let loader: YAMLLoader
 
     /// - Parameters:
@@ -31,7 +31,7 @@ package struct ConfigLoader: Sendable {
         files: any ConfigFileSource,
         placeholder: String? = nil,
         strictModes: Bool = false,
-        size: Result<ConfigurationSize, ConfigurationSize.Refusal> = .success(ConfigurationSize()),
+        size: Result<ConfigurationSize, UnusableInput> = .success(ConfigurationSize()),
         environment: @escaping @Sendable (String) -> String?
     ) {
         self.files = files

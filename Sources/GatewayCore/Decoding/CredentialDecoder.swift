@@ -247,7 +247,7 @@ extension CredentialPlan {
         case .none, .fixed, .onChallenge:
             return refuse("\(parent.strategyKind) has no token that could be exchanged")
         }
-        do throws(ParentRefusal) {
+        do throws(UnusableInput) {
             var made = self
             made.strategy = try derived.made(from: grant)
             made.parent = index

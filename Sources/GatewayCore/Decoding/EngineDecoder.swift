@@ -147,7 +147,7 @@ enum EngineDecoder {
 
     /// - Parameters:
     ///   - known: The engines of `listeners.authz`.
-    ///   - plan: Of the route; nil where it has a mistake.
+    ///   - plan: The plan of the route; nil where it has a mistake.
     ///   - credentials: Those of the configuration.
     static func route(
         _ fields: ConfigFields,
@@ -199,7 +199,7 @@ enum EngineDecoder {
         }
     }
 
-    /// Whose listener answers every request with 403.
+    /// Warns about engines that no route names: their listeners answer every request with 403.
     static func warnAboutUnused(_ listeners: [ListenerPlan], _ routes: [RoutePlan], _ root: ConfigFields) {
         let used = Set(routes.flatMap(\.authz))
         for (index, listener) in listeners.enumerated() {

@@ -88,13 +88,12 @@ enum ListenerDecoder {
 
     private static func publicURL(_ fields: ConfigFields) -> GatewayURL? {
         guard let text = fields.string("public_url") else { return nil }
-        do throws(UpstreamURL.Refusal) {
-            guard !text.contains("@") else { throw UpstreamURL.Refusal("must not contain a user name or password") }
-            let url = try UpstreamURL(text)
-            return GatewayURL(origin: url.origin, path: Array(url.path.utf8))
-        } catch {
-            fields.error("public_url", error.message)
+        guard !text.contains("@") else {
+            fields.error("public_url", "must not contain a user name or password")
             return nil
+        }
+        return fields.usable("public_url", try UpstreamURL(text)).map {
+            GatewayURL(origin: $0.origin, path: Array($0.path.utf8))
         }
     }
 

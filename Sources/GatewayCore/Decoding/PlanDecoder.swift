@@ -98,7 +98,7 @@ package enum PlanDecoder {
     }
 
     private static func root(_ fields: ConfigFields, _ catalog: StrategyCatalog) -> Plan? {
-        // Of a file with secrets that is included, or no configuration at all, the values are not shown.
+        // Values are not shown: this may be an included file with secrets, or no configuration at all.
         fields.hidesUnknownValues = true
         fields.explain(keys)
         defer { fields.refuseUnknownKeys() }

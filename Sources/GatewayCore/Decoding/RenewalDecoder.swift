@@ -98,21 +98,16 @@ enum RenewalDecoder {
     }
 
     private static func pattern(_ text: String, _ fields: ConfigFields) -> TextPattern? {
-        do throws(TextPattern.Mistake) {
-            let pattern = try TextPattern(text)
-            guard pattern.size <= RejectionRule.largestPattern else {
-                fields.error(
-                    "body",
-                    "the pattern takes up to \(pattern.size) steps for each byte, and at most \(RejectionRule.largestPattern) are"
-                        + " allowed, because it runs on every response; shorten it, or lower the numbers in {m,n}"
-                )
-                return nil
-            }
-            return pattern
-        } catch {
-            fields.error("body", error.message)
+        guard let pattern = fields.usable("body", try TextPattern(text)) else { return nil }
+        guard pattern.size <= RejectionRule.largestPattern else {
+            fields.error(
+                "body",
+                "the pattern takes up to \(pattern.size) steps for each byte, and at most \(RejectionRule.largestPattern) are"
+                    + " allowed, because it runs on every response; shorten it, or lower the numbers in {m,n}"
+            )
             return nil
         }
+        return pattern
     }
 
     private static func status(

@@ -140,12 +140,7 @@ enum RouteDecoder {
             if fields.has("preset") { fields.noteUnusedPreset() } else { fields.missing("upstream", orAnother: true) }
             return nil
         }
-        guard let text = fields.string("upstream") else { return nil }
-        let url: UpstreamURL
-        do throws(UpstreamURL.Refusal) {
-            url = try UpstreamURL(text)
-        } catch {
-            fields.error("upstream", error.message)
+        guard let text = fields.string("upstream"), let url = fields.usable("upstream", try UpstreamURL(text)) else {
             return nil
         }
         if url.origin.scheme == .http, !url.origin.isLoopback, !allowsPlaintext {

@@ -15,7 +15,7 @@ struct RouteHeaders {
     }
 
     /// - Parameters:
-    ///   - behavior: Of the route's credential; nil without one.
+    ///   - behavior: The behavior of the route's credential; nil without one.
     ///   - kept: Fields that the gateway keeps from clients, because they name a user to act for.
     static func decode(
         _ route: ConfigFields,

@@ -5,7 +5,7 @@ struct RouteMatch {
     struct Placed {
         let value: String
         let span: SourceSpan
-        /// From the name of the route, not from its `match`.
+        /// Whether it comes from the name of the route, and not from its `match`.
         var isDerived = false
     }
 

@@ -1,4 +1,4 @@
-/// What is said of a credential: whether it can give a token.
+/// Findings about a credential: whether it can give a token.
 package enum CredentialRule {
     package enum Observation: Hashable, Sendable {
         /// The gateway sends what the configuration says.
@@ -160,7 +160,7 @@ package enum CredentialRule {
     }
 }
 
-/// What is said of secrets and certificates of our own that end at a known time.
+/// Findings about the gateway's own secrets and certificates that expire at a known time.
 package enum ExpirationRule {
     package static func findings(of expirations: [Expiration]) -> [DoctorFinding] { expirations.map(finding) }
 
@@ -183,7 +183,7 @@ package enum ExpirationRule {
     }
 }
 
-/// What is said of the answer to the `whoami` of a route.
+/// Findings about the answer to the `whoami` request of a route.
 package enum WhoAmIRule {
     /// - Parameter credential: The name of the route's credential.
     package static func finding(

@@ -1,4 +1,4 @@
-/// Where the gateway opens connections to, and for whom.
+/// A server that the gateway connects to, and the routes or credentials that need it.
 package struct DoctorEndpoint: Hashable, Sendable {
     package enum Role: Hashable, Sendable {
         case upstream
@@ -18,12 +18,13 @@ package struct DoctorEndpoint: Hashable, Sendable {
 
     fileprivate var group: DoctorFinding.Group { role == .upstream ? .upstreams : .authorities }
     fileprivate var owners: String { DoctorFinding.names(users) }
-    /// Those who use an upstream.
+    /// The routes that use an upstream, as text.
     fileprivate var routes: String { (users.count == 1 ? "route " : "the routes ") + owners }
 }
 
 /// What came of connecting to a ``DoctorEndpoint``.
 package enum EndpointOutcome: Hashable, Sendable {
+    /// Why nothing that can be used answered. Each has advice of its own.
     package enum Cause: Error, Hashable, Sendable {
         case nameUnknown
         case nameOverdue
@@ -61,7 +62,7 @@ package struct SeenCertificate: Hashable, Sendable {
     }
 }
 
-/// What is said of a connection to an upstream or an authority. One cause makes one error.
+/// Findings about a connection to an upstream or an authorization server. One cause makes one error.
 package enum EndpointRule {
     /// A certificate that ends sooner is a warning.
     package static let notice: Duration = Expiration.Kind.certificate.notice
@@ -307,7 +308,7 @@ package enum ClockRule {
     }
 }
 
-/// What is said of the local authority, and of who trusts it.
+/// Findings about the local certificate authority, and about who trusts it.
 package enum LocalAuthorityRule {
     /// A root that ends sooner has a successor already, while the gateway runs.
     private static let soon: Duration = .seconds(14 * 86_400)

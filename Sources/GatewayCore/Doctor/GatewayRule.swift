@@ -1,4 +1,4 @@
-/// What is said of the gateway that runs with the configuration.
+/// Findings about the gateway that runs with the configuration.
 package enum GatewayRule {
     package enum Observation: Hashable, Sendable {
         case stopped
@@ -59,7 +59,7 @@ package enum GatewayRule {
     }
 }
 
-/// What is said of the configuration itself.
+/// Findings about the configuration itself.
 package enum ConfigurationRule {
     /// - Parameters:
     ///   - problem: What is wrong with a certificate or key that the configuration only names.
@@ -102,7 +102,7 @@ package enum ConfigurationRule {
     private static func check(_ file: String) -> String { GatewayCommand.line("check", file) }
 }
 
-/// What is said of an address that the gateway listens on.
+/// Findings about an address that the gateway listens on.
 package enum ListenerRule {
     package enum Observation: Hashable, Sendable {
         case free

@@ -1,4 +1,4 @@
-/// What is said of the token store and the audit log, which are looked at without a write and without a lock.
+/// Findings about the token store and the audit log, which are read without a lock and never written to.
 package enum StorageRule {
     package enum Store: Hashable, Sendable {
         case memory
@@ -70,7 +70,7 @@ package enum StorageRule {
     }
 }
 
-/// What is said of a token database that gateways share.
+/// Findings about a token database that gateways share.
 package enum DatabaseRule {
     package struct Observation: Hashable, Sendable {
         /// Such as 15.3.
@@ -154,9 +154,9 @@ package enum DatabaseRule {
     }
 }
 
-/// What is said of the gateways that share a token database.
+/// Findings about the gateways that share a token database.
 package enum FleetRule {
-    /// - Parameter name: Of the database.
+    /// - Parameter name: The name of the database.
     package static func findings(of members: [FleetMember], _ name: String) -> [DoctorFinding] {
         let live = members.filter(\.isLive)
         guard !live.isEmpty else { return [] }
@@ -221,7 +221,7 @@ package enum FleetRule {
     }
 }
 
-/// What is said of the gateway's own files: the state directory, and the keys in it.
+/// Findings about the gateway's own files: the state directory, and the keys in it.
 package enum FileRule {
     package struct Observation: Hashable, Sendable {
         /// The permission bits (0777).

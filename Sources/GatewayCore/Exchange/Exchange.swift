@@ -29,9 +29,9 @@ package struct Exchange: ~Copyable, Sendable {
         case none
         case credential
         case bodyIdle
-        /// Before the response begins.
+        /// The wait for the response to begin.
         case response
-        /// Within a response or a tunnel.
+        /// A silence within a response or a tunnel.
         case responsePause
     }
 
@@ -280,7 +280,7 @@ package struct Exchange: ~Copyable, Sendable {
     // MARK: Failures
 
     private mutating func stalled(_ stall: Stall) -> ExchangeStep {
-        // Also of a tunnel: neither end has closed it.
+        // A tunnel can stall, too: neither end has closed it.
         isWithUpstream ? end(with: .stalled(stall)) : .nothing
     }
 
@@ -309,7 +309,7 @@ package struct Exchange: ~Copyable, Sendable {
         assert(phase != .replaying || !attempt.wasReplayed, "A request is replayed a second time.")
         assert(phase != .replaying || timesSent > 0, "A request that was not sent is replayed.")
         assert(!isWithUpstream || timesSent > 0, "The upstream has a request that was not sent.")
-        // With each of two tokens, and once more with each where a pooled connection was lost.
+        // Once with each of two tokens, and once more with each if a pooled connection was lost.
         assert((0...4).contains(timesSent), "A request was sent more often than the rules allow.")
     }
 }
@@ -471,7 +471,7 @@ package enum ExchangeStep: Hashable, Sendable {
     case finish(reusesConnection: Bool)
     /// Close the upstream connection and answer the client with a problem.
     case respond(ExchangeProblem)
-    /// Close both connections so that neither end takes it for a complete message.
+    /// Close both connections so that both ends can see that the message is incomplete.
     case cut(ExchangeProblem)
     /// Nothing has left. Authorize the same request again, under the configuration that has come.
     case beginAgain
@@ -524,7 +524,7 @@ package enum RejectionOutcome: Hashable, Sendable {
         }
     }
 
-    /// Not rounded down: a client that waits so long may cause the next one.
+    /// The wait in seconds, rounded up: a client that waits so long may cause the next renewal.
     static func seconds(_ wait: Duration) -> Int64 { max((wait + .milliseconds(999)).components.seconds, 1) }
 
     /// The value of the field; nil where it is not sent.

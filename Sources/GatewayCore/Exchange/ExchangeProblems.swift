@@ -1,5 +1,5 @@
 extension Limits {
-    /// - Parameter length: Of the content, as far as it is known.
+    /// - Parameter length: The length of the content, as far as it is known.
     /// - Returns: nil while the content is within `limits.request_body_bytes`.
     package func refusal(ofContent length: Int) -> GatewayProblem? {
         guard let maximum = requestBodyBytes, length > maximum else { return nil }
@@ -11,7 +11,7 @@ extension Limits {
 extension Stall {
     /// What the client is told.
     ///
-    /// - Parameter timeouts: Of the route.
+    /// - Parameter timeouts: The timeouts of the route.
     package func problem(_ timeouts: RoutePlan.Timeouts, _ limits: Limits) -> GatewayProblem {
         switch self {
         case .requestStopped: GatewayProblem(.requestTimeout, "The body of the request stopped coming.")
@@ -50,7 +50,7 @@ extension Stall {
 }
 
 extension Limits {
-    /// With the key that it comes from.
+    /// The timeout as text, with the key that it comes from.
     fileprivate func responseTimeoutText(_ route: RoutePlan.Timeouts) -> String {
         Self.text(responseTimeout(of: route), isOfRoute: route.response != nil, "timeouts.response")
     }
@@ -69,7 +69,7 @@ extension ExchangeProblem {
     /// What the client is told.
     ///
     /// - Parameters:
-    ///   - timeouts: Of the route.
+    ///   - timeouts: The timeouts of the route.
     ///   - upstream: As the route names it.
     ///   - credential: The name of the credential that the request goes with.
     /// - Returns: nil for `reported`.

@@ -23,7 +23,7 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     package var failure: RequestFailure?
     /// nil when nothing was injected.
     package var credential: Credential?
-    /// To the upstream, at least in part.
+    /// Whether the request was sent to the upstream, at least in part.
     package var wasSent = false
     package var wasReplayed = false
     /// nil where telemetry is off.
@@ -144,7 +144,7 @@ package struct RequestRing: ~Copyable, Sendable {
         assert(entries[place(of: count - 1)] != nil, "The entry that was added is not in its place.")
     }
 
-    /// Those of this id, the gateway's or the client's, oldest first.
+    /// The requests with this id, the gateway's or the client's, oldest first.
     package func find(_ id: String) -> [FinishedRequest] {
         let own = RequestID(id)
         var found: [FinishedRequest] = []
@@ -182,7 +182,7 @@ package struct AuthzOutcome: Hashable, Sendable {
         case handedOut = "handed_out"
         /// It was given a newer credential than the one that it reported as rejected.
         case renewed
-        /// It was given the credential that it reported as rejected: the path rejects every token, or nothing newer can be had.
+        /// It was given the credential that it reported as rejected: the path rejects every token, or no newer one is available.
         case unchanged
         /// It was given the rejected credential again, because the engine or the client has caused as many renewals as it may.
         case overBudget = "over_budget"

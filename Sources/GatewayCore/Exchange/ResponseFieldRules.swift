@@ -1,7 +1,8 @@
 /// Which fields of an upstream's answer go to the client, and in what form: those of a connection end here, and so does what would
 /// give the credential away.
 package struct ResponseFieldRules: Sendable {
-    /// In lower case, `_` read as `-`: an upstream that echoes its request must not give the credential away.
+    /// The names of the credential's fields in lower case, with `_` read as `-`: an upstream that echoes its request must not give
+    /// the credential away.
     private let credentialNames: [[UInt8]]
     private let policy: ResponsePolicy
     /// The field that names the request, in lower case, `_` read as `-`: only the gateway writes it. Empty where it writes none.
@@ -61,7 +62,7 @@ package struct ResponseFieldRules: Sendable {
     ///   - knowsChunks: The client is sent the content in the upstream's chunks.
     ///   - links: nil where links stay as they are.
     ///   - keepsTransportSecurity: That of ``Options``.
-    ///   - index: Of the field to begin with; then of the one to go on with.
+    ///   - index: The index of the field to begin with; then of the one to go on with.
     package func next(
         of head: borrowing ResponseHead,
         _ bytes: borrowing Span<UInt8>,

@@ -29,7 +29,7 @@ package struct TransferProgress: Hashable, Sendable {
         self.responseSent = responseSent
     }
 
-    /// Before anything was looked at: whatever waits counts as progress.
+    /// The progress before anything was looked at: whatever waits counts as progress.
     package static let unknown = TransferProgress(
         untakenByClient: .max,
         untakenByUpstream: .max,

@@ -33,7 +33,7 @@ package enum TokenRejection {
     /// - Parameters:
     ///   - retryOn: The statuses that can mean a rejection on this route.
     ///   - sign: What ``RejectionRule`` found in it.
-    ///   - method: Of the request. GET and HEAD can be repeated whatever an application did with them.
+    ///   - method: The method of the request. GET and HEAD can be repeated whatever an application did with them.
     ///   - credential: nil where nothing was injected.
     package static func judge(
         _ head: borrowing ResponseHead,
@@ -75,7 +75,7 @@ extension RejectionRule {
         return type.isEmpty || type.hasPrefix("text/") || type.hasSuffix("json") || type.hasSuffix("xml")
     }
 
-    /// They have no end, or each part of them is wanted as it comes.
+    /// Types of bodies that have no end, or whose parts are wanted as they come.
     private static let streams: Set = ["text/event-stream", "application/x-ndjson", "application/stream+json"]
 
     private func looksAt(_ status: Int) -> Bool {
@@ -154,7 +154,7 @@ package struct BodyInspection: Sendable {
         content += part.prefix(RejectionRule.bodyLimit - content.count)
     }
 
-    /// - Parameter count: Of what has arrived, content and framing together.
+    /// - Parameter count: How much has arrived, content and framing together.
     package mutating func receive(bytes count: Int) { waiting += count }
 
     /// The body has ended.

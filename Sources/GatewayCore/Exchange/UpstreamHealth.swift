@@ -14,7 +14,7 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
     /// How many answers were a 401 or 403 to a request with a credential: 0...1, over the last 5 minutes; nil without a request in that
     /// time.
     package var rejectionRate: Double?
-    /// In the last 5 minutes.
+    /// The requests of the last 5 minutes.
     package var requests = 0
 }
 

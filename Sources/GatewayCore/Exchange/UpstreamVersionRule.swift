@@ -26,7 +26,7 @@ package enum UpstreamVersionRule {
 
     /// The answer to a request whose head fits in no frame of HTTP/2, and that cannot go by HTTP/1.1.
     ///
-    /// - Parameter isCall: Of gRPC, which HTTP/1.1 cannot carry.
+    /// - Parameter isCall: Whether it is a call of gRPC, which HTTP/1.1 cannot carry.
     package static func requestHeadTooLong(isCall: Bool) -> GatewayProblem {
         let advice = isCall ? "Send fewer or shorter fields." : "Set protocol of the route to auto or http1."
         return GatewayProblem(

@@ -8,9 +8,9 @@ struct CurlCommand {
     private var keepsDotSegments = false
     private var urls: [String] = []
     private var fields: [DescribedRequest.Field] = []
-    /// Those that curl sends by itself, unless a field of the same name is given.
+    /// Fields that curl sends by itself, unless a field of the same name is given.
     private var standard: [DescribedRequest.Field] = [.init("User-Agent", "curl"), .init("Accept", "*/*")]
-    /// In lower case: named with nothing behind the colon.
+    /// Names of fields with nothing behind the colon, in lower case: curl does not send them.
     private var removed: Set<String> = []
     private var data: [DescribedRequest.Part] = []
     private var upload: DescribedRequest.Part?
@@ -23,7 +23,7 @@ struct CurlCommand {
     private var remarks: [String] = []
 
     /// - Parameter words: Those behind `curl`.
-    static func request(_ words: some Sequence<String>) throws(ExplainInputError) -> DescribedRequest {
+    static func request(_ words: some Sequence<String>) throws(UnusableInput) -> DescribedRequest {
         var command = CurlCommand()
         try command.read(Array(words)[...])
         return try command.request()
@@ -31,7 +31,7 @@ struct CurlCommand {
 
     // MARK: Words
 
-    private mutating func read(_ words: ArraySlice<String>) throws(ExplainInputError) {
+    private mutating func read(_ words: ArraySlice<String>) throws(UnusableInput) {
         var rest = words
         var takesOptions = true
         while let word = rest.popFirst() {
@@ -51,17 +51,17 @@ struct CurlCommand {
         }
     }
 
-    private mutating func readLong(_ word: String, _ rest: inout ArraySlice<String>) throws(ExplainInputError) {
+    private mutating func readLong(_ word: String, _ rest: inout ArraySlice<String>) throws(UnusableInput) {
         guard let option = CurlOption(word) else { return readUnknown(word, &rest) }
         guard option.hasArgument else { return apply(option, "") }
         guard let argument = rest.popFirst() else {
-            throw ExplainInputError("\(ShownText.clean(word)) lacks its value.")
+            throw UnusableInput("\(ShownText.clean(word)) lacks its value.")
         }
         apply(option, argument)
     }
 
     /// Several letters may stand behind one hyphen, and the value of the last one may follow at once.
-    private mutating func readShort(_ word: String, _ rest: inout ArraySlice<String>) throws(ExplainInputError) {
+    private mutating func readShort(_ word: String, _ rest: inout ArraySlice<String>) throws(UnusableInput) {
         var letters = word.dropFirst()
         while let letter = letters.popFirst() {
             guard let option = CurlOption("-\(letter)") else { return readUnknown("-\(letter)", &rest) }
@@ -70,7 +70,7 @@ struct CurlCommand {
                 continue
             }
             guard let argument = letters.isEmpty ? rest.popFirst() : String(letters) else {
-                throw ExplainInputError("-\(letter) lacks its value.")
+                throw UnusableInput("-\(letter) lacks its value.")
             }
             return apply(option, argument)
         }
@@ -189,11 +189,11 @@ struct CurlCommand {
 
     // MARK: Request
 
-    private func request() throws(ExplainInputError) -> DescribedRequest {
-        guard let first = urls.first else { throw ExplainInputError("The curl command has no URL.") }
+    private func request() throws(UnusableInput) -> DescribedRequest {
+        guard let first = urls.first else { throw UnusableInput("The curl command has no URL.") }
         var url = try RequestURL(first)
         url.scheme = url.scheme ?? .http
-        guard !url.authority.isEmpty else { throw ExplainInputError("The URL of the curl command names no host.") }
+        guard !url.authority.isEmpty else { throw UnusableInput("The URL of the curl command names no host.") }
         if !keepsDotSegments { url.path = Self.withoutDotSegments(url.path) }
         let content = isGet ? [] : upload.map { [$0] } ?? data
         if isGet { url.query = query(url.query) }
@@ -252,7 +252,7 @@ struct CurlCommand {
         return implied.filter { !given.contains($0.name.lowercased()) } + fields
     }
 
-    /// As curl and browsers do it (RFC 3986 section 5.2.4).
+    /// Removes dot segments as curl and browsers do (RFC 3986 section 5.2.4).
     private static func withoutDotSegments(_ path: String) -> String {
         var kept: [Substring] = []
         let segments = path.split(separator: "/", omittingEmptySubsequences: false)

@@ -7,8 +7,8 @@ package enum ExplainInput: Hashable, Sendable {
     package static let limit = 64 << 10
 
     /// - Parameter knowsHost: Whether a word without a path is the name of a host. It is an id otherwise.
-    package init(_ text: String, knowsHost: (String) -> Bool = { _ in false }) throws(ExplainInputError) {
-        guard text.utf8.count <= Self.limit else { throw ExplainInputError("The input has more than 64 KiB.") }
+    package init(_ text: String, knowsHost: (String) -> Bool = { _ in false }) throws(UnusableInput) {
+        guard text.utf8.count <= Self.limit else { throw UnusableInput("The input has more than 64 KiB.") }
         // Only in a command does a shell read quotation marks and ampersands.
         let words = text.split { $0 == " " || $0 == "\t" || $0.isNewline }.map(String.init)
         // A line may have been copied with its prompt, or with variables before the command.
@@ -20,13 +20,13 @@ package enum ExplainInput: Hashable, Sendable {
         }
     }
 
-    private static func command(_ text: String) throws(ExplainInputError) -> DescribedRequest {
+    private static func command(_ text: String) throws(UnusableInput) -> DescribedRequest {
         let split: ShellWords
         do throws(ShellWords.Failure) {
             // A prompt of root is a comment to a shell.
             split = try ShellWords(String(text.drop { $0 == "#" || $0.isWhitespace }))
         } catch {
-            throw ExplainInputError(words(for: error))
+            throw UnusableInput(words(for: error))
         }
         let words = split.words.drop { $0 != "curl" && !$0.hasSuffix("/curl") }.dropFirst()
         var request = try CurlCommand.request(words)
@@ -34,14 +34,14 @@ package enum ExplainInput: Hashable, Sendable {
         return request
     }
 
-    private init(words: [String], _ knowsHost: (String) -> Bool) throws(ExplainInputError) {
+    private init(words: [String], _ knowsHost: (String) -> Bool) throws(UnusableInput) {
         switch words.count {
-        case 0: throw ExplainInputError("There is nothing to explain: \(Self.usage)")
+        case 0: throw UnusableInput("There is nothing to explain: \(Self.usage)")
         case 1 where Self.isID(words[0]) && !Self.isHost(words[0], knowsHost): self = .requestID(words[0])
         case 1: self = .request(DescribedRequest(url: try RequestURL(words[0])))
         case 2 where Self.isMethod(words[0]):
             self = .request(DescribedRequest(method: words[0], url: try RequestURL(words[1])))
-        default: throw ExplainInputError("This is neither a URL nor a request: \(Self.usage)")
+        default: throw UnusableInput("This is neither a URL nor a request: \(Self.usage)")
         }
     }
 
@@ -102,7 +102,7 @@ package struct DescribedRequest: Hashable, Sendable {
     /// A part of the content, as curl puts it together.
     package enum Part: Hashable, Sendable {
         case text(String)
-        /// - Parameter dropsLineBreaks: As `-d @FILE` does, other than `--data-binary @FILE`.
+        /// - Parameter dropsLineBreaks: Whether line breaks are removed, as `-d @FILE` does and `--data-binary @FILE` does not.
         case file(String, dropsLineBreaks: Bool)
     }
 
@@ -110,9 +110,9 @@ package struct DescribedRequest: Hashable, Sendable {
     package var url: RequestURL
     /// Without `Host`, framing and what a proxy is told.
     package var fields: [Field] = []
-    /// In the place of the URL's authority.
+    /// The host that is used instead of the URL's authority.
     package var host: String?
-    /// In the place of the URL's path and query.
+    /// The target that is used instead of the URL's path and query.
     package var target: String?
     package var content: [Part] = []
     package var isHTTP10 = false
@@ -161,16 +161,16 @@ package struct RequestURL: Hashable, Sendable {
     package var userInfo: String?
 
     /// - Throws: A sentence that says what is wrong.
-    package init(_ text: String) throws(ExplainInputError) {
-        guard !text.isEmpty else { throw ExplainInputError("There is no URL.") }
+    package init(_ text: String) throws(UnusableInput) {
+        guard !text.isEmpty else { throw UnusableInput("There is no URL.") }
         guard text.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value != 0x7F }) else {
-            throw ExplainInputError("A URL has no blanks and no control characters: write %20 for a blank.")
+            throw UnusableInput("A URL has no blanks and no control characters: write %20 for a blank.")
         }
         var rest = text.prefix { $0 != "#" }
         if let end = rest.firstRange(of: "://") {
             let name = rest[..<end.lowerBound].lowercased()
             guard let known = Origin.Scheme(rawValue: name) else {
-                throw ExplainInputError("The gateway forwards http and https, not \(ShownText.clean(name)).")
+                throw UnusableInput("The gateway forwards http and https, not \(ShownText.clean(name)).")
             }
             scheme = known
             rest = rest[end.upperBound...]
@@ -182,7 +182,7 @@ package struct RequestURL: Hashable, Sendable {
             authority = authority[authority.index(after: at)...]
         }
         self.authority = String(authority)
-        guard scheme == nil || !authority.isEmpty else { throw ExplainInputError("The URL names no host.") }
+        guard scheme == nil || !authority.isEmpty else { throw UnusableInput("The URL names no host.") }
         path = String(rest.prefix { $0 != "?" })
         query = String(rest.drop { $0 != "?" })
     }
@@ -196,10 +196,4 @@ package struct RequestURL: Hashable, Sendable {
     package var shown: String {
         (scheme.map { "\($0.rawValue)://" } ?? "") + authority + path + (query.isEmpty ? "" : "?…")
     }
-}
-
-/// Why an input cannot be explained: one sentence.
-package struct ExplainInputError: Error, Hashable, Sendable {
-    package let message: String
-    package init(_ message: String) { self.message = message }
 }

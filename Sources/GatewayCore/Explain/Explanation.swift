@@ -7,7 +7,7 @@ package struct Explanation: Hashable, Sendable, Codable {
         /// Bytes pass to a server that no route leads to, if its addresses may be dialled.
         case tunnelled
         case refused
-        /// By the gateway itself.
+        /// The gateway itself answers it.
         case answered
     }
 
@@ -23,7 +23,7 @@ package struct Explanation: Hashable, Sendable, Codable {
 
     /// Where the request comes in.
     package struct Listener: Hashable, Sendable, Codable {
-        /// As a URL, or `unix:PATH`.
+        /// Its address as a URL, or `unix:PATH`.
         package var name: String
         /// The address that it is bound to; nil for a unix socket.
         package var address: String?
@@ -121,7 +121,7 @@ package struct Explanation: Hashable, Sendable, Codable {
     package var source: Source
     package var request: Request
     package var route: Route?
-    /// Those that are nearest first; at most ``maximumOthers``.
+    /// The routes that come closest, the closest first; at most ``maximumOthers``.
     package var otherRoutes: [OtherRoute]
     package var otherRouteCount: Int
     package var client: Client?
@@ -136,9 +136,9 @@ package struct Explanation: Hashable, Sendable, Codable {
 // MARK: - Text
 
 extension Explanation {
-    /// As people read it, with its line breaks.
+    /// The explanation as people read it, with line breaks.
     ///
-    /// - Parameter width: Of the terminal; nil for lines of any length.
+    /// - Parameter width: The width of the terminal; nil for lines of any length.
     package func text(width: Int? = nil) -> String {
         var page = LabelledLines(width: width)
         page.addLine(verdict)
@@ -208,7 +208,7 @@ package protocol ExplanationControl: Sendable {
 package struct ExplanationQuestion: Hashable, Sendable, Codable {
     /// See ``ExplainInput``.
     package var input: String
-    /// As whom a request is judged; nil for whom its token names.
+    /// The client that the request is judged for; nil for the client that its token names.
     package var client: String?
 
     package init(input: String, client: String? = nil) {
@@ -225,4 +225,7 @@ package struct ExplanationAnswer: Hashable, Sendable, Codable {
 
     package init(_ explanation: Explanation) { self.explanation = explanation }
     package init(_ history: RequestHistory) { self.history = history }
+
+    /// The answer as people read it, with line breaks.
+    package var text: String { explanation?.text() ?? history?.text() ?? "" }
 }

@@ -81,7 +81,7 @@ package struct ListenerMatch: Hashable, Sendable {
 
     /// The head of the request as it comes in.
     ///
-    /// - Parameter length: Of the content; nil where it is not known.
+    /// - Parameter length: The length of the content; nil where it is not known.
     package func head(of request: DescribedRequest, contentLength length: Int?) -> String {
         let version = request.isHTTP10 ? "1.0" : "1.1"
         let method = form == .connect ? "CONNECT" : request.method

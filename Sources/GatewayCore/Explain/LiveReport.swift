@@ -4,7 +4,7 @@ package struct LiveReport: Hashable, Sendable, Codable {
     /// With the values of its query masked.
     package var target: String
     package var status: Int
-    /// As the gateway numbered it; nil when the answer names none.
+    /// The id that the gateway gave the request; nil if the answer names none.
     package var requestId: String?
     /// Bytes of the response behind its head, framing included.
     package var contentBytes: Int
@@ -57,7 +57,7 @@ package struct LiveReport: Hashable, Sendable, Codable {
         JSONValue(Array(content))?["detail"]?.string.map { ShownText.clean($0, limit: 600) }
     }
 
-    /// As people read it.
+    /// The report as people read it.
     package var text: String {
         var lines = ["Sent \(method) \(target): \(status), \(contentBytes) bytes of content, \(milliseconds) ms."]
         if let problem { lines.append("The gateway says: \(problem)") }

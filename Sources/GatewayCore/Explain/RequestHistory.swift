@@ -135,7 +135,7 @@ extension RequestHistory.Request {
         )
     }
 
-    /// Takes what is not known yet.
+    /// Takes over what is not known yet.
     fileprivate mutating func complete(from other: Self) {
         clientRequestId = clientRequestId ?? other.clientRequestId
         route = route ?? other.route
@@ -162,9 +162,9 @@ extension RequestHistory.Request {
 // MARK: - Text
 
 extension RequestHistory {
-    /// As people read it, with its line breaks.
+    /// The history as people read it, with line breaks.
     ///
-    /// - Parameter width: Of the terminal; nil for lines of any length.
+    /// - Parameter width: The width of the terminal; nil for lines of any length.
     package func text(width: Int? = nil) -> String {
         var page = LabelledLines(width: width)
         if requests.isEmpty { page.addLine("No request is known by the id \(ShownText.clean(id, limit: 80)).") }

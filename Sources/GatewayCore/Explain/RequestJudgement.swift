@@ -45,9 +45,9 @@ package struct RequestJudgement: Sendable {
     /// The head that the upstream would get. What the gateway injects has been replaced by a description before it was written.
     package struct Departure: Sendable {
         package let head: [UInt8]
-        /// Those of the request that are not in it.
+        /// Fields of the request that the upstream does not get.
         package let dropped: [(name: String, reason: RequestFieldRules.DropReason)]
-        /// Those in it that are not the client's.
+        /// Fields that the upstream gets and the client did not send.
         package let added: [DescribedRequest.Field]
 
         package init(

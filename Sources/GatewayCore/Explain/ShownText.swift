@@ -36,7 +36,7 @@ enum ShownText {
     /// The target with the values of its query masked.
     ///
     /// - Parameters:
-    ///   - name: Of the query parameter that the gateway injects.
+    ///   - name: The query parameter that the gateway injects.
     ///   - injected: What stands for its value.
     static func target(_ target: String, injecting name: String? = nil, as injected: String = "") -> String {
         guard let mark = target.firstIndex(of: "?") else { return clean(target, limit: targetLimit) }
@@ -58,7 +58,7 @@ struct LabelledLines {
     private var last = ""
     private(set) var text = ""
 
-    /// As wide as the longest label, with two spaces.
+    /// The width of the longest label and two spaces.
     private static let margin = 12
 
     init(width: Int?) { self.width = width }

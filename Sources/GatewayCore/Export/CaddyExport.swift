@@ -28,12 +28,7 @@ struct CaddyExport {
 
     private func writeHead(_ out: inout ExportText) {
         out.comment("Caddy asks AuthGateway (engine \(export.engine.name)) for the credential of each request.")
-        out.comment("Start it with:")
-        out.comment("  caddy run --adapter caddyfile --config authgateway.caddyfile")
-        if export.sendsToken {
-            out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of Caddy's environment.")
-        }
-        out.comment("")
+        export.writeStart("caddy run --adapter caddyfile --config authgateway.caddyfile", &out)
         out.comment(
             "A credential that the upstream rejects is renewed. GET, HEAD and OPTIONS without content are sent again;"
         )
@@ -136,7 +131,7 @@ struct CaddyExport {
                 out.add("response_header_timeout \(route.responseTimeout)s")
                 if route.isTLS { out.add("tls_server_name \(route.serverName)") }
                 // Newer versions prefer another spelling, which those before 2.8 do not know.
-                if route.isTLS, let path = route.caPath { out.add("tls_trusted_ca_certs \(Self.quoted(path))") }
+                if route.isTLS, let path = route.caPath { out.add("tls_trusted_ca_certs \(ExportSyntax.quoted(path))") }
             }
             more(&out)
         }
@@ -155,13 +150,9 @@ struct CaddyExport {
         return base.isEmpty ? "uri path_regexp ^\(prefix)/? /" : "uri path_regexp ^\(prefix) \(base)"
     }
 
-    /// As Go spells field names, which is how Caddy keeps them.
+    /// The name of a field as Go spells it, which is how Caddy keeps it.
     private static func canonical(_ field: String) -> String {
         field.lowercased().split(separator: "-", omittingEmptySubsequences: false)
             .map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined(separator: "-")
-    }
-
-    private static func quoted(_ text: String) -> String {
-        "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
     }
 }

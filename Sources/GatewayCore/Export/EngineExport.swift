@@ -27,10 +27,10 @@ package struct EngineExport: Sendable {
     var connectTimeout: Int { ExportSyntax.seconds(limits.connectTimeout) }
 
     /// - Parameters:
-    ///   - names: Of the routes; empty takes those that have opted in.
+    ///   - names: The names of the routes; empty takes those that have opted in.
     ///   - engine: The engine's name; nil where one listener of ``Plan/authz`` fits.
     ///   - listen: Where clients shall reach the proxy, as `host:port`.
-    ///   - usesGRPC: For Envoy.
+    ///   - usesGRPC: Whether Envoy asks by gRPC.
     package init(
         _ plan: Plan,
         for proxy: ExportedProxy,
@@ -64,6 +64,16 @@ package struct EngineExport: Sendable {
         case .caddy: try CaddyExport(self).text()
         case .haproxy: try HAProxyExport(self).text()
         }
+    }
+
+    /// How the proxy is started, and where it finds the engine's token.
+    func writeStart(_ command: String, _ out: inout ExportText) {
+        out.comment("Start it with:")
+        out.comment("  \(command)")
+        if sendsToken {
+            out.comment("The engine's token is in the variable \(Self.tokenVariable) of \(proxy.title)'s environment.")
+        }
+        out.comment("")
     }
 
     // MARK: Choices
@@ -226,8 +236,13 @@ enum ExportSyntax {
         }.joined()
     }
 
-    /// In seconds, rounded up.
+    /// The duration in seconds, rounded up; at least 1.
     static func seconds(_ duration: Duration) -> Int { max(1, Int((duration.wholeMilliseconds + 999) / 1000)) }
+
+    /// A string in double quotation marks, in which backslashes are doubled.
+    static func quoted(_ text: String) -> String {
+        "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+    }
 
     /// Text of the configuration as part of a double-quoted string, in which nothing is replaced.
     static func checked(_ text: String, refusing characters: String, at place: String, for proxy: ExportedProxy)

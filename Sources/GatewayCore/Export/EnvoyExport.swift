@@ -26,12 +26,7 @@ struct EnvoyExport {
 
     private func writeHead(_ out: inout ExportText) {
         out.comment("Envoy asks AuthGateway (engine \(export.engine.name)) for the credential of each request.")
-        out.comment("Start it with:")
-        out.comment("  envoy -c authgateway-envoy.yaml")
-        if export.sendsToken {
-            out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of Envoy's environment.")
-        }
-        out.comment("")
+        export.writeStart("envoy -c authgateway-envoy.yaml", &out)
         out.comment(
             "A credential that the upstream rejects is renewed, and the request is sent again, with content of up to"
         )
@@ -341,7 +336,7 @@ private enum EnvoyScript {
     /// Runs for each attempt, and asks again before the second one.
     ///
     /// - Parameters:
-    ///   - fields: That the answer brings.
+    ///   - fields: The fields that the answer brings.
     ///   - timeout: In seconds.
     static func renewal(fields: [String], pathPrefix: String, tokenVariable: String?, timeout: Int) -> [String] {
         let names = fields.map { JSONString.quoted($0.lowercased()) }.joined(separator: ", ")

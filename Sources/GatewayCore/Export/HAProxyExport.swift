@@ -28,12 +28,7 @@ package struct HAProxyExport {
             "HAProxy asks AuthGateway (engine \(export.engine.name)) for the credential of each request, with a script:"
         )
         out.comment("  authgateway export haproxy --script > authgateway.lua")
-        out.comment("Start it with:")
-        out.comment("  haproxy -f authgateway-haproxy.cfg")
-        if export.sendsToken {
-            out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of HAProxy's environment.")
-        }
-        out.comment("")
+        export.writeStart("haproxy -f authgateway-haproxy.cfg", &out)
         out.comment(
             "HAProxy cannot send a request again with another credential. It tells the gateway which one the upstream"
         )

@@ -78,7 +78,7 @@ struct NginxExport {
         out.block("upstream authgateway {") { out in
             switch export.gateway {
             case .tcp(let host, let port): out.add("server \(Origin.hostAndPort(host, port));")
-            case .unix(let path): out.add("server \(Self.quoted("unix:" + path));")
+            case .unix(let path): out.add("server \(ExportSyntax.quoted("unix:" + path));")
             }
             out.add("keepalive 16;")
         }
@@ -118,7 +118,7 @@ struct NginxExport {
         out.add("")
         out.block("server {") { out in
             out.add("listen \(listen)\(host.name == nil ? " default_server" : "");")
-            if let name = host.name { out.add("server_name \(Self.quoted(name));") }
+            if let name = host.name { out.add("server_name \(ExportSyntax.quoted(name));") }
             out.add("client_max_body_size \(export.limits.requestBodyBytes ?? 0);")
             if !keyed.isEmpty {
                 out.comment("To a variable of the cache key, X_Name and X-Name are the same field.")
@@ -160,7 +160,7 @@ struct NginxExport {
         out.add("proxy_pass \(route.upstream.scheme.rawValue)://\(Self.upstream(of: route))\(target);")
         out.add("proxy_http_version 1.1;")
         out.add(#"proxy_set_header Connection "";"#)
-        out.add("proxy_set_header Host \(Self.quoted(route.authority));")
+        out.add("proxy_set_header Host \(ExportSyntax.quoted(route.authority));")
         for (index, field) in route.fields.enumerated() {
             out.add("proxy_set_header \(field) $gw_field_\(index + 1);")
         }
@@ -176,10 +176,10 @@ struct NginxExport {
         out.add("proxy_read_timeout \(route.silence)s;")
         guard route.isTLS else { return }
         out.add("proxy_ssl_server_name on;")
-        out.add("proxy_ssl_name \(Self.quoted(route.serverName));")
+        out.add("proxy_ssl_name \(ExportSyntax.quoted(route.serverName));")
         out.add("proxy_ssl_verify on;")
         out.add("proxy_ssl_verify_depth 5;")
-        out.add("proxy_ssl_trusted_certificate \(Self.quoted(route.caPath ?? EnvoyExport.systemTrust));")
+        out.add("proxy_ssl_trusted_certificate \(ExportSyntax.quoted(route.caPath ?? EnvoyExport.systemTrust));")
     }
 
     private func writeAsk(_ place: String, isRenewal: Bool, _ out: inout ExportText) {
@@ -237,10 +237,5 @@ struct NginxExport {
 
     private static func variable(_ field: String) -> String {
         String(field.lowercased().map { $0 == "-" ? "_" : $0 })
-    }
-
-    /// Quotes a text without `$`, which begins a variable.
-    private static func quoted(_ text: String) -> String {
-        "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
     }
 }

@@ -34,17 +34,13 @@ struct TraefikExport {
 
     private func writeHead(_ out: inout ExportText) {
         out.comment("Traefik asks AuthGateway (engine \(export.engine.name)) for the credential of each request.")
-        out.comment("Start it with:")
         let address = Origin.hostAndPort(export.listen.host, export.listen.port)
-        out.comment(
-            "  traefik --entryPoints.authgateway.address=\(address)"
+        export.writeStart(
+            "traefik --entryPoints.authgateway.address=\(address)"
                 + " --entryPoints.authgateway.forwardedHeaders.notAppendXForwardedFor=true"
-                + " --providers.file.filename=authgateway-traefik.yaml"
+                + " --providers.file.filename=authgateway-traefik.yaml",
+            &out
         )
-        if export.sendsToken {
-            out.comment("The engine's token is in the variable \(EngineExport.tokenVariable) of Traefik's environment.")
-        }
-        out.comment("")
         out.comment(
             "Traefik cannot tell the gateway that the upstream rejected a credential. It asks again and sends the request"
         )

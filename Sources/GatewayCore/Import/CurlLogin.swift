@@ -1,24 +1,18 @@
 /// Takes the login out of a curl command: its URL, and the field or parameter that signs in.
 package enum CurlLogin {
-    package static func services(_ text: String) throws(ImportError) -> ImportFindings {
-        let request: DescribedRequest
-        do throws(ExplainInputError) {
-            guard case .request(let read) = try ExplainInput(text) else {
-                throw ExplainInputError("This is no curl command.")
-            }
-            request = read
-        } catch {
-            throw ImportError(error.message)
+    package static func services(_ text: String) throws(UnusableInput) -> ImportFindings {
+        guard case .request(let request) = try ExplainInput(text) else {
+            throw UnusableInput("This is no curl command.")
         }
         guard let origin = request.url.origin, request.url.scheme != nil else {
-            throw ImportError("The URL names no host.")
+            throw UnusableInput("The URL names no host.")
         }
         var findings = ImportFindings()
         let logins =
             request.fields.compactMap { ImportedLogin.reading(field: $0.name, value: $0.value) }
             + parameters(request.url.query)
         guard let login = logins.first else {
-            throw ImportError(
+            throw UnusableInput(
                 "The command holds no credential: no -u, no Authorization, no field or parameter with a key."
             )
         }
@@ -31,13 +25,13 @@ package enum CurlLogin {
         return findings
     }
 
-    private static func requireWhole(_ login: ImportedLogin) throws(ImportError) {
+    private static func requireWhole(_ login: ImportedLogin) throws(UnusableInput) {
         if case .header(_, let scheme?, _) = login, scheme.lowercased() == "basic" {
-            throw ImportError("curl would ask for the password. Write it: -u USER:PASSWORD, or -u USER:$VARIABLE.")
+            throw UnusableInput("curl would ask for the password. Write it: -u USER:PASSWORD, or -u USER:$VARIABLE.")
         }
         guard case .clear(let secret) = login.secret else { return }
         if secret.withValue({ $0.contains("$(") || $0.contains("`") }) {
-            throw ImportError(
+            throw UnusableInput(
                 "A program prints the secret: $(…). Put its output into a variable, and write $VARIABLE in its place."
             )
         }

@@ -9,9 +9,9 @@ package enum DockerCredentials {
         "https://quay.io": "quay",
     ]
 
-    package static func services(_ bytes: [UInt8]) throws(ImportError) -> ImportFindings {
+    package static func services(_ bytes: [UInt8]) throws(UnusableInput) -> ImportFindings {
         guard let file = JSONValue(bytes), case .object = file else {
-            throw ImportError("The file is no JSON object, or a very large one.")
+            throw UnusableInput("The file is no JSON object, or a very large one.")
         }
         var findings = ImportFindings()
         for (registry, entry) in members(file["auths"]) {
@@ -21,7 +21,7 @@ package enum DockerCredentials {
             noteHelper(helper.string ?? "", of: registry, &findings)
         }
         guard findings.services.count <= ImportFindings.maximumServices else {
-            throw ImportError("The file has more than \(ImportFindings.maximumServices) registries.")
+            throw UnusableInput("The file has more than \(ImportFindings.maximumServices) registries.")
         }
         if findings.services.contains(where: { $0.preset == nil }) {
             findings.note(

@@ -1,9 +1,9 @@
 /// Takes the logins out of an Envoy configuration: the filter `credential_injector` with its secrets, and the clusters
 /// that the routes beside it lead to.
 package enum EnvoyConfiguration {
-    package static func services(_ root: ConfigNode) throws(ImportError) -> ImportFindings {
+    package static func services(_ root: ConfigNode) throws(UnusableInput) -> ImportFindings {
         guard root.value(of: "static_resources") != nil else {
-            throw ImportError("This is no Envoy configuration with static_resources.")
+            throw UnusableInput("This is no Envoy configuration with static_resources.")
         }
         var reader = Reader(root)
         reader.visit(root)

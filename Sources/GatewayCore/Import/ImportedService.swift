@@ -9,7 +9,7 @@ package struct ImportedService: Hashable, Sendable {
 
     /// - Parameters:
     ///   - name: nil makes one from the host of the upstream.
-    ///   - preset: Of a service that takes the keys of the login, but uses them in another way.
+    ///   - preset: The preset of a service that takes the keys of the login, but uses them in another way.
     package init(upstream: String, login: ImportedLogin, name: String? = nil, preset: String? = nil) {
         self.upstream = upstream
         self.login = login
@@ -81,12 +81,6 @@ package struct ImportFindings: Hashable, Sendable {
     mutating func note(_ text: String) {
         if notes.count < 50, !notes.contains(text) { notes.append(text) }
     }
-}
-
-/// Why nothing can be imported: one sentence, without a secret.
-package struct ImportError: Error, Hashable, Sendable {
-    package let message: String
-    package init(_ message: String) { self.message = message }
 }
 
 /// Names of credentials and routes for what has none here.

@@ -1,20 +1,20 @@
 /// Reads `.netrc`, as ftp and curl do: `machine`, `login`, `password`.
 package enum NetrcFile {
-    package static func services(_ text: String) throws(ImportError) -> ImportFindings {
+    package static func services(_ text: String) throws(UnusableInput) -> ImportFindings {
         var words = words(text)[...]
         var findings = ImportFindings()
         while let word = words.popFirst() {
             switch word {
             case "machine":
-                guard let host = words.popFirst() else { throw ImportError("\"machine\" has no name behind it.") }
+                guard let host = words.popFirst() else { throw UnusableInput("\"machine\" has no name behind it.") }
                 add(host, account(&words), to: &findings)
             case "default":
                 _ = account(&words)
                 findings.note("The entry \"default\" names no host. It was left out.")
-            default: throw ImportError("This is no .netrc file: a word stands where \"machine\" is expected.")
+            default: throw UnusableInput("This is no .netrc file: a word stands where \"machine\" is expected.")
             }
             guard findings.services.count <= ImportFindings.maximumServices else {
-                throw ImportError("The file has more than \(ImportFindings.maximumServices) machines.")
+                throw UnusableInput("The file has more than \(ImportFindings.maximumServices) machines.")
             }
         }
         return findings

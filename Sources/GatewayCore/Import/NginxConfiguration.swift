@@ -7,13 +7,13 @@ package enum NginxConfiguration {
 
     static let maximumDepth = 16
 
-    package static func services(_ text: String) throws(ImportError) -> ImportFindings {
+    package static func services(_ text: String) throws(UnusableInput) -> ImportFindings {
         var tokens = try tokens(text)[...]
         let directives = try block(&tokens, depth: 0)
         var findings = ImportFindings()
         visit(directives, headers: [], upstreams: upstreams(in: directives), &findings)
         guard findings.services.count <= ImportFindings.maximumServices else {
-            throw ImportError("The file has more than \(ImportFindings.maximumServices) services.")
+            throw UnusableInput("The file has more than \(ImportFindings.maximumServices) services.")
         }
         return findings
     }
@@ -85,8 +85,8 @@ package enum NginxConfiguration {
         case close
     }
 
-    private static func block(_ tokens: inout ArraySlice<Token>, depth: Int) throws(ImportError) -> [Directive] {
-        guard depth < maximumDepth else { throw ImportError("Blocks are nested deeper than \(maximumDepth) levels.") }
+    private static func block(_ tokens: inout ArraySlice<Token>, depth: Int) throws(UnusableInput) -> [Directive] {
+        guard depth < maximumDepth else { throw UnusableInput("Blocks are nested deeper than \(maximumDepth) levels.") }
         var directives: [Directive] = []
         var words: [String] = []
         while let token = tokens.popFirst() {
@@ -99,15 +99,15 @@ package enum NginxConfiguration {
                 directives.append(Directive(words: words, block: try block(&tokens, depth: depth + 1)))
                 words = []
             case .close:
-                guard depth > 0 else { throw ImportError("A } stands where no block is open.") }
+                guard depth > 0 else { throw UnusableInput("A } stands where no block is open.") }
                 return directives
             }
         }
-        guard depth == 0 else { throw ImportError("A block is not closed.") }
+        guard depth == 0 else { throw UnusableInput("A block is not closed.") }
         return directives
     }
 
-    private static func tokens(_ text: String) throws(ImportError) -> [Token] {
+    private static func tokens(_ text: String) throws(UnusableInput) -> [Token] {
         var tokens: [Token] = []
         var rest = Array(text)[...]
         while let first = rest.first {
@@ -130,7 +130,7 @@ package enum NginxConfiguration {
         return tokens
     }
 
-    private static func quoted(_ rest: inout ArraySlice<Character>) throws(ImportError) -> String {
+    private static func quoted(_ rest: inout ArraySlice<Character>) throws(UnusableInput) -> String {
         let mark = rest.removeFirst()
         var word = ""
         while let character = rest.popFirst() {
@@ -141,7 +141,7 @@ package enum NginxConfiguration {
                 word.append(character)
             }
         }
-        throw ImportError("A quotation mark is opened and not closed.")
+        throw UnusableInput("A quotation mark is opened and not closed.")
     }
 
     /// `${name}` is a part of a word.

@@ -2,13 +2,13 @@
 /// becomes an environment variable that somebody has to set.
 package enum OpenAPIDocument {
     /// - Parameter upstream: Counts before the server that the document names.
-    package static func services(_ root: ConfigNode, upstream: String? = nil) throws(ImportError) -> ImportFindings {
+    package static func services(_ root: ConfigNode, upstream: String? = nil) throws(UnusableInput) -> ImportFindings {
         guard root.value(of: "openapi") != nil || root.value(of: "swagger") != nil else {
-            throw ImportError("This is no OpenAPI document: it has neither \"openapi\" nor \"swagger\".")
+            throw UnusableInput("This is no OpenAPI document: it has neither \"openapi\" nor \"swagger\".")
         }
         guard let server = upstream ?? server(root), let origin = (try? RequestURL(server))?.origin,
             server.contains("://")
-        else { throw ImportError("The document names no server with scheme and host; add --upstream URL.") }
+        else { throw UnusableInput("The document names no server with scheme and host; add --upstream URL.") }
         let title = root.value(of: "info")?.value(of: "title")?.scalarText ?? origin.host
         let name = ImportedName.made(from: String(title.prefix(30)))
         let variable = name.uppercased().replacing("-", with: "_")
@@ -30,7 +30,7 @@ package enum OpenAPIDocument {
         return findings
     }
 
-    /// Those that the document asks for everywhere come first.
+    /// The security schemes; those that the document asks for everywhere come first.
     private static func schemes(_ root: ConfigNode) -> [ConfigNode.Entry] {
         let components = root.value(of: "components")?.entries(of: "securitySchemes") ?? []
         let all = components + root.entries(of: "securityDefinitions")

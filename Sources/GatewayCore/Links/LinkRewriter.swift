@@ -40,7 +40,7 @@ package final class LinkRewriter: Sendable {
         prefix = gateway.path + own
     }
 
-    /// What the bytes of a rewritten reference are more than before, at the most.
+    /// How many bytes longer a rewritten reference is, at most.
     private var maximumGrowth: Int {
         let longest = table.longest(of: route)
         return gateway.path.count + (gateway.origin?.description.utf8.count ?? 0) + longest.origin + longest.path
@@ -82,7 +82,7 @@ package final class LinkRewriter: Sendable {
         }
     }
 
-    /// - Parameter path: Of the upstream.
+    /// - Parameter path: A path of the upstream.
     private func toClient(path: [UInt8], _ tail: [UInt8], of text: [UInt8]) -> [UInt8]? {
         // Left as it is, it would lead to another route.
         guard let found = gatewayPath(own.origin, path) else {
@@ -177,7 +177,7 @@ package final class LinkRewriter: Sendable {
         $0 | 1 << UInt64($1.rawValue)
     }
 
-    /// How many bytes the rewritten fields of a head are more than before, at the most; nil where they would be too many.
+    /// How many bytes longer the rewritten fields of a head are, at most; nil if that would be too many.
     package func room(for head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Int? {
         let growth = maximumGrowth
         var room = 0
@@ -201,7 +201,7 @@ package final class LinkRewriter: Sendable {
         return count
     }
 
-    /// - Parameter name: Of the field.
+    /// - Parameter name: The name of the field.
     func rewrite(_ kind: FieldKind, name: Range<Int>, _ value: [UInt8]) -> FieldRewrite {
         let rewritten: [UInt8]? =
             switch (kind, name.count) {
@@ -273,12 +273,12 @@ package final class LinkRewriter: Sendable {
 private struct CookieScope {
     let rewriter: LinkRewriter
 
-    /// - Parameter value: Of a `Set-Cookie`.
+    /// - Parameter value: The value of a `Set-Cookie`.
     /// - Returns: nil where it stays as it is.
     func rewrite(_ value: [UInt8]) -> [UInt8]? {
         var parts = value.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false).map(Array.init)
         var kept = Array(parts.prefix(1))
-        // Of several the last counts.
+        // The last of several counts.
         var hasPath = false
         for part in parts.dropFirst() {
             let attribute = Attribute(part)

@@ -5,7 +5,7 @@
 package final class LinkTable: Sendable {
     struct Place: Sendable {
         let origin: Origin
-        /// Before the forwarded path: empty, or without a slash at the end.
+        /// The path before the forwarded one: empty, or without a slash at the end.
         let base: [UInt8]
         /// What a path that finds the route begins with; empty is the root.
         let prefix: [UInt8]
@@ -26,7 +26,7 @@ package final class LinkTable: Sendable {
 
     let places: [Place]
     private let groups: [Group]
-    /// By route.
+    /// The group of each route.
     private let groupIndices: [Int]
     private let table: RouteTable
 

@@ -112,7 +112,7 @@ package struct ClientTokenStatus: Hashable, Sendable, Codable {
 /// A JSON web token that proves a client (`access.clients.*.jwt`).
 package struct ClientJWTPlan: Hashable, Sendable {
     package enum Keys: Hashable, Sendable {
-        /// From a file, which was read with the configuration.
+        /// The keys of a file, which was read with the configuration.
         case set(JSONWebKeySet)
         /// Fetched, and fetched again while the gateway runs.
         case url(AuthorityURL)
@@ -126,7 +126,7 @@ package struct ClientJWTPlan: Hashable, Sendable {
     package var keys: Keys
     /// Exactly this one; with `/*` at its end all below it (``CertificateName/isBelow(_:_:)``). nil: any.
     package var subject: String?
-    /// By the name of the claim. A claim that is a list has to contain the text.
+    /// The required values, by the name of the claim. A claim that is a list has to contain the text.
     package var claims: [String: String]
 
     package init(issuer: String, audience: String, keys: Keys, subject: String?, claims: [String: String] = [:]) {
@@ -193,7 +193,7 @@ package struct ClientJWTPlan: Hashable, Sendable {
         return CertificateName.isBelow(String(wanted.dropLast()), subject)
     }
 
-    /// To the byte: strings of Swift are equal if they look the same.
+    /// Compares bytes: strings of Swift are equal if they look the same.
     private static func isSame(_ one: String, _ other: String) -> Bool { one.utf8.elementsEqual(other.utf8) }
 }
 

@@ -66,7 +66,7 @@ package struct DescriptorShares: Hashable, Sendable {
 
     private static func refused(beside clients: Int) -> Int { min(max(clients / 8, 16), 128) }
 
-    /// With one connection to an upstream for each client, unless the upstreams together may have fewer.
+    /// All connections for so many clients: one to an upstream for each client, unless the upstreams together may have fewer.
     private static func connections(_ clients: Int, _ upstreamLimit: Int) -> Int {
         clients + refused(beside: clients) + min(clients, upstreamLimit)
     }
@@ -103,7 +103,7 @@ package struct DescriptorShares: Hashable, Sendable {
             + (most > 0 ? ", or set limits.connections to at most \(most)." : ".")
     }
 
-    /// That there is no room for the clients of the default; nil where there is.
+    /// Says that there is no room for the clients of the default; nil if there is.
     package var shortage: String? {
         guard let limit, !isChosen, clients < Self.standardClients else { return nil }
         return

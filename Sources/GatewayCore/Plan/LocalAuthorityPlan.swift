@@ -13,7 +13,7 @@ package struct LocalAuthorityPlan: Hashable, Sendable {
         self.days = days
     }
 
-    /// In the place of the name of a host: an issuer without constraints.
+    /// Stands for the name of a host, for an issuer without constraints.
     package static let anyHost = "*"
 
     /// The names that need an issuer so that certificates for these hosts can be made.

@@ -101,7 +101,7 @@ package struct CredentialPlan: Sendable {
 }
 
 extension Plan {
-    /// By the listener's address. Of listeners that ask for any free port, and differ, all refuse.
+    /// What CONNECT may do, by the listener's address. If listeners that ask for any free port differ, all of them refuse.
     package var connect: [ListenerPlan.Address: ConnectPlan] {
         Dictionary(listeners.map { ($0.address, $0.connect) }) { $0 == $1 ? $0 : ConnectPlan() }
     }

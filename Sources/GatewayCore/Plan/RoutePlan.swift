@@ -191,7 +191,7 @@ package struct RoutePlan: Hashable, Sendable {
 extension RoutePlan.Timeouts: CanonicalValue {
     package func add(to bytes: inout CanonicalBytes) { Self.keys.add(self, to: &bytes) }
 
-    static let keys = Keys(RoutePlan.Timeouts()) {
+    package static let keys = Keys(RoutePlan.Timeouts()) {
         $0("response", \.response, .duration(Limits.responseTimes), default: "limits.response_timeout", example: "10m")
             .means(
                 "Maximum time from the end of a request to the beginning of its response. After that, the client gets 504."
@@ -216,7 +216,7 @@ extension RoutePlan {
     /// In the order in which the plan shows them. The decoder reads those without a property.
     ///
     /// The digest of a route leaves out the credential, which has one of its own, and the place in the file.
-    static let keys = Keys(blank) {
+    package static let keys = Keys(blank) {
         $0("upstream", type: "a URL", example: "https://api.example.com/v2")
             .covers { [$0.upstream, $0.upstreamPath] }
             .shows("upstream", texts: { [$0.text.hasPrefix("http://") ? "\($0.text) (plaintext)" : $0.text] }) {

@@ -55,7 +55,7 @@ package struct SharedUpstream: Hashable, Sendable {
         self.route(for: nil) == route || plan.clients?.contains { self.route(for: $0) == route } ?? false
     }
 
-    /// By scheme, host, port and path.
+    /// The shared upstreams, by scheme, host, port and path.
     package static func all(of routes: [RoutePlan]) -> [String: SharedUpstream] {
         var all: [String: SharedUpstream] = [:]
         for (index, route) in routes.enumerated() where route.matchesUpstreamHost {

@@ -94,12 +94,7 @@ extension TelemetryPlan {
 
     private static func url(_ fields: ConfigFields) -> UpstreamURL? {
         guard let text = fields.requiredString("otlp") else { return nil }
-        do throws(UpstreamURL.Refusal) {
-            return try UpstreamURL(text)
-        } catch {
-            fields.error("otlp", error.message)
-            return nil
-        }
+        return fields.usable("otlp", try UpstreamURL(text))
     }
 
     private static func headers(_ fields: ConfigFields) -> [Injection.Field] {

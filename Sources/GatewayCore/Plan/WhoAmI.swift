@@ -7,7 +7,7 @@ package struct WhoAmI: Hashable, Sendable {
     }
 
     package let method: Method
-    /// Behind the upstream's own path, with a query if there is one. Begins with `/`.
+    /// The path after the upstream's own, with a query if there is one. Begins with `/`.
     package let path: String
     /// Where the name stands in the JSON of the answer.
     package let shows: JSONPointer?
@@ -54,7 +54,7 @@ package enum WhoAmIAnswer: Equatable, Sendable {
         }
     }
 
-    /// Without its full stop: the caller ends the sentence.
+    /// The reason without its full stop: the caller ends the sentence.
     private static func part(of reason: String) -> Substring {
         (reason.last == "." ? reason.dropLast() : reason[...]).prefix(longestReason)
     }

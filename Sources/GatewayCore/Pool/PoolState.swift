@@ -1,4 +1,4 @@
-/// Decides about the connections of one event loop to one upstream: which one a request gets, who waits, when one is opened or
+/// Decides about the connections of one event loop to one upstream: which one a request gets, which requests wait, when one is opened or
 /// closed. It performs nothing, and knows no socket and no clock: ``UpstreamPool`` reports events and carries out what is returned.
 ///
 ///     HTTP/1:    opening ──▶ leased ◀──▶ idle
@@ -32,7 +32,7 @@ package struct PoolState: ~Copyable, Sendable {
         package var shareCheckPeriod: Duration = .milliseconds(100)
         /// The longest life of a connection: after a change of DNS no old address is used for longer.
         package var maximumAge: Duration = .seconds(600)
-        /// To look at a connection before its use costs a system call (docs/adr/0067). One that was read empty so short a time
+        /// To look at a connection before its use costs a system call (docs/adr/0025). One that was read empty so short a time
         /// ago is not looked at.
         package var freshness: Duration = .milliseconds(5)
         /// A connection that has rested for less is not given away: the client that was just answered may ask again.
@@ -76,7 +76,7 @@ package struct PoolState: ~Copyable, Sendable {
         /// The streams of an HTTP/2 connection, and how many there may be. nil for an HTTP/1 connection.
         var streams: Streams?
 
-        /// In one access to the array.
+        /// Changes all of it in one access to the array.
         mutating func rest(_ phase: Phase, from now: MonotonicTime, until end: MonotonicTime) {
             self.phase = phase
             restsSince = now
@@ -113,7 +113,7 @@ package struct PoolState: ~Copyable, Sendable {
     }
 
     private let rules: Rules
-    /// In nanoseconds: to take a `Duration` apart is a long division.
+    /// ``Rules/freshness`` in nanoseconds: to take a `Duration` apart is a long division.
     private let freshness: Int64
     private let idleTime: Int64
     private var connections: [Connection] = []

@@ -4,7 +4,7 @@ package protocol GatewayControl: Sendable {
     /// What ends at a known time and needs a person then, the nearest end first.
     func expirations() async -> [Expiration]
     func routes() async -> [RouteStatus]
-    /// Of each route, in the order of ``routes()``.
+    /// The traffic of each route, in the order of ``routes()``.
     func traffic() async -> [TrafficStatus]
     func overview() async -> GatewayOverview
     func readiness() async -> Readiness
@@ -12,7 +12,7 @@ package protocol GatewayControl: Sendable {
     /// The gateways that share the token store with this one.
     func fleet() async -> Result<FleetReport, GatewayProblem>
 
-    /// - Parameter credential: As the configuration names it; several names may share a token.
+    /// - Parameter credential: The name in the configuration; several names may share a token.
     func token(_ credential: String) async -> Result<TokenStatus, GatewayProblem>
 
     /// Does what an operator asks for. Audited with trigger `operator`.
@@ -111,5 +111,59 @@ package struct RouteStatus: Hashable, Sendable, Codable {
         self.strategy = strategy
         self.needs = needs
         self.health = health
+    }
+}
+
+/// What became of a reload.
+package struct ReloadReport: Hashable, Sendable, Codable {
+    package enum Cause: String, Sendable, Codable {
+        /// A hang-up signal.
+        case signal
+        /// The files changed.
+        case files
+        /// A program printed another secret when its `ttl` had ended.
+        case secret
+        case `operator`
+    }
+
+    package enum Outcome: String, Sendable, Codable {
+        case loaded
+        /// The configuration has a problem, or changes what needs a restart.
+        case refused
+        /// Something else stood in the way, such as an address in use.
+        case failed
+    }
+
+    package var cause: Cause
+    package var outcome: Outcome
+    /// The problems as people read them; empty if it was loaded.
+    package var problems: String
+    package var changes: [PlanChange]
+    package var warnings: String
+
+    package init(
+        cause: Cause,
+        outcome: Outcome,
+        problems: String = "",
+        changes: [PlanChange] = [],
+        warnings: String = ""
+    ) {
+        self.cause = cause
+        self.outcome = outcome
+        self.problems = problems
+        self.changes = changes
+        self.warnings = warnings
+    }
+}
+
+/// The plan that is served, to be compared with another one in another process.
+package struct ServedPlan: Hashable, Sendable, Codable {
+    package var digest: PlanDigest
+    /// Hexadecimal, of the digests in it; new with every process.
+    package var key: String
+
+    package init(digest: PlanDigest, key: String) {
+        self.digest = digest
+        self.key = key
     }
 }

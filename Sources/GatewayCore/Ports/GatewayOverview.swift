@@ -59,3 +59,59 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
         self.proxy = proxy
     }
 }
+
+/// What a running gateway says of itself, as `status` shows it.
+package struct StatusReport: Hashable, Sendable, Encodable {
+    package var readiness: Readiness
+    package var tokens: [TokenStatus]
+    package var expirations: [Expiration]
+    package var routes: [RouteStatus]
+    package var clientTokens: [ClientTokenStatus]
+
+    package init(
+        readiness: Readiness,
+        tokens: [TokenStatus],
+        expirations: [Expiration],
+        routes: [RouteStatus],
+        clientTokens: [ClientTokenStatus] = []
+    ) {
+        self.readiness = readiness
+        self.tokens = tokens
+        self.expirations = expirations
+        self.routes = routes
+        self.clientTokens = clientTokens
+    }
+
+    /// The credentials that do not work until a person does something, then what ends soon.
+    package var needing: [String] {
+        let stopped = tokens.filter(\.needsPerson).map(\.credential)
+        return stopped + expirations.filter(\.isSoon).map(\.of).filter { !stopped.contains($0) }
+    }
+
+    /// The names of credentials and routes.
+    package var names: [String] { tokens.map(\.credential) + routes.map(\.name) }
+
+    /// The part about one credential, with those made from it, or about one route and its credential.
+    ///
+    /// A name that both have means both. nil when neither has it.
+    package func narrowed(to name: String) -> StatusReport? {
+        let ownRoutes = routes.filter { $0.name == name || Self.isPart($0.credential ?? "", of: name) }
+        let credentials = Set(ownRoutes.filter { $0.name == name }.compactMap(\.credential))
+        func isMeant(_ credential: String) -> Bool {
+            Self.isPart(credential, of: name) || credentials.contains { Self.isPart(credential, of: $0) }
+        }
+        let own = tokens.filter { isMeant($0.credential) }
+        guard !own.isEmpty || !ownRoutes.isEmpty else { return nil }
+        var report = self
+        report.tokens = own
+        report.routes = ownRoutes
+        report.clientTokens = []
+        report.expirations = expirations.filter { isMeant($0.of) }
+        return report
+    }
+
+    /// `box[user 42]` belongs to `box`.
+    private static func isPart(_ credential: String, of name: String) -> Bool {
+        credential == name || credential.hasPrefix("\(name)[")
+    }
+}

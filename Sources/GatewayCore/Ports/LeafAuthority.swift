@@ -2,8 +2,8 @@
 package protocol LeafAuthority: Sendable {
     /// A certificate for exactly this host. Takes some hundred microseconds, so it is not called on an event loop.
     ///
-    /// - Throws: ``LeafError`` for a host that the authority may not sign for.
-    func leaf(for host: String) throws(LeafError) -> LeafCertificate
+    /// - Throws: Why, for a host that the authority may not sign for. The data plane sees no difference between the reasons.
+    func leaf(for host: String) throws -> LeafCertificate
 
     /// Certificates that were made before it has changed are not to be used.
     var generation: Int { get }
@@ -23,10 +23,4 @@ package struct LeafCertificate: Sendable {
         self.privateKey = privateKey
         self.renewsAt = renewsAt
     }
-}
-
-/// Why there is no certificate for a host.
-package struct LeafError: Error, Sendable, CustomStringConvertible {
-    package let description: String
-    package init(_ description: String) { self.description = description }
 }

@@ -19,7 +19,7 @@ package struct Readiness: Hashable, Sendable {
         self.init(isReady ? .ready : .notReady, reasons: reasons)
     }
 
-    /// Of a gateway that serves.
+    /// The readiness of a gateway that serves.
     ///
     /// - Parameters:
     ///   - isBlocked: Whether no request can be served, or none with a credential that rotates.
@@ -30,7 +30,7 @@ package struct Readiness: Hashable, Sendable {
         return Readiness(state, reasons: faults + notices)
     }
 
-    /// As people read it, in one line.
+    /// The state as people read it.
     package var text: String {
         switch state {
         case .ready: "ready"
@@ -62,4 +62,95 @@ extension Readiness: Codable {
         try values.encode(isReady, forKey: .isReady)
         try values.encode(reasons, forKey: .reasons)
     }
+}
+
+extension Readiness {
+    /// Where the gateway is in its life.
+    package enum Phase: Sendable {
+        case starting
+        case serving
+        case draining
+    }
+
+    /// What the gateway knows of itself when it is asked.
+    package struct Facts: Sendable {
+        package var phase: Phase
+        /// Why the configuration on disk is not the one that is served.
+        package var refusal: String?
+        /// See ``StorageHealth/troubles(_:rotating:)``.
+        package var storage: (reasons: [String], blocks: Bool) = ([], false)
+        /// What the anchor of the audit log reports.
+        package var anchor: [String] = []
+        package var tokens: [TokenStatus] = []
+        package var expirations: [Expiration] = []
+        /// What to do about a clock that differs from an authority's.
+        package var clockAdvice: String?
+        /// Why the gateways that share the token store do not know this one.
+        package var unlisted: String?
+
+        package init(_ phase: Phase) { self.phase = phase }
+    }
+
+    package init(_ facts: Facts) {
+        let inNeed = facts.tokens.filter(\.needsAttention)
+        // The reason of a token that needs a person tells of its end as well.
+        let named = Set(inNeed.filter(\.needsPerson).map(\.credential))
+        let expirations = facts.expirations.filter { $0.kind == .secret || !named.contains($0.of) }
+        let ended = expirations.filter { $0.remainingSeconds <= 0 }.compactMap(ReadinessReasons.notice)
+        let ending = expirations.filter { $0.remainingSeconds > 0 }.compactMap(ReadinessReasons.notice)
+        let faults =
+            [facts.refusal].compactMap(\.self) + facts.storage.reasons + facts.anchor
+            + ReadinessReasons.needs(of: inNeed) + ended
+        let notices = ending + [facts.clockAdvice, facts.unlisted.map(ReadinessReasons.unlisted)].compactMap(\.self)
+        switch facts.phase {
+        case .starting: self.init(.notReady, reasons: ["the gateway is starting"] + faults + notices)
+        case .serving: self = .serving(isBlocked: facts.storage.blocks, faults: faults, notices: notices)
+        case .draining: self.init(.notReady, reasons: ["the gateway is stopping"] + faults + notices)
+        }
+    }
+}
+
+/// Tells from the states of tokens, and from what ends, what people have to do.
+package enum ReadinessReasons {
+    /// One sentence for each token that needs something.
+    ///
+    /// - Parameter tokens: Tokens with ``TokenStatus/needsAttention``.
+    package static func needs(of tokens: [TokenStatus]) -> [String] {
+        TokenStatus.firstOfEachCredential(tokens).map { token, others in
+            "\(token.credential): \(reason(token))\(TokenStatus.othersText(others))"
+        }
+    }
+
+    /// - Parameter reason: Why the database does not take what the gateway tells of itself.
+    package static func unlisted(_ reason: String) -> String {
+        "authgateway fleet does not list this gateway, and operators are not told what it follows: \(reason)"
+    }
+
+    private static func reason(_ token: TokenStatus) -> String {
+        guard let failing = token.failing, !token.needsPerson else {
+            return token.lastError ?? token.action ?? token.state.rawValue
+        }
+        return "failing since \(failing.since): \(failing.reason) \(failing.remedy)"
+    }
+
+    /// nil when there is time.
+    package static func notice(of expiration: Expiration) -> String? {
+        guard expiration.isSoon else { return nil }
+        let remaining = expiration.remainingSeconds
+        let when = remaining > 0 ? "ends in \(ConfigUnits.countdown(remaining))" : "has ended"
+        return "\(expiration.of): its \(expiration.kind.rawValue) \(when) (\(expiration.endsAt)): \(expiration.action)"
+    }
+}
+
+extension TokenStatus {
+    /// One token for each credential: the first subject stands for the others.
+    static func firstOfEachCredential(_ tokens: [TokenStatus]) -> [(TokenStatus, others: Int)] {
+        var counts: [String: Int] = [:]
+        for token in tokens { counts[token.perSubjectCredential ?? token.credential, default: 0] += 1 }
+        var seen: Set<String> = []
+        return tokens.filter { seen.insert($0.perSubjectCredential ?? $0.credential).inserted }
+            .map { ($0, $0.perSubjectCredential.map { counts[$0, default: 1] - 1 } ?? 0) }
+    }
+
+    static func othersText(_ others: Int) -> String { others > 0 ? " (and \(others) more subjects)" : "" }
 }

@@ -3,6 +3,7 @@
 /// Rules are matched on the bytes as they were sent, and those bytes are forwarded. That is safe only while no upstream decodes
 /// them into a path that would have been judged differently.
 package enum CanonicalPath {
+    /// What two servers could read in two ways, in words for the client.
     package enum Ambiguity: String, Error, Sendable {
         case dotSegment = "a dot segment"
         case backslash = "a backslash"
@@ -142,7 +143,7 @@ struct PathReadings {
         let decodings: Int
     }
 
-    /// Without those that are the path as it was sent. One or two for most paths, and at most 28.
+    /// The readings, without those that equal the path as it was sent. One or two for most paths, and at most 28.
     let all: [Reading]
 
     /// - Throws: If one of them has a dot segment: it could leave whatever the path is meant to stay below.

@@ -147,7 +147,7 @@ package struct RouteTable: Sendable {
     /// A client asks for `http` where the gateway is to speak TLS; what it asks for by `https` is never sent in the clear.
     ///
     /// - Parameters:
-    ///   - scheme: Of the target.
+    ///   - scheme: The scheme of the target.
     ///   - port: nil when the target names none. It then is its scheme's, or an `https` upstream's; where there is neither, any
     ///     port that is the only one.
     package func findUpstream(
@@ -245,14 +245,14 @@ extension RouteTable {
             /// The hash of the first segment.
             let hash: UInt64
             let route: Int32
-            /// Within ``prefixes``.
+            /// The range of the prefix within ``prefixes``.
             let prefix: Range<Int32>
         }
 
         /// Where in ``entries`` those of a segment begin, at the place that its hash names or, where that is taken, soon
         /// after; -1 is free. A power of two of places, at most half of them taken.
         private var places: [Int32] = []
-        /// Those of one segment side by side, the longest prefix first.
+        /// The entries, those of one segment side by side, the longest prefix first.
         private var entries: [Entry] = []
         private var prefixes: [UInt8] = []
         private var root: Int?

@@ -131,11 +131,11 @@ extension KeyRecorder.Node {
 /// Has an answer to everything, so that decoders go on.
 struct ProbeSecrets: SecretSource {
     func environment(_ name: String) -> String? { SchemaProbe.name }
-    func file(_ path: String) throws(SecretSourceError) -> Secret { Secret(SchemaProbe.name) }
-    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
+    func file(_ path: String) throws(UnusableInput) -> Secret { Secret(SchemaProbe.name) }
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
         Secret(SchemaProbe.name)
     }
-    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret { Secret(SchemaProbe.name) }
-    func certificates(_ path: String) throws(SecretSourceError) -> String { SchemaProbe.name }
+    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret { Secret(SchemaProbe.name) }
+    func certificates(_ path: String) throws(UnusableInput) -> String { SchemaProbe.name }
     func fits(_ tls: ClientTLS) -> Bool { true }
 }

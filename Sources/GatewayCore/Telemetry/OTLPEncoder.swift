@@ -30,7 +30,7 @@ package struct OTLPEncoder: Sendable {
 
     /// - Parameters:
     ///   - start: When counting began, in nanoseconds since 1970.
-    ///   - now: The same.
+    ///   - now: The present time, in nanoseconds since 1970.
     package func metrics(_ metrics: [TelemetryMetric], from start: Int64, to now: Int64) -> String {
         let list = metrics.map { Self.metric($0, "\"startTimeUnixNano\":\"\(start)\",\"timeUnixNano\":\"\(now)\"") }
             .joined(separator: ",")
@@ -111,6 +111,18 @@ package struct TelemetryAttribute: Hashable, Sendable {
     package init(_ key: String, _ number: Int) {
         self.key = key
         value = .number(number)
+    }
+}
+
+extension [TelemetryAttribute] {
+    /// Adds the attribute if it has a value.
+    package mutating func add(_ key: String, _ text: String?) {
+        if let text { append(TelemetryAttribute(key, text)) }
+    }
+
+    /// Adds the attribute if it has a value.
+    package mutating func add(_ key: String, _ number: Int?) {
+        if let number { append(TelemetryAttribute(key, number)) }
     }
 }
 

@@ -23,7 +23,7 @@ package struct TracedRequest: Sendable {
     private let isTLS: Bool
     private let status: Int
     private let problem: ProblemKind?
-    /// Its name and generation.
+    /// The name and generation of the credential; nil if nothing was injected.
     private let credential: (name: String, generation: Int)?
     private let startedAt: MonotonicTime
     private let finishedAt: MonotonicTime
@@ -75,21 +75,13 @@ extension TracedRequest {
             TelemetryAttribute("url.scheme", isTLS ? "https" : "http"),
             TelemetryAttribute("gateway.request_id", requestID.description),
         ]
-        if status > 0 { attributes.append(TelemetryAttribute("http.response.status_code", status)) }
-        if let route {
-            attributes += [
-                TelemetryAttribute("http.route", route.path), TelemetryAttribute("gateway.route", route.name),
-            ]
-        }
-        if let client { attributes.append(TelemetryAttribute("gateway.client", client)) }
-        if let credential {
-            attributes += [
-                TelemetryAttribute("gateway.credential", credential.name),
-                TelemetryAttribute("gateway.credential.generation", credential.generation),
-            ]
-        }
-        let error = HTTPConventions.error(ofServerSpan: status, problem)
-        if let error { attributes.append(TelemetryAttribute("error.type", error)) }
+        attributes.add("http.response.status_code", status > 0 ? status : nil)
+        attributes.add("http.route", route?.path)
+        attributes.add("gateway.route", route?.name)
+        attributes.add("gateway.client", client)
+        attributes.add("gateway.credential", credential?.name)
+        attributes.add("gateway.credential.generation", credential?.generation)
+        attributes.add("error.type", HTTPConventions.error(ofServerSpan: status, problem))
         return TelemetrySpan(
             trace: trace.trace,
             span: trace.span,
@@ -119,9 +111,9 @@ extension TracedRequest {
             TelemetryAttribute("server.port", route.upstream.port),
             TelemetryAttribute("url.scheme", route.upstream.scheme.rawValue),
         ]
-        if status > 0 { attributes.append(TelemetryAttribute("http.response.status_code", status)) }
-        if tries > 1 { attributes.append(TelemetryAttribute("http.request.resend_count", Int(tries) - 1)) }
-        if let error { attributes.append(TelemetryAttribute("error.type", error)) }
+        attributes.add("http.response.status_code", status > 0 ? status : nil)
+        attributes.add("http.request.resend_count", tries > 1 ? Int(tries) - 1 : nil)
+        attributes.add("error.type", error)
         return TelemetrySpan(
             trace: trace.trace,
             span: span,
@@ -141,7 +133,7 @@ extension TelemetrySpan {
     ///
     /// - Parameters:
     ///   - start: Nanoseconds since 1970.
-    ///   - end: The same.
+    ///   - end: Nanoseconds since 1970.
     package init(
         of request: TokenRequest,
         _ result: Result<TokenReply, TokenTransportFailure>,
@@ -159,11 +151,11 @@ extension TelemetrySpan {
         let error: String?
         switch result {
         case .success(let reply):
-            attributes.append(TelemetryAttribute("http.response.status_code", reply.status))
+            attributes.add("http.response.status_code", reply.status)
             error = reply.status >= 400 ? String(reply.status) : nil
         case .failure(let failure): error = failure.reason.rawValue
         }
-        if let error { attributes.append(TelemetryAttribute("error.type", error)) }
+        attributes.add("error.type", error)
         self.init(
             trace: trace,
             span: span,

@@ -22,6 +22,7 @@ package protocol AuditLog: Sendable {
     func keep(_ requests: [RequestUse]) -> Int
 }
 
+/// Why the audit log, its copy or its anchor cannot be written or read. The reason ends a sentence that says what was tried.
 package struct AuditError: Error, Hashable, Sendable {
     package let reason: String
     package init(_ reason: String) { self.reason = reason }

@@ -130,7 +130,7 @@ package struct EventQuery: Hashable, Sendable {
         self.credential = credential
     }
 
-    /// - Parameter value: Of the query parameter with this name; an empty one is none.
+    /// - Parameter value: The value of the query parameter with this name; an empty one is none.
     package init(_ value: (_ name: String) -> String?) throws(GatewayProblem) {
         func filter(_ name: String) -> String? { value(name).flatMap { $0.isEmpty ? nil : String($0.prefix(256)) } }
         self.init(

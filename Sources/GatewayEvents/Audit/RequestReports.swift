@@ -7,7 +7,7 @@ package struct RequestReports<Sample: Sendable>: Sendable {
     package enum Key: Hashable, Sendable {
         /// - Parameters:
         ///   - client: Where the failure is the client's own.
-        ///   - status: Of the upstream's answer, where that is the failure; see ``CountedStatus``.
+        ///   - status: The status of the upstream's answer, where that is the failure; see ``CountedStatus``.
         case failed(route: Int?, reason: FailureReason, client: String?, status: Int?)
         case denied(network: String, client: String?, reason: ProblemKind)
         /// 404, 405 and 421.

@@ -57,7 +57,7 @@ package struct RouteTraffic: Sendable {
         latest = minute
     }
 
-    /// - Parameter name: Of the route.
+    /// - Parameter name: The name of the route.
     package func status(of name: String, at now: UnixTime) -> TrafficStatus {
         var traffic = self
         let minute = now.milliseconds / 60_000

@@ -12,6 +12,7 @@
 /// file, so it never meets the locks of SQLite. Close what uses the file first: SQLite's own locks end when any descriptor
 /// of the file is closed (fcntl(2)).
 package final class FileLock: Sendable {
+    /// Callers say who could hold the lock, and what to do about it.
     package enum Failure: Error, Equatable {
         case held
         case other(Int32)

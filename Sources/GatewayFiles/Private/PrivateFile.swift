@@ -10,6 +10,8 @@ import FoundationEssentials
 
 /// Files that only their owner may read.
 package enum PrivateFile {
+    /// Why something could not be done with a file. The reason ends a sentence of the caller, who knows what the file is for: see
+    /// ``StateError/explaining(_:_:)``.
     package struct Failure: Error, Hashable, Sendable {
         package let reason: String
 

@@ -21,6 +21,7 @@ package final class SQLiteWriter: Sendable {
         package let trouble: Trouble
     }
 
+    /// The database was closed before the work began.
     private struct Closed: Error {}
 
     private struct Work {

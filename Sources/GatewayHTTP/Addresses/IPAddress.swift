@@ -102,7 +102,7 @@ package struct IPNetwork: Hashable, Sendable {
         prefix = address.bytes.count * 8
     }
 
-    /// - Returns: nil where the text is none, or bits behind the prefix are set: then it is not clear what is meant.
+    /// - Returns: nil if the text is no network, or if bits behind the prefix are set, because then it is unclear what is meant.
     package init?(_ text: String) {
         guard let slash = text.firstIndex(of: "/"), let address = IPAddress(String(text[..<slash])) else { return nil }
         let number = text[text.index(after: slash)...]

@@ -160,7 +160,7 @@ package struct Authority {
 package struct GatewayURL: Hashable, Sendable {
     /// nil where a request names no host.
     package let origin: Origin?
-    /// Stands before the paths of routes: empty, or `/gateway` without a slash at the end.
+    /// The path before the paths of routes: empty, or `/gateway` without a slash at the end.
     package let path: [UInt8]
 
     package init(origin: Origin?, path: [UInt8] = []) {

@@ -36,6 +36,7 @@ package struct PostgreSQLURL: Hashable, Sendable {
     /// What stands behind the question mark, without `host` and `port`.
     package private(set) var parameters: [String: String] = [:]
 
+    /// What is wrong with a URL. Tests tell the reasons apart; people read ``message``.
     package enum Mistake: Error, Hashable, Sendable {
         case scheme
         case escape

@@ -4,37 +4,32 @@ package struct UpstreamURL {
     /// Empty, or with a slash at the beginning and none at the end.
     package let path: String
 
-    package struct Refusal: Error {
-        package let message: String
-        package init(_ message: String) { self.message = message }
-    }
-
-    package init(_ text: String) throws(Refusal) {
+    package init(_ text: String) throws(UnusableInput) {
         guard let separator = text.firstRange(of: "://"),
             let scheme = Origin.Scheme(rawValue: text[..<separator.lowerBound].lowercased())
-        else { throw Refusal("expected a URL such as https://api.example.com\(Suggestion.scheme(of: text))") }
+        else { throw UnusableInput("expected a URL such as https://api.example.com\(Suggestion.scheme(of: text))") }
         let rest = text[separator.upperBound...]
         let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
         guard !authority.contains("@") else {
-            throw Refusal("must not contain a user name or password; use \"auth: {strategy: basic, …}\"")
+            throw UnusableInput("must not contain a user name or password; use \"auth: {strategy: basic, …}\"")
         }
         guard let origin = Origin(scheme: scheme, authority: String(authority)) else {
             let host = authority.prefix { $0 != ":" }
             if let name = Punycode.hostName(String(host)) {
                 let ascii = name + authority[host.endIndex...]
-                throw Refusal("must have its host in ASCII, as DNS has it: \(scheme.rawValue)://\(ascii)")
+                throw UnusableInput("must have its host in ASCII, as DNS has it: \(scheme.rawValue)://\(ascii)")
             }
-            throw Refusal("has no valid host and port")
+            throw UnusableInput("has no valid host and port")
         }
         guard !origin.isRootedAddress else {
-            throw Refusal("must not have a dot at the end of an address or a loopback name")
+            throw UnusableInput("must not have a dot at the end of an address or a loopback name")
         }
         let path = rest[authority.endIndex...]
         guard !path.contains("?"), !path.contains("#") else {
-            throw Refusal("must not contain a query or a fragment")
+            throw UnusableInput("must not contain a query or a fragment")
         }
         guard let canonical = RoutePath.canonical(String(path)) else {
-            throw Refusal("has a path that is not plain: no empty or dot segments, no encodings")
+            throw UnusableInput("has a path that is not plain: no empty or dot segments, no encodings")
         }
         self.origin = origin
         self.path = canonical == "/" ? "" : canonical
@@ -113,6 +108,7 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
     package let origin: Origin
     private let shown: String?
 
+    /// Why a text is not the URL of an authority. A caller adds advice to one of the reasons.
     package enum Refusal: Error, Hashable, Sendable {
         /// - Parameter hint: `; did you mean "https://"?`, or nothing.
         case notAbsolute(hint: String)
@@ -121,6 +117,17 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
         case hasFragment
         /// ``Origin/isRootedAddress``
         case rootedAddress
+
+        /// Follows the key.
+        package var message: String {
+            switch self {
+            case .notAbsolute(let hint): "expected an absolute https URL\(hint)"
+            case .plaintext: "must be https: a secret would be sent in clear (http is for loopback only)"
+            case .hasUserInfo: "must not contain a user name or password"
+            case .hasFragment: "must not contain a fragment"
+            case .rootedAddress: "must not have a dot at the end of an address or a loopback name"
+            }
+        }
     }
 
     /// - Parameter shown: What is printed in its place, when `text` may hold a secret outside of the query.

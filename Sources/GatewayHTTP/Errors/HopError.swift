@@ -10,7 +10,7 @@ extension GatewayProblem {
         case connectionTimeout = "connect_timeout"
         case handshakeTimeout = "tls_timeout"
         case handshakeFailed = "tls_handshake_failed"
-        /// Not trusted, without a reason that is known.
+        /// The certificate is not trusted, and the reason is not known.
         case certificateRefused = "certificate_refused"
         case certificateExpired = "certificate_expired"
         case certificateNotYetValid = "certificate_not_yet_valid"
@@ -243,11 +243,11 @@ package struct TLSAlert: Hashable, Sendable {
         name = alert.lowercased()
     }
 
-    /// - Parameter error: Of the TLS library.
+    /// - Parameter error: An error of the TLS library.
     package init?(_ error: any Error) { self.init(in: String(describing: error)) }
 
     /// - Parameters:
-    ///   - server: Who sent it.
+    ///   - server: The server that sent it.
     ///   - owner: Whose `tls.certificate` the server is shown: "the route".
     package func detail(of server: String, owner: String) -> String {
         let meaning = meaning(owner: owner).map { " \($0)" } ?? ""

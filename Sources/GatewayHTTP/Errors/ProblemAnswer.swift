@@ -30,11 +30,11 @@ package struct ProblemAnswer: Hashable, Sendable {
         package var prefersText: Bool
         /// HEAD is answered without content.
         package var omitsBody: Bool
-        /// To CONNECT: of its answer, clients show the reason phrase at most.
+        /// Whether it answers a CONNECT: clients show the reason phrase at most.
         package var explainsInReasonPhrase: Bool
         /// The request is a call of gRPC (``GRPCStatus/isCall(_:_:)``): what happened is a status of gRPC.
         package var isGRPC: Bool
-        /// In the place of the status of the problem: an engine passes few on. nil for that.
+        /// Replaces the status of the problem, because an engine passes few of them on; nil keeps it.
         package var status: Int?
 
         package init(
@@ -63,7 +63,7 @@ package struct ProblemAnswer: Hashable, Sendable {
     }
 
     package let status: Int
-    /// In the place of that of the status (HTTP/1 alone); nil for that.
+    /// Replaces the reason phrase of the status (HTTP/1 only); nil keeps it.
     package let reasonPhrase: String?
     package let fields: [Field]
     package let body: [UInt8]
@@ -132,7 +132,7 @@ package struct ProblemAnswer: Hashable, Sendable {
 
     static let maximumPhrase = 200
 
-    /// Without what is not allowed in a status line (RFC 9112 section 4).
+    /// The text without characters that are not allowed in a status line (RFC 9112 section 4).
     private static func phrase(_ text: String) -> String {
         String(decoding: text.utf8.prefix(maximumPhrase).map { (0x20..<0x7F).contains($0) ? $0 : 0x3F }, as: UTF8.self)
     }
@@ -186,7 +186,7 @@ package enum ProblemDocument {
     }
 
     /// - Parameters:
-    ///   - status: Of the answer, where it is not that of the problem.
+    ///   - status: The status of the answer, where it is not that of the problem.
     ///   - route: The route's name, when one was found.
     ///   - credential: The name of the route's credential.
     ///   - strategy: The kind of that credential.

@@ -1,4 +1,4 @@
-/// What a person needs who meets an error code: what happened, who can mend it, and how.
+/// What a person who meets an error code needs to know: what happened, who can fix it, and how.
 package struct ErrorAdvice: Hashable, Sendable, Encodable {
     /// Who can mend it. The raw value ends the sentence "who can mend it: ...".
     package enum Person: String, Sendable, Encodable {

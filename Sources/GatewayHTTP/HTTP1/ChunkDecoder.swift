@@ -5,7 +5,7 @@
 package struct ChunkDecoder: Sendable {
     private enum State: Sendable {
         case size
-        /// Behind the `;`: a name has to follow.
+        /// After a `;`: a name has to follow.
         case extensionName
         case fieldExtension
         case sizeLineFeed
@@ -25,7 +25,8 @@ package struct ChunkDecoder: Sendable {
     }
 
     static let maxExtensionBytes = 1024
-    /// In all chunks together, of what each has beyond 16 bytes and twice its content: else a body could be nothing but extensions.
+    /// How much framing all chunks together may have beyond 16 bytes and twice the content of each. Otherwise a body could be nothing
+    /// but extensions.
     static let maxExcessBytes = 16_384
 
     private var state = State.size

@@ -92,9 +92,9 @@ package struct MessageBody: Sendable {
     package enum Extent: Hashable, Sendable {
         case part
         case rest
-        /// From there on they are another message's.
+        /// The body has ended, and the bytes from here on belong to another message.
         case more(from: Int)
-        /// They cannot be a part of the body.
+        /// The bytes cannot be part of the body.
         case broken
     }
 

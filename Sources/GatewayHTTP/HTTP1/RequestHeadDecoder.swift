@@ -26,7 +26,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         self.maxFields = maxFields
     }
 
-    /// Whether bytes of an unfinished head have been seen. The empty line that may stand before it is none.
+    /// Whether bytes of an unfinished head have been seen. The empty line that may stand before it does not count.
     package var isWithinHead: Bool { phase == .fields || scanned > lineStart }
 
     /// Makes ready for the next head.

@@ -206,7 +206,7 @@ package struct HTTP2BlockSize: Hashable, Sendable {
     private static let tableSizes = 12
     /// An index, and two lengths of up to four bytes.
     private static let framing = 9
-    /// In bytes: the longest code of a byte has 30 bits.
+    /// The longest code of a byte, in bytes: it has 30 bits.
     private static let longest = 4
 
     private let limit: Int
@@ -234,7 +234,7 @@ package struct HTTP2BlockSize: Hashable, Sendable {
         return (bits + 7) / 8
     }
 
-    /// In bits (RFC 7541 appendix B). Beyond printable ASCII it is the longest one.
+    /// The length of a byte's code in bits (RFC 7541 appendix B). Beyond printable ASCII, that of the longest code is taken.
     private static func codeLength(_ byte: UInt8) -> Int {
         switch byte {
         case 0x30...0x32, 0x61, 0x63, 0x65, 0x69, 0x6F, 0x73, 0x74: 5

@@ -13,7 +13,7 @@ package struct HTTP2ResponseHead: Sendable {
     /// Where the status stands in the first line.
     private static let placeOfStatus = 9..<12
 
-    /// - Parameter webSocketAccept: Of a request for a WebSocket. Any 2xx opens it, which for HTTP/1 is a 101.
+    /// - Parameter webSocketAccept: The accepted key of a request for a WebSocket. Any 2xx opens it, which for HTTP/1 is a 101.
     package init(webSocketAccept: String? = nil) { self.webSocketAccept = webSocketAccept }
 
     /// Takes the next field, in the order in which they came.

@@ -1,5 +1,6 @@
 /// The order in which a response comes on a stream (RFC 9113 section 8.1), and the length of its content.
 package struct HTTP2ResponseOrder: Sendable {
+    /// What is out of order; the stream is reset.
     package enum Fault: Error, Hashable, Sendable {
         case contentBeforeHead
         case endedWithInformational
@@ -46,7 +47,7 @@ package struct HTTP2ResponseOrder: Sendable {
 
     /// A head was read.
     ///
-    /// - Parameter isInformational: Another head follows. A 101 is none of these: it is the last head.
+    /// - Parameter isInformational: Whether another head follows. Not so for a 101, which is the last head.
     package mutating func receiveHead(_ framing: BodyFraming, isInformational: Bool, isLast: Bool) throws(Fault) {
         hasHead = true
         guard !isInformational else {

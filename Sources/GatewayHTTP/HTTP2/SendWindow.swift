@@ -1,6 +1,6 @@
 /// How many bytes of content the peer lets us send, on one stream or on the connection (RFC 9113 section 6.9).
 package struct SendWindow: Hashable, Sendable {
-    /// Until the peer's settings say otherwise.
+    /// The window until the peer's settings say otherwise.
     package static let initial = 65_535
     package static let maximum = (1 << 31) - 1
 
@@ -16,7 +16,7 @@ package struct SendWindow: Hashable, Sendable {
         size -= count
     }
 
-    /// - Parameter increment: Of a WINDOW_UPDATE, or what the peer's settings change; those can be below zero.
+    /// - Parameter increment: The increment of a WINDOW_UPDATE, or what the peer's settings change; those can be below zero.
     /// - Returns: Whether the window is still one that a peer may ask for.
     package mutating func grow(by increment: Int) -> Bool {
         size += increment

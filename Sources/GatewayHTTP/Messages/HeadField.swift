@@ -6,12 +6,12 @@ package struct HeadField: Hashable, Sendable {
     package let nameEnd: UInt32
     package let valueStart: UInt32
     package let valueEnd: UInt32
-    /// Behind the line's CRLF.
+    /// The position after the line's CRLF.
     package let end: UInt32
 
     package var line: Range<Int> { Int(start)..<Int(end) }
     package var name: Range<Int> { Int(start)..<Int(nameEnd) }
-    /// Without optional whitespace around it.
+    /// The value without the whitespace around it.
     package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 
@@ -98,7 +98,7 @@ package enum FieldKind: UInt8, Sendable {
     /// - Parameter name: In lower case.
     package static func isForwarded(_ name: [UInt8]) -> Bool { classify(name.span, name.indices) == .forwarded }
 
-    /// Names a field by its length first, so that most fields cost one comparison at the most. `name` must be a token.
+    /// Names a field by its length first, so that most fields cost at most one comparison. `name` must be a token.
     @inline(__always)
     package static func classify(_ bytes: borrowing Span<UInt8>, _ name: Range<Int>) -> FieldKind {
         switch name.count {

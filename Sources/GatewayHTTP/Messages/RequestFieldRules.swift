@@ -1,6 +1,6 @@
 /// Which fields of a request go upstream: those of a connection end here, and so does what the route sets or removes.
 package struct RequestFieldRules: Sendable {
-    /// In lower case, `_` read as `-`: only the route may set them. `authorization` is not among them.
+    /// Names that only the route may set, in lower case, with `_` read as `-`. `authorization` is not among them.
     package let ownedNames: [[UInt8]]
     /// The client's `Authorization` is forwarded, unless the request used it to authenticate to the gateway.
     package let keepsAuthorization: Bool
@@ -68,7 +68,7 @@ package struct RequestFieldRules: Sendable {
         case nominated
         /// The gateway continues the trace, or begins one.
         case trace
-        /// It names a place on the gateway: the upstream's name takes its place.
+        /// It names a place on the gateway. The upstream's name for that place is sent instead.
         case link
     }
 
@@ -114,7 +114,7 @@ package struct RequestFieldRules: Sendable {
     /// The loop over the fields stands here and not with its caller: for most fields the call into another module would cost more
     /// than the decision.
     ///
-    /// - Parameter index: Of the field to begin with; then of the one to go on with.
+    /// - Parameter index: The index of the field to begin with; then of the one to go on with.
     package func nextKept(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,

@@ -17,7 +17,7 @@ package struct RequestHead: ~Copyable, Sendable {
     /// The authority of an absolute-form or authority-form target; empty otherwise.
     package internal(set) var targetAuthority: Range<Int> = 0..<0
     package internal(set) var path: Range<Int> = 0..<0
-    /// With its `?`; empty when there is none.
+    /// The query with its `?`; empty if there is none.
     package internal(set) var query: Range<Int> = 0..<0
     package internal(set) var isHTTP10 = false
     package internal(set) var isHead = false
@@ -30,7 +30,7 @@ package struct RequestHead: ~Copyable, Sendable {
     package internal(set) var options = ConnectionOptions()
     package internal(set) var expectsContinue = false
     package internal(set) var wantsUpgrade = false
-    /// Behind the empty line.
+    /// The position after the empty line.
     package internal(set) var end = 0
     /// Which of the rarer kinds are there at all, so that rules about them need no search.
     package internal(set) var present: FieldPresence = []

@@ -7,7 +7,7 @@ package enum TargetRewrite {
         case root
         /// `*`
         case server
-        /// As the client sent it.
+        /// These bytes, as the client sent them.
         case copied(Range<Int>)
     }
 
@@ -40,7 +40,7 @@ package enum TargetRewrite {
     ///
     /// The rest stays as it came, separators and empty ones included: some upstreams take only `&` for an end.
     ///
-    /// - Parameter name: Of the injected parameter, percent-encoded.
+    /// - Parameter name: The name of the injected parameter, percent-encoded.
     package static func keptQuery(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -63,7 +63,7 @@ package enum TargetRewrite {
                 keptCount += 1
             }
             start = index + 1
-            // Of the two around what is cut the one that everybody takes for an end stays.
+            // If one of the two separators around the part that is cut is `&`, it stays: not every server splits at `;`.
             if !isEnd, !isCut || separator == semicolon { separator = bytes[index] }
         }
         guard !kept.isEmpty else { return [] }

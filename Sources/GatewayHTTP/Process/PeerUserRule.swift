@@ -1,6 +1,6 @@
 /// Whether the user at the other end of a unix socket may connect.
 package enum PeerUserRule {
-    /// Linux shows every user as this one who has no number in the namespace of this process (user_namespaces(7)).
+    /// The number that Linux shows for every user without one in the namespace of this process (user_namespaces(7)).
     private static let unmapped: UInt32 = 65_534
 
     /// - Parameters:

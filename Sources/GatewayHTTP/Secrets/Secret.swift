@@ -29,7 +29,7 @@ package struct Secret: Hashable, Sendable, CustomStringConvertible, CustomDebugS
     }
 }
 
-/// Where a person finds a secret who has to replace it.
+/// Where a person who has to replace a secret finds it.
 package struct SecretOrigin: Hashable, Sendable {
     /// `the environment variable API_KEY (gateway.yaml:12)`
     package let words: String

@@ -3,13 +3,13 @@ package protocol SecretSource: Sendable {
     func environment(_ name: String) -> String?
 
     /// - Parameter path: Absolute. One trailing newline of the content is not part of the secret.
-    func file(_ path: String) throws(SecretSourceError) -> Secret
+    func file(_ path: String) throws(UnusableInput) -> Secret
 
     /// Runs a program without a shell and takes its standard output.
-    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret
 
     /// A file of `$CREDENTIALS_DIRECTORY` (systemd.exec, `LoadCredential=`).
-    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret
+    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret
 
     /// Opens a private key in PEM: PKCS#8, PKCS#1 or SEC 1, encrypted or not.
     ///
@@ -19,12 +19,12 @@ package protocol SecretSource: Sendable {
     /// Reads certificates in PEM, which others may read too.
     ///
     /// - Parameter path: Absolute.
-    func certificates(_ path: String) throws(SecretSourceError) -> String
+    func certificates(_ path: String) throws(UnusableInput) -> String
 
     /// Reads a file that holds no secret, and that others may read too.
     ///
     /// - Parameter path: Absolute.
-    func publicText(_ path: String) throws(SecretSourceError) -> String
+    func publicText(_ path: String) throws(UnusableInput) -> String
 
     /// Whether the private key belongs to the first certificate.
     func fits(_ tls: ClientTLS) -> Bool
@@ -39,16 +39,10 @@ package protocol SecretSource: Sendable {
 extension SecretSource {
     package var areUnread: Bool { false }
     package func userID(ofName name: String) -> UInt32? { nil }
-    package func publicText(_ path: String) throws(SecretSourceError) -> String {
-        throw SecretSourceError("\(path): no such file")
+    package func publicText(_ path: String) throws(UnusableInput) -> String {
+        throw UnusableInput("\(path): no such file")
     }
     package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? { nil }
-}
-
-/// Why a secret could not be read; says what to do and never holds any of it.
-package struct SecretSourceError: Error, Hashable, Sendable {
-    package let message: String
-    package init(_ message: String) { self.message = message }
 }
 
 /// Stands for all secrets where none is read: a configuration is checked on a machine that has none of them.
@@ -61,18 +55,18 @@ package struct UnreadSecrets: SecretSource {
     package var areUnread: Bool { true }
 
     package func environment(_ name: String) -> String? { "unread env \(name)" }
-    package func file(_ path: String) throws(SecretSourceError) -> Secret { Secret("unread file \(path)") }
+    package func file(_ path: String) throws(UnusableInput) -> Secret { Secret("unread file \(path)") }
 
-    package func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
+    package func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
         // What it prints may depend on its variables, whose values may be secrets.
         Secret("unread exec \(program.environment.hashValue) \(program.command.joined(separator: " "))")
     }
 
-    package func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
+    package func systemdCredential(_ name: String) throws(UnusableInput) -> Secret {
         Secret("unread systemd_credential \(name)")
     }
 
-    package func certificates(_ path: String) throws(SecretSourceError) -> String { "unread file \(path)" }
+    package func certificates(_ path: String) throws(UnusableInput) -> String { "unread file \(path)" }
     package func fits(_ tls: ClientTLS) -> Bool { true }
 
     /// The users of this machine are not those of the machine that the configuration is for.

@@ -97,7 +97,7 @@ package enum JSONValue: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - forgiving: Whether what is damaged leaves the rest readable. A number that cannot be read, such as 1e999, is a NaN. A
-    ///     string keeps raw control characters, and has U+FFFD for what is no UTF-8 and for broken escapes: whoever uses it has to
+    ///     string keeps raw control characters, and has U+FFFD for what is no UTF-8 and for broken escapes: code that uses it has to
     ///     refuse both. A member that is given twice with different values is a ``conflict(_:)``.
     ///   - uniqueNames: Whether the whole is no JSON if an object has two members of one name. Otherwise one of them counts, and
     ///     another reader may take the other (RFC 8259 section 4).
@@ -133,7 +133,7 @@ package enum JSONValue: Hashable, Sendable {
     func given(again other: JSONValue) -> JSONValue {
         guard self != other else { return self }
         guard case .conflict(let values) = self else { return .conflict([self, other]) }
-        // Not nested, and not many: who repeats a member 10,000 times must exhaust neither the stack nor a core.
+        // Not nested, and not many: a member that is repeated 10,000 times must exhaust neither the stack nor a core.
         return values.count < 16 ? .conflict(values + [other]) : self
     }
 

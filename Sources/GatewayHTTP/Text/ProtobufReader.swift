@@ -2,6 +2,7 @@
 ///
 /// It allocates nothing: a field is a number, or a range of the bytes. Groups, which proto3 does not have, are malformed.
 package struct ProtobufReader: Sendable {
+    /// The bytes are not a message of Protocol Buffers.
     package struct Malformed: Error, Hashable, Sendable {}
 
     package enum Value: Hashable, Sendable {
@@ -20,7 +21,7 @@ package struct ProtobufReader: Sendable {
     private var position: Int
     private let end: Int
 
-    /// - Parameter range: Of the message within the bytes.
+    /// - Parameter range: The range of the message within the bytes.
     package init(_ range: Range<Int>) {
         position = range.lowerBound
         end = range.upperBound

@@ -1,5 +1,6 @@
 /// The words of a command line, as a POSIX shell splits it. Nothing is expanded.
 package struct ShellWords: Hashable, Sendable {
+    /// Why a shell would wait for more of the line.
     package enum Failure: Error, Hashable, Sendable {
         /// A quotation mark has no partner.
         case openQuote(Character)

@@ -5,10 +5,6 @@
 /// and `$` for the ends of the text; no look-around and no back-references. Works on bytes: a character class holds
 /// ASCII only.
 package struct TextPattern: Hashable, Sendable {
-    package struct Mistake: Error, Hashable {
-        package let message: String
-    }
-
     /// In a longer text only the beginning is searched.
     package static let longestText = 256 << 10
     static let largestProgram = 512
@@ -31,7 +27,7 @@ package struct TextPattern: Hashable, Sendable {
     /// The most steps that a search takes for one byte. A repetition with an upper limit counts once for each time.
     package var size: Int { program.count }
 
-    package init(_ text: String) throws(Mistake) {
+    package init(_ text: String) throws(UnusableInput) {
         self.text = text
         var parser = TextPatternParser(text)
         let node = try parser.parse()
@@ -47,8 +43,8 @@ package struct TextPattern: Hashable, Sendable {
         self.program = program
     }
 
-    private static func compile(_ node: TextPatternNode, to program: inout [Instruction]) throws(Mistake) {
-        guard program.count < largestProgram else { throw Mistake(message: "the pattern is too large") }
+    private static func compile(_ node: TextPatternNode, to program: inout [Instruction]) throws(UnusableInput) {
+        guard program.count < largestProgram else { throw UnusableInput("the pattern is too large") }
         switch node {
         case .empty: break
         case .bytes(let set): program.append(.byte(set))
@@ -241,13 +237,13 @@ struct TextPatternParser {
 
     init(_ text: String) { bytes = Array(text.utf8) }
 
-    fileprivate mutating func parse() throws(TextPattern.Mistake) -> TextPatternNode {
+    fileprivate mutating func parse() throws(UnusableInput) -> TextPatternNode {
         let node = try choice()
         guard position == bytes.count else { throw mistake("a \")\" without \"(\"") }
         return node
     }
 
-    private func mistake(_ message: String) -> TextPattern.Mistake { TextPattern.Mistake(message: message) }
+    private func mistake(_ message: String) -> UnusableInput { UnusableInput(message) }
 
     private var next: UInt8? { position < bytes.count ? bytes[position] : nil }
 
@@ -257,7 +253,7 @@ struct TextPatternParser {
         return true
     }
 
-    private mutating func choice() throws(TextPattern.Mistake) -> TextPatternNode {
+    private mutating func choice() throws(UnusableInput) -> TextPatternNode {
         depth += 1
         defer { depth -= 1 }
         guard depth <= Self.deepest else { throw mistake("groups are nested too deeply") }
@@ -266,7 +262,7 @@ struct TextPatternParser {
         return branches.count == 1 ? branches[0] : .choice(branches)
     }
 
-    private mutating func sequence() throws(TextPattern.Mistake) -> TextPatternNode {
+    private mutating func sequence() throws(UnusableInput) -> TextPatternNode {
         var nodes: [TextPatternNode] = []
         while let next, next != UInt8(ascii: "|"), next != UInt8(ascii: ")") {
             let node = try atom()
@@ -275,7 +271,7 @@ struct TextPatternParser {
         return nodes.count == 1 ? nodes[0] : nodes.isEmpty ? .empty : .sequence(nodes)
     }
 
-    private mutating func repetition(of node: TextPatternNode) throws(TextPattern.Mistake) -> TextPatternNode {
+    private mutating func repetition(of node: TextPatternNode) throws(UnusableInput) -> TextPatternNode {
         let (least, most): (Int, Int?)
         if take("*") {
             (least, most) = (0, nil)
@@ -293,7 +289,7 @@ struct TextPatternParser {
         return .repeated(node, least: least, most: most, isLazy: isLazy)
     }
 
-    private mutating func bounds() throws(TextPattern.Mistake) -> (Int, Int?) {
+    private mutating func bounds() throws(UnusableInput) -> (Int, Int?) {
         guard let least = number() else { throw mistake("after \"{\" stand numbers: {2}, {2,} or {2,5}") }
         var most: Int? = least
         if take(",") { most = number() }
@@ -312,7 +308,7 @@ struct TextPatternParser {
         return Int(digits)
     }
 
-    private mutating func atom() throws(TextPattern.Mistake) -> TextPatternNode {
+    private mutating func atom() throws(UnusableInput) -> TextPatternNode {
         guard let byte = next else { return .empty }
         position += 1
         switch byte {
@@ -328,7 +324,7 @@ struct TextPatternParser {
         }
     }
 
-    private mutating func group() throws(TextPattern.Mistake) -> TextPatternNode {
+    private mutating func group() throws(UnusableInput) -> TextPatternNode {
         var captures = true
         if take("?") {
             guard take(":") else { throw mistake("of \"(?\" only \"(?:\" is known: no look-around, no named groups") }
@@ -343,7 +339,7 @@ struct TextPatternParser {
         return captures ? .capture(node) : node
     }
 
-    private mutating func characterClass() throws(TextPattern.Mistake) -> ByteSet {
+    private mutating func characterClass() throws(UnusableInput) -> ByteSet {
         let isInverted = take("^")
         var set = ByteSet()
         var isFirst = true
@@ -372,7 +368,7 @@ struct TextPatternParser {
         return isInverted ? set.inverted : set
     }
 
-    private mutating func escape() throws(TextPattern.Mistake) -> ByteSet {
+    private mutating func escape() throws(UnusableInput) -> ByteSet {
         guard let byte = next else { throw mistake("a backslash at the end") }
         position += 1
         let digit = ByteSet(0x30...0x39)

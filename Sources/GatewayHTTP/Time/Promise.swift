@@ -31,7 +31,7 @@ package final class Promise<Value: Sendable>: Sendable {
         waiter?.resume(returning: value)
     }
 
-    /// Called once.
+    /// Waits for the value. May be called once.
     package func value() async -> Value {
         await withCheckedContinuation { continuation in
             let kept: Value? = state.withLock { state in

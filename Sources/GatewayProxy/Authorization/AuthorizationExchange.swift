@@ -355,7 +355,7 @@ final class AuthorizationExchange {
         }
     }
 
-    /// No longer than the credential is valid, and no fraction of a second.
+    /// How long the answer may be kept, in whole seconds: no longer than the credential is valid.
     private func secondsToKeep(_ credential: Credential) -> Int64 {
         guard let cache = engine.plan.cache else { return 0 }
         let rest = credential.expiresAt.map { min($0 - startedAt, cache) } ?? cache
@@ -501,9 +501,9 @@ final class AuthzClient: Sendable {
 final class EngineAnswer {
     /// ``AuthzClient/number``
     fileprivate let engine: Int
-    /// As they are sent in HTTP/1, each with its CRLF: all but `Date` and what says how long the answer may be kept.
+    /// The fields as they are sent in HTTP/1, each with its CRLF: all but `Date` and what says how long the answer may be kept.
     fileprivate let lines: SecretBytes
-    /// As they are sent in answer to a call of gRPC. Made for the first one.
+    /// The answer to a gRPC call. Made for the first call.
     fileprivate private(set) lazy var message = CheckResponse.ok(fields, removing: removed)
     /// The audit log knows that the engine was handed this generation.
     fileprivate var isNoted = false
@@ -512,7 +512,7 @@ final class EngineAnswer {
     /// The client's own fields that must not reach the upstream, and that no field of the answer replaces. In lower case.
     private let removed: [String]
 
-    /// - Parameter source: Of the credential.
+    /// - Parameter source: The source of the credential.
     /// - Returns: nil where the credential is not in header fields alone.
     fileprivate init?(_ route: CredentialedRoute, from source: any CredentialSource, for engine: AuthzClient) {
         guard let credential = route.credential, !credential.injection.fields.isEmpty,

@@ -4,9 +4,9 @@ import NIOCore
 
 /// How content crosses from one connection to the other.
 enum ContentForm {
-    /// As it came, with its framing: both ends frame it alike.
+    /// Content as it came, with its framing: both ends frame it alike.
     case wire
-    /// Without framing: the receiving end frames it.
+    /// Content without framing: the receiving end frames it.
     case content
 }
 
@@ -110,7 +110,7 @@ protocol ClientStream: AnyObject {
     func finish(requestIsComplete: Bool)
     /// Answers with a problem of the gateway's own. Nothing of a final response was sent before.
     func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool)
-    /// Ends the response so that no client takes it for a whole one.
+    /// Ends the response so that the client can see that it is incomplete.
     ///
     /// - Parameter limit: How long the client has for what was sent before; nil for as long as it takes some of it.
     func cut(within limit: TimeAmount?)

@@ -24,7 +24,7 @@ final class ExchangeDriver {
     private let admitted: RequestAuthorizer.Admitted
     /// Its credential counts once the request is authorized.
     private var route: CredentialedRoute
-    /// It is known what is injected: ``credential``, or nothing.
+    /// Whether it is known what is injected: ``credential``, or nothing.
     private var isAuthorized = false
     private var upstream: (any UpstreamStream)?
     private var content: RequestContent
@@ -48,7 +48,7 @@ final class ExchangeDriver {
     private var isInspecting = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
-    /// In the event loop's clock.
+    /// When the exchange began, by the event loop's clock.
     private let begunAt: NIODeadline
 
     private struct CredentialWait {
@@ -626,7 +626,7 @@ final class ExchangeDriver {
 
     /// The rest of the request breaks a rule of its protocol.
     ///
-    /// - Parameter length: Of the content before that.
+    /// - Parameter length: The length of the content before that.
     func requestBroke(_ problem: GatewayProblem, behind length: Int = 0) {
         enter()
         content.count(length)
@@ -700,7 +700,7 @@ final class ExchangeDriver {
         }
     }
 
-    /// nil also where nothing is injected that could be over.
+    /// The rule of the route, `rejected_when`; nil if nothing is injected.
     private var rejectionRule: RejectionRule? {
         guard let rule = compiled.policy.rejectedWhen, credential != nil else { return nil }
         return rule
@@ -744,7 +744,7 @@ final class ExchangeDriver {
         return ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: isOffered)
     }
 
-    /// That the upstream was asked for.
+    /// The path that was sent to the upstream.
     private var upstreamPath: [UInt8] {
         let bytes = request.bytes
         let rest = request.decoder.head.forwardedPath(admitted.match, without: route.prefix)
@@ -799,7 +799,7 @@ final class ExchangeDriver {
         }
     }
 
-    /// Also of one that only a person can replace: it is dead, and the next request is told so.
+    /// Tells the source that its token was rejected, even if only a person can replace it: the next request is then refused.
     private func tellRejected() {
         guard let credential else { return }
         source?.rejected(generation: credential.generation, by: credentialRequest)
@@ -1356,12 +1356,12 @@ private struct RequestContent {
     /// Bytes of content that have come, without framing.
     private(set) var received = 0
     private(set) var held: ByteBuffer?
-    /// Of the copy; nil while the content is not complete.
+    /// The trailers of the copy; nil until the content is complete.
     private(set) var heldTrailers: ByteBuffer?
     private(set) var form = ContentForm.wire
-    /// Follows the chunks; nil where the length is known.
+    /// Decodes the chunks; nil if the length is known.
     private var chunks: ChunkDecoder?
-    /// It comes with the framing of HTTP/1.
+    /// Whether it comes with the framing of HTTP/1.
     private let isFramed: Bool
 
     init(_ framing: BodyFraming, isFramed: Bool) {
@@ -1378,7 +1378,7 @@ private struct RequestContent {
 
     /// Takes what came, framing included.
     ///
-    /// - Returns: What is to be sent, in the form that ``form`` says.
+    /// - Returns: The bytes to send, in the form that ``form`` says.
     mutating func take(_ wire: ByteBuffer, isHeld: Bool) -> ByteBuffer {
         guard isHeld || form == .content else {
             stopHolding()

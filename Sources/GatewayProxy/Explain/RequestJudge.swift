@@ -10,7 +10,7 @@ struct RequestJudge: Sendable {
     let request: DescribedRequest
     let arrival: ListenerMatch
 
-    /// - Parameter client: As whom the request is judged; nil for whom its token names.
+    /// - Parameter client: The client that the request is judged for; nil for the one that its token names.
     /// - Returns: nil when a reload came in between, or no event loop answers.
     func judge(as client: String?) async -> RequestJudgement? {
         var judgement = RequestJudgement(request, arrival: arrival)
@@ -71,7 +71,7 @@ struct RequestJudge: Sendable {
         }
     }
 
-    /// Behind a CONNECT, those of the request inside.
+    /// The bytes of the head; for a CONNECT, those of the request inside.
     private var headBytes: [UInt8] {
         let length = request.contentLength
         let isInside = arrival.form == .connect
@@ -124,7 +124,7 @@ struct RequestJudge: Sendable {
 
     // MARK: Once it is admitted
 
-    /// In the order of ``ExchangeDriver/begin(at:)``.
+    /// Follows the steps of ``ExchangeDriver/begin(at:)``, in their order.
     private func follow(
         _ admitted: RequestAuthorizer.Admitted,
         _ judgement: RequestJudgement,
@@ -182,7 +182,7 @@ extension RequestJudgement {
 }
 
 extension ProxyServer {
-    /// What would become of a described request.
+    /// Says how a described request would be routed and signed.
     ///
     /// - Parameters:
     ///   - client: The client that sends it; nil for the one that its token names.
@@ -333,7 +333,7 @@ private struct DepartureDraft: Sendable {
     }
 }
 
-/// The credential that a request would get, with a description in the place of each secret.
+/// The credential that a request would get, with a description in place of each secret.
 private struct JudgedCredential: Sendable {
     let use: RequestJudgement.CredentialUse
     /// nil where there is none to inject now.

@@ -40,7 +40,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
 
     private(set) var configuration: WorkerConfiguration
     private(set) var identity: ConnectionContext
-    /// Of a client that is asked for one. Read when the handshake is over.
+    /// The certificate of the client, if the listener asks for one. Read when the handshake is over.
     var peerCertificate: PeerCertificate?
     /// Tells which listener accepted the connection.
     let listenerNumber: Int
@@ -55,19 +55,19 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private let buffers: SpareBuffers
     private var phase = Phase.head
     private var reader: RequestReader
-    /// That of ``reader``.
+    /// The request that ``reader`` fills.
     let request: RequestMessage
     private var exchange: ExchangeDriver?
     /// For requests of an engine.
     private var authorization: AuthorizationExchange?
     private var engineRequestIsComplete = true
-    /// Of a CONNECT to a server that a plain route leads to, until the client's first bytes have come.
+    /// Waits for the client's first bytes after a CONNECT to a server that a plain route leads to; nil otherwise.
     private var tunnelPeek: TunnelPeek?
     /// For routes with `connection_auth: true`.
     var privateConnection: PrivateConnection?
-    /// Of the last request for a server that no route leads to, under ``configuration``.
+    /// The way of the last request to a server without a route, made under ``configuration``.
     private var unroutedRoute: UnroutedRoute?
-    /// Under ``shared``.
+    /// What the client has proved on this connection, valid under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private var deadline: ClientDeadline
     private var keepsAlive = true
@@ -247,7 +247,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private var wantsInputOfExchange: Bool {
         switch exchange?.intake {
         case .content: reader.isEmpty || reader.awaitsTrailers
-        // Not pausing saves two system calls for each request; what comes early waits, one read of it at the most.
+        // Reading on saves two system calls for each request. At most one read of what comes early waits.
         case .complete: reader.isEmpty
         case .nothing, nil: false
         }
@@ -695,7 +695,7 @@ extension HTTP1ClientConnection: EngineStream {
         decideAgain()
     }
 
-    /// By the configuration of the moment.
+    /// Decides about the head again, by the configuration of the moment.
     private func decideAgain() {
         if configuration.isReplaced { takeConfiguration() }
         if let engine = identity.engine { answerEngine(engine, contentIsRead: true) }
@@ -759,7 +759,7 @@ extension HTTP1ClientConnection {
         return isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
     }
 
-    /// The TLS handshake is over. Only now it is known in which version a client that is one too many can be told so.
+    /// The TLS handshake is over. Only now it is known in which version of HTTP a client that is one too many can be refused.
     func agreed(onHTTP2: Bool) {
         guard let refusal = closing.refusal.take() else {
             if onHTTP2 { becomeHTTP2() }
@@ -817,7 +817,7 @@ extension HTTP1ClientConnection {
 
     // MARK: Handing over
 
-    /// They count for the handler that takes the connection.
+    /// The places of this connection, which now count for the handler that takes it over.
     func handOverPlaces() -> ConnectionPlaces {
         defer { places = ConnectionPlaces() }
         return places
@@ -1031,7 +1031,7 @@ struct ClosingState {
         case none
     }
 
-    /// There is no place for the connection. Its client is told so in the version of HTTP that the handshake agrees on.
+    /// There is no place for the connection. Its client is refused in the version of HTTP that the handshake agrees on.
     var refusal: GatewayProblem?
     /// With a client that goes on sending behind its last answer.
     var patience = Patience.long

@@ -65,21 +65,21 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     private var outputHasEnded = false
     /// A server that refuses the client certificate says so after the handshake, in place of a response (TLS 1.3).
     private var alert: TLSAlert?
-    /// It has waited in the pool, so that it may have been closed at the other end meanwhile.
+    /// It has waited in the pool, so the upstream may have closed it meanwhile.
     private(set) var isReused = false
-    /// In ``pool``. nil until it is known that this connection is the one, where several are tried for one request.
+    /// The number of this connection in ``pool``. nil while several are tried for one request and none has won.
     private(set) var id: ConnectionID?
     /// Where the connection is between requests, if it is not in ``pool``.
     private var owner: PrivateConnection?
     private var opening: Opening?
-    /// Of a tunnel whose client has left before.
+    /// Called when the tunnel has ended, if its client left before.
     private var tunnelEnded: (() -> Void)?
     private let clock: LoopClock
     let timeouts: Timeouts
     let buffers: SpareBuffers
     /// The upstream takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
-    /// Of the TLS handshake, and of the time without a request.
+    /// Bounds the TLS handshake and the time without a request.
     private let timer: DeadlineTimer
 
     init(
@@ -313,7 +313,7 @@ extension HTTP1UpstreamConnection {
 
     /// The connection is the one that the pool has dialled.
     ///
-    /// - Parameter owner: Of a private connection.
+    /// - Parameter owner: The owner of a private connection; nil for a connection of the pool.
     /// - Returns: Whether the pool is told when the connection ends; false when it has ended already.
     func begin(as id: ConnectionID, of owner: PrivateConnection?) -> Bool {
         guard context?.channel.isActive ?? false else { return false }

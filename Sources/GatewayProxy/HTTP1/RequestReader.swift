@@ -8,13 +8,13 @@ struct RequestReader {
         /// Framing included.
         ///
         /// - Parameters:
-        ///   - length: Of the content in it.
+        ///   - length: The length of the content in it.
         ///   - isLast: The request ends with it.
         case content(ByteBuffer, length: Int, isLast: Bool)
-        /// With the empty line that ends them. The request ends with it.
+        /// The trailers, with the empty line that ends them and the request.
         case trailers(ByteBuffer)
         case needMore
-        /// - Parameter length: Of the content before what is broken.
+        /// - Parameter length: The length of the content before what is broken.
         case broken(length: Int)
         case refusedTrailers(HeadRefusal)
     }

@@ -9,7 +9,7 @@ struct ResponseReader: ~Copyable {
         ///
         /// - Parameter isLast: The response ends with them.
         case content(Int, isLast: Bool)
-        /// With the empty line that ends them. The response ends with it.
+        /// The trailers, with the empty line that ends them and the response.
         case trailers(ByteBuffer)
         case needMore
         case broken
@@ -131,7 +131,7 @@ struct ResponseReader: ~Copyable {
             case .last(let taken), .trailers(let taken):
                 count = taken
                 inspection.beginning.end()
-            // Whoever takes it finds out.
+            // The reader of these bytes will report the fault.
             case .broken:
                 count = 0
                 inspection.beginning.end()

@@ -17,7 +17,7 @@ final class SocketWriter {
     private var context: ChannelHandlerContext?
     /// nil where other handlers stand before it.
     private var end: ChannelEnd?
-    /// To ask the system about the connection, whatever handlers there are.
+    /// The socket, for questions to the system about the connection. It is there even if other handlers stand before it.
     private var socket: ChannelSocket?
     /// The channel has been given bytes and may still hold some: whatever follows has to queue behind them.
     private var mayHoldBytes = false

@@ -47,7 +47,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     private var flow: HTTP2ConnectionFlow
     private var faults = FaultBudget()
     private var meter: HTTP2FrameMeter
-    /// Under ``shared``.
+    /// What the client has proved on this connection, valid under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces
     private var isReading = false
@@ -524,11 +524,11 @@ extension HTTP2ClientConnection: MeteredConnection {
 private struct HTTP2ConnectionFlow {
     var sending = SendWindow()
     var receiving: ReceiveWindow
-    /// Of a new stream, as the client's settings say.
+    /// The send window of a new stream, as the client's settings say.
     var initialSending = SendWindow.initial
-    /// Of a new stream, as our settings say once the client has taken note of them.
+    /// The receive window of a new stream, as our settings say once the client has acknowledged them.
     var initialReceiving = SendWindow.initial
-    /// In the order of their turns.
+    /// Streams that wait for the connection's window, in the order of their turns.
     var waiting: [HTTP2ClientStream] = []
     /// Content that was written and not flushed.
     var unflushed = 0

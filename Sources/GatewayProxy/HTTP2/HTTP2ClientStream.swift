@@ -32,7 +32,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         var window: ReceiveWindow
         /// Content that waits for the exchange.
         var bytes: ByteBuffer
-        /// As lines of HTTP/1, with the empty line that ends them.
+        /// The trailers as lines of HTTP/1, with the empty line that ends them.
         var trailers: [UInt8]?
         var declared = DeclaredLength(.none)
         /// The content has no declared length, so an HTTP/1 upstream gets it in chunks.
@@ -84,7 +84,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         )
     }
 
-    /// That of the exchange, which keeps what it began with.
+    /// The configuration of the exchange, which keeps the one that it began with.
     var configuration: WorkerConfiguration { exchange?.configuration ?? connection.configuration }
 
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) { exchange?.endIfWithdrawn(withdrawn) }
@@ -159,7 +159,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     }
 }
 
-/// From the client to the exchange.
+/// What goes from the client to the exchange.
 extension HTTP2ClientStream {
     // MARK: Head
 
@@ -351,7 +351,7 @@ extension HTTP2ClientStream {
     }
 }
 
-/// From the exchange to the client.
+/// What goes from the exchange to the client.
 extension HTTP2ClientStream: ClientStream {
     var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
     var identity: ConnectionContext { connection.identity }
@@ -477,7 +477,7 @@ extension HTTP2ClientStream: ClientStream {
         send()
         connection.flush()
         guard !isClosed else { return }
-        // Of a tunnel whose client has not ended its side.
+        // A tunnel whose client has not ended its side is reset. Otherwise the rest of the response has this long.
         guard !wasTunnel || !output.hasSentEnd || input.hasEnded else { return reset(.noError) }
         setDeadline(connection.timeouts.response)
     }

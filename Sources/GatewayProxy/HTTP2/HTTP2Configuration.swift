@@ -12,7 +12,8 @@ enum HTTP2Configuration {
     /// Maximum payload of a frame that each peer accepts without a setting (RFC 9113 section 4.2).
     static let frameSize = HTTP2BlockSize.maximum
 
-    /// As large as all streams together: streams whose upstreams take nothing do not stop the others.
+    /// The window of a connection, as large as those of all its streams together: streams whose upstreams take nothing do not stop
+    /// the others.
     static func connectionWindow(_ limits: Limits) -> Int {
         min(limits.streamsPerConnection * streamWindow, SendWindow.maximum)
     }

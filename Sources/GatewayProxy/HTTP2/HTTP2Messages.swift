@@ -23,7 +23,7 @@ enum HTTP2Messages {
     /// 16 random bytes in Base64 (RFC 6455 section 4.1). The answer to it is the upstream's, and HTTP/2 clients ask for none.
     private static func webSocketKey() -> String {
         let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        // Of the last digit, two bits belong to the 16 bytes.
+        // 16 bytes are 21 digits and two bits of the last one.
         let key = (0..<21).map { _ in digits[Int.random(in: 0..<64)] } + [digits[16 * Int.random(in: 0..<4)]]
         return String(decoding: key, as: UTF8.self) + "=="
     }
@@ -38,7 +38,7 @@ enum HTTP2Messages {
     }
 
     /// - Parameters:
-    ///   - head: Of a response of HTTP/1, whole and valid.
+    ///   - head: The head of a response of HTTP/1, whole and valid.
     ///   - isSecret: No value may stay in the table of the connection.
     ///   - opensWebSocket: A 101, which HTTP/2 does not have (RFC 8441 section 5).
     ///   - limit: The payload of a frame, as the client takes it.
@@ -61,7 +61,7 @@ enum HTTP2Messages {
         return fields
     }
 
-    /// - Parameter section: Of HTTP/1, with its empty line.
+    /// - Parameter section: A field section of HTTP/1, with its empty line.
     /// - Returns: nil where it has no field, or is too long for a frame.
     static func trailers(_ section: ByteBuffer, within limit: Int) -> HPACKHeaders? {
         guard section.readableBytes > 2 else { return nil }

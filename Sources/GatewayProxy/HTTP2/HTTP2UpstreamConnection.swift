@@ -23,7 +23,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     /// Maximum content of one response that may wait for its client.
     static let streamWindow = 262_144
-    /// As large as all streams together: streams whose clients take nothing do not stop the others.
+    /// The window of a connection, as large as those of all its streams together: streams whose clients take nothing do not stop
+    /// the others.
     private static let connectionWindow = 100 * streamWindow
 
     let pool: UpstreamPool
@@ -43,7 +44,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var hasCarried = false
     /// The upstream takes no more streams.
     private(set) var isRetired = false
-    /// It takes WebSockets (RFC 8441).
+    /// Whether the upstream takes WebSockets (RFC 8441).
     private(set) var takesWebSocket = false
     // What is sent.
     /// The initial window of each stream, as the upstream's settings have it.
@@ -231,7 +232,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         close()
     }
 
-    /// Not of what the upstream says in HTTP/2.
+    /// Whether an error is one of the connection, and not of what the upstream says in HTTP/2.
     private static func isOfConnection(_ error: any Error) -> Bool {
         error is IOError || error is NIOSSLError || error is BoringSSLError || error is ChannelError
     }

@@ -260,7 +260,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     }
 }
 
-/// From the upstream to the exchange.
+/// What goes from the upstream to the exchange.
 extension HTTP2UpstreamStream {
     // MARK: Response
 
@@ -534,7 +534,7 @@ extension HTTP2UpstreamStream {
     }
 
     private func receive(tunnelled bytes: ByteBuffer, size: Int, isLast: Bool) {
-        // The client has left: the upstream is told so, as a closed socket would tell it.
+        // The client has left, which the upstream learns as it would from a closed socket.
         guard let exchange else { return connection.end(self, isLast && outgoing.isEnded ? nil : .cancel) }
         pass(bytes, size: size, to: exchange)
         if isLast { inputEnded() }
@@ -628,7 +628,7 @@ private final class HTTP2TunnelEnd: DeadlineKeeper {
 }
 
 extension HTTP2RequestFields {
-    /// - Parameter fields: Of an upgrade to a WebSocket; the key stays behind, because HTTP/2 has none (RFC 8441 section 5).
+    /// - Parameter fields: The fields of an upgrade to a WebSocket; the key stays behind, because HTTP/2 has none (RFC 8441 section 5).
     static func webSocket(_ fields: HPACKHeaders) -> HPACKHeaders {
         var connect = HPACKHeaders()
         connect.reserveCapacity(fields.count + 1)
@@ -647,7 +647,7 @@ private struct HTTP2Outgoing {
     private var content: [ByteBuffer] = []
     private(set) var count = 0
     private var trailers: HPACKHeaders?
-    /// Of the content, until all of it is here; nil where its length is not known.
+    /// How many bytes of the content are not here yet; nil if its length is unknown.
     private var remaining: Int?
     /// Nothing follows what is here.
     private(set) var isComplete = false

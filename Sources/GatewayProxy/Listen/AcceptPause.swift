@@ -22,7 +22,7 @@ package final class AcceptPause: ChannelInboundHandler {
     package typealias InboundIn = any Channel
 
     static let pause = TimeAmount.milliseconds(100)
-    /// Said so seldom while it lasts.
+    /// The time between two log lines while the pause lasts.
     static let silence = TimeAmount.minutes(1)
 
     private let logger: Logger

@@ -47,13 +47,13 @@ final class Listener: Sendable {
         init(_ plan: ListenerPlan, _ limits: Limits) throws(ListenerError) {
             self.plan = plan
             keepAlive = if case .tcp = plan.address { KeepAlive(limits) } else { nil }
-            do throws(TLSFiles.Problem) {
+            do throws(UnusableInput) {
                 let clientCAs = try plan.tls?.clientCAPath.map(TLSFiles.certificates)
                 self.clientCAs = clientCAs
-                tls = try plan.tls.map { (tls) throws(TLSFiles.Problem) in try TLSFiles.serverContext(tls, clientCAs) }
+                tls = try plan.tls.map { (tls) throws(UnusableInput) in try TLSFiles.serverContext(tls, clientCAs) }
             } catch {
                 throw ListenerError(
-                    "\(plan.engine == nil ? "listeners.proxy" : "listeners.authz"): the TLS settings cannot be used: \(error)"
+                    "\(plan.engine == nil ? "listeners.proxy" : "listeners.authz"): the TLS settings cannot be used: \(error.message)"
                 )
             }
             number = Self.lastNumber.add(1, ordering: .relaxed).newValue
@@ -235,7 +235,7 @@ final class Listener: Sendable {
             }
     }
 
-    /// Not through the bootstrap, which takes a future for each.
+    /// Sets the options directly: the bootstrap takes a future for each.
     private static func setOptions(_ options: any NIOSynchronousChannelOptions, isUnix: Bool) throws {
         try options.setOption(.allowRemoteHalfClosure, value: true)
         try options.setOption(

@@ -32,7 +32,7 @@ package final class OperatorTLS: Sendable {
     ///
     /// - Throws: ``ListenerError`` where they cannot be used.
     package static func prepare(_ plan: ListenerPlan.TLS) throws(ListenerError) -> Prepared {
-        do throws(TLSFiles.Problem) {
+        do throws(UnusableInput) {
             let clientCAs = try plan.clientCAPath.map(TLSFiles.certificates)
             let context = try TLSFiles.serverContext(
                 plan,
@@ -42,7 +42,7 @@ package final class OperatorTLS: Sendable {
             )
             return Prepared(context: context, clientCAs: clientCAs)
         } catch {
-            throw ListenerError("listeners.admin: the TLS settings cannot be used: \(error)")
+            throw ListenerError("listeners.admin: the TLS settings cannot be used: \(error.message)")
         }
     }
 

@@ -12,30 +12,26 @@ import NIOSSL
 
 /// Certificates and keys that a configuration names, with words for what is wrong with them.
 enum TLSFiles {
-    struct Problem: Error, CustomStringConvertible {
-        let description: String
-    }
-
     /// The certificates of a PEM file, at least one.
     ///
-    /// - Throws: ``Problem``; also where reading could wait, as for a pipe.
-    static func certificates(_ path: String) throws(Problem) -> [NIOSSLCertificate] {
+    /// - Throws: ``UnusableInput``; also where reading could wait, as for a pipe.
+    static func certificates(_ path: String) throws(UnusableInput) -> [NIOSSLCertificate] {
         let descriptor = unsafe open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
-        guard descriptor >= 0 else { throw Problem(description: "\(path): \(SystemError.text())") }
+        guard descriptor >= 0 else { throw UnusableInput("\(path): \(SystemError.text())") }
         defer { close(descriptor) }
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-            throw Problem(description: "\(path): not a regular file")
+            throw UnusableInput("\(path): not a regular file")
         }
         guard let certificates = try? NIOSSLCertificate.fromPEMFile(path), !certificates.isEmpty else {
-            throw Problem(description: "\(path): holds no certificate (PEM) that can be read")
+            throw UnusableInput("\(path): holds no certificate (PEM) that can be read")
         }
         return certificates
     }
 
-    static func privateKey(_ secret: Secret) throws(Problem) -> NIOSSLPrivateKey {
+    static func privateKey(_ secret: Secret) throws(UnusableInput) -> NIOSSLPrivateKey {
         guard let key = try? secret.withValue({ try NIOSSLPrivateKey(bytes: Array($0.utf8), format: .pem) }) else {
-            throw Problem(description: "private_key: cannot be read; it must be PEM and have no passphrase")
+            throw UnusableInput("private_key: cannot be read; it must be PEM and have no passphrase")
         }
         return key
     }
@@ -51,7 +47,7 @@ enum TLSFiles {
         _ clientCAs: [NIOSSLCertificate]?,
         protocols: [String] = ApplicationProtocol.served,
         needsCertificate: Bool = true
-    ) throws(Problem) -> NIOSSLContext {
+    ) throws(UnusableInput) -> NIOSSLContext {
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: try certificates(plan.certificatePath).map { .certificate($0) },
             privateKey: .privateKey(try privateKey(plan.privateKey))
@@ -66,19 +62,19 @@ enum TLSFiles {
         return try context(configuration)
     }
 
-    static func context(_ configuration: TLSConfiguration) throws(Problem) -> NIOSSLContext {
+    static func context(_ configuration: TLSConfiguration) throws(UnusableInput) -> NIOSSLContext {
         do {
             return try NIOSSLContext(configuration: configuration)
         } catch NIOSSLError.failedToLoadPrivateKey {
-            throw Problem(description: "private_key: does not belong to the certificate")
+            throw UnusableInput("private_key: does not belong to the certificate")
         } catch BoringSSLError.unknownError(_) where configuration.usesSystemAuthorities {
             // The library finds no list of them, and has no words for it.
-            throw Problem(
-                description: "this machine has no certificates of authorities; install the package ca-certificates, or "
+            throw UnusableInput(
+                "this machine has no certificates of authorities; install the package ca-certificates, or "
                     + "name a file in tls.ca"
             )
         } catch {
-            throw Problem(description: "\(error)")
+            throw UnusableInput("\(error)")
         }
     }
 }
@@ -96,13 +92,13 @@ extension TLSConfiguration {
 enum ApplicationProtocol {
     static let http2 = "h2"
     static let http1 = "http/1.1"
-    /// To clients, the preferred one first.
+    /// The protocols that clients are offered, the preferred one first.
     static let served = [http2, http1]
 }
 
 /// When certificates end.
 package enum CertificateValidity {
-    /// From when to when a PEM file can be used: the certificate of the chain that ends first. nil when it cannot be read.
+    /// When the certificates of a PEM file are valid: those of the one that expires first. nil if the file cannot be read.
     package static func ofFile(_ path: String) -> (start: UnixTime, end: UnixTime)? {
         of((try? TLSFiles.certificates(path)) ?? [])
     }

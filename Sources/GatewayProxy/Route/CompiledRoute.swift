@@ -39,7 +39,7 @@ final class CompiledRoute: Sendable {
     let codingLine: [UInt8]
     /// Lower-case names, `_` read as `-`, that only the route may set; `authorization` is not among them.
     let ownedNames: [[UInt8]]
-    /// Those among them that the credential goes into.
+    /// Those among them that the credential fills.
     let credentialFields: [[UInt8]]
     /// Without a credential, what the client sends there is forwarded.
     let keepsAuthorization: Bool
@@ -47,7 +47,7 @@ final class CompiledRoute: Sendable {
     /// Pages of other origins may call.
     let answersPages: Bool
     let responseWriter: ResponseWriter
-    /// Of answers; nil sends none.
+    /// The response field that carries the request's ID; nil sends none.
     let requestIDHeader: String?
     /// The query parameter that carries the credential, when it is a fixed one that goes there.
     let querySlot: [UInt8]?

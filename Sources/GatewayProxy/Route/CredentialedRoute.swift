@@ -10,7 +10,7 @@ final class CredentialedRoute {
 
     /// nil where nothing is injected, and before the first generation has come.
     let credential: Credential?
-    /// Of ``credential``.
+    /// The fields of ``credential`` as they are sent.
     let fieldLines: SecretBytes
     let pool: UpstreamPool
     let responseWriter: ResponseWriter
@@ -18,7 +18,7 @@ final class CredentialedRoute {
     let hostLine: [UInt8]
     /// `As-User`, `Accept-Encoding` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
     let routeLines: [UInt8]
-    /// With the path that a credential adds.
+    /// The base path of the upstream, with the path that a credential adds.
     let basePath: [UInt8]
     let requestFields: RequestFieldRules
     let prefix: PathPrefix
@@ -151,9 +151,9 @@ final class WorkerRoute {
     /// Requests that wait for a credential, by client (`limits.pending_per_route`, this worker's part).
     var waiting = ClientPlaces()
     var http1Demand = HTTP1Fallback()
-    /// From the end of a request to the head of its response.
+    /// The longest time from the end of a request to the head of its response.
     let responseTimeout: TimeAmount
-    /// Within a response or a tunnel.
+    /// The longest silence within a response or a tunnel.
     let responsePause: TimeAmount
 
     init(route: CompiledRoute, pool: UpstreamPool, http1Pool: UpstreamPool, limits: Limits) {

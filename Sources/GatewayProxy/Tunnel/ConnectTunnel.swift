@@ -147,7 +147,7 @@ final class ConnectTunnel: DeadlineKeeper {
         setDeadline()
     }
 
-    /// - Parameter isCut: The other end must not take it for a normal end.
+    /// - Parameter isCut: Whether the other end must see that it is no normal end.
     func lost(_ end: TunnelEnd, isCut: Bool) {
         guard phase == .open else { return }
         if isCut { return cut() }

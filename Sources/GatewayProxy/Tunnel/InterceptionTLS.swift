@@ -12,7 +12,7 @@ final class InterceptionTLS: Sendable {
     private struct Entry {
         let context: NIOSSLContext
         let renewsAt: UnixTime
-        /// Of the authority.
+        /// The generation of the authority that issued the certificate.
         let generation: Int
         var lastUse: UInt64
     }
@@ -32,7 +32,7 @@ final class InterceptionTLS: Sendable {
         self.clock = clock
     }
 
-    /// Of connections that ask for this host at the same time, one makes the context and the others wait for it.
+    /// The TLS context for a host. If several connections ask at the same time, one makes it and the others wait.
     ///
     /// - Parameter host: In lower case.
     func context(for host: String, on loop: any EventLoop) -> EventLoopFuture<NIOSSLContext> {
@@ -91,7 +91,7 @@ final class InterceptionTLS: Sendable {
         // The certificate is that of the CONNECT, so another name is another server's.
         configuration.sslContextCallback = { client, answer in
             if let name = client.serverHostname, Origin(scheme: .https, host: name, port: 443).host != host {
-                answer.fail(LeafError("the client has asked for \(host) and now names another server"))
+                answer.fail(ListenerError("the client has asked for \(host) and now names another server"))
             } else {
                 answer.succeed(.noChanges)
             }

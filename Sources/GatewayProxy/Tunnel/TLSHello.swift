@@ -3,7 +3,7 @@ import NIOCore
 import NIOSSL
 import NIOTLS
 
-/// Waits for the name that a client asks for in its TLS hello, and has the gateway answer in the place of that server
+/// Waits for the name that a client asks for in its TLS hello, and has the gateway answer in place of that server
 /// (`tls: {ca: local}`).
 ///
 /// Counts as a connection, and gives its place to the one that serves.

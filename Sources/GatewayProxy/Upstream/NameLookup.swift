@@ -28,14 +28,16 @@ enum NameLookup {
         let kind: Kind
     }
 
-    struct NameNotResolved: Error {}
-    /// The system has no more descriptors, memory or threads for this process.
-    struct ResourceExhausted: Error {}
-    /// The name leads to addresses that may not be dialled, and to no other of their kind.
-    struct AddressProhibited: Error {}
-
-    /// Too many questions wait for an answer.
-    struct TooManyWait: Error {}
+    /// Why a name has no address to dial.
+    enum Failure: Error {
+        case notResolved
+        /// The system has no more descriptors, memory or threads for this process.
+        case exhausted
+        /// The name leads to addresses that may not be dialled, and to no other of their kind.
+        case prohibited
+        /// Too many questions wait for an answer.
+        case tooManyWait
+    }
 
     private static let maximumThreads = 128
     private static let maximumWaiting = 1024
@@ -46,17 +48,16 @@ enum NameLookup {
         )
     )
 
-    /// Fails with ``AddressProhibited``, with ``ResourceExhausted``, with ``TooManyWait``, or with ``NameNotResolved`` when no answer came.
-    /// The answer is empty for a name without addresses of this kind.
+    /// Fails with a ``Failure``. The answer is empty for a name without addresses of this kind.
     static func answer(to question: Question, on loop: any EventLoop) -> EventLoopFuture<[SocketAddress]> {
         let promise = loop.makePromise(of: [SocketAddress].self)
         switch queue.withLock({ $0.ask(question, for: promise) }) {
         case .wait: break
-        case .refuse: promise.fail(TooManyWait())
+        case .refuse: promise.fail(Failure.tooManyWait)
         case .ask:
             // The system has no thread to give: those who wait are heard when another one is done, or ask again.
             if !Self.onThread({ answerAll(from: question) }) {
-                finish(question, .failure(ResourceExhausted()), goesOn: false)
+                finish(question, .failure(Failure.exhausted), goesOn: false)
             }
         }
         return promise.futureResult
@@ -120,7 +121,7 @@ enum NameLookup {
 
     // MARK: System call
 
-    private static func lookUp(_ question: Question) throws -> [SocketAddress] {
+    private static func lookUp(_ question: Question) throws(Failure) -> [SocketAddress] {
         var hints = unsafe addrinfo()
         #if canImport(Glibc)
             unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -131,12 +132,12 @@ enum NameLookup {
         var first: UnsafeMutablePointer<addrinfo>?
         switch unsafe getaddrinfo(question.host, String(question.port), &hints, &first) {
         case 0: break
-        case EAI_MEMORY: throw ResourceExhausted()
+        case EAI_MEMORY: throw .exhausted
         // Without a descriptor the C library says one or the other.
         case EAI_NONAME, noData, otherFamily:
-            guard hasDescriptorLeft else { throw ResourceExhausted() }
+            guard hasDescriptorLeft else { throw .exhausted }
             return []
-        default: throw hasDescriptorLeft ? NameNotResolved() : ResourceExhausted()
+        default: throw hasDescriptorLeft ? .notResolved : .exhausted
         }
         defer { unsafe freeaddrinfo(first) }
         var addresses: [SocketAddress] = []
@@ -156,7 +157,7 @@ enum NameLookup {
             }
             unsafe next = entry.pointee.ai_next
         }
-        guard !hasProhibited || !addresses.isEmpty else { throw AddressProhibited() }
+        guard !hasProhibited || !addresses.isEmpty else { throw .prohibited }
         return addresses
     }
 

@@ -56,7 +56,7 @@ final class UnroutedResolver: Resolver, Sendable {
                 guard let address = address.ipBytes.flatMap({ IPAddress($0) }) else { return false }
                 return destination.admits(address, isOwn: own.contains(address))
             }
-            guard !admitted.isEmpty || addresses.isEmpty else { throw NameLookup.AddressProhibited() }
+            guard !admitted.isEmpty || addresses.isEmpty else { throw NameLookup.Failure.prohibited }
             return admitted
         }
     }
@@ -83,13 +83,14 @@ final class UnroutedResolver: Resolver, Sendable {
 /// A slow name server of such a server must not keep the lookups of routes waiting. Lookups of one client for one server share a place,
 /// because they share the answers: a server whose second kind of address is long in coming must not use up the places.
 package final class UnroutedLookup: Sendable {
-    /// With two questions each, fewer than ``NameLookup`` answers at a time.
+    /// The most lookups at a time. Each asks two questions, and together they are fewer than ``NameLookup`` answers at a time.
     package static let maximum = 48
-    /// Of one client, so that others can open connections beside it. Those without a name are one client.
+    /// The most lookups of one client, which leaves some to others. Clients without a name count as one.
     package static let maximumPerClient = 12
-    /// By client, then by server.
+    /// How many lookups are under way, by client, then by server.
     private static let running = Mutex<[String?: [String: Int]]>([:])
 
+    /// All places for such lookups are taken, or those of this client. ``NameLookup`` was not asked.
     package struct TooManyLookups: Error {}
 
     private let client: String?
@@ -125,7 +126,7 @@ package final class UnroutedLookup: Sendable {
 
 /// The addresses of this machine.
 private enum OwnAddresses {
-    /// Asks the system, off the event loop.
+    /// Reads them from the system, off the event loop.
     static func all(on loop: any EventLoop) -> EventLoopFuture<Set<IPAddress>> {
         NIOThreadPool.singleton.runIfActive(eventLoop: loop) {
             let addresses = try System.enumerateDevices().compactMap { $0.address?.ipBytes }

@@ -37,16 +37,17 @@ enum UpstreamFailure {
     }
 
     private static func connectionProblem(_ error: NIOConnectionError, _ origin: Origin) -> GatewayProblem {
-        if isResourceExhausted(error) {
+        let lookups = [error.dnsAError, error.dnsAAAAError].map { $0 as? NameLookup.Failure }
+        if lookups.contains(.exhausted) || error.connectionErrors.contains(where: isOfThisProcess) {
             let detail = "The system has no more descriptors or memory for this process (ulimit -n)."
             return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
         }
-        if [error.dnsAError, error.dnsAAAAError].contains(where: { $0 is NameLookup.TooManyWait }) {
+        if lookups.contains(.tooManyWait) {
             let detail = "Too many names already wait for an answer of the name server."
             return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
         }
         guard !error.connectionErrors.isEmpty else {
-            if [error.dnsAError, error.dnsAAAAError].contains(where: { $0 is NameLookup.AddressProhibited }) {
+            if lookups.contains(.prohibited) {
                 let detail = "\(origin.host) resolves to an address that may not be dialled."
                 return GatewayProblem(.destinationProhibited, detail)
             }
@@ -66,9 +67,8 @@ enum UpstreamFailure {
     }
 
     /// The upstream was not even asked.
-    private static func isResourceExhausted(_ error: NIOConnectionError) -> Bool {
-        [error.dnsAError, error.dnsAAAAError].contains { $0 is NameLookup.ResourceExhausted }
-            || error.connectionErrors.contains { ($0.error as? IOError)?.meansResourceExhausted ?? false }
+    private static func isOfThisProcess(_ failure: SingleConnectionFailure) -> Bool {
+        (failure.error as? IOError)?.meansResourceExhausted ?? false
     }
 
     private static func timeout(_ origin: Origin) -> GatewayProblem {

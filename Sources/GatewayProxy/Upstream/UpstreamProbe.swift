@@ -102,6 +102,7 @@ package enum UpstreamProbe {
         return result
     }
 
+    /// The name server did not answer in time; the upstream was not dialled.
     fileprivate struct NameOverdue: Error {}
 
     fileprivate typealias Connected = (certificate: NIOSSLCertificate?, took: Duration)

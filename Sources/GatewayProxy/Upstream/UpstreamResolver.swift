@@ -74,7 +74,7 @@ final class UpstreamResolver: Resolver, Sendable {
         switch result {
         case .success(let addresses): answers.value[kind]?.known = (addresses, now + Self.lifetime)
         case .failure:
-            // With the other kind there is something to dial: who comes next need not ask for this one again.
+            // The other kind has addresses to dial, so the next request need not ask for this kind again.
             guard hasAddresses(kind.other, at: now) else { return }
             answers.value[kind]?.known = ([], now + Self.lifetime)
         }

@@ -35,16 +35,16 @@ struct UpstreamTLSContexts {
         guard route.upstream.scheme == .https else { return nil }
         let settings = Settings(route.tls, version)
         if let context = known[settings] { return context }
-        do throws(TLSFiles.Problem) {
+        do throws(UnusableInput) {
             let context = try Self.make(settings)
             known[settings] = context
             return context
         } catch {
-            throw ListenerError("routes.\(route.name).tls: the TLS settings cannot be used: \(error)")
+            throw ListenerError("routes.\(route.name).tls: the TLS settings cannot be used: \(error.message)")
         }
     }
 
-    private static func make(_ settings: Settings) throws(TLSFiles.Problem) -> NIOSSLContext {
+    private static func make(_ settings: Settings) throws(UnusableInput) -> NIOSSLContext {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown

@@ -96,7 +96,7 @@ final class UpstreamTarget: Sendable {
 struct UpstreamTargets {
     private(set) var all: [UpstreamTarget] = []
     private var known: [UpstreamTarget.Key: Int] = [:]
-    /// By the target in HTTP/1.1, whatever the version is.
+    /// The budgets by target. All versions of HTTP share that of HTTP/1.1.
     private(set) var budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]
     private let kept: [UpstreamTarget.Key: ConnectionBudget]
     private var contexts = UpstreamTLSContexts()

@@ -1,7 +1,7 @@
 import GatewayCore
 import NIOCore
 
-/// Whose deadlines a ``DeadlineTimer`` watches.
+/// An object whose deadlines a ``DeadlineTimer`` watches.
 protocol DeadlineKeeper: AnyObject {
     func deadlinePassed()
 }

@@ -7,7 +7,7 @@ struct HandlerSwap {
     /// Puts the new handlers behind the present one. That one stays until ``finish()`` or ``finish(replaying:)``.
     ///
     /// - Parameters:
-    ///   - context: Of the present handler.
+    ///   - context: The context of the present handler.
     ///   - handlers: The one next to the socket first.
     init(from context: ChannelHandlerContext, to handlers: [any ChannelHandler]) throws {
         self.context = context

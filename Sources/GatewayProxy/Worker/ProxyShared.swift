@@ -8,11 +8,11 @@ final class ProxyShared: Sendable {
     let routes: [CompiledRoute]
     let authorizer: RequestAuthorizer
     let links: LinkTable
-    /// By name.
+    /// The engines that may ask, by name.
     let engines: [String: AuthzClient]
-    /// Of clients with limits, by name.
+    /// The counts of clients with limits, by name.
     private let usages: [String: ClientUsage]
-    /// Clients are told apart.
+    /// Whether the configuration names clients.
     let hasClients: Bool
     let configuration: ProxyConfiguration
     let limits: Limits
@@ -25,7 +25,7 @@ final class ProxyShared: Sendable {
     /// The end of each request's head, and of those of routes that send no `Via`.
     private let requestEnd: ViaLines
     private let requestEndWithoutVia: ViaLines
-    /// Of answers that the gateway gives by itself; a route has its own for those of its upstream.
+    /// Whether the gateway's own responses have `Proxy-Status`. For those of upstreams, the ``ResponseWriter`` of the route knows.
     let sendsProxyStatus: Bool
     /// nil: requests are part of no trace.
     let tracing: TraceSampling?

@@ -15,11 +15,11 @@ final class ProxyState: Sendable {
     let jwts: ClientJWTParts?
     /// nil where no listener intercepts.
     let interception: InterceptionTLS?
-    /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
+    /// The counts of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
     private let usages = Mutex<[String: ClientUsage]>([:])
-    /// Of engines, by name.
+    /// The renewal budgets of engines, by name.
     private let renewals = Mutex<[String: EngineRenewalBudget]>([:])
-    /// Of request heads that are not whole yet.
+    /// Memory of request heads that are not complete yet.
     let headMemory: HeadMemory
     /// Memory of request bodies that upstreams have not taken yet.
     let uploads: UploadMemory
@@ -95,7 +95,7 @@ final class ProxyState: Sendable {
         connections.subtract(1, ordering: .relaxed)
     }
 
-    /// - Returns: Whether a connection that is refused is one of so many at the most, and counted.
+    /// - Returns: Whether there is a place for a connection that is refused; it is counted then.
     func refusalBegan(most: Int) -> Bool {
         guard refusals.add(1, ordering: .relaxed).newValue > most else { return true }
         refusalEnded()

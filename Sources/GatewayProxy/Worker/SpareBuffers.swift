@@ -10,7 +10,7 @@ final class SpareBuffers {
 
     static let capacity = 4096
     static let largest = 65_536
-    /// More than a read brings most of the time, and small enough to stay in the cache of a processor.
+    /// The size of a read buffer: more than most reads bring, and small enough to stay in the cache of a processor.
     static let readCapacity = 262_144
     static let maximumReads = 8
     /// Up to here the rest of a read is copied, so that it does not keep the buffer that the loop reads into.
@@ -90,7 +90,8 @@ struct SharedReadAllocator: RecvByteBufferAllocator {
     }
 }
 
-/// Of a connection with TLS: its reader gets what was decrypted, and cannot see whether a read has filled its buffer.
+/// The allocator of a connection with TLS. It notes whether a read has filled its buffer: the reader gets decrypted bytes, and
+/// cannot see it.
 struct WatchedReadAllocator: RecvByteBufferAllocator {
     private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 2048, initial: 4096, maximum: 262_144)
     private let wasFilled: NIOLoopBoundBox<Bool>

@@ -132,7 +132,7 @@ final class WorkerConfiguration {
         shared.observer.finished(record)
     }
 
-    /// What a browser is told in the place of the upstream; the observer sees it, too.
+    /// The answer that a browser gets instead of the upstream's; the observer sees it, too.
     func answer(_ preflight: Preflight, of request: RequestMessage, id: RequestID, isTLS: Bool) -> ProblemAnswer {
         var record = record(of: request, id: id, isTLS: isTLS)
         record.route = preflight.route.map { shared.routes[$0].number }

@@ -5,10 +5,6 @@ import Synchronization
 
 /// Where `audit.anchor` sends heads of the audit log, and reads them again. Every call ends within its time limit.
 final class AnchorSink: Sendable {
-    struct Failure: Error, Hashable {
-        let reason: String
-    }
-
     /// One call on a file or a socket.
     private static let callLimit: Duration = .seconds(5)
     /// Some 100,000 lines. With those of the file before it twice as many are kept.
@@ -24,30 +20,24 @@ final class AnchorSink: Sendable {
         self.runner = runner
     }
 
-    func send(_ head: AnchoredHead) async throws(Failure) {
+    func send(_ head: AnchoredHead) async throws(AuditError) {
         let line = head.line
         switch plan {
         case .command(let program, _): _ = try await run(program, input: Secret(line + "\n"))
         case .syslog(let tag):
             let failure = try await call { SystemLog.note("audit head \(line)", tag: tag) }
-            if let failure { throw Failure(reason: failure) }
+            if let failure { throw AuditError(failure) }
         case .file(let path):
-            let failure = try await call { () -> PrivateFile.Failure? in
-                do throws(PrivateFile.Failure) {
-                    try AppendedFile.add(line, to: path, limit: Int64(Self.fileLimit))
-                    return nil
-                } catch {
-                    return error
-                }
+            try await onDisk { () throws(PrivateFile.Failure) in
+                try AppendedFile.add(line, to: path, limit: Int64(Self.fileLimit))
             }
-            if let failure { throw Failure(reason: failure.reason) }
         }
     }
 
     /// What was sent, oldest first; nil where that cannot be read.
     ///
     /// - Parameter limit: How many bytes at the end of a file are read.
-    func heads(within limit: Int = 2 * fileLimit) async throws(Failure) -> [AnchoredHead]? {
+    func heads(within limit: Int = 2 * fileLimit) async throws(AuditError) -> [AnchoredHead]? {
         switch plan {
         case .command(_, let read):
             guard let read else { return nil }
@@ -61,48 +51,50 @@ final class AnchorSink: Sendable {
     }
 
     /// An anchor that holds something else may have been overwritten: to say that nothing was sent would be wrong.
-    private static func heads(in bytes: [UInt8]) throws(Failure) -> [AnchoredHead] {
+    private static func heads(in bytes: [UInt8]) throws(AuditError) -> [AnchoredHead] {
         let heads = AnchoredHead.all(in: bytes)
         guard !heads.isEmpty || bytes.allSatisfy({ $0 <= 0x20 && $0 > 0 }) else {
-            throw Failure(reason: "it holds no line with a head of a log")
+            throw AuditError("it holds no line with a head of a log")
         }
         return heads
     }
 
-    private func end(of path: String, _ limit: Int) async throws(Failure) -> [UInt8] {
-        let result = try await call { () -> Result<[UInt8], PrivateFile.Failure> in
-            Result { () throws(PrivateFile.Failure) in try AppendedFile.end(of: path, limit: limit) }
-        }
-        do throws(PrivateFile.Failure) {
-            return try result.get()
-        } catch {
-            throw Failure(reason: error.reason)
+    private func end(of path: String, _ limit: Int) async throws(AuditError) -> [UInt8] {
+        try await onDisk { () throws(PrivateFile.Failure) in try AppendedFile.end(of: path, limit: limit) }
+    }
+
+    private func onDisk<Value: Sendable>(
+        _ body: @escaping @Sendable () throws(PrivateFile.Failure) -> Value
+    ) async throws(AuditError) -> Value {
+        switch try await call({ Result { () throws(PrivateFile.Failure) in try body() } }) {
+        case .success(let value): return value
+        case .failure(let failure): throw AuditError(failure.reason)
         }
     }
 
-    private func run(_ program: TokenProgram, input: Secret?) async throws(Failure) -> [UInt8] {
+    private func run(_ program: TokenProgram, input: Secret?) async throws(AuditError) -> [UInt8] {
         switch await runner.run(program, input: input, deadline: program.timeout) {
         case .success(let output): return output
-        case .failure(let failure): throw Failure(reason: "\(program.command.first ?? "") \(failure.message)")
+        case .failure(let failure): throw AuditError("\(program.command.first ?? "") \(failure.message)")
         }
     }
 
-    private func call<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async throws(Failure) -> Value {
+    private func call<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async throws(AuditError) -> Value {
         let isFree = isCalling.withLock { isCalling in
             defer { isCalling = true }
             return !isCalling
         }
-        guard isFree else { throw Failure(reason: "the call before has not ended; is the disk there?") }
+        guard isFree else { throw AuditError("the call before has not ended; is the disk there?") }
         let result = await OwnThread.run(within: Self.callLimit) { _ in
             defer { self.isCalling.withLock { $0 = false } }
             return body()
         }
         switch result {
         case .success(let value): return value
-        case .failure(.overdue): throw Failure(reason: "no answer within \(ConfigUnits.text(Self.callLimit))")
+        case .failure(.overdue): throw AuditError("no answer within \(ConfigUnits.text(Self.callLimit))")
         case .failure(.notStarted(let code)):
             isCalling.withLock { $0 = false }
-            throw Failure(reason: "no thread: \(SystemError.text(code))")
+            throw AuditError("no thread: \(SystemError.text(code))")
         }
     }
 }

@@ -52,7 +52,7 @@ final class AuditAnchor: Sendable {
     /// The start is not refused. The usual cause is a backup that was restored, and the proof stays at the anchor.
     func compare() async {
         let finding: String?
-        do {
+        do throws(AuditError) {
             guard let heads = try await sink.heads(within: Self.bytesComparedAtStart) else { return }
             let contradiction = try await log.contradiction(of: heads.suffix(1000))
             state.withLock { $0.contradiction = contradiction }
@@ -61,8 +61,7 @@ final class AuditAnchor: Sendable {
                     + "log, or, where a new one was meant, move the lines of the anchor away, and restart"
             }
         } catch {
-            let reason = (error as? AnchorSink.Failure)?.reason ?? (error as? AuditError)?.reason ?? ""
-            finding = "the audit log was not compared with its anchor (\(sink.plan.name)) at the start: \(reason)"
+            finding = "the audit log was not compared with its anchor (\(sink.plan.name)) at the start: \(error.reason)"
         }
         guard let finding else { return }
         state.withLock { $0.finding = finding }
@@ -92,8 +91,8 @@ final class AuditAnchor: Sendable {
 
     private func send() async {
         guard let head = unsentHead else { return }
-        var failure: AnchorSink.Failure?
-        do throws(AnchorSink.Failure) {
+        var failure: AuditError?
+        do throws(AuditError) {
             try await sink.send(head)
         } catch {
             failure = error

@@ -22,14 +22,14 @@ struct Assembly: Sendable {
     let admin: AdminServers
     /// Where the admin listener answers, with its real port.
     let adminPlace: BoundListener
-    /// For one question: it speaks of the plan that is served when it is made.
+    /// Makes a control for one question. It speaks of the plan that is served at that moment.
     let makeControl: @Sendable () -> OperatorControl
     /// nil when there is no file to read again.
     let reloader: Reloader?
     let logins: LoginDesk
     let observer: TrafficObserver
     let readiness: ReadinessState
-    /// In the order in which they start; they stop in the opposite one.
+    /// The services in the order in which they start. They stop in the opposite order.
     let services: [any Service]
 
     /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
@@ -45,7 +45,7 @@ struct Assembly: Sendable {
             throw CommandFailure(error)
         }
         await storage.anchor?.compare()
-        endpoint = try await Self.endpoint(storage)
+        endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.
         _ = NIOThreadPool.singleton
@@ -212,18 +212,13 @@ struct Assembly: Sendable {
         services = [
             // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],
-            storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
-            ChildProcesses.adoptsOrphans ? [OrphanService(clock: clock)] : [],
+            storage.anchor.map { [BackgroundService.anchor($0)] } ?? [],
+            ChildProcesses.adoptsOrphans ? [BackgroundService.orphans(clock)] : [],
             [
-                AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
-                AuditChainService(check: storage.chainCheck), ClientTokenService(uses: tokenUses, clock: clock),
+                BackgroundService.audit(storage.audit), BackgroundService.storage(storage, clock),
+                BackgroundService.chainCheck(storage.chainCheck), BackgroundService.clientTokens(tokenUses, clock),
                 ClientKeyService(sets: jwts.keySets, live: live, clock: clock, logger: options.logger("proxy")),
-                AuthorityService(
-                    authority: storage.authority,
-                    live: live,
-                    clock: clock,
-                    logger: options.logger("gateway")
-                ),
+                BackgroundService.authority(storage.authority, live, clock, options.logger("gateway")),
                 AuditFeedService(feed: feed), observer, keepers,
             ],
             fleet,
@@ -282,15 +277,6 @@ struct Assembly: Sendable {
         // Fails only when it was shut down before.
         try? await group.shutdownGracefully()
         await storage.close()
-    }
-
-    static func endpoint(_ storage: Storage) async throws(CommandFailure) -> AsyncHTTPTokenEndpoint {
-        do throws(AsyncHTTPTokenEndpoint.TrustRootsError) {
-            return try AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
-        } catch {
-            await storage.close()
-            throw CommandFailure(.failed, error.message)
-        }
     }
 
     // MARK: Fleet

@@ -9,10 +9,10 @@ struct BuildRecord: Hashable, Codable {
     var commitDate: String?
     var toolchain: String?
     var target: String?
-    /// Whether the optimizer had the profile of the request path (docs/adr/0063).
+    /// Whether the optimizer had the profile of the request path (docs/adr/0021).
     var profile: Bool?
 
-    /// That of this program; empty when it is no release.
+    /// The record of this program; empty if it is not a release.
     static var current: BuildRecord { BuildRecord(unsafe String(cString: authgateway_build_record())) }
 
     /// What is not a record counts as none.
@@ -23,4 +23,9 @@ struct BuildRecord: Hashable, Codable {
     }
 
     init() {}
+}
+
+/// What `authgateway version` and the status page print.
+package enum GatewayVersion {
+    package static let current = "0.1.0"
 }

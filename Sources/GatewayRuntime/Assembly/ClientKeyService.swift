@@ -16,12 +16,7 @@ struct ClientKeyService: Service {
     let logger: Logger
 
     func run() async throws {
-        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        configuration.proxy = nil
-        configuration.httpVersion = .http1Only
-        configuration.timeout.connect = .seconds(5)
-        configuration.connectionPool.retryConnectionEstablishment = false
-        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        let client = HTTPClient.direct()
         await cancelWhenGracefulShutdown {
             repeat { await fetchDue(client) } while (try? await clock.sleep(for: Self.interval)) != nil
         }
@@ -55,6 +50,7 @@ struct ClientKeyService: Service {
         )
     }
 
+    /// Why the keys of an issuer were not fetched, for the log.
     private struct Failure: Error {
         let text: String
     }

@@ -16,7 +16,7 @@ struct Explainer: ExplanationControl {
 
     func explain(_ question: ExplanationQuestion) async -> Result<ExplanationAnswer, GatewayProblem> {
         let input: ExplainInput
-        do throws(ExplainInputError) {
+        do throws(UnusableInput) {
             input = try ExplainInput(question.input, knowsHost: knowsHost)
         } catch {
             return .failure(GatewayProblem(.requestRefused, error.message))

@@ -26,7 +26,8 @@ package final class Gateway: Sendable {
         assembly = try await Assembly(plan: plan, options: options)
         let services = assembly.services.map { service in
             // The log names the type of a service, and not what the service holds.
-            ServiceGroupConfiguration.ServiceConfiguration(service: service, serviceName: "\(type(of: service))")
+            let name = (service as? BackgroundService)?.name ?? "\(type(of: service))"
+            return ServiceGroupConfiguration.ServiceConfiguration(service: service, serviceName: name)
         }
         var configuration = ServiceGroupConfiguration(services: services, logger: options.logger("lifecycle"))
         // The drain has a limit of its own; the rest is what one call to an authority may take.

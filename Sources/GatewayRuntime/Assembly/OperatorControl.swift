@@ -1,5 +1,6 @@
 import GatewayAudit
 import GatewayCore
+import GatewayFiles
 import GatewayLocalAuthority
 import GatewayProxy
 import GatewayStrategies
@@ -10,11 +11,11 @@ import GatewayTokens
 struct OperatorControl: GatewayControl {
     /// What a running gateway has observed of itself and others.
     struct Observations: Sendable {
-        /// By the name of the route.
+        /// How upstreams have answered, by the name of the route.
         var upstreamHealth: @Sendable () -> [String: UpstreamHealth] = { [:] }
         /// See ``AuthorityClocks/skewSeconds(of:)``.
         var clockSkew: @Sendable ([AuthorityEndpoint]) -> Int? = { _ in nil }
-        /// Of the routes with these names.
+        /// The traffic of the routes with these names.
         var traffic: @Sendable ([String], Moment) -> [TrafficStatus] = { names, _ in
             names.map { TrafficStatus(route: $0) }
         }
@@ -22,7 +23,7 @@ struct OperatorControl: GatewayControl {
         var startedAt: UnixTime?
         /// Where clients find the gateway.
         var listeners: @Sendable () -> [BoundListener] = { [] }
-        /// Of these clients.
+        /// How these clients use their tokens.
         var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
 
@@ -123,7 +124,7 @@ struct OperatorControl: GatewayControl {
         return status
     }
 
-    /// Those with a token for each subject that operators have locked whole.
+    /// Credentials with a token for each subject that operators have locked as a whole.
     private var lockedCredentials: [TokenStatus] {
         sources.perSubjectKeepers.sorted { $0.key < $1.key }.map(\.value).filter { locks.contains($0.name) }
             .map { $0.status(isLocked: true) }
@@ -276,12 +277,8 @@ struct OperatorControl: GatewayControl {
             return .failure(GatewayProblem(.requestRefused, "No host is intercepted, so there is no local authority."))
         }
         let event = TokenEvent(at: clock.now().wall, name: .authorityRotated, trigger: .operator)
-        do throws(AuditError) {
-            try await storage.recorder.record(event)
-        } catch {
-            guard plan.audit.onFailure != .block else {
-                return .failure(GatewayProblem(.auditUnavailable, "The event cannot be recorded: \(error.reason)."))
-            }
+        if let error = await storage.recorder.refusal(recording: event, plan.audit.onFailure) {
+            return .failure(GatewayProblem(.auditUnavailable, "The event cannot be recorded: \(error.reason)."))
         }
         switch await storage.authority.rotateInTime(plan) {
         case .success(let scopes):
@@ -296,7 +293,7 @@ struct OperatorControl: GatewayControl {
 
     func servedPlan() async -> ServedPlan? { reloader?.servedPlan() }
 
-    /// For logins: the keeper of the token, or why there is none.
+    /// The keeper that takes the token of a login, or why there is none.
     func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> { keepers.keeper(of: credential) }
 }
 

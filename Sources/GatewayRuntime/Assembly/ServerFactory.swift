@@ -24,10 +24,10 @@ struct ServerFactory {
         jwts: ClientJWTParts,
         authority: LocalAuthority
     ) throws(CommandFailure) -> ProxyServer {
-        do throws(LeafError) {
+        do throws(StateError) {
             try authority.cover(plan.interceptedHosts, as: plan.localAuthority)
         } catch {
-            throw CommandFailure(.failed, error.description)
+            throw CommandFailure(error)
         }
         let configuration = Self.configuration(
             of: plan,
@@ -74,7 +74,7 @@ struct ServerFactory {
     }
 
     /// - Parameters:
-    ///   - tracing: As it was at the start: there is what exports the spans.
+    ///   - tracing: How traces were sampled at the start, which decided whether there is an exporter.
     ///   - unroutedNumber: The observer's number for requests without a route.
     ///   - authenticate: What engines are handed; nothing that only explains hands them anything.
     ///   - number: The observer's number for a route.
@@ -182,11 +182,8 @@ struct ServerFactory {
             },
             now: { [clock] in clock.now().wall }
         )
-        admin.explain = { question in
-            await explainer.explain(ExplanationQuestion(input: question)).map { $0.explanation?.text() ?? "" }
-        }
         admin.localAuthorityPEM = { [folder = plan.stateDirectory] in
-            do throws(LeafError) {
+            do throws(StateError) {
                 let roots = try AuthorityRoots.read(in: folder)
                 return .success(roots.isEmpty ? nil : roots.map(\.pem).joined())
             } catch {

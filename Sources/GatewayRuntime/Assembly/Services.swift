@@ -1,106 +1,99 @@
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
+import GatewayFiles
 import GatewayLocalAuthority
 import GatewayProxy
 import Logging
 import ServiceLifecycle
 import Synchronization
 
-/// Writes usage to the audit log and prunes it; stops last, so that the counts of all services are written.
-struct AuditService: Service {
-    let log: SQLiteAuditLog
+/// Work in the background that a stop cancels, under the name that the lifecycle's log has for it.
+struct BackgroundService: Service {
+    let name: String
+    private let work: @Sendable () async -> Void
+    private let atEnd: @Sendable () async -> Void
+
+    /// - Parameter atEnd: Done once the work has ended.
+    init(
+        _ name: String,
+        work: @escaping @Sendable () async -> Void,
+        atEnd: @escaping @Sendable () async -> Void = {}
+    ) {
+        self.name = name
+        self.work = work
+        self.atEnd = atEnd
+    }
+
+    /// Something that is done again and again, the first time after a pause.
+    init(
+        _ name: String,
+        every pause: Duration,
+        _ clock: any GatewayClock,
+        work: @escaping @Sendable () async -> Void
+    ) {
+        self.init(name) { while (try? await clock.sleep(for: pause)) != nil { await work() } }
+    }
 
     func run() async throws {
-        await cancelWhenGracefulShutdown { await log.run() }
-        await log.flushUsage()
+        await cancelWhenGracefulShutdown(work)
+        await atEnd()
     }
 }
 
-/// Sends the head of the audit log to its anchor. What the stop itself records is sent when the log is closed.
-struct AnchorService: Service {
-    let anchor: AuditAnchor
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await anchor.run() }
-    }
-}
-
-/// Recomputes the chain of the audit log once a day.
-struct AuditChainService: Service {
-    let check: AuditChainCheck
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await check.run() }
-    }
-}
-
-/// Looks once a day whether certificates of the local authority end soon.
-struct AuthorityService: Service {
-    static let interval: Duration = .seconds(86_400)
-
-    let authority: LocalAuthority
-    let live: LivePlan
-    let clock: any GatewayClock
-    let logger: Logger
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while (try? await clock.sleep(for: Self.interval)) != nil { await renew() }
+extension BackgroundService {
+    /// Writes usage to the audit log and prunes it; stops last, so that the counts of all services are written.
+    static func audit(_ log: SQLiteAuditLog) -> BackgroundService {
+        BackgroundService("AuditService") {
+            await log.run()
+        } atEnd: {
+            await log.flushUsage()
         }
     }
 
-    private func renew() async {
-        switch await authority.coverInTime(live.state.plan) {
-        case .success(let hosts) where hosts.isEmpty: break
-        case .success(let hosts):
-            logger.warning(
-                "New certificates of the local authority have to be trusted",
-                metadata: ["hosts": "\(hosts.joined(separator: " "))", "command": "authgateway ca show"]
-            )
-        case .failure(let error):
-            logger.error("The local authority cannot be renewed", metadata: ["reason": "\(error.description)"])
-        }
+    /// Sends the head of the audit log to its anchor. What the stop itself records is sent when the log is closed.
+    static func anchor(_ anchor: AuditAnchor) -> BackgroundService {
+        BackgroundService("AnchorService") { await anchor.run() }
     }
-}
 
-/// Checks the files once a second, so that questions about them are answered from memory.
-struct StorageService: Service {
-    static let interval: Duration = .seconds(1)
-
-    let storage: Storage
-    let clock: any GatewayClock
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while (try? await clock.sleep(for: Self.interval)) != nil { await storage.look() }
-        }
+    /// Recomputes the chain of the audit log once a day.
+    static func chainCheck(_ check: AuditChainCheck) -> BackgroundService {
+        BackgroundService("AuditChainService") { await check.run() }
     }
-}
 
-/// Reaps orphans, which would fill the process table of a container one by one.
-struct OrphanService: Service {
-    static let interval: Duration = .seconds(1)
-
-    let clock: any GatewayClock
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while (try? await clock.sleep(for: Self.interval)) != nil { ChildProcesses.reapOrphans() }
-        }
+    /// Checks the files once a second, so that questions about them are answered from memory.
+    static func storage(_ storage: Storage, _ clock: any GatewayClock) -> BackgroundService {
+        BackgroundService("StorageService", every: .seconds(1), clock) { await storage.look() }
     }
-}
 
-/// Notes every few seconds which tokens of clients were used.
-struct ClientTokenService: Service {
-    static let interval: Duration = .seconds(5)
+    /// Reaps orphans, which would fill the process table of a container one by one.
+    static func orphans(_ clock: any GatewayClock) -> BackgroundService {
+        BackgroundService("OrphanService", every: .seconds(1), clock) { ChildProcesses.reapOrphans() }
+    }
 
-    let uses: ClientTokenUses
-    let clock: any GatewayClock
+    /// Notes every few seconds which tokens of clients were used.
+    static func clientTokens(_ uses: ClientTokenUses, _ clock: any GatewayClock) -> BackgroundService {
+        BackgroundService("ClientTokenService", every: .seconds(5), clock) { uses.look(at: clock.now().wall) }
+    }
 
-    func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while (try? await clock.sleep(for: Self.interval)) != nil { uses.look(at: clock.now().wall) }
+    /// Looks once a day whether certificates of the local authority end soon.
+    static func authority(
+        _ authority: LocalAuthority,
+        _ live: LivePlan,
+        _ clock: any GatewayClock,
+        _ logger: Logger
+    ) -> BackgroundService {
+        BackgroundService("AuthorityService", every: .seconds(86_400), clock) {
+            switch await authority.coverInTime(live.state.plan) {
+            case .success(let hosts) where hosts.isEmpty: break
+            case .success(let hosts):
+                logger.warning(
+                    "New certificates of the local authority have to be trusted",
+                    metadata: ["hosts": "\(hosts.joined(separator: " "))", "command": "authgateway ca show"]
+                )
+            case .failure(let error):
+                logger.error("The local authority cannot be renewed", metadata: ["reason": "\(error.description)"])
+            }
         }
     }
 }

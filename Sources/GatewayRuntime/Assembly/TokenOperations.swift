@@ -5,7 +5,7 @@ import GatewayTokens
 
 /// Carries out what operators do to tokens: lock, unlock, refresh, revoke, clear and import.
 struct TokenOperations {
-    /// What is served by now, for what takes longer than a reload.
+    /// The plan that is served now; an operation may take longer than a reload.
     let live: LivePlan
     /// What was served when the operator asked.
     let keepers: KeeperLookup
@@ -39,7 +39,7 @@ struct TokenOperations {
     }
 
     /// - Parameter silent: The numbers of the workers that did not answer in time.
-    static func addingWarning(
+    private static func addingWarning(
         of silent: [Int],
         _ result: Result<OperationReport, GatewayProblem>
     ) -> Result<OperationReport, GatewayProblem> {
@@ -57,7 +57,7 @@ struct TokenOperations {
         }
     }
 
-    var withdrawals: [ObjectIdentifier: Int] {
+    private var withdrawals: [ObjectIdentifier: Int] {
         let all = (live.state.sources.withdrawable + keepers.sources.withdrawable).map {
             (ObjectIdentifier($0), $0.timesWithdrawn)
         }
@@ -79,9 +79,9 @@ struct TokenOperations {
         }
     }
 
-    /// Those whose token or secret was taken away meanwhile, the ones that serve by now first. One that was made since has lost
+    /// Sources whose token or secret was taken away meanwhile, the ones that serve by now first. One that was made since has lost
     /// nothing of its own, but may stand for one that had to make room while its token was in use.
-    func withdrawn(since before: [ObjectIdentifier: Int]) -> [any CredentialSource] {
+    private func withdrawn(since before: [ObjectIdentifier: Int]) -> [any CredentialSource] {
         (live.state.sources.withdrawable + keepers.sources.withdrawable).filter { source in
             source.timesWithdrawn != before[ObjectIdentifier(source)] ?? 0
         }
@@ -117,7 +117,7 @@ struct TokenOperations {
     /// a hurry. What takes longer than the limit goes on.
     ///
     /// - Returns: What to say beside that it is locked: nothing, or a sentence after a space.
-    func settleLock(
+    private func settleLock(
         of name: String,
         recording record: @escaping @Sendable () async -> AuditError?
     ) async -> Result<String, GatewayProblem> {
@@ -175,5 +175,243 @@ struct TokenOperations {
     private func successor(of keeper: TokenKeeper, _ name: String) -> TokenKeeper {
         let state = live.state
         return (try? KeeperLookup(plan: state.plan, sources: state.sources).keeper(of: name).get()) ?? keeper
+    }
+}
+
+/// A credential that is locked as a whole, because its name means no single token.
+private enum WholeCredential {
+    /// With a token for each subject or scope. A lock is for those that it has, and for all that it could get.
+    case perSubject(PerSubjectKeepers)
+    /// With none: what the configuration holds is sent.
+    case fixed(FixedCredential)
+
+    var name: String {
+        switch self {
+        case .perSubject(let members): members.name
+        case .fixed(let credential): credential.name
+        }
+    }
+
+    /// All that are locked with it, its own name first.
+    var names: [String] {
+        switch self {
+        case .perSubject(let members): [members.name]
+        case .fixed(let credential): credential.names
+        }
+    }
+
+    fileprivate var strategy: String {
+        switch self {
+        case .perSubject(let members): members.strategy
+        case .fixed(let credential): credential.source.strategy
+        }
+    }
+
+    fileprivate func status(_ locks: CredentialLocks, at now: Moment) -> TokenStatus {
+        switch self {
+        case .perSubject(let members): members.status(isLocked: locks.contains(members.name))
+        case .fixed(let credential): credential.status(at: now)
+        }
+    }
+
+    fileprivate var lockedWords: String {
+        switch self {
+        case .perSubject: "\(name) is locked: none of its tokens is injected, fetched or renewed."
+        case .fixed: "\(name) is locked: it is not injected.\(others("are locked"))"
+        }
+    }
+
+    /// - Parameter done: What happened to the credentials with the same secret, such as `are locked`.
+    fileprivate func others(_ done: String) -> String {
+        otherNames.map { " These have the same secret and \(done), too: \($0)." } ?? ""
+    }
+
+    /// The other credentials with the same secret, as text; nil if there are none.
+    fileprivate var otherNames: String? {
+        let others = names.dropFirst()
+        guard !others.isEmpty else { return nil }
+        let shown = others.prefix(20).joined(separator: ", ")
+        return others.count > 20 ? "\(shown) and \(others.count - 20) more" : shown
+    }
+}
+
+/// What operators do to a credential as a whole.
+extension TokenOperations {
+    /// - Returns: nil for what needs one token.
+    private func perform(
+        _ operation: TokenOperation,
+        onWhole credential: WholeCredential
+    ) async -> Result<OperationReport, GatewayProblem>? {
+        switch (operation, credential) {
+        case (.lock, _): await lock(credential)
+        case (.unlock, _): await unlock(credential)
+        case (.revoke, .perSubject(let members)): await perform(operation, onEachOf: members, "revoked")
+        case (.clear, .perSubject(let members)): await perform(operation, onEachOf: members, "cleared")
+        case (.refresh, _), (.import, _), (.revoke, .fixed), (.clear, .fixed): nil
+        }
+    }
+
+    private func lock(_ credential: WholeCredential) async -> Result<OperationReport, GatewayProblem> {
+        let (name, before) = (credential.name, withdrawals)
+        // Whichever sources are made from now on begin locked; those that serve by now are locked here.
+        for name in credential.names { locks.hold(name) }
+        follow(credential.names)
+        let silent = await withdraw(withdrawn(since: before))
+        let event = event(.locked, credential)
+        let settled = await settleLock(of: name, recording: { [audit] in await audit.recordSoon(event) })
+        let report = settled.map { note in
+            OperationReport(message: credential.lockedWords + note, token: status(of: successor(of: credential)))
+        }
+        return Self.addingWarning(of: silent, report)
+    }
+
+    private func unlock(_ credential: WholeCredential) async -> Result<OperationReport, GatewayProblem> {
+        let name = credential.name
+        if let error = await audit.refusal(recording: event(.unlocked, credential), onAuditFailure) {
+            let detail = "\(name) stays locked, because that it is unlocked cannot be recorded: \(error.reason)."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
+        }
+        do throws(StateError) {
+            try await locks.unlock(credential.names)
+        } catch {
+            var failed = event(.unlocked, credential)
+            failed.outcome = .failed
+            try? await audit.record(failed)
+            return .failure(GatewayProblem(.internalError, "\(error.description). \(name) stays locked."))
+        }
+        follow(credential.names)
+        let message = "\(name) is unlocked.\(credential.others("are unlocked"))"
+        return .success(OperationReport(message: message, token: status(of: successor(of: credential))))
+    }
+
+    /// Locks or unlocks the credentials of these names as `locks` says by now: those that were served when the operator asked, and
+    /// those that are served since a reload.
+    private func follow(_ names: [String]) {
+        let serving = live.state
+        for (plan, sources) in [(keepers.plan, keepers.sources), (serving.plan, serving.sources)] {
+            _ = sources.follow(locks, as: plan.credentials, changed: Set(names))
+        }
+    }
+
+    /// - Parameter done: `revoked`.
+    private func perform(
+        _ operation: TokenOperation,
+        onEachOf members: PerSubjectKeepers,
+        _ done: String
+    ) async -> Result<OperationReport, GatewayProblem> {
+        let (name, present) = (members.name, members.keepers)
+        var problems: [GatewayProblem] = []
+        for keeper in present {
+            if case .failure(let problem) = await perform(operation, on: keeper.name) { problems.append(problem) }
+        }
+        guard let first = problems.first else {
+            let message =
+                present.isEmpty
+                ? "No request has needed a token of \(name) lately. `token list` shows the tokens in use."
+                : "Of \(name), \(present.count.counted("token")) \(present.count == 1 ? "was" : "were") \(done)."
+            return .success(OperationReport(message: message, token: status(of: .perSubject(members))))
+        }
+        let detail =
+            "\(problems.count) of \(present.count) tokens of \(name) were not \(done). The first: \(first.detail)"
+        let isRevocation = if case .revoke = operation { true } else { false }
+        let command = isRevocation ? GatewayCommand.line("token", "clear", name) : nil
+        var problem = GatewayProblem(first.kind, detail, command: command)
+        problem.hasTakenAway = problems.count < present.count || problems.contains(where: \.hasTakenAway)
+        return .failure(problem)
+    }
+
+    private func successor(of credential: WholeCredential) -> WholeCredential {
+        let state = live.state
+        return KeeperLookup(plan: state.plan, sources: state.sources).whole(named: credential.name) ?? credential
+    }
+
+    private func event(_ name: TokenEvent.Name, _ credential: WholeCredential) -> TokenEvent {
+        TokenEvent(
+            at: clock.now().wall,
+            name: name,
+            credential: credential.name,
+            strategy: credential.strategy,
+            trigger: .operator,
+            detail: credential.otherNames.map { ["same_secret": $0] } ?? [:]
+        )
+    }
+
+    private func status(of credential: WholeCredential) -> TokenStatus { credential.status(locks, at: clock.now()) }
+}
+
+/// Finds the keeper of a token by the name that an operator or a login gives: `box`, or `app-user[42]` for a subject.
+struct KeeperLookup {
+    let plan: Plan
+    let sources: CredentialSources
+
+    /// The keeper of the token, or why there is none.
+    func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> {
+        if let index = plan.credentials.firstIndex(where: { $0.name == credential }) {
+            return sources.keeper(of: index).map { .success($0) } ?? .failure(withoutToken(credential, index))
+        }
+        guard let (keepers, subject) = member(named: credential) else { return .failure(unknown(credential)) }
+        return keepers.keeper(for: subject, by: .operator)
+    }
+
+    /// Reads `app-user[42]`, whether or not a request has named that subject yet.
+    func member(named name: String) -> (PerSubjectKeepers, subject: String)? {
+        guard let open = name.firstIndex(of: "["), name.last == "]" else { return nil }
+        guard let keepers = sources.perSubjectKeepers.values.first(where: { $0.name == name[..<open] }) else {
+            return nil
+        }
+        return (keepers, String(name[name.index(after: open)...].dropLast()))
+    }
+
+    /// Reads a name that means no single token: `app-user`, which stands for its tokens for every subject, or `openai`, which has none.
+    fileprivate func whole(named name: String) -> WholeCredential? {
+        sources.perSubjectKeepers.values.first { $0.name == name }.map { .perSubject($0) }
+            ?? sources.fixed(named: name).map { .fixed($0) }
+    }
+
+    /// The names under which the token of this keeper is known.
+    func names(of keeper: TokenKeeper) -> [String] {
+        if sources.perSubjectKeepers.values.contains(where: { $0.name == keeper.perSubjectCredential }) {
+            return [keeper.name]
+        }
+        return plan.credentials.indices.filter { index in
+            sources.keeper(of: index) === keeper
+        }.map { plan.credentials[$0].name }
+    }
+
+    /// Why a credential that there is has no token of its own.
+    private func withoutToken(_ name: String, _ index: Int) -> GatewayProblem {
+        guard let keepers = sources.perSubjectKeepers[index] else {
+            guard sources.sources[index] != nil else {
+                return GatewayProblem(.noRoute, "The credential \(name) injects nothing, so it cannot be locked.")
+            }
+            let detail =
+                "The credential \(name) is static: its secret is sent as it is configured, so there is no token to "
+                + "renew, revoke or print. It can be locked and unlocked."
+            return GatewayProblem(.noRoute, detail)
+        }
+        let detail =
+            switch keepers.naming {
+            case .field(let field):
+                "The credential \(name) has a token for each subject that \(field) names: \(name)[SUBJECT]."
+            case .challenge:
+                "The credential \(name) has a token for each scope that an upstream asks for; token list shows them."
+            }
+        return GatewayProblem(.noRoute, detail)
+    }
+
+    private func unknown(_ name: String) -> GatewayProblem {
+        let names = plan.credentials.indices.filter {
+            sources.sources[$0] != nil || sources.perSubjectKeepers[$0] != nil
+        }.map {
+            plan.credentials[$0].name
+        }
+        let known =
+            names.isEmpty
+            ? "the configuration has no credential" : "the configuration has \(names.joined(separator: ", "))"
+        let hint = Suggestion.hint(for: name, in: names)
+        return GatewayProblem(
+            .noRoute,
+            "There is no credential \(LogText.clean(name))\(hint.isEmpty ? "; \(known)." : hint)"
+        )
     }
 }

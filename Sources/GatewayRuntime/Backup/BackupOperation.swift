@@ -3,6 +3,7 @@ import Foundation
 import GatewayAudit
 import GatewayCore
 import GatewayFiles
+import GatewayLocalAuthority
 import GatewayTokenStores
 
 /// `state backup`: copies the state of a gateway, while it runs or not.
@@ -100,7 +101,7 @@ struct BackupOperation: Sendable {
             try PrivateFile.createNew(path(BackupManifest.fileName), content: manifest.text)
             return manifest
         } catch {
-            throw Self.failure(error)
+            throw CommandFailure(Self.stateError(error))
         }
     }
 
@@ -136,14 +137,14 @@ struct BackupOperation: Sendable {
         return try SQLiteTokenStore.copy(source, to: target, keys: [storeKey.derived(for: .tokenStore)])
     }
 
-    static func failure(_ error: any Error) -> CommandFailure {
+    /// What the parts of the state throw, in the words of the one who copies them.
+    static func stateError(_ error: any Error) -> StateError {
         switch error {
-        case let failure as CommandFailure: failure
-        case let error as StateError: CommandFailure(error)
-        case let error as AuditError: CommandFailure(.failed, error.reason)
-        case let error as TokenStoreError: CommandFailure(.failed, error.reason)
-        case let error as PrivateFile.Failure: CommandFailure(.failed, error.reason)
-        default: CommandFailure(.failed, "the state cannot be copied")
+        case let error as StateError: error
+        case let error as AuditError: StateError(error.reason)
+        case let error as TokenStoreError: StateError(error.reason)
+        case let error as PrivateFile.Failure: StateError(error.reason)
+        default: StateError("the state cannot be copied")
         }
     }
 }
@@ -195,5 +196,60 @@ extension BackupManifest {
             authenticating: authenticatedBytes,
             using: key.derived(for: .backupManifest)
         )
+    }
+}
+
+/// Where the files of a gateway are that a backup holds.
+struct StateLayout: Sendable {
+    let places: Storage.Places
+
+    var stateDirectory: String { places.stateDirectory }
+
+    /// nil for a file that this configuration does not have: the key may come from the environment, say.
+    func path(of file: BackupFile) -> String? {
+        switch file {
+        case .auditLog: places.audit.path
+        case .auditHead: places.audit.path + ".head"
+        case .tokenStore: places.tokens.store == .sqlite ? places.tokens.path : nil
+        case .locks: CredentialLocks.path(in: stateDirectory)
+        case .authorityKeys: "\(stateDirectory)/ca/authority"
+        case .authorityCertificates: LocalAuthority.bundlePath(in: stateDirectory)
+        case .installationKey: Self.path(of: places.tokens.key)
+        case .storeKey:
+            switch (places.tokens.encryptionKey, places.tokens.key) {
+            case (.file(let path), _): path
+            case (nil, .file(let path)): EncryptionKeyFile(path: path + ".encryption").path
+            default: nil
+            }
+        case .secret(let name): "\(secretFolder)/\(name)"
+        }
+    }
+
+    private var secretFolder: String { "\(stateDirectory)/secrets" }
+
+    /// The files that commands wrote for secrets of the configuration.
+    var secrets: [BackupFile] {
+        PrivateFile.names(beside: "\(secretFolder)/x").sorted().filter(BackupFile.isPlain).map { .secret($0) }
+    }
+
+    private static func path(of key: TokenPlan.Key) -> String? {
+        if case .file(let path) = key { path } else { nil }
+    }
+
+    func isThere(_ file: BackupFile) -> Bool { path(of: file).map { FileIdentity($0) != nil } ?? false }
+
+    /// The state directory, where the file is below it: nil for a database that the configuration keeps elsewhere.
+    func relativePath(of path: String) -> String? {
+        let prefix = stateDirectory.hasSuffix("/") ? stateDirectory : stateDirectory + "/"
+        return path.hasPrefix(prefix) ? String(path.dropFirst(prefix.count)) : nil
+    }
+}
+
+extension InstallationKey {
+    static func read(_ key: TokenPlan.Key) throws(StateError) -> InstallationKey? {
+        switch key {
+        case .value(let secret): try InstallationKey(secret)
+        case .file(let path): try InstallationKey.load(path: path)
+        }
     }
 }

@@ -127,7 +127,7 @@ struct RestoreOperation: Sendable {
             try await record(outcome, key, path)
             try staging.requireClosed()
         } catch {
-            throw StateError(BackupOperation.failure(error).description)
+            throw BackupOperation.stateError(error)
         }
     }
 
@@ -167,7 +167,7 @@ struct RestoreOperation: Sendable {
 
 /// Where a backup is copied to before its files take their places: a folder of the state directory. A database that the
 /// configuration keeps elsewhere is copied to its own folder, so that it can be renamed into its place.
-struct RestoreStaging: Sendable {
+private struct RestoreStaging: Sendable {
     static let prefix = "restoring-"
 
     let layout: StateLayout
@@ -239,7 +239,7 @@ struct RestoreStaging: Sendable {
 }
 
 /// Moves the present files aside, and the copied files into their places. Nothing is deleted, and what is locked stays locked.
-struct RestoreSwap: Sendable {
+private struct RestoreSwap: Sendable {
     static let prefix = "replaced-"
 
     private let staging: RestoreStaging

@@ -4,7 +4,7 @@ import GatewaySandbox
 /// What `run` prints when it is ready: where it listens, the routes, what each needs, and lines to paste.
 struct Banner {
     private let addresses: [String]
-    /// Of engines, each with its name.
+    /// Where engines ask, each with its name.
     private let engines: [String]
     private let admin: String
     private let pageNote: String

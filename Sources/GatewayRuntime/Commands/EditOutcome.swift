@@ -4,10 +4,10 @@ import GatewayCore
 import GatewayFiles
 
 /// What every command that edits the configuration does in the end: shows, checks, asks, writes, and says what is next.
-package struct EditOutcome: Sendable {
-    package struct Written: Sendable {
+struct EditOutcome: Sendable {
+    struct Written: Sendable {
         /// What a running gateway makes of the new configuration.
-        package enum Gateway: Sendable {
+        enum Gateway: Sendable {
             case serves
             case refuses
             /// None was found, or it did not answer.
@@ -15,21 +15,16 @@ package struct EditOutcome: Sendable {
         }
 
         /// What was written, and what a running gateway makes of it.
-        package let text: String
-        package let gateway: Gateway
+        let text: String
+        let gateway: Gateway
     }
 
-    private let editor: ConfigurationEditor
-    private let path: String
-
-    /// - Parameter path: The main file, as messages shall print it.
-    package init(_ editor: ConfigurationEditor, at path: String) {
-        self.editor = editor
-        self.path = path
-    }
+    let editor: ConfigurationEditor
+    /// The main file, as messages shall print it.
+    let path: String
 
     /// Shows and checks, and writes nothing.
-    package func preview() throws(CommandFailure) {
+    func preview() throws(CommandFailure) {
         Console.write(editor.difference)
         Console.writeError(try editor.check())
     }

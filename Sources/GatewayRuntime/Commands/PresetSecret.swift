@@ -1,3 +1,4 @@
+import GatewayConfiguration
 import GatewayCore
 
 /// A secret of a preset, and where the gateway reads it from.
@@ -30,7 +31,7 @@ struct PresetSecret: Equatable, Sendable {
             guard secrets.environment(name) == nil else { return nil }
             return "Set \(LogText.clean(name)) where the gateway starts: \(what)."
         case .file(let path):
-            do throws(SecretSourceError) {
+            do throws(UnusableInput) {
                 _ = try secrets.file(path.hasPrefix("/") ? path : "\(folder)/\(path)")
                 return nil
             } catch {
@@ -46,4 +47,22 @@ struct PresetSecret: Equatable, Sendable {
 extension [PresetSecret] {
     /// By the variable that the preset would read.
     var yaml: [String: String] { Dictionary(uniqueKeysWithValues: map { ($0.required.variable, $0.yaml) }) }
+}
+
+/// What to do after the entries of a preset were written.
+struct PresetAdvice: Sendable {
+    /// What to do about secrets that cannot be read here.
+    let missing: [String]
+    /// What a person should know of the preset.
+    let notes: String
+
+    /// - Parameter configuration: The path of the main file.
+    init(_ secrets: [PresetSecret], configuration: String, note: String?) {
+        let folder = ConfigDocument.File.folder(of: SystemConfigFiles().absolutePath(configuration))
+        let source = SystemSecretSource()
+        missing = secrets.compactMap { $0.advice(reading: source, in: folder) }
+        notes = note.map { "\($0)\n" } ?? ""
+    }
+
+    var text: String { missing.map { "\($0)\n" }.joined() + notes }
 }

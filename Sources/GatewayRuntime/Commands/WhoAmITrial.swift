@@ -33,7 +33,7 @@ struct WhoAmITrial: Sendable {
         }
     }
 
-    /// With a gateway of its own, that keeps no token and ends afterwards.
+    /// Starts a gateway for it, which keeps no token and ends afterwards.
     func run(_ plan: Plan) async throws(CommandFailure) -> [Answer] {
         guard !questions.isEmpty else { return [] }
         let token = EphemeralGateway.newToken()
@@ -44,7 +44,7 @@ struct WhoAmITrial: Sendable {
         return try result.get()
     }
 
-    /// - Parameter token: Of the client.
+    /// - Parameter token: The token of the client.
     private func ask(_ endpoint: ProxyEndpoint, token: Secret) async -> [Answer] {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.proxy = nil

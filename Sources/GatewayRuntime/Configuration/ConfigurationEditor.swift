@@ -161,7 +161,7 @@ package struct ConfigurationEditor: Sendable {
 /// A configuration that has been read and checked.
 package struct ConfigurationFile: Sendable {
     package let plan: Plan
-    /// As people read them; empty when there are none.
+    /// The warnings as people read them; empty if there are none.
     package let warnings: String
     /// Which files it came from.
     let watched: WatchedFiles
@@ -169,7 +169,7 @@ package struct ConfigurationFile: Sendable {
     let programs: [SecretProgram: ProgramAnswer]
 
     /// - Parameters:
-    ///   - path: As diagnostics shall print it.
+    ///   - path: The path as diagnostics print it.
     ///   - overlay: Variables that count before those of the process.
     ///   - strictModes: Files that their group may write to are refused.
     ///   - consequence: What problems led to, for the closing line.
@@ -215,7 +215,7 @@ package struct ConfigurationFile: Sendable {
 }
 
 /// The configuration's files as a command has changed them, on top of those of the disk.
-final class EditedConfigFiles: ConfigFileSource {
+private final class EditedConfigFiles: ConfigFileSource {
     struct Opened: Sendable {
         /// Absolute.
         let path: String
@@ -229,10 +229,10 @@ final class EditedConfigFiles: ConfigFileSource {
     private let disk = SystemConfigFiles()
     private let state = Mutex<[Opened]>([])
 
-    /// Those that were read, each once, in the order in which they were first read.
+    /// The files that were read, each once, in the order in which they were first read.
     var opened: [Opened] { state.withLock(\.self) }
 
-    /// Those with other content than on the disk.
+    /// The files whose content differs from the disk.
     var changed: [Opened] { opened.filter(\.isChanged) }
 
     /// - Parameter path: Absolute; nil when the file was not read.

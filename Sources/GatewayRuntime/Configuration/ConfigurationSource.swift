@@ -18,7 +18,7 @@ package struct ConfigurationSource: Sendable {
     private let strictModes: Bool
 
     /// - Parameters:
-    ///   - path: As diagnostics shall print it.
+    ///   - path: The path as diagnostics print it.
     ///   - overlay: Variables that count before those of the process.
     ///   - strictModes: Files that their group may write to are refused.
     ///   - file: What was read when the gateway was started.
@@ -61,16 +61,16 @@ package struct ConfigurationSource: Sendable {
     }
 
     /// Asks one program of the configuration.
-    func ask(_ program: SecretProgram) async -> Result<Secret, SecretSourceError> {
+    func ask(_ program: SecretProgram) async -> Result<Secret, UnusableInput> {
         let secrets = SystemSecretSource(overlay: overlay)
         let limit = SpawnedProgram.longestCall(timeout: program.timeout)
         let outcome = await OwnThread.run(within: limit) { isCancelled in
-            Result { () throws(SecretSourceError) in
+            Result { () throws(UnusableInput) in
                 try secrets.program(program, isCancelled: isCancelled)
             }
         }
         return outcome.mapError { failure in
-            SecretSourceError("\(program.name) \(SpawnedProgram.Failure(failure, timeout: program.timeout).message)")
+            UnusableInput("\(program.name) \(SpawnedProgram.Failure(failure, timeout: program.timeout).message)")
         }.flatMap(\.self)
     }
 
@@ -160,7 +160,7 @@ extension ConfigLoader {
         ConfigLoader(files: files, strictModes: strictModes, size: .ofProcess) { secrets.environment($0) }
     }
 
-    /// A variable that is set counts; one that is not has a value that nothing is said about.
+    /// Uses the variables that are set. Any other has a placeholder, about which there are no diagnostics.
     static func unread(_ files: any ConfigFileSource, strictModes: Bool = false) -> ConfigLoader {
         let variables = SystemSecretSource()
         return ConfigLoader(files: files, placeholder: "unset", strictModes: strictModes, size: .ofProcess) {
@@ -176,13 +176,13 @@ extension ConfigLoader {
     }
 }
 
-extension Result<ConfigurationSize, ConfigurationSize.Refusal> {
+extension Result<ConfigurationSize, UnusableInput> {
     /// The limits that the environment of the program sets.
     static var ofProcess: Self { ConfigurationSize.read(SystemSecretSource().environment) }
 }
 
 extension PresetLibrary {
-    /// Those that come with the program.
+    /// The presets that come with the program.
     static let builtIn = PresetLibrary {
         var length = 0
         let start = unsafe authgateway_presets(&length)

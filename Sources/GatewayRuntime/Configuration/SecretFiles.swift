@@ -90,7 +90,7 @@ struct SecretFiles: Sendable {
 
     /// Removes files of ``directory``.
     ///
-    /// - Returns: Those that are gone.
+    /// - Returns: The files that are gone.
     func remove(_ names: [String]) -> [String] { names.filter { PrivateFile.remove("\(directory)/\($0)") } }
 
     /// Writes the files, mode 0600, and then what names them. When something fails, none of them stays.

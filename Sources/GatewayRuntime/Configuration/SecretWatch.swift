@@ -4,7 +4,7 @@ import Synchronization
 
 /// Asks programs for their secrets again when their `ttl` has ended, and reloads when one says something else.
 final class SecretWatch: Sendable {
-    typealias Ask = @Sendable (SecretProgram) async -> Result<Secret, SecretSourceError>
+    typealias Ask = @Sendable (SecretProgram) async -> Result<Secret, UnusableInput>
 
     static let interval = Duration.seconds(1)
 
@@ -51,7 +51,7 @@ final class SecretWatch: Sendable {
         }
     }
 
-    /// - Returns: Those that said something else than before.
+    /// - Returns: The programs that said something else than before.
     private func askAgain(_ programs: [SecretProgram]) async -> [SecretProgram] {
         await withTaskGroup(of: (SecretProgram, Bool).self) { tasks in
             for program in programs {
@@ -63,7 +63,7 @@ final class SecretWatch: Sendable {
         }
     }
 
-    private func isNews(_ answer: Result<Secret, SecretSourceError>, of program: SecretProgram) -> Bool {
+    private func isNews(_ answer: Result<Secret, UnusableInput>, of program: SecretProgram) -> Bool {
         // The program was given up with everything else.
         guard !Task.isCancelled else { return false }
         let now = clock.monotonic()
@@ -102,7 +102,7 @@ struct SecretSchedule {
         var isFailing = false
         /// The plan that is served does not have this answer yet, for a reason that may pass by itself.
         var isOwed = false
-        /// In a row, of either kind.
+        /// How many failures in a row there were, of either kind.
         var failures = 0
 
         mutating func backOff(at now: MonotonicTime) {
@@ -195,7 +195,7 @@ final class RecordingSecretSource: SecretSource {
 
     func environment(_ name: String) -> String? { source.environment(name) }
 
-    func file(_ path: String) throws(SecretSourceError) -> Secret {
+    func file(_ path: String) throws(UnusableInput) -> Secret {
         // Before it is read: what is written in between is then a change.
         files.note(secret: path)
         return try source.file(path)
@@ -205,7 +205,7 @@ final class RecordingSecretSource: SecretSource {
     var programs: [SecretProgram: ProgramAnswer] { answers.withLock { $0 } }
 
     /// A program with a `ttl` is asked once, however often the configuration names it.
-    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
         guard program.ttl != nil else { return try source.program(program) }
         if let known = programs[program] ?? remembered[program] {
             answers.withLock { $0[program] = known }
@@ -216,15 +216,15 @@ final class RecordingSecretSource: SecretSource {
         return answer.secret
     }
 
-    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret { try source.systemdCredential(name) }
+    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret { try source.systemdCredential(name) }
     func userID(ofName name: String) -> UInt32? { source.userID(ofName: name) }
 
-    func certificates(_ path: String) throws(SecretSourceError) -> String {
+    func certificates(_ path: String) throws(UnusableInput) -> String {
         files.note(secret: path)
         return try source.certificates(path)
     }
 
-    func publicText(_ path: String) throws(SecretSourceError) -> String {
+    func publicText(_ path: String) throws(UnusableInput) -> String {
         files.note(secret: path)
         return try source.publicText(path)
     }

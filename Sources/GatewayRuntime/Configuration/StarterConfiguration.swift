@@ -9,8 +9,8 @@ enum StarterConfiguration {
     /// Writes both, and replaces neither.
     ///
     /// - Parameters:
-    ///   - path: Of the main file. A file that is there is an error.
-    ///   - port: Of the proxy listener. The admin listener has the next one.
+    ///   - path: The path of the main file. A file that is there is an error.
+    ///   - port: The port of the proxy listener. The admin listener has the next one.
     /// - Returns: The files that were written, as messages print them.
     static func write(to path: String, port: Int = Self.usualPort) throws(CommandFailure) -> String {
         let slash = path.lastIndex(of: "/")

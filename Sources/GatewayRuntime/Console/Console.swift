@@ -1,3 +1,4 @@
+import Foundation
 import GatewayFiles
 import Glibc
 import Synchronization
@@ -56,7 +57,7 @@ package enum ExitStatus: Int32, Sendable {
 /// A command that ends with something else than ``ExitStatus/ok``.
 package struct CommandFailure: Error, Sendable, CustomStringConvertible {
     package let status: ExitStatus
-    /// For standard error, without a line break at the end; empty when everything has been said.
+    /// What goes to standard error, without a line break at the end; empty if everything has been said.
     package let description: String
 
     package init(_ status: ExitStatus, _ description: String = "") {
@@ -68,4 +69,39 @@ package struct CommandFailure: Error, Sendable, CustomStringConvertible {
 extension CommandFailure {
     /// The gateway's files cannot be used.
     init(_ error: StateError) { self.init(.failed, error.description) }
+}
+
+/// Asks a person before a command changes a file of theirs.
+package enum Confirmation {
+    /// - Parameter isGiven: The command line says yes.
+    /// - Throws: ``ExitStatus/usage`` without a terminal to ask on, ``ExitStatus/failed`` after another answer than yes.
+    package static func require(_ question: String, isGiven: Bool) throws(CommandFailure) {
+        guard !isGiven else { return }
+        guard Console.isInputTerminal, Console.isErrorTerminal else {
+            throw CommandFailure(.usage, "nothing was changed: there is no terminal to ask on; add --yes")
+        }
+        Console.writeError("\(question) [y/N] ")
+        let answer = (readLine() ?? "").lowercased().filter { !$0.isWhitespace }
+        guard answer == "y" || answer == "yes" else { throw CommandFailure(.failed, "nothing was changed") }
+    }
+}
+
+/// The browser of the person at this machine.
+enum Browser {
+    /// Opens `address` where there is a screen to open it on; that it cannot be opened is no failure: it is printed too.
+    static func open(_ address: String) {
+        #if canImport(Darwin)
+            let opener = "open"
+        #else
+            let opener = "xdg-open"
+            guard Console.environment("DISPLAY") ?? Console.environment("WAYLAND_DISPLAY") != nil else { return }
+        #endif
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = [opener, address]
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try? process.run()
+    }
 }

@@ -1,10 +1,11 @@
 import GatewayCore
+import Glibc
 
 /// Aligned columns for people.
 struct TextTable {
     private let titles: [String]
     private var rows: [[String]] = []
-    /// By row and column.
+    /// The colors of cells: by row, then by column.
     private var colors: [[Int: TextStyle.Color]] = []
 
     init(_ titles: String...) { self.titles = titles }
@@ -17,7 +18,7 @@ struct TextTable {
         colors.append(color.map { [column: $0] } ?? [:])
     }
 
-    /// For a pipe or a file.
+    /// The table without colors and line limit, for a pipe or a file.
     var text: String { text(TextStyle()) }
 
     /// Two spaces between columns, none at the end of a line.
@@ -26,4 +27,39 @@ struct TextTable {
             style.paint(text, colors[row][column])
         }.text
     }
+}
+
+/// What a terminal wants of a text; nothing for a pipe or a file.
+struct TextStyle: Sendable {
+    /// nil for any length of line.
+    var width: Int?
+    var usesColor = false
+
+    /// The style of standard output.
+    static var current: TextStyle {
+        TextStyle(width: Console.isOutputTerminal ? terminalWidth : nil, usesColor: Console.usesColor)
+    }
+
+    /// `COLUMNS` counts before what the terminal says; 80 where neither says anything.
+    private static var terminalWidth: Int {
+        if let columns = Console.environment("COLUMNS").flatMap({ Int($0) }), columns > 0 { return columns }
+        var size = winsize()
+        guard unsafe ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+
+    enum Color: Int {
+        case red = 31
+        case green = 32
+        case yellow = 33
+    }
+
+    func paint(_ text: String, _ color: Color?) -> String {
+        guard usesColor, let color else { return text }
+        return "\u{1B}[\(color.rawValue)m\(text)\u{1B}[0m"
+    }
+}
+
+extension String {
+    func padding(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

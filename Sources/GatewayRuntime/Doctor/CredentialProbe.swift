@@ -71,12 +71,7 @@ struct CredentialProbe: Sendable {
 
     private func attempt(_ indices: Set<Int>) async -> [(Int, CredentialRule.Observation)] {
         guard !indices.isEmpty else { return [] }
-        let endpoint: AsyncHTTPTokenEndpoint
-        do throws(AsyncHTTPTokenEndpoint.TrustRootsError) {
-            endpoint = try AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
-        } catch {
-            return indices.map { ($0, .notTried(error.message)) }
-        }
+        let endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
         let logger = LogOutput.standardError.logger("authgateway.tokens", level: .critical)
         let trial = AcquireTrial(plan, only: indices, endpoint: endpoint, logger: logger)
         // As long as a request would wait for it.

@@ -31,7 +31,7 @@ struct EndpointProbe: Sendable {
 
     let plan: Plan
 
-    /// - Parameter limit: For each.
+    /// - Parameter limit: How long each endpoint is waited for.
     func findings(within limit: Duration) async -> [DoctorFinding] {
         let answers = await withTaskGroup(of: (Int, Answer).self) { tasks in
             var waiting = Array(targets.enumerated())[...]

@@ -68,7 +68,7 @@ struct ListenerProbe: Sendable {
 struct RunningGatewayProbe: Sendable {
     struct Answer: Sendable {
         var observation: GatewayRule.Observation
-        /// Those of the running gateway by the names of the plan; nil when none answers.
+        /// The tokens of the running gateway, by the names of the plan; nil if none answers.
         var tokens: [String: TokenStatus]?
         /// The names of its proxy listeners; nil when it did not say.
         var listeners: Set<String>?

@@ -147,10 +147,10 @@ struct StorageProbe: Sendable {
 }
 
 /// Looks at a token database that gateways share. Makes no tables, and writes nothing.
-struct DatabaseProbe: Sendable {
+private struct DatabaseProbe: Sendable {
     /// Shorter than what `doctor` gives each thing.
     private static let limit: Duration = .seconds(3)
-    /// For the connection that listens, which begins beside the other one.
+    /// How long the connection that listens for changes may take to begin.
     private static let listenLimit: Duration = .seconds(1)
 
     let database: PostgreSQLPlan

@@ -1,7 +1,10 @@
 import GatewayAdmin
 import GatewayCore
+import GatewayFiles
 import GatewayTokens
 import Logging
+import NIOCore
+import NIOPosix
 
 /// Carries logins out: makes the attempt, waits for the browser, exchanges the code, hands the token to the keeper.
 ///
@@ -299,4 +302,102 @@ actor LoginDesk: LoginControl {
     }
 
     private static func randomID() -> String { Hexadecimal.random(bytes: 16) }
+}
+
+/// Records the events of logins in the audit log.
+private struct LoginEvents {
+    let audit: any AuditLog
+    let onAuditFailure: AuditPlan.OnFailure
+    let clock: any GatewayClock
+    let logger: Logger
+
+    /// - Returns: Why the login must not begin: its end could not be recorded either, and a person would have logged in for
+    ///   nothing.
+    func started(of keeper: TokenKeeper, by way: String) async -> GatewayProblem? {
+        let event = event(.loginStarted, of: keeper, detail: ["by": way])
+        guard let error = await record(event), onAuditFailure == .block else { return nil }
+        let detail = "A login for \(keeper.name) is refused now, because it cannot be recorded: \(error.reason)."
+        return GatewayProblem(.auditUnavailable, detail)
+    }
+
+    func failed(of keeper: TokenKeeper, reason: String, code: String?, said: AuthorityError?) async {
+        let members = said?.members() ?? [:]
+        logger.warning(
+            "Login failed",
+            metadata: ["gateway.credential": "\(keeper.name)", "gateway.reason": "\(reason)"]
+                .merging(members.map { ("gateway.\($0)", "\($1)") }) { $1 }
+        )
+        var event = event(.loginFailed, of: keeper, detail: members.merging(["reason": reason]) { $1 })
+        event.outcome = .failed
+        event.errorCode = code ?? ProblemKind.loginFailed.rawValue
+        event.httpStatus = said?.status
+        await record(event)
+    }
+
+    private func event(_ name: TokenEvent.Name, of keeper: TokenKeeper, detail: [String: String]) -> TokenEvent {
+        TokenEvent(
+            at: clock.now().wall,
+            name: name,
+            credential: keeper.name,
+            strategy: keeper.strategy,
+            trigger: .operator,
+            detail: detail
+        )
+    }
+
+    @discardableResult
+    private func record(_ event: TokenEvent) async -> AuditError? {
+        do throws(AuditError) {
+            try await audit.record(event)
+            return nil
+        } catch {
+            logger.warning("Login event was lost", metadata: ["gateway.reason": "\(error.reason)"])
+            return error
+        }
+    }
+}
+
+extension GatewayProblem {
+    /// With the command that helps, for a person who reads it in a terminal or a browser.
+    var words: String { command.map { "\(detail) Run: \($0)" } ?? detail }
+}
+
+extension RedirectListener {
+    /// Where the browser comes back to; nil where the answer is pasted.
+    static func awaited(for order: LoginOrder, _ place: LoginRedirect) -> LoopbackRedirect? {
+        guard order.way == .browser, case .loopback(let redirect) = place else { return nil }
+        return redirect
+    }
+
+    /// The listener that waits for the browser. nil where none is wanted, or none can be reached; no program listens on the
+    /// port then.
+    ///
+    /// - Parameter deliver: See ``init(group:redirect:logger:deliver:)``.
+    static func bound(
+        for order: LoginOrder,
+        _ place: LoginRedirect,
+        logger: Logger,
+        deliver: @escaping @Sendable (_ address: String) async -> LoginProgress
+    ) async -> Result<(RedirectListener?, port: Int), GatewayProblem> {
+        guard let redirect = awaited(for: order, place) else {
+            return .success((nil, Int.random(in: 49_152...65_535)))
+        }
+        let listener = RedirectListener(
+            group: MultiThreadedEventLoopGroup.singleton,
+            redirect: redirect,
+            logger: logger,
+            deliver: deliver
+        )
+        do {
+            return .success((listener, try await listener.bind()))
+        } catch {
+            let address = redirect.authority(port: redirect.port ?? 0)
+            let reason = (error as? IOError).map { SystemError.text($0.errnoCode) } ?? "no such address"
+            let detail =
+                "Cannot wait for the browser on \(address), where redirect_uri leads: \(reason). Free the port, or paste"
+                + " the answer."
+            let command = GatewayCommand.line("login", "--manual", order.credential)
+            return .failure(GatewayProblem(.loginFailed, detail, command: command))
+        }
+    }
 }

@@ -44,7 +44,7 @@ package final class LogOutput: Sendable {
         errorWriter.add(text)
     }
 
-    /// For the end of the process: what has been logged is written, if it can be within a second.
+    /// Writes what has been logged, if that takes no longer than a second; called when the process ends.
     package static func flushStandardError() async { await errorWriter.flush() }
 
     private static let errorWriter: LineWriter = {

@@ -218,24 +218,17 @@ final class RequestTelemetry: Sendable {
     private func serverAttributes(of kind: Kind) -> [TelemetryAttribute] {
         guard kind != .overflow else { return [TelemetryAttribute("otel.metric.overflow", "true")] }
         var attributes = common(kind, scheme: kind.isTLS ? "https" : "http")
-        if let route = route(kind.route) { attributes.append(TelemetryAttribute("http.route", route.path)) }
-        if let error = HTTPConventions.error(ofServerSpan: kind.status, kind.problem) {
-            attributes.append(TelemetryAttribute("error.type", error))
-        }
+        attributes.add("http.route", route(kind.route)?.path)
+        attributes.add("error.type", HTTPConventions.error(ofServerSpan: kind.status, kind.problem))
         return attributes
     }
 
     private func upstreamAttributes(of kind: Kind) -> [TelemetryAttribute] {
         let route = route(kind.route)
         var attributes = common(kind, scheme: route?.upstream.scheme.rawValue ?? "http")
-        if let upstream = route?.upstream {
-            attributes += [
-                TelemetryAttribute("server.address", upstream.host), TelemetryAttribute("server.port", upstream.port),
-            ]
-        }
-        if let error = HTTPConventions.error(ofClientSpan: kind.status, kind.problem) {
-            attributes.append(TelemetryAttribute("error.type", error))
-        }
+        attributes.add("server.address", route?.upstream.host)
+        attributes.add("server.port", route?.upstream.port)
+        attributes.add("error.type", HTTPConventions.error(ofClientSpan: kind.status, kind.problem))
         return attributes
     }
 
@@ -243,8 +236,8 @@ final class RequestTelemetry: Sendable {
         var attributes = [
             TelemetryAttribute("http.request.method", kind.method), TelemetryAttribute("url.scheme", scheme),
         ]
-        if kind.status > 0 { attributes.append(TelemetryAttribute("http.response.status_code", kind.status)) }
-        if let route = route(kind.route) { attributes.append(TelemetryAttribute("gateway.route", route.name)) }
+        attributes.add("http.response.status_code", kind.status > 0 ? kind.status : nil)
+        attributes.add("gateway.route", route(kind.route)?.name)
         return attributes
     }
 }

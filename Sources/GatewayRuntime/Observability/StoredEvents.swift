@@ -13,7 +13,7 @@ final class StoredEvents: Sendable {
     private static let dayLimit = 50_000
 
     private let reader: AuditReader
-    private let isAsked = Mutex(false)
+    private let isAsked = Atomic(false)
 
     init(reader: AuditReader) { self.reader = reader }
 
@@ -39,23 +39,12 @@ final class StoredEvents: Sendable {
 
     /// - Returns: nil when the log does not answer in time, or is asked already.
     func page(_ query: EventQuery, since id: Int64?, limit: Int) async -> RecentEvents.Page? {
-        let mayAsk = isAsked.withLock { isAsked in
-            defer { isAsked = true }
-            return !isAsked
+        guard !isAsked.exchange(true, ordering: .sequentiallyConsistent) else { return nil }
+        let answer = await Deadline.value(within: Self.patience) { [self] in
+            defer { isAsked.store(false, ordering: .sequentiallyConsistent) }
+            return await search(query, since: id, limit: limit)
         }
-        guard mayAsk else { return nil }
-        let answer = AsyncStream.makeStream(of: RecentEvents.Page?.self, bufferingPolicy: .bufferingOldest(1))
-        Task {
-            let page = await search(query, since: id, limit: limit)
-            isAsked.withLock { $0 = false }
-            answer.continuation.yield(page)
-        }
-        let alarm = Task {
-            try await Task.sleep(for: Self.patience)
-            answer.continuation.yield(nil)
-        }
-        defer { alarm.cancel() }
-        return await answer.stream.first { _ in true } ?? nil
+        return answer ?? nil
     }
 
     private func search(_ query: EventQuery, since id: Int64?, limit: Int) async -> RecentEvents.Page? {

@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// What event loops have counted is collected every few seconds, and before metrics are shown.
 final class TrafficObserver: ExchangeObserver, Service {
-    /// In the place of a route's name, for what passes to servers that no route leads to. No route can have it.
+    /// Stands in place of a route's name for traffic to servers without a route. No route can have this name.
     static let unrouted = ConnectPlan.unroutedName
 
     private let routes = RouteNumbers()
@@ -236,10 +236,10 @@ final class RouteNumbers: Sendable {
 }
 
 /// Writes a line for every request.
-struct AccessLog: Sendable {
+private struct AccessLog: Sendable {
     let logger: Logger
 
-    /// - Parameter name: Of a route, by its number.
+    /// - Parameter name: The name of a route, by its number.
     func write(_ record: borrowing ExchangeRecord, name: (Int) -> String?) {
         var data: Logger.Metadata = [
             "request_id": "\(record.requestID)", "method": "\(record.method)", "status": "\(record.status)",

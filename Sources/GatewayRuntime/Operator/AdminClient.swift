@@ -24,7 +24,7 @@ struct AdminClient: Sendable {
     private let stateDirectory: String
     private let isOwnAddress: Bool
     /// What `--admin` says; nil for the gateway of a configuration.
-    let named: NamedAdmin?
+    private let named: NamedAdmin?
 
     /// - Parameter isOwnAddress: Whether the address comes from the configuration, or from a record that this user wrote. Otherwise
     ///   the token goes to a socket of the state directory or nowhere.
@@ -79,8 +79,24 @@ struct AdminClient: Sendable {
         return try own(body)
     }
 
+    /// Asks the gateway, and works on its files where none runs.
+    ///
+    /// - Parameter offline: Gets the reason why the gateway could not be asked.
+    func reach<Value: Sendable>(
+        _ ask: () async throws(CommandFailure) -> Value,
+        orOffline offline: (CommandFailure) async throws(CommandFailure) -> Value
+    ) async throws(CommandFailure) -> Value {
+        do throws(CommandFailure) {
+            return try await ask()
+        } catch {
+            // An address that was typed says nothing of the gateway's files.
+            guard error.status == .unreachable, named == nil, !isAnswered(error) else { throw error }
+            return try await offline(error)
+        }
+    }
+
     /// Whether something did answer at the admin address.
-    func isAnswered(_ failure: CommandFailure) -> Bool {
+    private func isAnswered(_ failure: CommandFailure) -> Bool {
         [notOurs.description, foreign(.unreachable).description].contains(failure.description)
     }
 
@@ -120,7 +136,7 @@ struct AdminClient: Sendable {
 
     /// The listener at this address learns the token, so it must belong to a user who can read the token anyway.
     ///
-    /// Of what another user recorded, only a socket in the state directory is trusted. Anybody can listen at a port, and elsewhere that
+    /// If another user recorded the address, only a socket in the state directory is trusted. Anybody can listen at a port, and elsewhere that
     /// user could replace the socket meanwhile.
     private func requireTrustedOwner() throws(CommandFailure) {
         guard isOwnAddress || isInStateDirectory else {
@@ -220,7 +236,7 @@ struct AdminClient: Sendable {
 
     private static let readLimit = TimeAmount.seconds(5)
 
-    /// Of a gateway that runs: its address is right.
+    /// What is said of a gateway that runs, at the right address, and is slow.
     private func slow(_ method: String, _ path: String) -> String {
         let process = StateDirectory.holder(of: stateDirectory).map { " (process \($0))" } ?? ""
         let resource = path.prefix { $0 != "?" }
@@ -235,7 +251,7 @@ struct AdminClient: Sendable {
         }
     }
 
-    /// As a person reads it.
+    /// The address as people read it.
     private var place: String { BoundListener(address: address, port: nil, isTLS: named?.tls != nil).boundText }
 
     func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {

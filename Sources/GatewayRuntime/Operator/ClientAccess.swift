@@ -1,5 +1,8 @@
+import ArgumentParser
 import GatewayAdmin
+import GatewayConfiguration
 import GatewayCore
+import GatewayFiles
 import GatewayLocalAuthority
 
 /// What a program of this machine needs to use a gateway as its proxy.
@@ -7,7 +10,7 @@ struct ClientAccess: Sendable {
     let endpoint: ProxyEndpoint
     let proof: ClientEnvironment.Proof?
     let trust: ClientEnvironment.Trust?
-    /// Those that routes lead to.
+    /// The hosts that routes lead to.
     let hosts: [String]
 
     init(
@@ -20,14 +23,14 @@ struct ClientAccess: Sendable {
         self.proof = proof
         self.hosts = hosts
         let earlier = ClientEnvironment.earlierBundles { Console.environment($0) }
-        do throws(LeafError) {
+        do throws(StateError) {
             trust = try ClientTrustFiles(stateDirectory: stateDirectory).write(adding: earlier)
         } catch {
             throw CommandFailure(.failed, "\(error.description); run this as the gateway's user")
         }
     }
 
-    /// Of the gateway that runs with this configuration.
+    /// Access to the gateway that runs with this configuration.
     static func ofRunningGateway(
         configuration: String,
         source: ClientTokenSource,
@@ -62,5 +65,128 @@ struct ClientAccess: Sendable {
 
     var variables: [ClientEnvironment.Variable] {
         ClientEnvironment(endpoint, proof: proof, trust: trust, hosts: hosts) { Console.environment($0) }.variables
+    }
+}
+
+/// Which client a program is, and where `exec` and `env` have its token from: never from an argument, which every user of the
+/// machine can read.
+struct ClientTokenSource: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Which client of access.clients the program is. Its token is read from the configuration, where that holds it.",
+            valueName: "name"
+        )
+    )
+    var client: String?
+
+    @Option(
+        help: ArgumentHelp("A file with the client's token; - reads it from standard input.", valueName: "file")
+    )
+    var clientTokenFile: String?
+
+    @Option(
+        help: ArgumentHelp("The environment variable with the client's token.", valueName: "variable")
+    )
+    var clientTokenEnv: String?
+
+    func validate() throws {
+        if clientTokenFile != nil, clientTokenEnv != nil {
+            throw ValidationError("Name one place of the token: --client-token-file or --client-token-env.")
+        }
+    }
+
+    /// - Parameters:
+    ///   - configuration: The path of `gateway.yaml`, which may hold the token.
+    ///   - clients: The names of `access.clients`.
+    ///   - isNeeded: Whether the listener asks for a token.
+    func proof(
+        configuration: String,
+        clients: [String],
+        isNeeded: Bool
+    ) throws(CommandFailure) -> ClientEnvironment.Proof? {
+        if let client, !clients.contains(client) { throw Self.unknown(client, among: clients) }
+        if clientTokenFile != nil || clientTokenEnv != nil {
+            return ClientEnvironment.Proof(client: client ?? "client", token: try named())
+        }
+        if let client {
+            return ClientEnvironment.Proof(client: client, token: try configured(client, in: configuration))
+        }
+        guard isNeeded else { return nil }
+        let example = clients.sorted().first ?? "NAME"
+        throw CommandFailure(
+            .usage,
+            "the listener asks for the token of a client (access.clients); name the client, and where its token is if the "
+                + "configuration does not hold it:\n  --client \(ShellWord.quoted(example)) --client-token-file FILE"
+        )
+    }
+
+    /// - Parameter clients: The names of `access.clients`.
+    static func unknown(_ client: String, among clients: [String]) -> CommandFailure {
+        let known = clients.isEmpty ? "names none" : "names \(clients.sorted().joined(separator: ", "))"
+        return CommandFailure(.usage, "there is no client \"\(LogText.clean(client))\"; access.clients \(known)")
+    }
+
+    private func named() throws(CommandFailure) -> Secret {
+        if let variable = clientTokenEnv {
+            guard let value = Console.environment(variable) else {
+                throw CommandFailure(.usage, "the environment variable \(LogText.clean(variable)) is not set")
+            }
+            return try Self.token(Array(value.utf8), of: "the environment variable \(LogText.clean(variable))")
+        }
+        let path = clientTokenFile == "-" ? nil : clientTokenFile
+        let bytes = try SecretInput.read(path, asking: "Token of the client: ")
+        return try Self.token(bytes, of: path.map { LogText.clean($0) } ?? "standard input")
+    }
+
+    private func configured(_ client: String, in configuration: String) throws(CommandFailure) -> Secret {
+        let secrets = SystemSecretSource()
+        // Stands for variables that are not set here, and must not be taken for a token.
+        let unset = Hexadecimal.random(bytes: 16)
+        let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: unset, size: .ofProcess) {
+            secrets.environment($0)
+        }
+        let loading = loader.load(configuration)
+        let advice = "name a file or a variable with it: --client-token-file FILE, --client-token-env NAME"
+        let name = LogText.clean(client)
+        guard let document = loading.document else {
+            throw CommandFailure(.configuration, "the configuration cannot be read; \(advice)")
+        }
+        let context = ConfigContext(document: document, secrets: secrets)
+        switch ConfiguredClientToken(of: client, in: document, context: context) {
+        case .token(let token):
+            let isKnown = token.withValue { !$0.contains(unset) }
+            guard isKnown else {
+                throw CommandFailure(.usage, "the token of \(name) is in a variable that is not set here; \(advice)")
+            }
+            return try token.withValue { (text) throws(CommandFailure) in
+                try Self.token(Array(text.utf8), of: "access.clients.\(name).token")
+            }
+        case .digest:
+            throw CommandFailure(.usage, "the configuration holds a digest of the token of \(name) only; \(advice)")
+        case .none:
+            let reason = context.diagnostics.first.map { ": \($0.message)" } ?? ""
+            throw CommandFailure(
+                .usage,
+                "the token of \(name) cannot be read from the configuration\(reason); \(advice)"
+            )
+        }
+    }
+
+    /// Without white space around it. What a field cannot hold is no token.
+    private static func token(_ bytes: [UInt8], of source: String) throws(CommandFailure) -> Secret {
+        let text = String(decoding: bytes, as: UTF8.self).trimming { $0.isWhitespace }
+        guard !text.isEmpty else { throw CommandFailure(.failed, "\(source) holds no token") }
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw CommandFailure(.failed, "\(source) holds characters that no token has")
+        }
+        return Secret(text)
+    }
+}
+
+extension String {
+    fileprivate func trimming(_ isDropped: (Character) -> Bool) -> String {
+        let start = drop(while: isDropped)
+        guard let last = start.lastIndex(where: { !isDropped($0) }) else { return "" }
+        return String(start[...last])
     }
 }

@@ -11,7 +11,7 @@ struct OperatorSettings: Sendable {
     /// Whether the address of the gateway comes from the configuration, or from a record that this user wrote.
     private let isOwnAddress: Bool
 
-    /// For a command that works on the gateway's files.
+    /// Reads the settings for a command that works on the gateway's files.
     ///
     /// - Parameter readsDatabase: See ``OperatorPlan``.
     /// - Throws: ``ExitStatus/configuration`` when the file is not YAML, or one of the few keys is wrong.
@@ -25,7 +25,7 @@ struct OperatorSettings: Sendable {
         isOwnAddress = true
     }
 
-    /// For a command that asks the running gateway. While one runs that was started with the file, a file that cannot be read is a
+    /// Reads the settings for a command that asks the running gateway. While one runs that was started with the file, a file that cannot be read is a
     /// warning.
     ///
     /// - Throws: ``ExitStatus/configuration`` when the file cannot be read and no such gateway is found.
@@ -48,7 +48,7 @@ struct OperatorSettings: Sendable {
         }
     }
 
-    /// Where the gateway that was started with the file listens, if the file names another place by now. A new address needs a restart,
+    /// Where the gateway that was started with the file listens, if the file has named another address since. A new address needs a restart,
     /// and until then anybody may listen there.
     ///
     /// - Returns: nil where the file counts.
@@ -66,6 +66,7 @@ struct OperatorSettings: Sendable {
         AdminClient(plan.admin, stateDirectory: plan.stateDirectory, isOwnAddress: isOwnAddress)
     }
 
+    /// Why the configuration cannot be read. An error for a command that needs it, a warning for one that finds the gateway without it.
     private struct Unreadable: Error {
         let diagnostics: [ConfigDiagnostic]
         let renderer: DiagnosticRenderer

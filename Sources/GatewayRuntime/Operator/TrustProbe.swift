@@ -9,8 +9,8 @@ struct TrustProbe: Sendable {
 
     let stateDirectory: String
 
-    /// - Throws: ``LeafError`` when the authority cannot be read.
-    func look() throws(LeafError) -> AuthorityTrust {
+    /// - Throws: ``StateError`` when the authority cannot be read.
+    func look() throws(StateError) -> AuthorityTrust {
         let roots = try AuthorityRoots.read(in: stateDirectory)
         var trust = AuthorityTrust(roots: roots.map(\.root), places: [])
         guard !roots.isEmpty else { return trust }

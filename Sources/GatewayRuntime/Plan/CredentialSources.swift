@@ -209,20 +209,22 @@ struct CredentialSources: Sendable {
         begunBy trigger: TokenEvent.Trigger = .startup
     ) -> TokenKeeper {
         let keeper = TokenKeeper(
-            name: credential.name,
-            strategyKind: credential.strategyKind,
-            grant: grant,
-            policy: credential.policy,
-            key: key,
-            store: store ?? parts.store,
-            endpoint: parts.endpoint,
-            programs: parts.programs,
-            audit: parts.audit,
-            onAuditFailure: parts.onAuditFailure,
-            clock: parts.clock,
-            logger: parts.logger,
-            parent: parent,
-            callLimit: callLimit,
+            KeeperContext(
+                name: credential.name,
+                strategyKind: credential.strategyKind,
+                grant: grant,
+                policy: credential.policy,
+                key: key,
+                store: store ?? parts.store,
+                endpoint: parts.endpoint,
+                programs: parts.programs,
+                audit: parts.audit,
+                onAuditFailure: parts.onAuditFailure,
+                clock: parts.clock,
+                logger: parts.logger,
+                parent: parent,
+                callLimit: callLimit
+            ),
             begunBy: trigger
         )
         parent?.adopt(keeper)

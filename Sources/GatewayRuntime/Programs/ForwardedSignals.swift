@@ -6,9 +6,9 @@ import Synchronization
 /// Both are in one process group, so the terminal tells both. What it sends is not passed on a second time.
 final class ForwardedSignals: Sendable {
     enum Event: Hashable, Sendable {
-        /// Of a process: to be passed on.
+        /// A process sent it: to be passed on.
         case sent(Int32)
-        /// Of the terminal: the program has it already.
+        /// The terminal sent it: the program has it already.
         case typed(Int32)
         /// A program of this process has ended or stopped.
         case child
@@ -45,6 +45,7 @@ final class ForwardedSignals: Sendable {
         self.handled = handled
     }
 
+    /// Signals cannot be taken; the `errno` of the system.
     struct SystemFailure: Error { let code: Int32 }
 
     /// SIG_IGN, which Swift cannot compare.

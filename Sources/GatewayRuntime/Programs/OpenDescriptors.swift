@@ -22,7 +22,7 @@ package struct OpenDescriptors: Sendable {
         }
     }
 
-    /// Of what was opened since, a program gets nothing.
+    /// Keeps what was opened since from programs.
     func closeOthersInPrograms() {
         for number in Self.current.numbers.subtracting(numbers) where number > 2 {
             _ = fcntl(number, F_SETFD, FD_CLOEXEC)

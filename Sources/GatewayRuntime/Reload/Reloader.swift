@@ -1,5 +1,6 @@
 import GatewayAudit
 import GatewayCore
+import GatewayFiles
 import GatewayLocalAuthority
 import GatewayProxy
 import GatewayTokens

@@ -47,10 +47,6 @@ struct AssertionEndpoint: TokenEndpoint {
 
     /// Blocks. Such files are for others to read, too: those of Kubernetes have the mode 644.
     private static func content(of path: String) -> Result<[UInt8], BoundedFile.Failure> {
-        do throws(BoundedFile.Failure) {
-            return .success(try BoundedFile.read(path, limit: limitBytes).bytes)
-        } catch {
-            return .failure(error)
-        }
+        Result { () throws(BoundedFile.Failure) in try BoundedFile.read(path, limit: limitBytes).bytes }
     }
 }

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import GatewayLocalAuthority
 import Synchronization
 
@@ -12,6 +13,7 @@ import Synchronization
 
 /// Runs what blocks on a thread of its own while it lasts.
 enum OwnThread {
+    /// Why there is no result of the work.
     enum Failure: Error, Equatable {
         /// The system has no thread to give; its `errno`.
         case notStarted(Int32)
@@ -28,22 +30,20 @@ enum OwnThread {
         within limit: Duration,
         _ work: @escaping @Sendable (_ isCancelled: () -> Bool) -> Value
     ) async -> Result<Value, Failure> {
-        let wait = ThreadWait<Value>()
+        let (end, cancellation) = (Promise<Result<Value, Failure>>(), Cancellation())
         let watchdog = Task {
             // Cancelled when the work is done before.
             guard (try? await Task.sleep(for: limit)) != nil else { return }
-            wait.cancel()
-            wait.end(with: .failure(.overdue))
+            cancellation.request()
+            end.keep(.failure(.overdue))
         }
         defer { watchdog.cancel() }
         return await withTaskCancellationHandler {
-            await withCheckedContinuation { done in
-                wait.begin(done)
-                let code = start { wait.end(with: .success(work { wait.isCancelled })) }
-                if code != 0 { wait.end(with: .failure(.notStarted(code))) }
-            }
+            let code = start { end.keep(.success(work { cancellation.isRequested })) }
+            if code != 0 { end.keep(.failure(.notStarted(code))) }
+            return await end.value()
         } onCancel: {
-            wait.cancel()
+            cancellation.request()
         }
     }
 
@@ -83,46 +83,13 @@ private final class ThreadBody: Sendable {
     init(_ run: @escaping @Sendable () -> Void) { self.run = run }
 }
 
-/// Ends once, by whichever of the thread and its watchdog comes first.
-private final class ThreadWait<Value: Sendable>: Sendable {
-    private typealias Outcome = Result<Value, OwnThread.Failure>
+/// Tells a thread that its result is not waited for any more.
+private final class Cancellation: Sendable {
+    private let wasRequested = Atomic(false)
 
-    private enum State {
-        case idle
-        case waiting(CheckedContinuation<Outcome, Never>)
-        case ended(Outcome)
-    }
+    var isRequested: Bool { wasRequested.load(ordering: .relaxed) }
 
-    private let state = Mutex(State.idle)
-    private let cancellation = Atomic(false)
-
-    var isCancelled: Bool { cancellation.load(ordering: .relaxed) }
-
-    func cancel() { cancellation.store(true, ordering: .relaxed) }
-
-    func begin(_ continuation: CheckedContinuation<Result<Value, OwnThread.Failure>, Never>) {
-        let outcome: Outcome? = state.withLock { state in
-            if case .ended(let outcome) = state { return outcome }
-            state = .waiting(continuation)
-            return nil
-        }
-        if let outcome { continuation.resume(returning: outcome) }
-    }
-
-    func end(with outcome: Result<Value, OwnThread.Failure>) {
-        let continuation: CheckedContinuation<Outcome, Never>? = state.withLock { state in
-            switch state {
-            case .idle:
-                state = .ended(outcome)
-                return nil
-            case .waiting(let continuation):
-                state = .ended(outcome)
-                return continuation
-            case .ended: return nil
-            }
-        }
-        continuation?.resume(returning: outcome)
-    }
+    func request() { wasRequested.store(true, ordering: .relaxed) }
 }
 
 extension LocalAuthority {
@@ -130,23 +97,24 @@ extension LocalAuthority {
     private static let coverLimit: Duration = .seconds(3)
 
     /// Does what ``cover(_:)`` does without holding up the caller for a disk that does not answer.
-    func coverInTime(_ plan: Plan) async -> Result<[String], LeafError> {
-        await inTime { () throws(LeafError) in try self.cover(plan.interceptedHosts, as: plan.localAuthority) }
+    func coverInTime(_ plan: Plan) async -> Result<[String], StateError> {
+        await inTime { () throws(StateError) in try self.cover(plan.interceptedHosts, as: plan.localAuthority) }
     }
 
     /// Does what ``rotate(_:as:)`` does, likewise.
-    func rotateInTime(_ plan: Plan) async -> Result<[String], LeafError> {
-        await inTime { () throws(LeafError) in try self.rotate(plan.interceptedHosts, as: plan.localAuthority) }
+    func rotateInTime(_ plan: Plan) async -> Result<[String], StateError> {
+        await inTime { () throws(StateError) in try self.rotate(plan.interceptedHosts, as: plan.localAuthority) }
     }
 
     private func inTime(
-        _ work: @escaping @Sendable () throws(LeafError) -> [String]
-    ) async -> Result<[String], LeafError> {
-        let result = await OwnThread.run(within: Self.coverLimit) { _ in Result { () throws(LeafError) in try work() } }
+        _ work: @escaping @Sendable () throws(StateError) -> [String]
+    ) async -> Result<[String], StateError> {
+        let result = await OwnThread.run(within: Self.coverLimit) { _ in Result { () throws(StateError) in try work() }
+        }
         switch result {
         case .success(let covered): return covered
         case .failure(let failure):
-            return .failure(LeafError("the local authority is not written in time (\(failure))"))
+            return .failure(StateError("the local authority is not written in time (\(failure))"))
         }
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 package import GatewayCore
 import GatewayFiles
+import NIOSSL
 
 #if canImport(Glibc)
     import Glibc
@@ -26,21 +27,21 @@ package struct SystemSecretSource: SecretSource {
 
     package func environment(_ name: String) -> String? { variables[name] }
 
-    package func file(_ path: String) throws(SecretSourceError) -> Secret {
+    package func file(_ path: String) throws(UnusableInput) -> Secret {
         let file = try read(path)
         guard file.mode & 0o066 == 0 else {
             let mode = String(file.mode, radix: 8)
-            throw SecretSourceError("others may read \(path) (mode \(mode)); run: chmod 600 \(path)")
+            throw UnusableInput("others may read \(path) (mode \(mode)); run: chmod 600 \(path)")
         }
         return try secret(in: file.bytes, of: path)
     }
 
-    package func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
+    package func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
         try self.program(program, isCancelled: { false })
     }
 
     /// - Parameter isCancelled: Asked ten times a second.
-    func program(_ program: SecretProgram, isCancelled: () -> Bool) throws(SecretSourceError) -> Secret {
+    func program(_ program: SecretProgram, isCancelled: () -> Bool) throws(UnusableInput) -> Secret {
         let output: [UInt8]
         do throws(SpawnedProgram.Failure) {
             output = try SpawnedProgram.output(
@@ -54,18 +55,18 @@ package struct SystemSecretSource: SecretSource {
                 isCancelled: isCancelled
             )
         } catch {
-            throw SecretSourceError("\(program.name) \(error.message)")
+            throw UnusableInput("\(program.name) \(error.message)")
         }
         return try secret(in: output, of: program.name)
     }
 
-    package func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
+    package func systemdCredential(_ name: String) throws(UnusableInput) -> Secret {
         guard let folder = variables["CREDENTIALS_DIRECTORY"] else {
             let advice = "add LoadCredential=\(name):… to the unit, or run check with --no-secrets outside of it"
-            throw SecretSourceError("CREDENTIALS_DIRECTORY is not set, so systemd passes no credentials; \(advice)")
+            throw UnusableInput("CREDENTIALS_DIRECTORY is not set, so systemd passes no credentials; \(advice)")
         }
         guard !name.contains("/"), name != ".", name != ".." else {
-            throw SecretSourceError("the name of a systemd credential has no slash")
+            throw UnusableInput("the name of a systemd credential has no slash")
         }
         let path = "\(folder)/\(name)"
         return try secret(in: try read(path).bytes, of: path)
@@ -85,35 +86,35 @@ package struct SystemSecretSource: SecretSource {
         PrivateKeyOpener.open(pem, passphrase: passphrase)
     }
 
-    package func certificates(_ path: String) throws(SecretSourceError) -> String {
+    package func certificates(_ path: String) throws(UnusableInput) -> String {
         let text = String(decoding: try read(path).bytes, as: UTF8.self)
         guard CertificateReader.holdsCertificates(text) else {
-            throw SecretSourceError("\(path) holds no certificate in PEM (\"-----BEGIN CERTIFICATE-----\")")
+            throw UnusableInput("\(path) holds no certificate in PEM (\"-----BEGIN CERTIFICATE-----\")")
         }
         return text
     }
 
-    package func publicText(_ path: String) throws(SecretSourceError) -> String {
+    package func publicText(_ path: String) throws(UnusableInput) -> String {
         String(decoding: try read(path).bytes, as: UTF8.self)
     }
 
     package func fits(_ tls: ClientTLS) -> Bool { CertificateReader.fits(tls) }
 
-    private func read(_ path: String) throws(SecretSourceError) -> BoundedFile {
+    private func read(_ path: String) throws(UnusableInput) -> BoundedFile {
         do throws(BoundedFile.Failure) {
             return try BoundedFile.read(path, limit: Self.largestSecret)
         } catch {
-            throw SecretSourceError("\(path): \(error.message)")
+            throw UnusableInput("\(path): \(error.message)")
         }
     }
 
     /// One newline at the end belongs to the file and not to the secret.
-    private func secret(in bytes: [UInt8], of name: String) throws(SecretSourceError) -> Secret {
+    private func secret(in bytes: [UInt8], of name: String) throws(UnusableInput) -> Secret {
         var bytes = bytes
         if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
         if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw SecretSourceError("\(name): the secret is not text (UTF-8)")
+            throw UnusableInput("\(name): the secret is not text (UTF-8)")
         }
         return Secret(text)
     }
@@ -157,5 +158,41 @@ package struct SystemConfigFiles: ConfigFileSource {
 
     package func names(in folder: String) -> [String] {
         (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+    }
+}
+
+/// Tries certificates with BoringSSL before anything depends on them.
+private enum CertificateReader {
+    /// - Returns: false for what is not PEM, or holds no certificate.
+    static func holdsCertificates(_ pem: String) -> Bool {
+        let certificates = try? NIOSSLCertificate.fromPEMBytes(Array(pem.utf8))
+        return !(certificates ?? []).isEmpty
+    }
+
+    static func fits(_ tls: ClientTLS) -> Bool {
+        do {
+            var configuration = TLSConfiguration.makeClientConfiguration()
+            configuration.certificateChain = try NIOSSLCertificate.fromPEMBytes(Array(tls.certificates.utf8)).map {
+                .certificate($0)
+            }
+            let key = tls.privateKey.text.withValue { Base64.decodeURL($0) } ?? []
+            configuration.privateKey = .privateKey(try NIOSSLPrivateKey(bytes: key, format: .der))
+            _ = try NIOSSLContext(configuration: configuration)
+            return true
+        } catch {
+            return false
+        }
+    }
+}
+
+/// Opens private keys with BoringSSL: the strategies only ever see them without their encryption.
+private enum PrivateKeyOpener {
+    static func open(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
+        let phrase = passphrase?.withValue { Array($0.utf8) } ?? []
+        // Always with a callback: without one BoringSSL asks the terminal.
+        let key = pem.withValue { text in
+            try? NIOSSLPrivateKey(bytes: Array(text.utf8), format: .pem) { $0(phrase) }
+        }
+        return (try? key?.derBytes).map { PrivateKeyDER($0) }
     }
 }

@@ -198,7 +198,7 @@ final class CredentialLocks: Sendable {
         try await end.value().get()
     }
 
-    /// What counts by now. On the thread only.
+    /// Writes the present state. Called on the thread only.
     private func write() -> Result<Void, StateError> {
         let locks = state.withLock { $0.toStore }
         let text = locks.text
@@ -214,7 +214,7 @@ final class CredentialLocks: Sendable {
 
 /// What `locks.json` holds: the names of locked credentials.
 ///
-/// Those that other gateways have yet to be told of are objects: `["box", {"name": "duke", "untold": true}]`.
+/// Names that other gateways have yet to be told of are objects: `["box", {"name": "duke", "untold": true}]`.
 struct StoredLocks: Equatable, Sendable {
     private enum Entry: Decodable {
         case told(String)

@@ -28,7 +28,7 @@ package struct RunningGateways: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: The absolute path of the file.
-    ///   - admin: As it is bound.
+    ///   - admin: The address that the admin listener is bound to.
     package func announce(_ plan: Plan, configuration: String, admin: BoundListener) {
         // Commands of this machine need no certificate.
         let socket = AdminPlan.localSocket(in: plan.stateDirectory)
@@ -62,7 +62,7 @@ package struct RunningGateways: Sendable {
         let isOwn: Bool
     }
 
-    /// Those whose state directory is held and whose configuration belongs to this user or to root. Where it is gone, the record must
+    /// The gateways whose state directory is held and whose configuration belongs to this user or to root. Where it is gone, the record must
     /// belong to one of them.
     ///
     /// Another user's file is not followed: reading a configuration can run the programs that it names.

@@ -115,11 +115,7 @@ enum StateFile {
     /// Replaces the file at `path` whole, with mode 0600: readers see the old content or the new one, also after a power failure.
     static func write(_ content: String, to path: String) throws(StateError) {
         PrivateFile.removeLeftovers(of: path)
-        do throws(PrivateFile.Failure) {
-            try PrivateFile.replace(path, with: Array(content.utf8))
-        } catch {
-            throw StateError("cannot write \(path): \(error.reason)")
-        }
+        try StateError.explaining("cannot write \(path)", try PrivateFile.replace(path, with: Array(content.utf8)))
         // As far as the file system can promise that the new name stays: by now it counts for everybody.
         try? PrivateFile.synchronizeDirectory(of: path)
     }

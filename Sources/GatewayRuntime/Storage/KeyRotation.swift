@@ -17,7 +17,7 @@ final class KeyRotation: Sendable {
     private let onAuditFailure: AuditPlan.OnFailure
     private let clock: any GatewayClock
     private let logger: Logger
-    private let isBusy = Mutex(false)
+    private let isBusy = Atomic(false)
 
     init(
         store: SQLiteTokenStore,
@@ -69,10 +69,10 @@ final class KeyRotation: Sendable {
     /// Replaces the key when an operator asks for it.
     func rotate() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let file = keys.file else { return .failure(Self.notOurs) }
-        guard isBusy.withLock({ Self.begin(&$0) }) else {
+        guard !isBusy.exchange(true, ordering: .sequentiallyConsistent) else {
             return .failure(GatewayProblem(.overloaded, "The key is being replaced already.", retryAfter: .seconds(1)))
         }
-        defer { isBusy.withLock { $0 = false } }
+        defer { isBusy.store(false, ordering: .sequentiallyConsistent) }
         do {
             let prepared = try await onDisk { () throws(StateError) in try file.prepared() }
             if let prepared, store.isEncrypted(with: prepared.derived(for: .tokenStore)) {
@@ -103,11 +103,6 @@ final class KeyRotation: Sendable {
 
     private static let diskLimit: Duration = .seconds(10)
 
-    private static func begin(_ isBusy: inout Bool) -> Bool {
-        defer { isBusy = true }
-        return !isBusy
-    }
-
     private func encrypt(with key: SymmetricKey, _ trigger: TokenEvent.Trigger) async throws -> Int {
         try await record(.keyRotating, trigger)
         do throws(TokenStoreError) {
@@ -125,11 +120,7 @@ final class KeyRotation: Sendable {
         outcome: TokenEvent.Outcome = .ok
     ) async throws(AuditError) {
         let event = TokenEvent(at: clock.now().wall, name: name, trigger: trigger, outcome: outcome, detail: detail)
-        do throws(AuditError) {
-            try await audit.record(event)
-        } catch {
-            if onAuditFailure == .block { throw error }
-        }
+        if let error = await audit.refusal(recording: event, onAuditFailure) { throw error }
     }
 
     /// nil when it is in the log.

@@ -5,13 +5,14 @@ import GatewayFiles
 import GatewayLocalAuthority
 import GatewayTokenStores
 import Logging
+import Synchronization
 
 /// The files of a gateway: its locked directory, its key, its locked audit log, its locked tokens.
 struct Storage: Sendable {
     let directory: StateDirectory
     let key: InstallationKey
     let audit: SQLiteAuditLog
-    /// For events that have to be recorded before something is done: `audit`, and with `audit.store: postgres` the database, too.
+    /// Takes events that have to be recorded before something is done: `audit`, and with `audit.store: postgres` the database, too.
     let recorder: any AuditLog
     /// nil where the log is not copied to a database.
     let shipper: AuditShipper?
@@ -197,13 +198,7 @@ struct Storage: Sendable {
         do throws(TokenStoreError) {
             return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key), ownsFile: true)
         } catch {
-            throw StateError(words(for: error))
-        }
-    }
-
-    private static func words(for error: TokenStoreError) -> String {
-        switch error {
-        case .unavailable(let reason), .damaged(let reason): reason
+            throw StateError(error.reason)
         }
     }
 
@@ -292,13 +287,9 @@ struct Storage: Sendable {
     ) async -> Result<BackupNote, GatewayProblem> {
         var event = TokenEvent(at: now, name: .stateBackedUp, trigger: .operator)
         event.detail = ["keys": includesKeys ? "included" : "left out"]
-        do throws(AuditError) {
-            try await recorder.record(event)
-        } catch {
-            guard onFailure != .block else {
-                let detail = "Nothing was copied: the event cannot be recorded: \(error.reason)."
-                return .failure(GatewayProblem(.auditUnavailable, detail))
-            }
+        if let error = await recorder.refusal(recording: event, onFailure) {
+            let detail = "Nothing was copied: the event cannot be recorded: \(error.reason)."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
         }
         return .success(BackupNote(instance: key.instanceName))
     }
@@ -311,10 +302,148 @@ extension Storage.Places {
     }
 }
 
-/// For what begins nothing that has to be recorded: the log belongs to the gateway that may be running.
+extension AuditLog {
+    /// Records an event before what it tells of is done.
+    ///
+    /// - Returns: Why that must not be done: it cannot be recorded, and nothing is done without a record (`audit.on_failure: block`).
+    func refusal(recording event: TokenEvent, _ onFailure: AuditPlan.OnFailure) async -> AuditError? {
+        do throws(AuditError) {
+            try await record(event)
+            return nil
+        } catch {
+            return onFailure == .block ? error : nil
+        }
+    }
+}
+
+/// Records nothing: used where nothing begins that has to be recorded, and the log may belong to a running gateway.
 struct NoAuditLog: AuditLog {
     func record(_ event: TokenEvent) async throws(AuditError) {}
     func recordSoon(_ event: TokenEvent) async -> AuditError? { nil }
     func count(_ use: TokenUse) {}
     func keep(_ requests: [RequestUse]) -> Int { 0 }
+}
+
+/// Recomputes the whole chain of the audit log while the gateway runs: soon after the start, and once a day.
+///
+/// A look at the newest rows cannot show that an older one was edited.
+final class AuditChainCheck: Sendable {
+    /// A gateway that runs for a moment only does without.
+    static let delay: Duration = .seconds(30)
+    static let interval: Duration = .seconds(86_400)
+    /// A disk that does not answer must not delay the stop.
+    static let limit: Duration = .seconds(600)
+
+    struct Result: Hashable, Sendable {
+        let at: UnixTime
+        /// nil for an intact chain.
+        let breach: AuditVerification.Breach?
+    }
+
+    private let path: String
+    private let keys: AuditKeys
+    private let clock: any GatewayClock
+    private let logger: Logger
+    private let latest = Mutex<Result?>(nil)
+
+    init(path: String, keys: AuditKeys, clock: any GatewayClock, logger: Logger) {
+        (self.path, self.keys, self.clock, self.logger) = (path, keys, clock, logger)
+    }
+
+    /// nil before the first one.
+    var result: Result? { latest.withLock { $0 } }
+
+    func run() async {
+        var pause = Self.delay
+        while (try? await clock.sleep(for: pause)) != nil {
+            await verify()
+            pause = Self.interval
+        }
+    }
+
+    func verify() async {
+        let (path, keys) = (path, keys)
+        let found = await Deadline.value(within: Self.limit) { () async -> AuditVerification? in
+            // What cannot be read is reported by what writes it.
+            try? await AuditReader(path: path).verify(keys: keys)
+        }
+        guard let verification = found ?? nil else { return }
+        let result = Result(at: clock.now().wall, breach: verification.breach)
+        let before = latest.withLock { latest in
+            defer { latest = result }
+            return latest?.breach
+        }
+        guard let breach = result.breach, breach != before else { return }
+        logger.warning(
+            "The audit log is broken",
+            metadata: [
+                "fault": "\(breach.fault.rawValue)", "row": "\(breach.row.map(String.init) ?? "-")",
+                "explanation": "\(breach.explanation)", "command": "authgateway audit verify",
+            ]
+        )
+    }
+}
+
+/// The databases of a gateway, locked: two state directories may name the same file.
+struct DatabaseLocks: Sendable {
+    fileprivate enum Database: CaseIterable {
+        case audit
+        case tokens
+
+        var name: String { self == .audit ? "the audit log" : "the token store" }
+        var key: String { self == .audit ? "audit.path" : "tokens.path" }
+    }
+
+    private var locks: [Database: FileLock] = [:]
+
+    /// Locks the files that are there and creates none.
+    ///
+    /// - Throws: ``StateError`` when another process holds one of the files, or both keys name one file.
+    init(existingOf places: Storage.Places) throws(StateError) {
+        for database in Database.allCases {
+            guard let path = places.path(of: database), FileIdentity(path) != nil else { continue }
+            try lock(database, path)
+        }
+    }
+
+    /// Locks the others, too, which are created.
+    mutating func createMissing(of places: Storage.Places) throws(StateError) {
+        for database in Database.allCases where locks[database] == nil {
+            guard let path = places.path(of: database) else { continue }
+            try lock(database, path)
+        }
+    }
+
+    private mutating func lock(_ database: Database, _ path: String) throws(StateError) {
+        try StateError.explaining(
+            "\(database.name) \(path) cannot be opened",
+            try PrivateFile.ensure(path, keepsMode: database == .audit)
+        )
+        if let identity = FileIdentity(path), locks.values.contains(where: { $0.identity == identity }) {
+            throw StateError("audit.path and tokens.path name the same file, \(path); set one of them to another file")
+        }
+        do throws(FileLock.Failure) {
+            locks[database] = try FileLock(path)
+        } catch {
+            switch error {
+            case .held:
+                throw StateError(
+                    "another gateway uses \(database.name) \(path); stop it, or set \(database.key) to another file. This"
+                        + " names its process:\n  fuser \(path)"
+                )
+            case .other(let code):
+                throw StateError("\(database.name) \(path) cannot be locked: \(SystemError.text(code))")
+            }
+        }
+    }
+}
+
+extension Storage.Places {
+    /// nil where the database is not a file.
+    fileprivate func path(of database: DatabaseLocks.Database) -> String? {
+        switch database {
+        case .audit: audit.path
+        case .tokens: tokens.store == .sqlite ? tokens.path : nil
+        }
+    }
 }

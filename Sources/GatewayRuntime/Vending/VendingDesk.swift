@@ -108,3 +108,134 @@ final class VendingDesk: VendingControl {
         return offer.map { Admitted(client: client, offer: $0, limit: plan.limits.credentialTimeout) }
     }
 }
+
+/// What a client is handed: a credential's token, one that is made from it, or that of the subject which it names.
+private enum VendingOffer {
+    case token(of: TokenKeeper, madeFrom: TokenKeeper)
+    case subject(String, of: PerSubjectKeepers)
+
+    /// Whether the client has to wait for the token. Makes no keeper.
+    func waits(at now: MonotonicTime) -> Bool {
+        switch self {
+        case .token(let keeper, _): keeper.vendsLater(at: now)
+        case .subject(let subject, let keepers):
+            (try? keepers.member(subject).get())?.vendsLater(at: now) ?? true
+        }
+    }
+
+    func handOut(for demand: CredentialRequest, within limit: Duration) async -> Result<VendedToken, GatewayProblem> {
+        switch self {
+        case .token(let keeper, let own): await Self.handOut(keeper, madeFrom: own, for: demand, within: limit)
+        case .subject(let subject, let keepers):
+            switch keepers.keeper(for: subject, by: .client(demand.client)) {
+            case .success(let keeper): await keeper.vend(for: demand, within: limit)
+            case .failure(let problem): .failure(problem)
+            }
+        }
+    }
+
+    private static func handOut(
+        _ keeper: TokenKeeper,
+        madeFrom own: TokenKeeper,
+        for demand: CredentialRequest,
+        within limit: Duration
+    ) async -> Result<VendedToken, GatewayProblem> {
+        // A weaker token that was made before lives on, and is not handed out any more.
+        if let problem = own.lockedProblem { return .failure(problem) }
+        let answer = await keeper.vend(for: demand, within: limit)
+        // It may have been locked meanwhile.
+        if let problem = own.lockedProblem { return .failure(problem) }
+        return answer
+    }
+}
+
+extension VendingOffer: Equatable {
+    /// Whether both hand out the token of the same keeper.
+    static func == (one: VendingOffer, other: VendingOffer) -> Bool {
+        switch (one, other) {
+        case (.token(let keeper, let own), .token(let otherKeeper, let otherOwn)):
+            keeper === otherKeeper && own === otherOwn
+        case (.subject(let subject, let keepers), .subject(let otherSubject, let otherKeepers)):
+            subject == otherSubject && keepers === otherKeepers
+        case (.token, .subject), (.subject, .token): false
+        }
+    }
+}
+
+extension CredentialSources {
+    /// - Parameter subjects: The values of a field of the request.
+    fileprivate func offer(
+        _ vend: VendPlan,
+        of credential: Int,
+        naming subjects: (_ field: String) -> [String]
+    ) -> Result<VendingOffer, GatewayProblem> {
+        if let keepers = perSubjectKeepers[vend.credential] {
+            return keepers.subject(named: subjects(keepers.naming.field ?? "")).map { .subject($0, of: keepers) }
+        }
+        guard let own = keeper(of: credential), let keeper = keeper(of: vend.credential) else {
+            return .failure(GatewayProblem(.internalError, "There is no keeper for what is handed out."))
+        }
+        return .success(.token(of: keeper, madeFrom: own))
+    }
+}
+
+/// How often one client is handed a token, each of which is a row of the audit log, and how many requests wait for one.
+///
+/// Only who waits takes a place, so that a slow authority does not keep away those whose tokens are at hand.
+struct VendingLimits {
+    static let maximumWaiting = 64
+    /// How many requests of one client may wait.
+    static let maximumWaitingOfOne = 16
+    /// How many tokens one client gets at once. It regains one each second.
+    static let burst = 60
+
+    private struct Account {
+        var spent: Double
+        var updatedAt: MonotonicTime
+    }
+
+    /// How many requests of each client wait.
+    private var waiting: [String: Int] = [:]
+    /// What each client that asked in the last minute has spent.
+    private var accounts: [String: Account] = [:]
+
+    /// - Parameter waits: Takes a place until ``leave(_:)``.
+    /// - Returns: Why not now; nil when the client has entered.
+    mutating func enter(_ client: String, waits: Bool, at now: MonotonicTime) -> GatewayProblem? {
+        guard !waits || hasPlace(for: client) else { return Self.problem }
+        accounts = accounts.compactMapValues { account in
+            // Not in whole milliseconds: a client that asks several times within each would stop everybody's clock.
+            let spent = account.spent - (now - account.updatedAt) / .seconds(1)
+            return spent > 0 ? Account(spent: spent, updatedAt: now) : nil
+        }
+        let spent = accounts[client]?.spent ?? 0
+        guard spent + 1 <= Double(Self.burst) else { return Self.problem }
+        accounts[client] = Account(spent: spent + 1, updatedAt: now)
+        if waits { waiting[client, default: 0] += 1 }
+        assert(spent >= 0 && spent + 1 <= Double(Self.burst), "A client was handed more tokens than it may be.")
+        checkInvariants()
+        return nil
+    }
+
+    private func hasPlace(for client: String) -> Bool {
+        waiting[client, default: 0] < Self.maximumWaitingOfOne && waiting.values.reduce(0, +) < Self.maximumWaiting
+    }
+
+    /// Gives back the place of a request that waited.
+    mutating func leave(_ client: String) {
+        guard let count = waiting[client] else { return }
+        waiting[client] = count > 1 ? count - 1 : nil
+        checkInvariants()
+    }
+
+    private func checkInvariants() {
+        assert(waiting.values.allSatisfy { 1...Self.maximumWaitingOfOne ~= $0 }, "More of a client wait than may.")
+        assert(waiting.values.reduce(0, +) <= Self.maximumWaiting, "More requests wait than may.")
+    }
+
+    private static let problem = GatewayProblem(
+        .overloaded,
+        "Too many tokens are asked for; keep the one that was handed out until it ends.",
+        retryAfter: .seconds(1)
+    )
+}

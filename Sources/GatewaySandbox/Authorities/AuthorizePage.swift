@@ -104,6 +104,7 @@ struct AuthorizationCode: Sendable {
     var isSpent = false
 }
 
+/// Why a code is not exchanged for a token, in the words of `error_description`.
 enum CodeRefusal: String, Error, Sendable {
     case unknown = "The code is unknown or has expired"
     case spent = "The code was used before; what came from it has ended"

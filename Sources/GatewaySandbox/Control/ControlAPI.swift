@@ -59,7 +59,7 @@ struct ControlAPI: Sendable {
         do {
             try apply(members)
             return .json(state())
-        } catch let error as ControlError {
+        } catch let error as UnusableInput {
             return .json(["error": .string(error.message)], status: .badRequest)
         }
     }
@@ -92,8 +92,8 @@ struct ControlAPI: Sendable {
     private func chosenOrigin(_ value: JSONValue?) throws -> OriginName {
         guard let value else { return origin }
         guard let chosen = value.string.flatMap(OriginName.init(rawValue:)) else {
-            throw ControlError(
-                message: "origin: expected one of \(OriginName.allCases.map(\.rawValue).joined(separator: ", "))"
+            throw UnusableInput(
+                "origin: expected one of \(OriginName.allCases.map(\.rawValue).joined(separator: ", "))"
             )
         }
         return chosen

@@ -113,20 +113,15 @@ struct Switches: Sendable {
     }
 }
 
-/// A control call that cannot be obeyed; the text says why.
-struct ControlError: Error {
-    let message: String
-}
-
 extension Switches {
     /// Sets what `members` name and leaves the rest as it is; `null` switches off.
-    mutating func set(_ members: [String: JSONValue]) throws(ControlError) {
+    mutating func set(_ members: [String: JSONValue]) throws(UnusableInput) {
         for (name, value) in members.sorted(by: { $0.key < $1.key }) {
             try set(name, to: value)
         }
     }
 
-    private mutating func set(_ name: String, to value: JSONValue) throws(ControlError) {
+    private mutating func set(_ name: String, to value: JSONValue) throws(UnusableInput) {
         let setting = Setting(name: name, value: value)
         switch name {
         case "token_lifetime": tokenLifetime = try setting.optionalInteger(-86_400...1_000_000_000)
@@ -150,7 +145,7 @@ extension Switches {
         case "drop_next": dropNext = try setting.integer(0...1_000_000)
         case "api_next": apiNext = try setting.optionalInteger(0...1_000_000)
         default:
-            throw ControlError(message: "no switch is called \"\(name)\"; GET /_sandbox/state lists them")
+            throw UnusableInput("no switch is called \"\(name)\"; GET /_sandbox/state lists them")
         }
     }
 
@@ -187,7 +182,7 @@ struct Setting {
     let name: String
     let value: JSONValue
 
-    func optionalInteger(_ range: ClosedRange<Int>) throws(ControlError) -> Int? {
+    func optionalInteger(_ range: ClosedRange<Int>) throws(UnusableInput) -> Int? {
         if case .null = value { return nil }
         guard case .number(let number) = value, let integer = number.int, range.contains(integer)
         else {
@@ -196,10 +191,10 @@ struct Setting {
         return integer
     }
 
-    func integer(_ range: ClosedRange<Int>) throws(ControlError) -> Int { try optionalInteger(range) ?? 0 }
+    func integer(_ range: ClosedRange<Int>) throws(UnusableInput) -> Int { try optionalInteger(range) ?? 0 }
 
     /// A number is taken as its text, since `Retry-After` is one more often than not.
-    func optionalText() throws(ControlError) -> String? {
+    func optionalText() throws(UnusableInput) -> String? {
         switch value {
         case .null: return nil
         case .string(let text): return text
@@ -208,7 +203,7 @@ struct Setting {
         }
     }
 
-    func bool(default fallback: Bool) throws(ControlError) -> Bool {
+    func bool(default fallback: Bool) throws(UnusableInput) -> Bool {
         switch value {
         case .null: return fallback
         case .bool(let value): return value
@@ -216,7 +211,7 @@ struct Setting {
         }
     }
 
-    func members() throws(ControlError) -> [String: JSONValue] {
+    func members() throws(UnusableInput) -> [String: JSONValue] {
         switch value {
         case .null: return [:]
         case .object(let members): return members
@@ -224,7 +219,7 @@ struct Setting {
         }
     }
 
-    func texts() throws(ControlError) -> [String] {
+    func texts() throws(UnusableInput) -> [String] {
         if case .null = value { return [] }
         guard case .array(let values) = value else { throw wrong("a list of texts") }
         let texts = values.compactMap(\.string)
@@ -232,7 +227,7 @@ struct Setting {
         return texts
     }
 
-    private func wrong(_ expected: String) -> ControlError {
-        ControlError(message: "\(name): expected \(expected) or null")
+    private func wrong(_ expected: String) -> UnusableInput {
+        UnusableInput("\(name): expected \(expected) or null")
     }
 }

@@ -102,13 +102,8 @@ struct NamedSubjects: Sendable {
             return .listed(Set(names))
         case (false, true):
             guard let text = fields.string("regex") else { return nil }
-            do throws(TextPattern.Mistake) {
-                _ = try TextPattern(text)
-                return .fitting(try TextPattern("^(?:\(text))$"))
-            } catch {
-                fields.error("regex", error.message)
-                return nil
-            }
+            guard fields.usable("regex", try TextPattern(text)) != nil else { return nil }
+            return fields.usable("regex", .fitting(try TextPattern("^(?:\(text))$")))
         default:
             if fields.unknownKeys.isEmpty || fields.has("allow") {
                 fields.error("the subjects that requests may name are exactly one of allow (a list) and regex")

@@ -7,7 +7,7 @@ struct OAuthClient: Sendable {
     let authentication: ClientAuthentication?
     let scopes: [String]
     let parameters: [TokenRequest.Parameter]
-    /// Of a refresh: `parameters`, with those of `refresh_parameters` in the place of the same names.
+    /// The parameters of a refresh: `parameters`, with those of `refresh_parameters` in place of the same names.
     ///
     /// They are no part of the identity: the token stays the same one when an operator adds what a refresh lacks.
     let refreshParameters: [TokenRequest.Parameter]

@@ -90,7 +90,7 @@ struct OAuthErrors: Sendable {
         }
     }
 
-    /// Of a member that the answer repeats with other values, any one counts.
+    /// If the answer repeats the member with other values, any one of them counts.
     private func unsendableType(in answer: JSONValue?) -> String? {
         guard let type = answer?["token_type"] else { return nil }
         let values: [JSONValue] =

@@ -73,10 +73,10 @@ struct TokenExchangeStrategy: DerivedStrategy {
     var behavior: AuthBehavior { .token(grant) }
     var clientTLS: ClientTLS? { client?.clientTLS }
 
-    func made(from parent: any TokenGrant) throws(ParentRefusal) -> any AuthStrategy {
+    func made(from parent: any TokenGrant) throws(UnusableInput) -> any AuthStrategy {
         let known = (parent as? any ExchangeableGrant)?.exchange
         guard let url = tokenURL ?? known?.url else {
-            throw ParentRefusal(
+            throw UnusableInput(
                 "\(parent.identity.strategy) does not say where its tokens are exchanged; set token_url"
             )
         }
@@ -84,16 +84,16 @@ struct TokenExchangeStrategy: DerivedStrategy {
         let isParents = tokenURL == nil || tokenURL == known?.url
         let inherited = isParents ? known?.client : nil
         if client == nil, inherited != nil, let revocation, revocation.url.origin != url.origin {
-            throw ParentRefusal(
+            throw UnusableInput(
                 "revoke_url is on another host than the parent's token URL; set client_id and its secret"
             )
         }
         let terms = known?.terms ?? ExchangeTerms()
         if terms.requiresScopes, options.scopes.isEmpty {
-            throw ParentRefusal("\(terms.authority) wants to know which scopes; set scopes")
+            throw UnusableInput("\(terms.authority) wants to know which scopes; set scopes")
         }
         if !terms.takesSharedLinks, options.sharedLink != nil {
-            throw ParentRefusal("shared_link is for tokens of Box")
+            throw UnusableInput("shared_link is for tokens of Box")
         }
         let point = ExchangePoint(
             url: url,

@@ -77,12 +77,7 @@ struct Extraction: Hashable, Sendable {
 
     private static func pattern(in fields: ConfigFields) -> TextPattern? {
         guard let text = fields.string("regex") else { return nil }
-        do throws(TextPattern.Mistake) {
-            return try TextPattern(text)
-        } catch {
-            fields.error("regex", error.message)
-            return nil
-        }
+        return fields.usable("regex", try TextPattern(text))
     }
 
     /// nil when the answer does not hold it.

@@ -57,14 +57,7 @@ struct RequestTemplate: Hashable, Sendable {
             }
             return url
         } catch {
-            switch error {
-            case .notAbsolute(let hint): fields.error("url", "expected an absolute https URL\(hint)")
-            case .plaintext:
-                fields.error("url", "must be https: a secret would be sent in clear (http is for loopback only)")
-            case .hasUserInfo: fields.error("url", "must not contain a user name or password; use \"basic\"")
-            case .hasFragment: fields.error("url", "must not contain a fragment")
-            case .rootedAddress: fields.error("url", "must not have a dot at the end of an address or a loopback name")
-            }
+            fields.error("url", error.message + (error == .hasUserInfo ? "; use \"basic\"" : ""))
             return nil
         }
     }

@@ -7,11 +7,6 @@ struct Template: Hashable, Sendable {
         case name(String)
     }
 
-    /// Why a text is not a template; a sentence that follows the key.
-    struct Mistake: Error, Hashable {
-        let message: String
-    }
-
     /// A name without a value when it is needed: a step that yields it was left out.
     struct MissingValue: Error, Hashable {
         let name: String
@@ -27,16 +22,16 @@ struct Template: Hashable, Sendable {
 
     private(set) var parts: [Part] = []
 
-    init(_ text: String) throws(Mistake) {
+    init(_ text: String) throws(UnusableInput) {
         var rest = Substring(text)
         while let open = rest.firstRange(of: "{{") {
             append(.text(String(rest[..<open.lowerBound])))
             guard let close = rest[open.upperBound...].firstRange(of: "}}") else {
-                throw Mistake(message: "a \"{{\" is never closed")
+                throw UnusableInput("a \"{{\" is never closed")
             }
             let name = String(rest[open.upperBound..<close.lowerBound]).trimmedBlanks
             guard Self.isName(name) else {
-                throw Mistake(message: "between \"{{\" and \"}}\" stands a name: letters, digits, _, - and .")
+                throw UnusableInput("between \"{{\" and \"}}\" stands a name: letters, digits, _, - and .")
             }
             append(.name(name))
             rest = rest[close.upperBound...]
@@ -134,20 +129,15 @@ struct TemplateScope {
 
     func template(_ key: String, in fields: ConfigFields, _ escaping: Template.Escaping = .none) -> Template? {
         guard let text = fields.string(key) else { return nil }
-        do throws(Template.Mistake) {
-            return try template(text, escaping)
-        } catch {
-            fields.error(key, error.message)
-            return nil
-        }
+        return fields.usable(key, try template(text, escaping))
     }
 
-    func template(_ text: String, _ escaping: Template.Escaping = .none) throws(Template.Mistake) -> Template {
+    func template(_ text: String, _ escaping: Template.Escaping = .none) throws(UnusableInput) -> Template {
         let template = try Template(text)
         for name in template.names where !names.contains(name) && constants[name] == nil {
             let hint = Suggestion.hint(for: name, in: known)
             let others = known.isEmpty ? "there are none here" : "known here: \(known.joined(separator: ", "))"
-            throw Template.Mistake(message: "nothing is named \"{{\(name)}}\"\(hint.isEmpty ? "; \(others)" : hint)")
+            throw UnusableInput("nothing is named \"{{\(name)}}\"\(hint.isEmpty ? "; \(others)" : hint)")
         }
         return template.settling(constants, escaping)
     }
@@ -180,7 +170,7 @@ indirect enum JSONTemplate: Hashable, Sendable {
                 self = .literal(literal)
                 return
             }
-            do throws(Template.Mistake) {
+            do throws(UnusableInput) {
                 self = .string(try scope.template(scalar.text))
             } catch {
                 context.error(error.message, at: node.span, path: path)

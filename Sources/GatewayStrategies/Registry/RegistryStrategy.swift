@@ -109,7 +109,7 @@ extension RegistryStrategy {
 
 /// One token of a registry's token server.
 struct RegistryGrant: BearerGrant {
-    /// Of a token whose end is not said: what the specification says then.
+    /// The lifetime of a token whose expiry is not given: what the specification says then.
     private static let defaultLifetime: Duration = .seconds(60)
 
     let common: GrantIdentity

@@ -39,15 +39,11 @@ extension ConfigFields {
     /// The text of a file whose path stands here, or of a secret such as `{env: NAME}`.
     func fileOrSecret(_ key: String) -> Secret? {
         guard case .scalar? = node(key)?.content else { return requiredSecretText(key) }
-        guard let path = string(key), let span = node(key)?.span else { return nil }
-        do throws(SecretSourceError) {
-            let text = try context.secrets.file(context.resolve(path, at: span))
-            context.noteSecret(at: span)
-            return text
-        } catch {
-            self.error(key, error.message)
-            return nil
-        }
+        guard let path = string(key), let span = node(key)?.span,
+            let text = usable(key, try context.secrets.file(context.resolve(path, at: span)))
+        else { return nil }
+        context.noteSecret(at: span)
+        return text
     }
 
     /// The name of a header field that a credential may occupy.

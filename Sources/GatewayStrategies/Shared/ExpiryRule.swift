@@ -11,7 +11,7 @@ struct ExpiryRule: Hashable {
     }
 
     private(set) var source: Source
-    /// Of every token where it is fixed, otherwise of those whose end is not known.
+    /// The lifetime of every token if it is fixed, otherwise of those whose expiry is not known.
     private(set) var lifetime: Duration?
 
     private static let keys = Keys(ExpiryRule(source: .response)) {

@@ -73,7 +73,7 @@ struct AssertionClaims: Hashable, Sendable {
         var templates: [String: Template] = [:]
         for (name, value) in fixed {
             guard let text = value.string, text.contains("{{") else { continue }
-            do throws(Template.Mistake) {
+            do throws(UnusableInput) {
                 let template = try scope.template(text)
                 if template.names.isEmpty {
                     fixed[name] = .string(template.shown)

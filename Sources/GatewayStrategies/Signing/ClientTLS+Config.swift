@@ -27,11 +27,6 @@ extension ConfigFields {
     /// The text of a file of certificates in PEM.
     func certificates(_ key: String) -> String? {
         guard let path = filePath(key) else { return nil }
-        do throws(SecretSourceError) {
-            return try context.secrets.certificates(path)
-        } catch {
-            self.error(key, error.message)
-            return nil
-        }
+        return usable(key, try context.secrets.certificates(path))
     }
 }

@@ -34,14 +34,6 @@ struct JWTSigner: Sendable {
         }
     }
 
-    /// Why a key does not fit an algorithm.
-    enum KeyRefusal: Error, Hashable {
-        /// RS256 and PS256 need RSA, ES256 the curve P-256 and so on.
-        case wrongKind(expected: String)
-        case tooShort
-        case secretTooShort(least: Int)
-    }
-
     /// RFC 7518 §3.3: at least 2048 bits.
     private enum Key: Sendable {
         case rsa(_RSA.Signing.PrivateKey)
@@ -62,7 +54,7 @@ struct JWTSigner: Sendable {
     /// What the key was made from.
     private let source: Secret
 
-    init(_ der: PrivateKeyDER, algorithm: Algorithm, keyID: String?) throws(KeyRefusal) {
+    init(_ der: PrivateKeyDER, algorithm: Algorithm, keyID: String?) throws(UnusableInput) {
         self.algorithm = algorithm
         self.keyID = keyID
         privateKey = der
@@ -71,10 +63,15 @@ struct JWTSigner: Sendable {
     }
 
     /// - Parameter secret: Its bytes in UTF-8 are the key.
-    init(shared secret: Secret, algorithm: Algorithm, keyID: String?) throws(KeyRefusal) {
-        guard let least = algorithm.minimumSecret else { throw .wrongKind(expected: "a private key") }
+    init(shared secret: Secret, algorithm: Algorithm, keyID: String?) throws(UnusableInput) {
+        guard let least = algorithm.minimumSecret else { throw Self.other("a private key", for: algorithm) }
         let bytes = secret.withValue { Array($0.utf8) }
-        guard bytes.count >= least else { throw .secretTooShort(least: least) }
+        guard bytes.count >= least else {
+            throw Self.other(
+                "a secret of at least \(least) bytes; make one with `openssl rand -hex \(least / 2)`",
+                for: algorithm
+            )
+        }
         self.algorithm = algorithm
         self.keyID = keyID
         privateKey = nil
@@ -82,33 +79,38 @@ struct JWTSigner: Sendable {
         key = .shared(SymmetricKey(data: bytes))
     }
 
-    private static func key(_ bytes: [UInt8], for algorithm: Algorithm) throws(KeyRefusal) -> Key {
+    private static func key(_ bytes: [UInt8], for algorithm: Algorithm) throws(UnusableInput) -> Key {
         switch algorithm {
         case .rs256, .rs384, .rs512, .ps256, .ps384, .ps512:
             do {
                 return .rsa(try _RSA.Signing.PrivateKey(derRepresentation: bytes))
             } catch CryptoKitError.incorrectParameterSize {
-                throw .tooShort
+                throw UnusableInput("the RSA key is too short: 2048 bits are the least")
             } catch {
-                throw .wrongKind(expected: "an RSA key")
+                throw other("an RSA key", for: algorithm)
             }
         case .es256:
             guard let key = try? P256.Signing.PrivateKey(derRepresentation: bytes) else {
-                throw .wrongKind(expected: "a key of the curve P-256")
+                throw other("a key of the curve P-256", for: algorithm)
             }
             return .p256(key)
         case .es384:
             guard let key = try? P384.Signing.PrivateKey(derRepresentation: bytes) else {
-                throw .wrongKind(expected: "a key of the curve P-384")
+                throw other("a key of the curve P-384", for: algorithm)
             }
             return .p384(key)
         case .es512:
             guard let key = try? P521.Signing.PrivateKey(derRepresentation: bytes) else {
-                throw .wrongKind(expected: "a key of the curve P-521")
+                throw other("a key of the curve P-521", for: algorithm)
             }
             return .p521(key)
-        case .hs256, .hs384, .hs512: throw .wrongKind(expected: "a shared secret")
+        case .hs256, .hs384, .hs512: throw other("a shared secret", for: algorithm)
         }
+    }
+
+    /// An algorithm has one kind of key: RS256 and PS256 an RSA key, ES256 one of the curve P-256, and so on.
+    private static func other(_ key: String, for algorithm: Algorithm) -> UnusableInput {
+        UnusableInput("\(algorithm.rawValue) needs \(key)")
     }
 
     /// `SHA256:` and the digest of the public key in DER (SubjectPublicKeyInfo), in base64; nil for a shared secret.

@@ -46,17 +46,6 @@ enum SigningKey {
     }
 }
 
-extension JWTSigner.KeyRefusal {
-    func message(for algorithm: JWTSigner.Algorithm) -> String {
-        switch self {
-        case .wrongKind(let expected): "\(algorithm.rawValue) needs \(expected)"
-        case .tooShort: "the RSA key is too short: 2048 bits are the least"
-        case .secretTooShort(let least):
-            "\(algorithm.rawValue) needs a secret of at least \(least) bytes; make one with `openssl rand -hex \(least / 2)`"
-        }
-    }
-}
-
 extension ConfigFields {
     /// A signer from a key, `passphrase`, `key_id` and `algorithm` of this mapping.
     func signer(
@@ -108,12 +97,7 @@ extension ConfigFields {
             error(name, "is for a private key; this algorithm signs with \"\(secret)\"")
         }
         guard let shared, let algorithm else { return nil }
-        do throws(JWTSigner.KeyRefusal) {
-            return try JWTSigner(shared: shared, algorithm: algorithm, keyID: keyID)
-        } catch {
-            self.error(secret, error.message(for: algorithm))
-            return nil
-        }
+        return usable(secret, try JWTSigner(shared: shared, algorithm: algorithm, keyID: keyID))
     }
 
     private var wantsSharedSecret: Bool {
@@ -142,12 +126,7 @@ extension ConfigFields {
         algorithm: JWTSigner.Algorithm,
         keyID: String?
     ) -> JWTSigner? {
-        do throws(JWTSigner.KeyRefusal) {
-            return try JWTSigner(der, algorithm: algorithm, keyID: keyID)
-        } catch {
-            self.error(place, error.message(for: algorithm))
-            return nil
-        }
+        usable(place, try JWTSigner(der, algorithm: algorithm, keyID: keyID))
     }
 
     /// RS256 unless it is given; nil after a mistake.

@@ -85,24 +85,24 @@ package struct FixtureSecrets: SecretSource {
     package init(_ variables: [String: String] = [:]) { self.variables = variables }
 
     package func environment(_ name: String) -> String? { variables[name] }
-    package func file(_ path: String) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("there are no files")
+    package func file(_ path: String) throws(UnusableInput) -> Secret {
+        throw UnusableInput("there are no files")
     }
 
-    package func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("there are no programs")
+    package func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
+        throw UnusableInput("there are no programs")
     }
 
-    package func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("there are no systemd credentials")
+    package func systemdCredential(_ name: String) throws(UnusableInput) -> Secret {
+        throw UnusableInput("there are no systemd credentials")
     }
 
-    package func certificates(_ path: String) throws(SecretSourceError) -> String {
-        guard let text = variables[path] else { throw SecretSourceError("\(path): no such file") }
+    package func certificates(_ path: String) throws(UnusableInput) -> String {
+        guard let text = variables[path] else { throw UnusableInput("\(path): no such file") }
         return text
     }
 
-    package func publicText(_ path: String) throws(SecretSourceError) -> String { try certificates(path) }
+    package func publicText(_ path: String) throws(UnusableInput) -> String { try certificates(path) }
 
     package func fits(_ tls: ClientTLS) -> Bool { true }
 

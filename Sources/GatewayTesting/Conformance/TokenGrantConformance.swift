@@ -237,7 +237,7 @@ package struct TokenGrantConformance: Sendable {
     }
 }
 
-/// What a conformance kit throws: the promise that was broken, and how.
+/// What a conformance kit throws: the promise that was broken, and how. Also what a test cannot do without, and does not have.
 package struct ConformanceFailure: Error, CustomStringConvertible {
     package let description: String
     package init(_ description: String) { self.description = description }

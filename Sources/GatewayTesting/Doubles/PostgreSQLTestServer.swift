@@ -3,11 +3,6 @@ import Synchronization
 
 /// A PostgreSQL server on a Unix socket in a temporary folder. It ends with the test process, at the latest.
 package final class PostgreSQLTestServer: Sendable {
-    package struct Failure: Error, CustomStringConvertible {
-        package let description: String
-        package init(description: String) { self.description = description }
-    }
-
     package let folder: String
     private let process: Mutex<Process?>
 
@@ -39,7 +34,7 @@ package final class PostgreSQLTestServer: Sendable {
         try process.run()
         let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw Failure(description: text) }
+        guard process.terminationStatus == 0 else { throw ConformanceFailure(text) }
     }
 
     package func makeDatabase() throws -> String {
@@ -59,7 +54,7 @@ package final class PostgreSQLTestServer: Sendable {
             if (try? administrate("SELECT 1")) != nil { return }
             Thread.sleep(forTimeInterval: 0.1)
         }
-        throw Failure(description: "PostgreSQL did not start; \(folder)/log says why")
+        throw ConformanceFailure("PostgreSQL did not start; \(folder)/log says why")
     }
 
     private static func binaries() throws -> String {
@@ -67,7 +62,7 @@ package final class PostgreSQLTestServer: Sendable {
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
         let found = versions.compactMap { Int($0) }.sorted().last.map { "\(root)/\($0)/bin" }
         guard let found, FileManager.default.isExecutableFile(atPath: found + "/initdb") else {
-            throw Failure(description: "\(root) holds no PostgreSQL server; run scripts/setup-tests")
+            throw ConformanceFailure("\(root) holds no PostgreSQL server; run scripts/setup-tests")
         }
         return found
     }

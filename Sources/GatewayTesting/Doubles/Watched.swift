@@ -107,6 +107,7 @@ package func blockUntil(
     }
 }
 
+/// A test has waited for something that did not happen.
 package struct WaitedInVain: Error, CustomStringConvertible {
     package static let limit: Duration = .seconds(20)
 

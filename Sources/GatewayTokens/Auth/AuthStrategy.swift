@@ -46,7 +46,7 @@ package protocol AuthStrategy: Sendable {
 
 /// A request field that names the user for whom a privileged token acts, as a route's `as_user` asks.
 package struct UserField: Hashable, Sendable {
-    /// As it is written: `As-User`.
+    /// The name of the field as it is sent: `As-User`.
     package let name: String
     /// What to set up when the upstream refuses it with 403; its response does not say.
     package let advice: String
@@ -100,7 +100,7 @@ package protocol TokenGrant: Sendable {
     /// A token from the configuration, to begin with when the store holds none.
     func seed(at now: Moment) -> TokenSet?
 
-    /// Whether a new token can be had without a person. False for developer tokens.
+    /// Whether a new token can be obtained without a person. False for developer tokens.
     var isRenewable: Bool { get }
 
     /// Whether a token is renewed before its end, also while no request uses it.
@@ -112,7 +112,7 @@ package protocol TokenGrant: Sendable {
     /// Whether the next request of an attempt has the refresh token in it and may spend it.
     func sendsRefreshToken(in attempt: GrantAttempt) -> Bool
 
-    /// Whether a token can be had without the refresh token at hand: with a password or the steps of a login that stand in
+    /// Whether a token can be obtained without the refresh token at hand: with a password or the steps of a login that stand in
     /// the configuration. Then nothing is lost with a refresh token.
     var canAcquireAnew: Bool { get }
 

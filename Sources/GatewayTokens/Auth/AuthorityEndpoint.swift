@@ -134,7 +134,7 @@ private struct PathReader {
         case end
     }
 
-    /// By the upstream, and by another proxy before it.
+    /// How often a path may be decoded: by a proxy before the upstream, and by the upstream.
     private static let decodings = 2
 
     private(set) var index: Int
@@ -196,6 +196,6 @@ extension AuthBehavior {
 }
 
 extension [AuthorityEndpoint] {
-    /// Those that are known.
+    /// The endpoints at these URLs, without those that are nil.
     package init(_ urls: AuthorityURL?...) { self = urls.compactMap { $0.map { AuthorityEndpoint($0) } } }
 }

@@ -12,7 +12,7 @@ package protocol DerivedStrategy: AuthStrategy {
     var parent: ParentReference? { get }
 
     /// The whole credential.
-    func made(from parent: any TokenGrant) throws(ParentRefusal) -> any AuthStrategy
+    func made(from parent: any TokenGrant) throws(UnusableInput) -> any AuthStrategy
 }
 
 /// The name of a parent, and where it stands.
@@ -26,12 +26,6 @@ package struct ParentReference: Hashable, Sendable {
         self.span = span
         self.path = path
     }
-}
-
-/// Why a token of that parent cannot be exchanged; says what to do.
-package struct ParentRefusal: Error, Hashable, Sendable {
-    package let message: String
-    package init(_ message: String) { self.message = message }
 }
 
 /// What a weaker token, handed to somebody else, may do.
@@ -92,9 +86,9 @@ package struct DownscopeOptions: Hashable, Sendable {
             let reason = context.diagnostics.first.map { "\($0.path): \($0.message)" } ?? "not supported"
             throw GatewayProblem(.requestRefused, "No such token can be asked for: \(reason).")
         }
-        do throws(ParentRefusal) {
+        do throws(UnusableInput) {
             guard case .token(let grant) = try strategy.made(from: parent).behavior else {
-                throw ParentRefusal("there is nothing to exchange")
+                throw UnusableInput("there is nothing to exchange")
             }
             return grant
         } catch {

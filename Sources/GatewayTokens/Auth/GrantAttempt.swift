@@ -17,7 +17,7 @@ package struct GrantAttempt: Sendable {
     package var answers = 0
     /// What earlier steps put aside for later ones.
     package var outputs: [String: Secret] = [:]
-    /// What was odd about an answer that was of use all the same: sentences for the log, without the authority's words.
+    /// What was unexpected in an answer that was usable all the same: sentences for the log, without the authority's words.
     package var remarks: [String] = []
     /// For grants that may give up one way and begin another: how many answers there had been when they did.
     package var restartedAfterStep: Int?

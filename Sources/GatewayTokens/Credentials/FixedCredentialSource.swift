@@ -29,7 +29,7 @@ package final class FixedCredentialSource: CredentialSource {
 
     /// - Parameters:
     ///   - generation: Above that of what is sent before an upstream has asked, where there is such a thing.
-    ///   - grantKey: Of what is injected.
+    ///   - grantKey: The key of what is injected.
     ///   - noted: Told of first uses and repetitions, for the audit log. Must not block.
     package init(
         name: String,

@@ -19,7 +19,7 @@ package struct LockedNames: Sendable {
     }
 
     package private(set) var names: Set<String>
-    /// Those that an answer may not know.
+    /// Changes that an answer of the store may not include yet.
     private var changes: [String: Change] = [:]
     /// Counts changes and questions, in their order.
     private var last = 0

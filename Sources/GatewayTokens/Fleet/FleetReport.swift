@@ -91,7 +91,7 @@ package struct FleetQuestion: Sendable {
         return min(pause, Self.limit - time)
     }
 
-    /// Those that have not followed, the one that was seen last first.
+    /// The gateways that have not followed, most recently seen first.
     package var outstanding: [FleetMember] {
         members.filter { $0.id != own && lags[$0.id] == nil }.sorted { ($0.seen, $0.id) < ($1.seen, $1.id) }
     }

@@ -119,6 +119,7 @@ struct AuthorityCall {
         return await cancelWhenGracefulShutdown { await ask(question, deadline: deadline) }
     }
 
+    /// Neither the authority nor the program answered: what that means for the credential.
     private struct NoAnswer: Error {
         let explained: TokenFailure
         let code: String?

@@ -1,6 +1,6 @@
-import GatewayEvents
-import GatewayHTTP
-import Logging
+package import GatewayEvents
+package import GatewayHTTP
+package import Logging
 import Metrics
 import Synchronization
 
@@ -29,8 +29,8 @@ final class PublishedToken: Sendable {
     }
 }
 
-/// What a keeper was given: its grant and its ports. Shared by all that works for the keeper, so it is small wherever it goes.
-final class KeeperContext: Sendable {
+/// What one keeper is given: its grant and its ports. Shared by all that works for the keeper, so it is small wherever it goes.
+package final class KeeperContext: Sendable {
     let name: String
     let strategyKind: String
     let grant: any TokenGrant
@@ -44,15 +44,16 @@ final class KeeperContext: Sendable {
     let clock: any GatewayClock
     let logger: Logger
     let metrics: KeeperMetrics
-    /// 128 random bits in hexadecimal.
     let nonce: @Sendable () -> String
-    /// Whose token this one is made from.
     let parent: (any ParentCredential)?
-    /// The limit that the subjects of a credential share whose requests name them; nil for any other credential.
     let callLimit: SubjectCallLimit?
     let published = PublishedToken()
 
-    init(
+    /// - Parameters:
+    ///   - parent: Whose token this one is made from; nil for a grant that needs none.
+    ///   - callLimit: Shared by the subjects of a credential whose requests name them; nil for any other credential.
+    ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
+    package init(
         name: String,
         strategyKind: String,
         grant: any TokenGrant,
@@ -60,15 +61,14 @@ final class KeeperContext: Sendable {
         key: CredentialKey,
         store: any TokenStore,
         endpoint: any TokenEndpoint,
-        programs: any ProgramRunner,
+        programs: any ProgramRunner = NoPrograms(),
         audit: any AuditLog,
         onAuditFailure: AuditPlan.OnFailure,
         clock: any GatewayClock,
         logger: Logger,
-        metrics: KeeperMetrics,
-        nonce: @escaping @Sendable () -> String,
-        parent: (any ParentCredential)?,
-        callLimit: SubjectCallLimit?
+        parent: (any ParentCredential)? = nil,
+        callLimit: SubjectCallLimit? = nil,
+        nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
     ) {
         self.name = name
         self.strategyKind = strategyKind
@@ -82,10 +82,32 @@ final class KeeperContext: Sendable {
         self.onAuditFailure = onAuditFailure
         self.clock = clock
         self.logger = logger
-        self.metrics = metrics
         self.nonce = nonce
         self.parent = parent
         self.callLimit = callLimit
+        metrics = KeeperMetrics(credential: callLimit?.name ?? name, strategy: strategyKind)
+    }
+
+    /// The ports of another keeper, for a token that is made from its token and not kept. The calls count as the other's.
+    ///
+    /// - Parameter parent: The other keeper.
+    init(_ other: KeeperContext, exchangingBy grant: any TokenGrant, from parent: any ParentCredential) {
+        name = "\(other.name).downscope"
+        strategyKind = grant.identity.strategy
+        self.grant = grant
+        policy = other.policy
+        key = other.key
+        store = NoTokenStore()
+        endpoint = other.endpoint
+        programs = other.programs
+        audit = other.audit
+        onAuditFailure = other.onAuditFailure
+        clock = other.clock
+        logger = other.logger
+        metrics = other.metrics
+        nonce = other.nonce
+        self.parent = parent
+        callLimit = other.callLimit
     }
 
     /// Whether the gateway gets the next token without a person.

@@ -66,7 +66,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     package var naming: TokenNaming { grants.naming }
     package var isRenewable: Bool { grants.isRenewable && policy.isAutomatic }
 
-    /// In the order of their subjects.
+    /// The keepers, in the order of their subjects.
     package var keepers: [TokenKeeper] {
         members.withLock { $0.table }.members
     }

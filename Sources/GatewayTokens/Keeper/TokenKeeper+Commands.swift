@@ -66,7 +66,7 @@ extension TokenKeeper {
         await context.note(event)
     }
 
-    /// Takes what a person's login has just brought, in the place of any other.
+    /// Takes what a person's login has just brought, in place of any other.
     package func logIn(with token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
         report(await settled(carriedOut(OperatorCommand(.login(token))))).map(\.token)
     }

@@ -94,7 +94,7 @@ extension TokenKeeper {
 
 /// Handing the token to a client that uses it by itself.
 extension TokenKeeper {
-    /// The access token with enough life left to be of use, obtained first when there is none.
+    /// An access token with enough life left to be useful, obtained first if there is none.
     ///
     /// A token that is due for renewal is renewed first. If that fails, it is handed out as long as
     /// ``HeldToken/usefulLife`` is left. The event `vended` must be committed first; with `audit.on_failure: degrade`
@@ -238,7 +238,10 @@ extension TokenKeeper {
         by grant: any TokenGrant,
         _ options: DownscopeOptions
     ) async -> Result<RevealedToken, GatewayProblem> {
-        var renewer = TokenRenewer(context: context.exchanging(by: grant, from: self), phase: .open)
+        var renewer = TokenRenewer(
+            context: KeeperContext(context, exchangingBy: grant, from: self),
+            phase: .open
+        )
         switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.operatorProblem)
         case .nothing, .held, .withdrawn:
@@ -268,30 +271,6 @@ extension TokenKeeper {
                 access: token.access,
                 expiresAt: token.expiresAt
             )
-        )
-    }
-}
-
-extension KeeperContext {
-    /// A context with the same ports, for a token that is made from this one and not kept.
-    fileprivate func exchanging(by grant: any TokenGrant, from parent: any ParentCredential) -> KeeperContext {
-        KeeperContext(
-            name: "\(name).downscope",
-            strategyKind: grant.identity.strategy,
-            grant: grant,
-            policy: policy,
-            key: key,
-            store: NoTokenStore(),
-            endpoint: endpoint,
-            programs: programs,
-            audit: audit,
-            onAuditFailure: onAuditFailure,
-            clock: clock,
-            logger: logger,
-            metrics: metrics,
-            nonce: nonce,
-            parent: parent,
-            callLimit: callLimit
         )
     }
 }

@@ -66,7 +66,7 @@ extension TokenKeeper {
         return status
     }
 
-    /// More clients than these are not named.
+    /// How many clients with an empty budget are named.
     private static let shownBudgets = 8
 
     private func failing(_ unresolved: UnresolvedFailure, at now: Moment) -> TokenStatus.Failing {

@@ -1,6 +1,6 @@
 package import GatewayEvents
 package import GatewayHTTP
-package import Logging
+import Logging
 import ServiceLifecycle
 import Synchronization
 
@@ -13,9 +13,9 @@ import Synchronization
 ///                                                          ▼                │
 ///                                                      TokenRenewer: store, authority, audit log
 ///
-/// All that changes is in one ``State`` under one lock, which is held while deciding and never while calling out: not for
-/// waiting requests, not for whoever runs the keeper, and not for another keeper. Readers on the request path take what
-/// ``decide(_:)`` has published, without that lock.
+/// All that changes is in one ``State`` under one lock, which is held while deciding and never while calling out: not to
+/// waiting requests, the runner or another keeper. Readers on the request path take what ``decide(_:)`` has published, without that
+/// lock.
 ///
 /// ``work()`` does everything that waits (store, authority, audit log), one thing after the other. A token is therefore never
 /// requested twice at a time. Between its turns a keeper has no task: ``run()`` or a supervisor of many calls ``work()`` when
@@ -35,48 +35,14 @@ package final class TokenKeeper: CredentialSource, Service {
     package let rejections: RejectionRecord? = RejectionRecord()
 
     /// - Parameters:
-    ///   - parent: Whose token this one is made from; nil for a grant that needs none.
-    ///   - callLimit: Shared by the subjects of a credential whose requests name them; nil for any other credential.
     ///   - trigger: `startup`, `reload` for a credential that came with one, `demand` for one that a request named.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
-    ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
     package init(
-        name: String,
-        strategyKind: String,
-        grant: any TokenGrant,
-        policy: RenewalPolicy,
-        key: CredentialKey,
-        store: any TokenStore,
-        endpoint: any TokenEndpoint,
-        programs: any ProgramRunner = NoPrograms(),
-        audit: any AuditLog,
-        onAuditFailure: AuditPlan.OnFailure,
-        clock: any GatewayClock,
-        logger: Logger,
-        parent: (any ParentCredential)? = nil,
-        callLimit: SubjectCallLimit? = nil,
+        _ context: KeeperContext,
         begunBy trigger: TokenEvent.Trigger = .startup,
-        jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
-        nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
+        jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) }
     ) {
-        context = KeeperContext(
-            name: name,
-            strategyKind: strategyKind,
-            grant: grant,
-            policy: policy,
-            key: key,
-            store: store,
-            endpoint: endpoint,
-            programs: programs,
-            audit: audit,
-            onAuditFailure: onAuditFailure,
-            clock: clock,
-            logger: logger,
-            metrics: KeeperMetrics(credential: callLimit?.name ?? name, strategy: strategyKind),
-            nonce: nonce,
-            parent: parent,
-            callLimit: callLimit
-        )
+        self.context = context
         self.jitter = jitter
         state = Mutex(
             State(machine: Machine(context.rules(begunBy: trigger)), renewer: TokenRenewer(context: context))
@@ -351,7 +317,7 @@ extension TokenKeeper {
     /// Makes its runner look for something to do.
     func wake(_ urgency: WorkUrgency = .background) { signal(.turn(urgency)) }
 
-    /// Makes the keeper take no more commands. Whoever runs it has to call ``finish()``.
+    /// Makes the keeper take no more commands. Its runner has to call ``finish()``.
     package func stop() {
         state.withLock { $0.ending = $0.ending ?? .shutdown }
         wake(.command)
@@ -403,7 +369,7 @@ extension TokenKeeper {
             let batch = state.withLock { $0.notes.take() }
             guard !batch.isEmpty else { return }
             for event in batch {
-                // At the end, each of the others would wait as long.
+                // At shutdown, each of the remaining events would wait as long as this one did.
                 if await context.note(event) != nil, isStopping { return }
             }
         }
@@ -411,7 +377,7 @@ extension TokenKeeper {
 
     private enum TurnEnd {
         case again
-        /// Until then, or until it is woken.
+        /// Nothing to do until this time, or until the keeper is woken.
         case rest(until: MonotonicTime?)
     }
 
@@ -426,7 +392,7 @@ extension TokenKeeper {
         let now = context.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
-            // One that came since has to outlive the call, however long that takes.
+            // Stored before the call: a rejection that came since must outlive the process, however long the call takes.
             await storeRejection(&renewer)
             if await isGranted(call) { await make(call, &renewer) }
         case .storm(let waiters, let problem, let call):
@@ -626,7 +592,7 @@ extension TokenKeeper {
         }
     }
 
-    /// Those whose tokens are made from this one, and from theirs.
+    /// The keepers whose tokens are made from this one, directly or through another.
     var descendants: [TokenKeeper] {
         // Each is asked without the lock of the one above it.
         state.withLock { $0.children.compactMap(\.keeper) }.flatMap { [$0] + $0.descendants }
@@ -643,13 +609,13 @@ extension TokenKeeper {
         }
     }
 
-    /// Drops them on behalf of an operator, who waits for the end of it.
+    /// Drops them on behalf of an operator, who waits until that is done.
     func dropDescendantsForOperator() {
         let commands = dropDescendants()
         state.withLock { $0.drops += commands }
     }
 
-    /// Those of the command that is carried out.
+    /// Takes the drops of the command that is being carried out.
     func takeDrops() -> [OperatorCommand] {
         state.withLock { state in
             defer { state.drops = [] }

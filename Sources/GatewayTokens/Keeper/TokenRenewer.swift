@@ -58,7 +58,7 @@ struct TokenRenewer {
     private var stored = StoredRecord() {
         didSet { context.published.revision = stored.revision }
     }
-    /// What somebody else has written in the place of what was to be saved; applied in the next turn.
+    /// What somebody else has written in place of what was to be saved; applied in the next turn.
     private var overtakenBy: TokenEntry?
     private(set) var phase: Phase
     private var uncommitted: Uncommitted?
@@ -123,7 +123,7 @@ struct TokenRenewer {
 
     // MARK: The record
 
-    /// Puts another record in the place of the present one. What goes with the present one is dropped: a write that the
+    /// Puts another record in place of the present one. What goes with the present one is dropped: a write that the
     /// store did not take, and an event that the audit log did not take.
     ///
     /// - Returns: The token whose event was dropped.
@@ -430,7 +430,7 @@ extension TokenRenewer {
                 + " accepts the refresh token. A new login is needed."
             failure = failure.replacing(detail: detail, command: failure.problem.command)
         }
-        // Said until somebody has logged in: that a login is needed follows from it.
+        // Shown until somebody has logged in, since it is why a login is needed.
         let wasUncertain = isUncertain
         let stored = record?.token.refreshToken
         let isNoted = await noteRefusal(of: steps.hasRefused(stored) ? stored : nil, by: failure)
@@ -617,7 +617,7 @@ extension TokenRenewer {
         do throws(TokenStoreError) {
             try await context.store.release(lease)
         } catch {
-            // It ends by itself.
+            // The lease expires anyway.
             await report(error, while: "release", generation: record?.generation)
         }
     }
@@ -687,7 +687,7 @@ extension TokenRenewer {
         context.grant.seed(at: context.clock.now()).map { StoredToken(generation: highestGeneration + 1, token: $0) }
     }
 
-    /// Why no token can be had without a person; nil when one can.
+    /// Why no token can be obtained without a person; nil if one can.
     var obstacle: TokenFailure? {
         if let manualRenewal { return manualRenewal }
         // What such a grant lacks is the parent's token, and that is asked for with the call.
@@ -697,7 +697,7 @@ extension TokenRenewer {
         return failure
     }
 
-    /// Why the token that there is gets no successor without a person; nil when it does, or when there is none.
+    /// Why the present token gets no successor without a person; nil if it gets one, or if there is no token.
     private var manualRenewal: TokenFailure? {
         guard let record, !record.isRevoked else { return nil }
         if let refused = record.knownRefusal?.failure ?? context.manualRenewal(ofRestored: record) { return refused }
@@ -817,7 +817,7 @@ extension TokenRenewer {
 
     /// What others have found out about the token of the record is not overwritten.
     ///
-    /// - Returns: What is to be written.
+    /// - Returns: The record to write.
     private mutating func keepFindings() -> StoredToken? {
         if let seen = stored.seen.token { amendRecord { $0.keepFindings(of: seen) } }
         isUncertain = isUncertain || context.isUncertain(record)
@@ -1109,7 +1109,7 @@ extension TokenRenewer {
     /// The record before a token is taken that may turn out to be no good.
     struct Earlier {
         let record: StoredToken?
-        /// It came from an operator, and the store has not taken it.
+        /// Whether the record came from an operator and the store has not taken it yet.
         let isOperatorsWrite: Bool
     }
 

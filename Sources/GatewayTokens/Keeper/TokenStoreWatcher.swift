@@ -20,7 +20,7 @@ package final class TokenStoreWatcher: Service {
         var isAway = false
     }
 
-    /// In one look at the store.
+    /// How many records are read again in one look at the store.
     private static let maximumReadAgain = 100
     /// How many records are read at the same time.
     static let readsAtATime = 256
@@ -29,7 +29,7 @@ package final class TokenStoreWatcher: Service {
     private let keepers: @Sendable () -> [TokenKeeper]
     private let ended: @Sendable ([TokenKeeper]) async -> Bool
     private let logger: Logger
-    /// From the beginning: what is told before ``run()`` is not lost.
+    /// Subscribed to at once, so that changes before ``run()`` are not lost.
     private let changes: AsyncStream<TokenChange>?
     private let state = Mutex(State())
     private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))

@@ -83,7 +83,7 @@ package struct SubjectCallBudget: Sendable {
     }
 
     private static let parts = 4
-    /// More than most configurations have.
+    /// How many clients are counted by name: more than most configurations have.
     static let maximumClients = 1024
 
     private struct TokenBuckets {

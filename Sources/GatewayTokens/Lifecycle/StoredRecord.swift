@@ -196,7 +196,7 @@ extension TokenSet {
 
 /// How long a gateway may renew before another one may, and how the others wait.
 package enum RenewalLease {
-    /// Longer than a call to the authority may take.
+    /// How long a lease lasts: longer than a call to the authority may take.
     package static let duration: Duration = .seconds(20)
     /// When the holder prolongs it, again and again while a call lasts.
     package static let prolongedEvery: Duration = duration / 3

@@ -1,4 +1,4 @@
-/// Which subjects of one credential are kept, and who makes room for another one.
+/// Which subjects of one credential are kept, and which of them makes room for another one.
 ///
 /// Clients name the subjects, and a hostile client can invent any number of them. So room is shared out by client:
 ///
@@ -36,7 +36,7 @@ package struct SubjectTable<Member> {
     private struct Entry {
         let member: Member
         var lastUse: UInt64
-        /// Those who have named it; nil is everybody without a name. The operator is none of them.
+        /// The clients that have named it; nil stands for all clients without a name. Operators are not counted.
         var clients: [String?] = []
     }
 
@@ -50,7 +50,7 @@ package struct SubjectTable<Member> {
 
     package var count: Int { entries.count }
 
-    /// In the order of their subjects.
+    /// All members, in the order of their subjects.
     package var members: [Member] { entries.sorted { $0.key < $1.key }.map(\.value.member) }
 
     /// The member without a use of it.
@@ -59,7 +59,7 @@ package struct SubjectTable<Member> {
     /// The member of a subject that somebody names, or a new one.
     ///
     /// - Parameters:
-    ///   - state: Of a member now.
+    ///   - state: The state of a member now.
     package mutating func use(
         _ subject: String,
         by asker: Asker,
@@ -150,7 +150,7 @@ package struct SubjectTable<Member> {
             let subjects = entry.clients.map { counts[$0, default: 0] }.min() ?? .max
             return Rank(neverHadToken: !hadToken, isOwn: false, subjects: subjects, lastUse: entry.lastUse)
         }
-        // With the subject that is to come.
+        // Counts the new subject, too.
         let own = counts[client, default: 0] + 1
         let subjects = entry.clients.map { $0 == client ? own : counts[$0, default: 0] }.min() ?? .max
         guard !hadToken || subjects >= own else { return nil }

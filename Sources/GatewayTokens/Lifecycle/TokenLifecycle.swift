@@ -18,12 +18,12 @@ package import GatewayHTTP
 /// Whether a token is live depends on the time as well as on the phase. Each phase except `empty` may hold a live or
 /// a dead token. A live token is handed out in any phase. `lock` lies above all phases.
 ///
-/// `Waiter` is what the shell wants back when the wait is over; tests use integers.
+/// `Waiter` is what the caller gets back when its wait is over; tests use integers.
 package struct TokenLifecycle<Waiter>: ~Copyable {
     /// What the decisions depend on and what never changes.
     package struct Rules: Sendable {
         package var name: String
-        /// Whether the next token is had without a person.
+        /// Whether the gateway gets the next token without a person.
         package var isRenewable: Bool
         /// See ``TokenGrant/renewsAhead``.
         package var renewsAhead: Bool
@@ -153,7 +153,7 @@ extension TokenLifecycle where Waiter: Sendable {
     package enum OnRejection: Hashable, Sendable {
         /// The generation is not the current one: there is a newer token, or none.
         case late
-        /// Somebody said so already.
+        /// The rejection is known already.
         case known
         /// The token is dead from now on. `calls`: a call has become due.
         case dead(calls: Bool)
@@ -198,7 +198,7 @@ extension TokenLifecycle where Waiter: Sendable {
         return keep(waiter, ticket, for: demand)
     }
 
-    /// Asks for the next token although this generation may be live, for somebody who has no use for one that ends soon.
+    /// Asks for the next token although this generation may be live, for a caller that cannot use a token that expires soon.
     package mutating func needSuccessor(
         of generation: Int,
         by waiter: Waiter,
@@ -315,7 +315,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// How long before its end a token that cannot be renewed is announced.
     package static var foresight: Duration { Expiration.Kind.token.notice }
 
-    /// What is to be done now. The shell asks after every event and whenever the time that it was told has come.
+    /// What to do now. The keeper asks after every event, and whenever the time that it was told has come.
     package mutating func next(at now: MonotonicTime) -> Step {
         defer { checkInvariants() }
         if let announcement = announcement(at: now) { return announcement }
@@ -432,7 +432,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// What a failed call has changed.
     package struct Failed: Sendable {
-        /// To be refused with the problem.
+        /// The waiters to refuse with the problem.
         package let waiters: [Waiter]
         package let problem: GatewayProblem
         /// From now on a person is asked to log in, although the gateway goes on to try.
@@ -778,7 +778,7 @@ extension TokenLifecycle where Waiter: Sendable {
         }
     }
 
-    /// Takes a token from an operator, in the place of any other. A call under way is no longer awaited.
+    /// Takes a token from an operator, in place of any other. A call under way is no longer awaited.
     package mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
         defer { checkInvariants() }
         return install(fresh, at: now, jitter: jitter)
@@ -848,7 +848,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Begins the refresh of an imported token; it ends with ``obtained(_:by:at:jitter:)`` or
     /// ``importFailed(_:of:replacing:by:at:jitter:)``.
     ///
-    /// - Parameter generation: Of the imported token.
+    /// - Parameter generation: The generation of the imported token.
     /// - Returns: The call to make, already begun; nil while locked, or while another call is under way.
     package mutating func beginImport(generation: Int) -> TokenCall? {
         defer { checkInvariants() }
@@ -891,7 +891,7 @@ extension TokenLifecycle where Waiter: Sendable {
             hold(earlier, at: now, jitter: jitter)
             return
         }
-        // With all that was found out about it: an upstream may have rejected it during the call.
+        // Keep what was learned about it: an upstream may have rejected it during the call.
         phase = .ready(held)
     }
 }
@@ -930,7 +930,7 @@ package struct UnresolvedFailure: Sendable {
     package fileprivate(set) var nextTryAt: MonotonicTime?
     /// Whether the next request causes a call.
     package fileprivate(set) var isTriedOnDemand = false
-    /// Until then, requests cause no call either.
+    /// Until this time, requests cause no call either.
     package fileprivate(set) var notBefore: MonotonicTime?
 }
 
@@ -943,7 +943,7 @@ private enum TokenPhase: ~Copyable {
     case ready(HeldToken)
     /// The last call failed; the next may be made when the pause is over.
     case backingOff(HeldToken?, Pause)
-    /// Somebody has to change something. Until then calls are rare, or there is none.
+    /// A person has to change something. Until then, there are few calls or none.
     case stopped(HeldToken?, Stop)
 
     /// Why a call was made.
@@ -1151,7 +1151,7 @@ package struct HeldToken: Sendable {
 
     package func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
 
-    /// What must be left of a token that is handed to somebody who uses it by himself: ten seconds, or a quarter of its life
+    /// What must be left of a token that is handed to a client or a person: ten seconds, or a quarter of its life
     /// where that is less.
     package var usefulLife: Duration { min(.seconds(10), (token.lifetime ?? .seconds(40)) / 4) }
 

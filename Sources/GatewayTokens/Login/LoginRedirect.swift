@@ -4,7 +4,7 @@ import GatewayHTTP
 package enum LoginRedirect: Hashable, Sendable {
     /// An address of this machine; a listener waits there for as long as the login lasts (RFC 8252 §7.3).
     case loopback(LoopbackRedirect)
-    /// No listener of ours can be reached there: a person copies the address out of the browser.
+    /// A redirect to an address where the gateway has no listener: a person copies the address out of the browser.
     case elsewhere(String)
 
     /// The default: any free port of 127.0.0.1.
@@ -12,6 +12,7 @@ package enum LoginRedirect: Hashable, Sendable {
         LoopbackRedirect(host: "127.0.0.1", port: nil, path: "/callback")
     )
 
+    /// Why a `redirect_uri` cannot work.
     package enum Refusal: Error, Hashable, Sendable {
         case notAbsolute
         /// The code would cross a network in clear.

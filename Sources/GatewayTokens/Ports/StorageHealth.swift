@@ -33,7 +33,7 @@ package struct StorageHealth: Hashable, Sendable {
     package init(room: AuditRoom) { self.room = room }
 
     /// - Parameters:
-    ///   - onFailure: Of the audit log.
+    ///   - onFailure: What to do on a failure of the audit log.
     ///   - rotating: The credentials whose renewal needs the token store.
     /// - Returns: A sentence for each trouble, and whether requests suffer.
     package func troubles(_ onFailure: AuditPlan.OnFailure, rotating: [String]) -> (reasons: [String], blocks: Bool) {

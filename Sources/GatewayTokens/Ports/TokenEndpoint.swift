@@ -1,6 +1,15 @@
 package import GatewayHTTP
 
 /// Sends one request to an authority: verified TLS, no redirects, bounded answer, one deadline for the whole of it.
+///
+/// A call passes up to four of them, the outermost first. Each knows something that the others must not, and each is left out
+/// where nobody asks for it, so they are a chain and not one type:
+///
+/// - `AuthorityClocks` compares clocks, and tells operators of a difference; a command that fetches one token has no use for it.
+/// - `AssertionEndpoint` reads the assertions that are part of a request, from a file or with a request of its own. Whatever sends
+///   the requests of grants and logins needs it.
+/// - `TracedTokenEndpoint` records a span for each request that is sent, those for assertions included; with `telemetry` only.
+/// - `AsyncHTTPTokenEndpoint` sends the request as it is.
 package protocol TokenEndpoint: Sendable {
     func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure>
 }

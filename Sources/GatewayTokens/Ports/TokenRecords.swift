@@ -194,8 +194,8 @@ package struct TokenRecordState: Hashable, Sendable {
 package enum RecordDecision: Hashable, Sendable {
     /// The record has this revision from now on.
     case allowed(TokenRevision)
-    /// It has changed since.
+    /// The record has changed since.
     case changed
-    /// It is leased to somebody else for as long as this.
+    /// Another gateway holds the lease, for this long.
     case held(for: Duration)
 }

@@ -140,6 +140,7 @@ package struct TokenChanges: Hashable, Sendable {
     }
 }
 
+/// Why a token store did not answer. An unavailable one is asked again; a damaged record needs a person.
 package enum TokenStoreError: Error, Hashable, Sendable {
     /// The store cannot be reached or written now: full disk, lock, I/O error.
     case unavailable(String)
@@ -333,7 +334,7 @@ package protocol SharedFleet: Sendable {
     /// Removes a gateway that stops.
     func leave(_ id: String) async throws(TokenStoreError)
 
-    /// Those that were seen within a day, the one that was seen last first.
+    /// The gateways that were seen within a day, most recently seen first.
     func members() async throws(TokenStoreError) -> [FleetMember]
 
     /// Tells all gateways to follow at once.

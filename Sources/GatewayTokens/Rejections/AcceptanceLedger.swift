@@ -28,7 +28,7 @@ package struct AcceptanceLedger: Sendable {
 
     /// Why the credential is called rejected.
     package struct Verdict: Hashable, Sendable {
-        /// Whose requests were rejected; nil for clients without a name.
+        /// The client whose requests were rejected; nil for clients without a name.
         package let client: String?
         package let rejections: Int
         /// When the first of them was.
@@ -39,7 +39,7 @@ package struct AcceptanceLedger: Sendable {
 
     private struct Run {
         var rejections = 0
-        /// As many as a run needs.
+        /// The path templates that rejected, at most as many as a run needs.
         var templates: Set<RejectionLedger.Key> = []
         let begunAt: MonotonicTime
         var status = 0
@@ -56,7 +56,7 @@ package struct AcceptanceLedger: Sendable {
     private var clients: [String?: Client] = [:]
     /// How many of them have a run.
     private var runs = 0
-    /// Those that were accepted, up to as many as a run needs.
+    /// The path templates that accepted, at most as many as a run needs.
     private var accepted: Set<RejectionLedger.Key> = []
     package private(set) var acceptedAt: MonotonicTime?
     package private(set) var rejectedAt: MonotonicTime?
@@ -104,7 +104,7 @@ package struct AcceptanceLedger: Sendable {
     package func verdict(at now: MonotonicTime) -> Verdict? {
         let isVouchedFor = clients.values.contains { client in
             guard let acceptedAt = client.acceptedAt, now - acceptedAt < rules.vouching else { return false }
-            // Who has some rejections meets paths that reject everybody. Only a run of its own takes its word away.
+            // A client with some rejections meets paths that reject everybody. It vouches unless it has a run of its own.
             return (client.run?.rejections ?? 0) < rules.rejections
         }
         guard !isVouchedFor else { return nil }

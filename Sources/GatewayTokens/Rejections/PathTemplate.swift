@@ -19,7 +19,7 @@ package struct PathTemplate: Hashable, Sendable {
         for index in method { state = Self.adding(bytes[index], to: state) }
         state = Self.adding(0, to: state)
         var (index, digits) = (path.lowerBound, 0)
-        // Of the word that is being read, and what was read before it.
+        // Where the word that is being read begins, and the hash of what stands before it.
         var (wordStart, stateBefore) = (index, state)
         while index < path.upperBound {
             let byte = bytes[index]

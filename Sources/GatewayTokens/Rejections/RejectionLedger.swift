@@ -21,8 +21,8 @@ package import GatewayHTTP
 /// - A token that lived for a minute and was accepted there is renewed at no client's expense, once per half of its life for the whole
 ///   credential: it was revoked, and a single client may meet all revocations. The next one waits longer until the same request was
 ///   accepted with the newer token. If that is rejected as well, the client pays after all, and on this path no further one is free.
-/// - Who paid gets it back when the authority was not asked for it: another gateway had renewed the token, an operator had brought
-///   one, or a renewal was under way. Authorities that end the older token with each renewal would use up a budget otherwise.
+/// - The client that paid gets it back if the authority was not asked for it: another gateway had renewed the token, an operator
+///   had brought one, or a renewal was under way. Authorities that end the older token with each renewal would use up a budget otherwise.
 /// - A rejection of a generation that is known to be replaced or rejected causes nothing, so it counts and costs nothing: the
 ///   request is sent again with the newer token.
 package struct RejectionLedger: Sendable {
@@ -60,7 +60,7 @@ package struct RejectionLedger: Sendable {
     }
 
     package struct Rules: Hashable, Sendable {
-        /// From a rejection to the first probe.
+        /// The pause between a rejection and the first probe.
         package var firstPause: Duration = .seconds(10)
         package var maximumPause: Duration = .seconds(600)
         /// Templates that are remembered.
@@ -136,7 +136,7 @@ package struct RejectionLedger: Sendable {
     /// The upstream has rejected a token.
     ///
     /// - Parameters:
-    ///   - generation: Of the token that the request carried.
+    ///   - generation: The generation of the token that the request carried.
     ///   - client: nil for all clients without a name together.
     ///   - isConfirmed: The template has had a 2xx under this generation.
     package mutating func decision(
@@ -248,7 +248,7 @@ package struct RejectionLedger: Sendable {
     /// The authority was asked, or may have been: what was paid is spent.
     package mutating func wasAsked() { payment = nil }
 
-    /// No call follows from a rejection of this generation or an older one: who paid gets it back.
+    /// No call follows from a rejection of this generation or an older one, so the client that paid gets it back.
     package mutating func giveBack(upTo generation: Int) {
         guard let paid = payment, paid.generation <= generation else { return }
         payment = nil
@@ -278,7 +278,7 @@ package struct RejectionLedger: Sendable {
         checkInvariants(of: key)
     }
 
-    /// - Parameter key: Of an entry that has changed.
+    /// - Parameter key: The key of an entry that has changed.
     private func checkInvariants(of key: Key? = nil) {
         assert(rejected <= newest, "A generation newer than the newest was rejected.")
         assert(payment.map { $0.generation == rejected } ?? true, "What was paid is for an older rejection.")

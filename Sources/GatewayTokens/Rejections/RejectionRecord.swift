@@ -95,6 +95,6 @@ package final class RejectionRecord: Sendable {
         confirm(key, generation: generation)
     }
 
-    /// Longer than an upstream takes to answer 401.
+    /// After this time without a report a token counts as accepted: longer than an upstream takes to answer 401.
     private static let silenceOfAcceptance: Duration = .seconds(10)
 }

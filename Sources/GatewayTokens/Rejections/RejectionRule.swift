@@ -34,7 +34,7 @@ package struct RejectionRule: Hashable, Sendable {
             self.path = String(path)
         }
 
-        /// As the configuration writes it.
+        /// The location as the configuration writes it.
         package var text: String { (origin?.description ?? "") + (path.isEmpty ? "/" : path) }
     }
 
@@ -45,7 +45,7 @@ package struct RejectionRule: Hashable, Sendable {
     /// The steps of a search in one body: enough for 16 KiB with any pattern, and for all 64 KiB unless most of the text nearly
     /// fits a large one.
     package static let mostSteps = 2 << 20
-    /// For so long a body is held back. Whoever follows a log or a slow answer would wait for the limit otherwise.
+    /// How long a body is held back. A client that follows a log would otherwise wait until ``bodyLimit`` is reached.
     package static let patience = Duration.seconds(1)
 
     /// Empty: any.

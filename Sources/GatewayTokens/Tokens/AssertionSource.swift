@@ -8,7 +8,7 @@ package enum AssertionSource: Hashable, Sendable {
     /// A service that is asked for each request.
     case service(AssertionService)
 
-    /// As messages name it.
+    /// The source as messages name it.
     package var place: String {
         switch self {
         case .file(let path): path

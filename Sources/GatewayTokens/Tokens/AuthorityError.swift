@@ -40,7 +40,7 @@ package struct AuthorityError: Hashable, Sendable, Codable {
 }
 
 extension AuthorityError {
-    /// In one line, for example `401 invalid_client: the secret has expired (https://id.example.com/errors)`.
+    /// The error in one line, for example `401 invalid_client: the secret has expired (https://id.example.com/errors)`.
     package var text: String {
         let head = [status.map(String.init), code].compactMap(\.self).joined(separator: " ")
         let words = [head.isEmpty ? nil : head, description].compactMap(\.self).joined(separator: ": ")
@@ -103,7 +103,7 @@ extension AuthorityError {
         (description, format) = (said, .json)
     }
 
-    /// In the order in which they are looked for.
+    /// Members that may hold a message, in the order in which they are looked for.
     private static let messageNames = [
         "error_description", "message", "Message", "error_message", "errorMessage", "description", "detail", "msg",
         "reason",
@@ -119,7 +119,7 @@ extension AuthorityError {
     // MARK: Other documents
 
     static let documentLimit = 100
-    /// More of a document is not read.
+    /// How much of a document is read.
     static let readLimit = 16_384
 
     /// A text with a status of success may be a token.
@@ -157,7 +157,7 @@ extension AuthorityError {
     /// The text between the tags.
     private static func withoutMarkup(_ document: String) -> String {
         var (result, tag) = ("", "")
-        // Of a style or a script nothing is text.
+        // The content of `style` and `script` elements is left out.
         var (isInTag, isHidden) = (false, false)
         for character in document {
             if character == "<" {

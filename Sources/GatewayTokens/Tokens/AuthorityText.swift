@@ -14,7 +14,7 @@ package struct AuthorityText: Sendable {
     package static let hidden = "‹hidden›"
     package static let allHidden = "‹hidden: it repeats a secret›"
 
-    /// More is not looked at.
+    /// How much of a text is looked at.
     static let inputLimit = 4096
 
     private let secrets: [HiddenSecret]
@@ -96,7 +96,7 @@ struct HiddenSecret: Sendable {
         isWholeWord = bytes.count < 4
     }
 
-    /// As HTML and XML write it.
+    /// The text as HTML and XML write it.
     private static func escaped(_ text: String) -> String {
         [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;")].reduce(text) { $0.replacing($1.0, with: $1.1) }
     }
@@ -200,7 +200,7 @@ extension AuthorityText {
         return result
     }
 
-    /// Without punctuation, in lower case.
+    /// The word without punctuation, in lower case.
     private static func name(_ word: String) -> String {
         String(
             String.UnicodeScalarView(
@@ -216,7 +216,7 @@ extension AuthorityText {
 
     /// - Parameter isAssigned: Whether it is the value of the name, as in `token=x`.
     private static func isSecret(_ text: String, namedBy name: String, isAssigned: Bool) -> Bool {
-        // That of a login is one; that of an error mostly is a number.
+        // The code of a login is a secret; that of an error is mostly a number.
         if name == "code" { return isAssigned && looksLikeSecret(text) }
         return isSecretName(name) && (isAssigned || looksLikeSecret(text))
     }

@@ -2,7 +2,7 @@ package import GatewayHTTP
 
 /// How far an authority's clock is from ours, by the `Date` of its answers (RFC 9110 section 6.6.1).
 package enum ClockSkew {
-    /// From here on people are told: signed assertions are refused, and the ends of tokens are misjudged.
+    /// A difference of this or more is reported: signed assertions are refused, and the expiry of tokens is misjudged.
     fileprivate static let notableSeconds = 5
     /// Below this they agree again.
     fileprivate static let settledSeconds = 3
@@ -54,7 +54,7 @@ package struct ClockSkewRecord: Sendable {
         var told: Int?
     }
 
-    /// More authorities than a configuration has.
+    /// How many authorities are kept: more than a configuration has.
     static let limit = 1024
 
     private var entries: [Origin: Entry] = [:]

@@ -33,7 +33,7 @@ package struct Expiration: Hashable, Sendable, Codable {
     /// What a person should do.
     package var action: String
 
-    /// - Parameter start: Of what ends; what lives shortly is announced in the last fifth of its life.
+    /// - Parameter start: When the thing that ends began; what lives shortly is announced in the last fifth of its life.
     package init(
         _ kind: Kind,
         of name: String,

@@ -30,7 +30,7 @@ package struct GrantIdentity: Hashable, Sendable, CustomStringConvertible {
         if let value { inputs.append(Input(name: name, value: value, isSecret: true)) }
     }
 
-    /// Those of the grant that this one depends on.
+    /// Adds the inputs of the grant that this one depends on.
     package mutating func add(parent: GrantIdentity) {
         inputs += parent.inputs.map { Input(name: "parent.\($0.name)", value: $0.value, isSecret: $0.isSecret) }
     }
@@ -42,7 +42,7 @@ package struct GrantIdentity: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { subject.map { "\(strategy)[\($0)]" } ?? strategy }
 
-    /// To be hashed with the installation's key.
+    /// The bytes that are hashed with the installation's key.
     package var canonicalBytes: [UInt8] {
         var bytes = CanonicalBytes()
         bytes.add(strategy)

@@ -5,7 +5,7 @@ package struct ImportedToken: Hashable, Sendable {
     /// nil when only the token that renews is known.
     package let access: Secret?
     package let refreshToken: Secret?
-    /// From now on.
+    /// How long the token lives from now on; nil if unknown.
     package let lifetime: Duration?
     package let expiresAt: UnixTime?
 
@@ -23,26 +23,26 @@ package struct ImportedToken: Hashable, Sendable {
     /// as services with sessions name it) and `expires_in` or `expires_at`; other members are ignored.
     ///
     /// - Throws: What is wrong with it; never a part of it.
-    package init(reading bytes: [UInt8]) throws(ImportedTokenError) {
-        guard bytes.count <= Self.limitBytes else { throw ImportedTokenError("it is longer than 64 KiB") }
+    package init(reading bytes: [UInt8]) throws(UnusableInput) {
+        guard bytes.count <= Self.limitBytes else { throw Self.unusable("it is longer than 64 KiB") }
         guard let text = String(validating: bytes, as: UTF8.self)?.trimmed, !text.isEmpty else {
-            throw ImportedTokenError("it is empty, or not text")
+            throw Self.unusable("it is empty, or not text")
         }
-        guard !text.hasPrefix("<") else { throw ImportedTokenError("it is a web page") }
+        guard !text.hasPrefix("<") else { throw Self.unusable("it is a web page") }
         guard text.hasPrefix("{") else {
             self.init(access: try Self.token(text, named: "the token"))
             return
         }
-        guard let answer = JSONValue(Array(text.utf8)) else { throw ImportedTokenError("it is not valid JSON") }
+        guard let answer = JSONValue(Array(text.utf8)) else { throw Self.unusable("it is not valid JSON") }
         let refresh = try Self.member("refresh_token", of: answer)
         let session = try Self.member("session_token", of: answer)
         guard refresh == nil || session == nil else {
-            throw ImportedTokenError("it has both refresh_token and session_token; give the one that renews")
+            throw Self.unusable("it has both refresh_token and session_token; give the one that renews")
         }
         let refreshToken = refresh ?? session
         let access = try Self.member("access_token", of: answer)
         guard access != nil || refreshToken != nil else {
-            throw ImportedTokenError("it has neither access_token nor refresh_token")
+            throw Self.unusable("it has neither access_token nor refresh_token")
         }
         self.init(
             access: access,
@@ -52,24 +52,24 @@ package struct ImportedToken: Hashable, Sendable {
         )
     }
 
-    private static func member(_ name: String, of answer: JSONValue) throws(ImportedTokenError) -> Secret? {
+    private static func member(_ name: String, of answer: JSONValue) throws(UnusableInput) -> Secret? {
         switch answer[name] {
         case nil, .null?: return nil
         case .string(let text)?: return try token(text, named: name)
-        default: throw ImportedTokenError("\(name) is not a string")
+        default: throw Self.unusable("\(name) is not a string")
         }
     }
 
-    private static func token(_ text: String, named name: String) throws(ImportedTokenError) -> Secret {
+    private static func token(_ text: String, named name: String) throws(UnusableInput) -> Secret {
         let scheme = "bearer "
         let text = text.lowercased().hasPrefix(scheme) ? String(text.dropFirst(scheme.count)) : text
         guard text.utf8.count <= tokenLimitBytes, FieldSyntax.isValue(text), !text.contains(" ") else {
-            throw ImportedTokenError("\(name) is not one word of visible ASCII")
+            throw Self.unusable("\(name) is not one word of visible ASCII")
         }
         return Secret(text)
     }
 
-    private static func lifetime(_ value: JSONValue?) throws(ImportedTokenError) -> Duration? {
+    private static func lifetime(_ value: JSONValue?) throws(UnusableInput) -> Duration? {
         let seconds: Double?
         switch value {
         case nil, .null?: return nil
@@ -78,12 +78,12 @@ package struct ImportedToken: Hashable, Sendable {
         default: seconds = nil
         }
         guard let seconds, seconds > 0, seconds < 1e9 else {
-            throw ImportedTokenError("expires_in is not a number of seconds above 0")
+            throw Self.unusable("expires_in is not a number of seconds above 0")
         }
         return .seconds(Int64(seconds.rounded(.up)))
     }
 
-    private static func end(_ value: JSONValue?) throws(ImportedTokenError) -> UnixTime? {
+    private static func end(_ value: JSONValue?) throws(UnusableInput) -> UnixTime? {
         switch value {
         case nil, .null?: return nil
         case .number?:
@@ -92,16 +92,11 @@ package struct ImportedToken: Hashable, Sendable {
             if let time = UnixTime(rfc3339: text, isLenient: true) { return time }
         default: break
         }
-        throw ImportedTokenError("expires_at is neither a time such as 2026-03-01T09:30:00Z nor seconds since 1970")
+        throw Self.unusable("expires_at is neither a time such as 2026-03-01T09:30:00Z nor seconds since 1970")
     }
-}
 
-/// Why something is not a token; says what to do and never holds any of it.
-package struct ImportedTokenError: Error, Hashable, Sendable {
-    package let reason: String
-
-    init(_ reason: String) {
-        self.reason = reason + #"; give a token, or JSON such as {"access_token": "…", "refresh_token": "…"}"#
+    private static func unusable(_ reason: String) -> UnusableInput {
+        UnusableInput(reason + #"; give a token, or JSON such as {"access_token": "…", "refresh_token": "…"}"#)
     }
 }
 

@@ -50,7 +50,7 @@ package enum RefreshError: Hashable, Sendable {
     }
 
     /// - Parameters:
-    ///   - status: Of the answer. A 2xx is here because its body has an `error`, as GitHub sends it.
+    ///   - status: The status of the answer. A 2xx is here because its body has an `error`, as GitHub sends it.
     ///   - code: In lower case; nil when the answer has none.
     package init(status: Int, code: String?) {
         if Self.isTransient(status) {
@@ -206,7 +206,7 @@ extension RefreshError {
         }
     }
 
-    /// More of a text is not read.
+    /// How much of a text is read.
     private static let readLimit = 1024
 
     private static func words(of text: String) -> String {

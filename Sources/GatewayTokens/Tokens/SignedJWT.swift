@@ -142,7 +142,7 @@ package struct JSONWebKeySet: Hashable, Sendable {
         guard !keys.isEmpty else { return nil }
     }
 
-    /// Those that can have signed such a token.
+    /// The keys that can have signed such a token.
     package func keys(for token: SignedJWT) -> [JSONWebKey] {
         keys.filter { key in
             guard token.algorithm.fits(key) else { return false }

@@ -17,7 +17,7 @@ package struct StoredToken: Hashable, Sendable {
     /// Revoked, or no longer known to the authority: it holds no secret any more, and keeps the token of the
     /// configuration from being taken up again.
     package var isRevoked: Bool
-    /// It came back with a backup: its refresh token may have been spent since. Goes with the next token.
+    /// It was restored from a backup, so its refresh token may have been spent since. The next token does not have the mark.
     package var isRestored = false
     /// What the authority has said of a refresh token; see ``knownRefusal``.
     package var refusal: RefreshTokenRefusal?

@@ -32,7 +32,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
     /// False for a refused password: directories lock accounts.
     package var isRetried: Bool
 
-    /// - Parameter isRetried: Of a terminal failure; nil for the rule: what the configuration causes is tried again.
+    /// - Parameter isRetried: Whether a terminal failure is tried again; nil for the rule: what the configuration causes is tried again.
     package init(_ class: Class, problem: GatewayProblem, clearsToken: Bool = false, isRetried: Bool? = nil) {
         self.class = `class`
         self.problem = problem
@@ -46,7 +46,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
             }
     }
 
-    /// With another text and another command for the person who has to go on.
+    /// The same failure with another text, and another command for the person who has to act.
     package func replacing(detail: String, command: String?) -> TokenFailure {
         var changed = self
         changed.problem.detail = detail
@@ -79,7 +79,7 @@ extension TokenFailure {
         `class` == .terminal && problem.kind == .credentialMisconfigured && !isRetried
     }
 
-    /// It says nothing about the refresh token, and waiting may help.
+    /// Whether waiting may help. Such a failure says nothing about the refresh token.
     package var mayPass: Bool {
         switch `class` {
         case .transient, .suspect: true

@@ -8,7 +8,7 @@ package enum TokenOperation: Sendable {
     case revoke
     /// Forgets the token here and in the store; the authority is not told. What the configuration holds counts again.
     case clear
-    /// Takes this token in the place of any other.
+    /// Takes this token in place of any other.
     case `import`(ImportedToken)
     /// Stops injecting, over restarts too.
     case lock
@@ -23,7 +23,7 @@ package enum TokenOperation: Sendable {
     }
 }
 
-/// What came of an operation.
+/// The result of an operation.
 package struct OperationReport: Hashable, Sendable, Codable {
     /// One sentence for the person who asked.
     package var message: String

@@ -47,7 +47,7 @@ package struct TokenRequest: Hashable, Sendable {
     package var body: Body
     /// A certificate of our own; nil shows none.
     package var tls: ClientTLS?
-    /// They follow the parameters of the form.
+    /// Parameters that follow those of the form.
     package var issuedParameters: [IssuedParameter] = []
 
     package init(method: Method = .post, url: AuthorityURL, fields: [Injection.Field] = [], body: Body = .none) {
@@ -73,7 +73,7 @@ extension TokenRequest {
 package struct TokenReply: Hashable, Sendable {
     /// 0 for what a program printed.
     package let status: Int
-    /// In order of arrival; names as received.
+    /// The fields in the order of arrival; names as received.
     package let fields: [Field]
     /// At most 1 MiB; a longer answer is a ``TokenTransportFailure``.
     package let body: [UInt8]
@@ -104,7 +104,7 @@ package struct TokenReply: Hashable, Sendable {
 
     /// The body as far as it can be read without doubt: JSON, or a form where the type says so; nil for anything else.
     ///
-    /// A refresh token or a code is spent by the time that an answer comes, so an oddity in a member that nobody uses must not cost
+    /// A refresh token or a code is spent by the time that an answer comes, so a fault in a member that nobody uses must not cost
     /// the tokens in the others. See ``JSONValue/init(_:forgiving:uniqueNames:)`` for what a member that is used must not hold.
     package var document: JSONValue? {
         JSONValue(body, forgiving: true) ?? (isForm ? JSONValue(form: trimmedBody) : nil)

@@ -1,10 +1,20 @@
 package import GatewayHTTP
 
 /// What an authority handed out: the token for upstreams and, for two-token grants, the one that renews it.
+///
+/// The other words for a token, in the order of its way:
+///
+/// - ``FreshToken``: a token set on its way into the lifecycle, from the authority, the store or an operator (``ImportedToken``)
+/// - ``HeldToken``: a token set in the lifecycle, with what it learned: rejected, expired, when to renew
+/// - ``StoredToken``: a token set as a store keeps it, with generation, unfinished rotation and refusal
+/// - ``TokenEntry``: what a store holds under a key: a stored token or nothing, and its revision
+/// - ``Credential``: what the request path reads: the injection, its generation, its expiry
+/// - ``LiveToken``: an access token that another credential may use now, as its parent
+/// - ``VendedToken``, ``RevealedToken``: an access token on its way to a client, or to the operator who asked for it
 package struct TokenSet: Hashable, Sendable {
-    /// Goes upstream.
+    /// The token for upstreams.
     package var access: Secret
-    /// Goes to the authority only: a refresh token (RFC 6749 §1.5), or what renews a session.
+    /// Sent to the authority only: a refresh token (RFC 6749 §1.5), or what renews a session.
     package var refreshToken: Secret?
     /// What else the grant wants to keep, by name: goes where the grant says.
     package var extras: [String: Secret]

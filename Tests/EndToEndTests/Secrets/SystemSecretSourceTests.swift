@@ -23,7 +23,7 @@ struct SystemSecretSourceTests {
             _ = try body()
             return nil
         } catch {
-            return (error as? SecretSourceError)?.message
+            return (error as? UnusableInput)?.message
         }
     }
 
@@ -129,7 +129,7 @@ struct SystemSecretSourceTests {
     }
 
     @Test func theOutputOfAProgramIsLimited() throws {
-        func print(_ count: Int) throws(SecretSourceError) -> Secret {
+        func print(_ count: Int) throws(UnusableInput) -> Secret {
             let command = "head -c \(count) /dev/zero | tr '\\0' x"
             return try source.program(SecretProgram(["sh", "-c", command], timeout: .seconds(30)))
         }

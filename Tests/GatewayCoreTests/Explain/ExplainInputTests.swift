@@ -5,7 +5,7 @@ import Testing
 struct ExplainInputTests {
     private static func request(_ text: String) throws -> DescribedRequest {
         guard case .request(let request) = try ExplainInput(text, knowsHost: { $0 == "box.localhost" }) else {
-            throw ExplainInputError("an id")
+            throw UnusableInput("an id")
         }
         return request
     }
@@ -40,11 +40,11 @@ struct ExplainInputTests {
         ("curl -X", "lacks its value"), ("curl /a", "names no host"),
     ])
     func whatCannotBeReadIsSaid(_ text: String, _ part: String) {
-        #expect { try ExplainInput(text) } throws: { ($0 as? ExplainInputError)?.message.contains(part) ?? false }
+        #expect { try ExplainInput(text) } throws: { ($0 as? UnusableInput)?.message.contains(part) ?? false }
     }
 
     @Test func tooMuchIsRefused() {
-        #expect(throws: ExplainInputError.self) {
+        #expect(throws: UnusableInput.self) {
             try ExplainInput("curl http://a/ -d " + String(repeating: "a", count: 70_000))
         }
     }

@@ -17,7 +17,7 @@ struct ExplanationTests {
     private static func judgement(_ text: String) throws -> RequestJudgement {
         guard case .request(let request) = try ExplainInput(text),
             let arrival = ListenerMatch(of: request, to: [listener], knowsHost: { _ in false })
-        else { throw ExplainInputError("no request") }
+        else { throw UnusableInput("no request") }
         return RequestJudgement(request, arrival: arrival)
     }
 

@@ -19,7 +19,7 @@ struct ListenerMatchTests {
                 knowsHost: { ["box.localhost", "api.known.com"].contains($0) },
                 isUpstream: { $0.host == "up.example" }
             )
-        else { throw ExplainInputError("no way in") }
+        else { throw UnusableInput("no way in") }
         return (way, way.head(of: request, contentLength: request.contentLength))
     }
 
@@ -73,6 +73,6 @@ struct ListenerMatchTests {
     @Test func theWrongSchemeIsSaid() throws {
         #expect(try Self.wayIn("https://localhost:8080/").0.remarks.first?.contains("speaks http;") == true)
         #expect(try Self.wayIn("http://localhost:8443/").0.remarks.first?.contains("speaks https;") == true)
-        #expect(throws: ExplainInputError.self) { try Self.wayIn("http://localhost:8080/", []) }
+        #expect(throws: UnusableInput.self) { try Self.wayIn("http://localhost:8080/", []) }
     }
 }

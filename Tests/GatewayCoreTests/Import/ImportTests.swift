@@ -42,12 +42,12 @@ struct ImportTests {
     }
 
     @Test func whatIsNoNetrcIsRefused() {
-        #expect(throws: ImportError.self) { try NetrcFile.services("TOKEN=hunter2") }
-        #expect(throws: ImportError.self) { try NetrcFile.services("machine") }
+        #expect(throws: UnusableInput.self) { try NetrcFile.services("TOKEN=hunter2") }
+        #expect(throws: UnusableInput.self) { try NetrcFile.services("machine") }
         let many =
             String(repeating: "machine ", count: 1)
             + (0..<300).map { "m\($0).example login a password b machine " }.joined()
-        #expect(throws: ImportError.self) { try NetrcFile.services(many + "z") }
+        #expect(throws: UnusableInput.self) { try NetrcFile.services(many + "z") }
     }
 
     // MARK: docker
@@ -63,7 +63,7 @@ struct ImportTests {
         #expect(findings.notes.contains { $0.contains("docker-credential-gcloud") })
         #expect(findings.notes.contains { $0.contains("broken.io cannot be read") })
         #expect(!findings.notes.joined().contains("hunter2"))
-        #expect(throws: ImportError.self) { try DockerCredentials.services(Array("[]".utf8)) }
+        #expect(throws: UnusableInput.self) { try DockerCredentials.services(Array("[]".utf8)) }
     }
 
     @Test(arguments: [
@@ -130,8 +130,8 @@ struct ImportTests {
     }
 
     @Test func aCurlCommandWithoutLoginIsRefused() {
-        #expect(throws: ImportError.self) { try CurlLogin.services("curl https://api.example.com/") }
-        #expect(throws: ImportError.self) { try CurlLogin.services("wget https://api.example.com/") }
+        #expect(throws: UnusableInput.self) { try CurlLogin.services("curl https://api.example.com/") }
+        #expect(throws: UnusableInput.self) { try CurlLogin.services("wget https://api.example.com/") }
     }
 
     @Test(arguments: [
@@ -140,7 +140,7 @@ struct ImportTests {
         ("curl -H 'Authorization: Bearer `cat key`' https://api.example.com/", "A program prints the secret"),
     ])
     func aSecretThatIsNotInTheCommandIsRefused(_ command: String, _ words: String) {
-        let error = #expect(throws: ImportError.self) { try CurlLogin.services(command) }
+        let error = #expect(throws: UnusableInput.self) { try CurlLogin.services(command) }
         #expect(error?.message.hasPrefix(words) == true)
     }
 
@@ -169,7 +169,7 @@ struct ImportTests {
 
     @Test(arguments: ["a {", "}", "a \"b", String(repeating: "a {", count: 20)])
     func whatIsNoNginxConfigurationIsRefused(_ text: String) {
-        #expect(throws: ImportError.self) { try NginxConfiguration.services(text) }
+        #expect(throws: UnusableInput.self) { try NginxConfiguration.services(text) }
     }
 
     // MARK: Names and secrets
@@ -202,7 +202,7 @@ struct ImportTests {
             String(repeating: "a {", count: depth) + String(repeating: "}", count: depth)
         }
         #expect(throws: Never.self) { try NginxConfiguration.services(nested(NginxConfiguration.maximumDepth - 1)) }
-        #expect(throws: ImportError.self) { try NginxConfiguration.services(nested(NginxConfiguration.maximumDepth)) }
+        #expect(throws: UnusableInput.self) { try NginxConfiguration.services(nested(NginxConfiguration.maximumDepth)) }
     }
 
     @Test func theNumberOfServicesInAFileIsLimited() throws {
@@ -212,6 +212,6 @@ struct ImportTests {
         }
         let most = ImportFindings.maximumServices
         #expect(try NginxConfiguration.services(text(most)).services.count == most)
-        #expect(throws: ImportError.self) { try NginxConfiguration.services(text(most + 1)) }
+        #expect(throws: UnusableInput.self) { try NginxConfiguration.services(text(most + 1)) }
     }
 }

@@ -33,7 +33,7 @@ struct OriginTests {
         #expect(try #require(Origin(scheme: .http, authority: authority)).isRootedAddress == isRefused)
         for scheme in ["http", "https"] where isRefused {
             #expect(throws: AuthorityURL.Refusal.rootedAddress) { try AuthorityURL("\(scheme)://\(authority)/token") }
-            let refusal = #expect(throws: UpstreamURL.Refusal.self) { try UpstreamURL("\(scheme)://\(authority)") }
+            let refusal = #expect(throws: UnusableInput.self) { try UpstreamURL("\(scheme)://\(authority)") }
             #expect(refusal?.message.contains("dot at the end") == true)
         }
     }
@@ -95,9 +95,9 @@ struct PunycodeTests {
     func othersHaveNoOtherForm(_ name: String) { #expect(Punycode.hostName(name) == nil) }
 
     @Test func anUpstreamIsToldHowToWriteIt() {
-        let refusal = #expect(throws: UpstreamURL.Refusal.self) { try UpstreamURL("https://bücher.example:8443/x") }
+        let refusal = #expect(throws: UnusableInput.self) { try UpstreamURL("https://bücher.example:8443/x") }
         #expect(refusal?.message.hasSuffix("https://xn--bcher-kva.example:8443") == true)
-        let port = #expect(throws: UpstreamURL.Refusal.self) { try UpstreamURL("http://büro:8080") }
+        let port = #expect(throws: UnusableInput.self) { try UpstreamURL("http://büro:8080") }
         #expect(port?.message.hasSuffix("http://xn--bro-hoa:8080") == true)
     }
 }

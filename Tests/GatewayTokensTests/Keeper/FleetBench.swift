@@ -62,17 +62,19 @@ final class FleetGateway: Sendable {
         line = AuthorityLine(to: fleet.authority)
         let store = MortalStore(store: fleet.store, line: line, loadFailure: loadFailure, storeLine: storeLine)
         let keeper = TokenKeeper(
-            name: "box",
-            strategyKind: "sample",
-            grant: fleet.grant,
-            policy: RenewalPolicy(),
-            key: FleetBench.key,
-            store: store,
-            endpoint: line,
-            audit: audit,
-            onAuditFailure: .block,
-            clock: fleet.clock,
-            logger: logger,
+            KeeperContext(
+                name: "box",
+                strategyKind: "sample",
+                grant: fleet.grant,
+                policy: RenewalPolicy(),
+                key: FleetBench.key,
+                store: store,
+                endpoint: line,
+                audit: audit,
+                onAuditFailure: .block,
+                clock: fleet.clock,
+                logger: logger
+            ),
             jitter: { 0 }
         )
         self.keeper = keeper

@@ -28,18 +28,20 @@ struct KeeperBench {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         keeper = TokenKeeper(
-            name: "box-service",
-            strategyKind: "sample",
-            grant: grant,
-            policy: policy,
-            key: Self.key,
-            store: store,
-            endpoint: endpoint,
-            programs: programs,
-            audit: audit,
-            onAuditFailure: onAuditFailure,
-            clock: clock,
-            logger: logger,
+            KeeperContext(
+                name: "box-service",
+                strategyKind: "sample",
+                grant: grant,
+                policy: policy,
+                key: Self.key,
+                store: store,
+                endpoint: endpoint,
+                programs: programs,
+                audit: audit,
+                onAuditFailure: onAuditFailure,
+                clock: clock,
+                logger: logger
+            ),
             jitter: { 0 }
         )
     }

@@ -49,18 +49,20 @@ private struct ParentAndChild: Sendable {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         child = TokenKeeper(
-            name: "preview",
-            strategyKind: "sample_exchange",
-            grant: SampleExchange(),
-            policy: RenewalPolicy(),
-            key: Self.key,
-            store: store,
-            endpoint: childEndpoint,
-            audit: audit,
-            onAuditFailure: .block,
-            clock: parent.clock,
-            logger: logger,
-            parent: parent.keeper,
+            KeeperContext(
+                name: "preview",
+                strategyKind: "sample_exchange",
+                grant: SampleExchange(),
+                policy: RenewalPolicy(),
+                key: Self.key,
+                store: store,
+                endpoint: childEndpoint,
+                audit: audit,
+                onAuditFailure: .block,
+                clock: parent.clock,
+                logger: logger,
+                parent: parent.keeper
+            ),
             jitter: { 0 }
         )
         parent.keeper.adopt(child)

@@ -68,18 +68,20 @@ private final class PerSubjectBench: Sendable {
             key: CredentialKey(digest: "app-user"),
             make: { [clock, audit, store, logger] name, grant, budget in
                 TokenKeeper(
-                    name: name,
-                    strategyKind: "sample",
-                    grant: grant,
-                    policy: RenewalPolicy(),
-                    key: CredentialKey(digest: name),
-                    store: store,
-                    endpoint: endpoint,
-                    audit: audit,
-                    onAuditFailure: .block,
-                    clock: clock,
-                    logger: logger,
-                    callLimit: budget,
+                    KeeperContext(
+                        name: name,
+                        strategyKind: "sample",
+                        grant: grant,
+                        policy: RenewalPolicy(),
+                        key: CredentialKey(digest: name),
+                        store: store,
+                        endpoint: endpoint,
+                        audit: audit,
+                        onAuditFailure: .block,
+                        clock: clock,
+                        logger: logger,
+                        callLimit: budget
+                    ),
                     begunBy: .demand,
                     jitter: { 0 }
                 )

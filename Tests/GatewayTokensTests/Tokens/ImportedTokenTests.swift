@@ -34,26 +34,26 @@ struct ImportedTokenTests {
         "<!doctype html><html></html>", "\0",
     ])
     func whatIsNoTokenIsRefusedWithAReason(_ text: String) {
-        #expect(throws: ImportedTokenError.self) { try ImportedToken(reading: Array(text.utf8)) }
+        #expect(throws: UnusableInput.self) { try ImportedToken(reading: Array(text.utf8)) }
     }
 
     @Test func theReasonRepeatsNothing() throws {
-        let error = try #require(throws: ImportedTokenError.self) {
+        let error = try #require(throws: UnusableInput.self) {
             try ImportedToken(reading: Array("canary secret".utf8))
         }
-        #expect(!error.reason.contains("canary"))
+        #expect(!error.message.contains("canary"))
     }
 
     @Test func aTokenHasALimit() {
         let long = [UInt8](repeating: UInt8(ascii: "a"), count: 16 << 10)
         #expect(throws: Never.self) { try ImportedToken(reading: long) }
-        #expect(throws: ImportedTokenError.self) { try ImportedToken(reading: long + [UInt8(ascii: "a")]) }
+        #expect(throws: UnusableInput.self) { try ImportedToken(reading: long + [UInt8(ascii: "a")]) }
     }
 
     @Test func theSizeOfTheInputIsLimited() throws {
         let text = Array(#"{"access_token": "a"}"#.utf8)
         let longest = text + [UInt8](repeating: 0x20, count: ImportedToken.limitBytes - text.count)
         #expect(try ImportedToken(reading: longest).access == Secret("a"))
-        #expect(throws: ImportedTokenError.self) { try ImportedToken(reading: longest + [0x20]) }
+        #expect(throws: UnusableInput.self) { try ImportedToken(reading: longest + [0x20]) }
     }
 }

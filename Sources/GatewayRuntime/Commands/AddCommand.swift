@@ -1,0 +1,153 @@
+import ArgumentParser
+import GatewayConfiguration
+import GatewayCore
+import GatewayFiles
+
+struct AddCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add",
+        abstract: "Add a service that is known by name to the configuration.",
+        discussion: """
+            Examples:
+              authgateway add github
+              authgateway add openai --secret env:MY_OPENAI_KEY
+              authgateway add okta campus --with domain=acme.okta.com
+              authgateway add box --with enterprise=12345 --secret BOX_CLIENT_SECRET=file:box.secret
+
+            Writes a credential and the routes of a preset behind those that are there, and
+            shows the difference. Comments and order stay. `authgateway presets` lists the
+            presets; `authgateway presets show NAME` says what one needs.
+
+            A secret never stands on the command line. --secret says where it comes from:
+            env:NAME, file:PATH, systemd:NAME, or - to paste it. What is pasted is kept in
+            a file with mode 0600 in the state directory, which git ignores where it is
+            beside the configuration. On a terminal the command asks.
+
+            A configuration without listeners.proxy gets a listener that programs can use
+            as their proxy: `authgateway exec -- PROGRAM`.
+
+            Where all secrets are there, it asks the service whose credential it is.
+            """
+    )
+
+    @Argument(help: "The name of the preset.")
+    var preset: String
+
+    @OptionGroup var service: ServiceArguments
+
+    @Flag(name: .customLong("dry-run"), help: "Show the difference, and write nothing.")
+    var isDryRun = false
+
+    @Flag(name: .customLong("no-whoami"), help: "Send no request to the service.")
+    var skipsWhoami = false
+
+    @OptionGroup var config: ConfigOption
+
+    func run() async throws(CommandFailure) {
+        let path = config.path
+        guard FileIdentity(path) != nil else {
+            let command = GatewayCommand.line("init", LogText.clean(self.preset))
+            throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
+        }
+        let editor = try ConfigurationEditor(path)
+        let preset = try editor.presets.preset(named: self.preset)
+        try requireFree(preset, editor)
+        var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
+        let name = try service.name(or: preset.name)
+        let values = try service.values(of: preset, mayAsk: !isDryRun)
+        let secrets = try service.secrets(of: preset.secrets, for: name, mayAsk: !isDryRun, files: &files)
+        let entries = try service.entries(of: preset, values: values, secrets: secrets)
+        try Self.append(entries, to: editor)
+        let listener = Self.ensureProxy(in: editor)
+        let outcome = EditOutcome(editor: editor, path: path)
+        guard !isDryRun else {
+            try outcome.preview()
+            Console.write("Nothing was written.\n")
+            return
+        }
+        let written = try await outcome.apply(isConfirmed: true, with: files)
+        let advice = PresetAdvice(secrets, configuration: path, note: preset.note)
+        let text =
+            written.text + files.notice + listener + (written.gateway == .serves ? advice.notes : advice.text)
+        let answer = try await whoami(of: entries, advice, written.gateway)
+        Console.write(text + answer)
+    }
+
+    /// Before anything is asked.
+    private func requireFree(_ preset: Preset, _ editor: ConfigurationEditor) throws(CommandFailure) {
+        let entries = PresetEntries(preset, as: try service.name(or: preset.name), upstream: service.upstream)
+        let sections = [("credentials", [entries.credential]), ("routes", entries.routes)]
+        for (section, new) in sections {
+            let present = editor.root.entries(of: section).map(\.key)
+            guard let taken = new.first(where: { present.contains($0.name) }) else { continue }
+            let advice = "add it under another name: \(GatewayCommand.line("add", preset.name, "NAME"))"
+            throw CommandFailure(.failed, "\(section) has an entry \"\(taken.name)\" already; \(advice)")
+        }
+    }
+
+    private static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {
+        try editor.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
+        for route in entries.routes { try editor.append(.init(route.name, value: route.lines), to: "routes") }
+    }
+
+    /// Programs with built-in `https://` URLs need a listener that takes CONNECT. One is added where the file has no listener for
+    /// clients; those that a person wrote stay as they are.
+    ///
+    /// - Returns: What to do where it has others only.
+    private static func ensureProxy(in editor: ConfigurationEditor) -> String {
+        let advice =
+            "For programs with built-in https:// URLs (authgateway exec), set intercept: true on a listener of listeners.proxy.\n"
+        let present = editor.root.entries(of: "listeners").first { $0.key == "proxy" }
+        guard let present else {
+            // A section that is written in one line is for a person to change.
+            guard (try? editor.append(.init("proxy", value: FirstConfiguration.proxy), to: "listeners")) == nil else {
+                return ""
+            }
+            return advice
+        }
+        return present.value.hasTrue("intercept") ? "" : advice
+    }
+
+    /// Empty where the preset asks nothing, and where the configuration cannot be read here, which is said.
+    private func whoami(
+        of entries: PresetEntries,
+        _ advice: PresetAdvice,
+        _ gateway: EditOutcome.Written.Gateway
+    ) async throws(CommandFailure) -> String {
+        // A gateway that refuses the file has said why, and the advice says what a secret lacks.
+        guard !skipsWhoami, gateway != .refuses else { return "" }
+        guard advice.missing.isEmpty else {
+            return gateway == .serves ? "The service was not asked: its secret is not set here.\n" : ""
+        }
+        let plan: Plan
+        do throws(CommandFailure) {
+            plan = try ConfigurationFile(path: config.path, consequence: "the service was not asked").plan
+        } catch {
+            // A running gateway has all that the configuration needs.
+            guard gateway != .serves else {
+                return "The service was not asked: other secrets of the configuration are not set here.\n"
+            }
+            // What was asked for is done.
+            Console.writeError(error.description)
+            return ""
+        }
+        let names = entries.routes.map(\.name)
+        let credentials = Set(plan.routes.filter { names.contains($0.name) }.compactMap(\.credential))
+        let usable = credentials.filter { plan.credentials[$0].canBeUsedElsewhere }
+        let answers = try await WhoAmITrial(plan, credentials: usable).run(plan)
+        return answers.map { "\($0.text).\n" }.joined()
+    }
+}
+
+extension ConfigNode {
+    /// Whether an element of this list has the key with the value `true`.
+    fileprivate func hasTrue(_ key: String) -> Bool {
+        guard case .sequence(let elements) = content else { return false }
+        return elements.contains { element in
+            guard case .mapping(let entries) = element.content,
+                case .scalar(let scalar)? = entries.first(where: { $0.key == key })?.value.content
+            else { return false }
+            return scalar.text == "true"
+        }
+    }
+}

@@ -1,0 +1,155 @@
+import Foundation
+import GatewayAudit
+import GatewayCore
+
+/// What a command shows of a log, and how.
+struct AuditLines: Sendable {
+    let filter: AuditFilterOptions
+    /// nil for JSON.
+    let formatter: AuditFormatter?
+    let write: @Sendable (String) -> Bool
+
+    /// - Returns: false when nobody reads what is printed.
+    func emit(_ row: AuditRow) -> Bool { write((formatter?.line(row) ?? row.json) + "\n") }
+
+    func emit(_ row: SharedAuditRow) -> Bool { write((formatter?.line(row) ?? row.json) + "\n") }
+
+    func emit(_ row: AuditRequestRow) -> Bool { write((formatter?.line(row) ?? row.json) + "\n") }
+}
+
+/// The log of one gateway, which is read whether that runs or not.
+struct LocalAuditLog: Sendable {
+    let path: String
+    /// nil when a database is named instead of the configuration's.
+    let settings: OperatorSettings?
+    let configuration: String
+
+    /// - Throws: ``ExitStatus/configuration`` where a configuration is needed and is not there.
+    func configured() throws(CommandFailure) -> OperatorSettings {
+        if let settings { settings } else { try OperatorSettings(running: configuration) }
+    }
+
+    /// - Returns: Whether an event matches. If none does, a note on standard error says what is no event.
+    @discardableResult
+    func query(_ lines: AuditLines) async throws(CommandFailure) -> Bool {
+        let filter = try await resolve(lines.filter)
+        let count = try await Self.reading {
+            try await AuditReader(path: path).forEach(filter) { row in
+                guard lines.emit(row) else { throw CommandFailure(.ok) }
+            }
+        }
+        if count == 0, let note = lines.filter.noteOnEvents(usage: settings?.plan.audit.usage) {
+            Console.writeError("\(note)\n")
+        }
+        return count != 0
+    }
+
+    /// The requests of `audit.usage: request`.
+    ///
+    /// - Parameter explainsNone: Says on standard error why there is none, where requests are not recorded.
+    func requests(_ lines: AuditLines, explainsNone: Bool = true) async throws(CommandFailure) {
+        guard lines.filter.event == nil else {
+            throw CommandFailure(.usage, "requests are no events: leave out --event, or --requests")
+        }
+        let filter = try await resolve(lines.filter)
+        let count = try await Self.reading {
+            try await AuditReader(path: path).forEachRequest(filter) { row in
+                guard lines.emit(row) else { throw CommandFailure(.ok) }
+            }
+        }
+        guard explainsNone, count == 0 else { return }
+        if let note = AuditFilterOptions.noteOnRequests(usage: settings?.plan.audit.usage) {
+            Console.writeError("\(note)\n")
+        }
+    }
+
+    func resolve(
+        _ filter: AuditFilterOptions,
+        mayBeMissing: Bool = false
+    ) async throws(CommandFailure) -> AuditFilter {
+        let path = path
+        let names = KnownNames(configured: settings?.plan.names) { (kind) async throws(CommandFailure) in
+            // A log that is not there yet is one without names.
+            if mayBeMissing, !FileManager.default.fileExists(atPath: path) { return [] }
+            do throws(AuditError) {
+                return try await AuditReader(path: path).names(in: kind)
+            } catch {
+                throw CommandFailure(.failed, error.reason)
+            }
+        }
+        return try await filter.resolved(names)
+    }
+
+    /// A body that throws ``ExitStatus/ok`` ends the reading: nobody reads what is printed.
+    ///
+    /// - Returns: nil where it was ended so.
+    @discardableResult
+    static func reading<Value>(_ body: () async throws -> Value) async throws(CommandFailure) -> Value? {
+        do {
+            return try await body()
+        } catch let failure as CommandFailure {
+            guard failure.status == .ok else { throw failure }
+            return nil
+        } catch {
+            throw CommandFailure(.failed, (error as? AuditError)?.reason ?? "the audit log cannot be read")
+        }
+    }
+}
+
+/// What `--all` reads: the logs of all gateways, in the database that they share.
+struct SharedAuditLogs: Sendable {
+    let settings: OperatorSettings
+    private let database: PostgreSQLPlan
+
+    /// - Parameter configuration: The path of `gateway.yaml`, for `tokens`.
+    init(configuration: String) throws(CommandFailure) {
+        settings = try OperatorSettings(configuration: configuration, readsDatabase: true)
+        guard let database = settings.plan.tokens.database else {
+            throw CommandFailure(
+                .failed,
+                "--all reads the database of tokens.store: postgres, and tokens.store is "
+                    + "\(settings.plan.tokens.store.rawValue) here; leave out --all to read the log of this gateway"
+            )
+        }
+        self.database = database
+    }
+
+    func query(_ lines: AuditLines) async throws(CommandFailure) {
+        try await read { reader in
+            let filter = try await lines.filter.resolved(names(of: reader))
+            try await reader.forEach(filter) { row in
+                guard lines.emit(row) else { throw CommandFailure(.ok) }
+            }
+        }
+    }
+
+    private func names(of reader: SharedAuditReader) -> KnownNames {
+        KnownNames(configured: settings.plan.names) { (kind) async throws(CommandFailure) in
+            do throws(AuditError) {
+                return try await reader.names(in: kind)
+            } catch {
+                throw CommandFailure(.failed, error.reason)
+            }
+        }
+    }
+
+    @discardableResult
+    func read<Value: Sendable>(
+        _ body: (SharedAuditReader) async throws -> Value
+    ) async throws(CommandFailure) -> Value? {
+        let reader = SharedAuditReader(Storage.options(database.url, database))
+        let result: Result<Value?, CommandFailure>
+        do throws(CommandFailure) {
+            result = .success(
+                try await LocalAuditLog.reading {
+                    try await reader.prepare()
+                    return try await body(reader)
+                }
+            )
+        } catch {
+            result = .failure(error)
+        }
+        await reader.close()
+        return try result.get()
+    }
+}

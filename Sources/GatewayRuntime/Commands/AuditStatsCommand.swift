@@ -1,0 +1,138 @@
+import ArgumentParser
+import GatewayAudit
+import GatewayCore
+
+struct AuditStatsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stats",
+        abstract: "Sum up events, calls, latencies and failures per credential, or requests by something else.",
+        discussion: """
+            Examples:
+              authgateway audit stats
+              authgateway audit stats --by client --last 1h
+              authgateway audit stats --by upstream --last 7d --json
+              authgateway audit stats --all --last 1h
+
+            With --by: requests that carried a credential, those answered with 400
+            or more or not at all, their bytes, and calls for tokens. The log has
+            routes, not upstreams: a route's upstream is the one that the
+            configuration names now.
+            """
+    )
+
+    @OptionGroup var scope: AuditScope
+    @OptionGroup var json: JSONFlag
+
+    @Option(help: ArgumentHelp("One of client, route, credential, upstream.", valueName: "what"))
+    var by: String?
+
+    @Option(
+        help: ArgumentHelp("Only what is not older: 30m, 2h, 7d. Requests count by the minute.", valueName: "duration")
+    )
+    var last: String?
+
+    func run() async throws(CommandFailure) { try await write { Console.write($0) } }
+
+    func write(to emit: (String) -> Bool) async throws(CommandFailure) {
+        let text: String?
+        if let logs = try scope.shared() {
+            let (since, grouping) = (try beginning(), try grouping())
+            let upstreams = grouping == .upstream ? logs.settings.plan.names.upstreams : [:]
+            text = try await logs.read { reader in
+                guard let grouping else { return try self.text(of: await reader.stats(since: since)) }
+                return try self.text(of: await reader.usage(by: grouping, since: since, upstreams: upstreams))
+            }
+        } else {
+            let log = try scope.source.log()
+            let (since, grouping) = (try beginning(), try grouping())
+            // The log names no upstreams, and the same route had another one once: what it has now is what people know.
+            let upstreams = grouping == .upstream ? try log.configured().plan.names.upstreams : [:]
+            text = try await LocalAuditLog.reading {
+                let reader = AuditReader(path: log.path)
+                guard let grouping else { return try self.text(of: await reader.stats(since: since)) }
+                return try self.text(of: await reader.usage(by: grouping, since: since, upstreams: upstreams))
+            }
+        }
+        _ = emit(text ?? "")
+    }
+
+    /// nil sums up each credential, with its latencies.
+    private func grouping() throws(CommandFailure) -> AuditUsage.Grouping? {
+        guard let by else { return nil }
+        let known = AuditUsage.Grouping.allCases.map(\.rawValue)
+        if let message = UnknownName.message(by, kind: "grouping", in: "audit stats --by", known: known) {
+            throw CommandFailure(.usage, message)
+        }
+        return AuditUsage.Grouping(rawValue: by)
+    }
+
+    /// nil for all of the log.
+    private func beginning() throws(CommandFailure) -> UnixTime? {
+        guard let last else { return nil }
+        guard let duration = ConfigUnits.duration(last), duration > .zero else {
+            throw CommandFailure(.usage, "cannot read the duration \"\(LogText.clean(last))\"; write 30m, 2h or 7d")
+        }
+        return SystemClock().now().wall + (.zero - duration)
+    }
+
+    private func text(of stats: AuditStats) throws(CommandFailure) -> String {
+        try json.text(of: stats, or: Self.table(of: stats))
+    }
+
+    private func text(of usage: AuditUsage) throws(CommandFailure) -> String {
+        try json.text(of: usage, or: Self.table(of: usage))
+    }
+
+    private static func table(of usage: AuditUsage) -> String {
+        var table = TextTable(
+            usage.by.rawValue.uppercased(),
+            "REQUESTS",
+            "ERRORS",
+            "RECEIVED",
+            "SENT",
+            "TOKEN CALLS",
+            "FAILED"
+        )
+        func add(_ name: String, _ group: AuditUsage.Group) {
+            table.add(
+                name,
+                String(group.requests),
+                String(group.errors),
+                ConfigUnits.rounded(bytes: group.bytesReceived),
+                ConfigUnits.rounded(bytes: group.bytesSent),
+                String(group.tokenCalls),
+                String(group.failedTokenCalls)
+            )
+        }
+        for group in usage.groups { add(group.name ?? "(none)", group) }
+        add("total", usage.total)
+        return table.text(.current)
+    }
+
+    private static func table(of stats: AuditStats) -> String {
+        func latency(_ latency: AuditStats.Latency?) -> String { latency.map { "\($0.p50)ms/\($0.max)ms" } ?? "-" }
+        var table = TextTable(
+            "CREDENTIAL",
+            "EVENTS",
+            "FAILED",
+            "CALLS",
+            "ACQUIRE P50/MAX",
+            "RENEW P50/MAX",
+            "LAST FAILURE"
+        )
+        for credential in stats.credentials {
+            let failure = credential.lastFailureAt.map { "\($0) \(credential.lastFailureCode ?? "")" }
+            table.add(
+                credential.name,
+                String(credential.events),
+                String(credential.failures),
+                String(credential.calls),
+                latency(credential.acquire),
+                latency(credential.renew),
+                failure ?? "-"
+            )
+        }
+        table.add("total", String(stats.events), String(stats.failures), String(stats.calls), "", "", "")
+        return table.text(.current)
+    }
+}

@@ -1,0 +1,107 @@
+import ArgumentParser
+import GatewayCore
+
+/// The program: runs the command that the command line names, and ends with its exit code.
+package enum AuthGateway {
+    package static func main() async {
+        // Before anything else is opened.
+        OpenDescriptors.fillStandard()
+        // Before anything secret is read.
+        ProcessMemory.hide()
+        let outcome = await outcome()
+        // Before the last word of a command, so that it is the last.
+        await LogOutput.flushStandardError()
+        if case .failure(let error) = outcome { end(with: error) }
+    }
+
+    private static func outcome() async -> Result<Void, any Error> {
+        do {
+            var command = try RootCommand.parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+            // A copy of the log that is cut off must not look like a whole one.
+            if let reason = Console.outputFailure {
+                throw CommandFailure(.failed, "the output could not be written: \(reason)")
+            }
+            return .success(())
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Diagnostics stand as they are; other messages say whose they are.
+    private static func text(of failure: CommandFailure) -> String {
+        let text = failure.description.hasSuffix("\n") ? failure.description : failure.description + "\n"
+        return failure.status == .configuration ? text : "authgateway: \(text)"
+    }
+
+    /// Help goes to standard output; wrong usage ends with 2, where ArgumentParser's own is 64.
+    private static func end(with error: any Error) -> Never {
+        if let failure = error as? CommandFailure {
+            if !failure.description.isEmpty { Console.writeError(text(of: failure)) }
+            Console.exit(failure.status)
+        }
+        let message = RootCommand.fullMessage(for: error)
+        if RootCommand.exitCode(for: error).isSuccess {
+            Console.write(message + "\n")
+            Console.exit(.ok)
+        }
+        let isUsage = RootCommand.exitCode(for: error) == .validationFailure
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        let meant = isUsage ? suggestion(for: arguments) : nil
+        let advice = meant.map { "Did you mean this?\n  \($0)\n" } ?? ""
+        Console.writeError(message + "\n" + advice)
+        Console.exit(isUsage ? .usage : .failed)
+    }
+
+    /// nil when no other command is near.
+    private static func suggestion(for arguments: [String]) -> String? {
+        CommandSuggestion.suggestion(for: arguments, of: "authgateway", among: paths(below: RootCommand.self))
+    }
+
+    /// The words behind the name of the program, of all its commands.
+    private static func paths(below command: any ParsableCommand.Type) -> [[String]] {
+        command.configuration.subcommands.flatMap { subcommand -> [[String]] in
+            guard let name = subcommand.configuration.commandName else { return [] }
+            return [[name]] + paths(below: subcommand).map { [name] + $0 }
+        }
+    }
+}
+
+private struct RootCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "authgateway",
+        abstract: "A reverse proxy that adds a valid credential to every request.",
+        discussion: """
+            Examples:
+              authgateway init            write the first gateway.yaml
+              authgateway add github      add a service that is known by name
+              authgateway run --sandbox   serve gateway.yaml, with local authorities
+              authgateway check           find every mistake in gateway.yaml
+              authgateway doctor          find what is wrong, and say what to do
+              authgateway status          what the gateway's credentials are doing
+              authgateway explain URL     what would become of a request, and why
+              authgateway audit tail -f   watch token events as they happen
+              authgateway exec -- CMD     run a program with the gateway as its proxy
+
+            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 configuration, 4 gateway not
+            reachable, 5 audit log broken.
+            """,
+        version: GatewayVersion.current,
+        subcommands: [
+            InitCommand.self, RunCommand.self, CheckCommand.self, DoctorCommand.self, PlanCommand.self,
+            ReloadCommand.self,
+            RoutesCommand.self, StatusCommand.self, ExplainCommand.self, ExplainErrorCommand.self, LoginCommand.self,
+            LogoutCommand.self,
+            TokenCommand.self, KeyCommand.self, FleetCommand.self, StoreCommand.self, StateCommand.self,
+            AuthorityCommand.self,
+            ExecCommand.self, EnvCommand.self, AuditCommand.self,
+            AddCommand.self, RemoveCommand.self, ImportCommand.self, ExportCommand.self, FormatCommand.self,
+            PresetsCommand.self,
+            ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
+        ]
+    )
+}

@@ -1,0 +1,235 @@
+import ArgumentParser
+import GatewayConfiguration
+import GatewayCore
+
+struct DoctorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor",
+        abstract: "Look at everything that the gateway needs, and say what to do.",
+        discussion: """
+            Examples:
+              authgateway doctor
+              authgateway doctor --offline
+              authgateway doctor --json | jq '.findings[] | select(.level == "error")'
+
+            Looks at the configuration, the modes of its files, the addresses to listen
+            on, the token store, the newest events of the audit log, each upstream and
+            authority (name, connection, certificate), the clock, and each credential.
+            Says what is wrong and which command helps.
+
+            Changes nothing, and does not disturb a running gateway. It connects to each
+            upstream and sends no request. It asks each authority for its time (HEAD /
+            without a credential). It fetches one token for each credential and forgets
+            it. Where that would spend a refresh token, it asks the running gateway, or
+            reads the token store.
+
+            With --offline nothing is sent to another machine. Programs that print secrets of the
+            configuration run all the same.
+
+            Exit code 1 when there is an error.
+            """
+    )
+
+    @Flag(help: "Send nothing to another machine.")
+    var offline = false
+
+    @OptionGroup var config: ConfigArgument
+    @OptionGroup var json: JSONFlag
+
+    /// How long each thing that may not answer is waited for.
+    private static let limit: Duration = .seconds(5)
+    /// How long all services together are waited for.
+    private static let limitOfServices: Duration = .seconds(30)
+
+    /// Collects facts. The rules in `GatewayCore/Doctor` say what is wrong with them, and what to do.
+    func run() async throws(CommandFailure) {
+        let report = DoctorReport(await findings())
+        Console.write(try json.text(of: report, or: DoctorText(report: report, style: .current).text()))
+        guard report.isHealthy else { throw CommandFailure(.failed) }
+    }
+
+    private func findings() async -> [DoctorFinding] {
+        let (plan, findings) = readConfiguration()
+        guard let plan else { return findings }
+        let running = await RunningGatewayProbe(plan: plan).ask(within: Self.limit)
+        let storage = StorageProbe(plan: plan)
+        async let local = self.local(plan, running)
+        async let audit = bounded(.audit, plan.audit.path) { await storage.auditFindings() }
+        async let endpoints = self.endpoints(of: plan)
+        let store = await Deadline.value(within: Self.limit) { [offline] in await storage.store(isOffline: offline)
+        }
+        let credentials = CredentialProbe(
+            plan: plan,
+            running: running,
+            reader: store?.reader,
+            isOffline: offline
+        )
+        async let tokens = credentials.findings()
+        async let services = offline ? [] : self.services(of: plan)
+        let kept = store?.findings ?? [overdue(.store, storage.storeName)]
+        return await findings + local + kept + audit + endpoints + tokens + services
+    }
+
+    // MARK: Configuration
+
+    private func readConfiguration() -> (Plan?, [DoctorFinding]) {
+        let files = RecordingConfigFiles()
+        let secrets = RecordingSecretSource(SystemSecretSource(), in: files, remembering: [:])
+        let outcome = ConfigLoader.running(files, secrets).plan(at: config.path, secrets: secrets)
+        let findings = ConfigurationRule.findings(
+            of: outcome.report,
+            problem: outcome.plan?.tlsProblem,
+            file: config.path,
+            counts: outcome.plan.map { plan in
+                "\(plan.routes.count.counted("route")), \(plan.credentials.count.counted("credential"))"
+            }
+        )
+        return (outcome.plan, findings)
+    }
+
+    // MARK: This machine
+
+    private func local(_ plan: Plan, _ running: RunningGatewayProbe.Answer) async -> [DoctorFinding] {
+        let listeners = ListenerProbe(running: running)
+        let now = SystemClock().now().wall
+        return StorageProbe(plan: plan).fileFindings()
+            + GatewayRule.findings(of: running.observation, stateDirectory: plan.stateDirectory)
+            + (plan.listeners + plan.authz).map(listeners.finding) + [listeners.finding(of: plan.admin)]
+            + ExpirationRule.findings(of: PlanExpirations(plan).expirations(at: now)) + authority(of: plan, at: now)
+    }
+
+    private func authority(of plan: Plan, at now: UnixTime) -> [DoctorFinding] {
+        let trust = try? TrustProbe(stateDirectory: plan.stateDirectory).look()
+        let isIntercepting = !plan.interceptedHosts.isEmpty
+        return LocalAuthorityRule.finding(of: trust, isIntercepting: isIntercepting, at: now).map { [$0] } ?? []
+    }
+
+    private func endpoints(of plan: Plan) async -> [DoctorFinding] {
+        let probe = EndpointProbe(plan: plan)
+        return offline ? probe.offlineFindings() : await probe.findings(within: Self.limit)
+    }
+
+    /// Asks services whose credential a route sends, where that spends nothing.
+    private func services(of plan: Plan) async -> [DoctorFinding] {
+        let usable = Set(plan.credentials.indices.filter { plan.credentials[$0].canBeUsedElsewhere })
+        let trial = WhoAmITrial(plan, credentials: usable)
+        let outcome = await Deadline.value(within: Self.limitOfServices) {
+            () async -> Result<[WhoAmITrial.Answer], CommandFailure> in
+            do throws(CommandFailure) { return .success(try await trial.run(plan)) } catch { return .failure(error) }
+        }
+        let answers: [WhoAmITrial.Answer]
+        switch outcome {
+        case .success(let given): answers = given
+        case .failure(let error):
+            return [WhoAmIRule.unknown("they could not be asked: \(LogText.clean("\(error)"))", file: config.path)]
+        case nil:
+            let limit = ConfigUnits.text(Self.limitOfServices)
+            return [WhoAmIRule.unknown("they did not answer within \(limit)", file: config.path)]
+        }
+        return answers.map { answer in
+            let route = plan.routes.first { $0.name == answer.route }
+            let credential = route?.credential.map { plan.credentials[$0].name } ?? ""
+            return WhoAmIRule.finding(
+                of: answer.answer,
+                to: answer.request,
+                route: answer.route,
+                credential: credential
+            )
+        }
+    }
+
+    // MARK: Deadlines
+
+    private func bounded(
+        _ group: DoctorFinding.Group,
+        _ subject: String,
+        _ work: @escaping @Sendable () async -> [DoctorFinding]
+    ) async -> [DoctorFinding] {
+        await Deadline.value(within: Self.limit, of: work) ?? [overdue(group, subject)]
+    }
+
+    private func overdue(_ group: DoctorFinding.Group, _ subject: String) -> DoctorFinding {
+        let text = "did not answer within \(ConfigUnits.text(Self.limit))"
+        return DoctorFinding(
+            group,
+            .error,
+            subject,
+            text,
+            remedy: "See whether the disk works.",
+            command: "dmesg | tail"
+        )
+    }
+}
+
+/// A ``DoctorReport`` as people read it: a heading for each group, a line for each finding, and below it what to do.
+struct DoctorText {
+    private static let indent = "  "
+
+    let report: DoctorReport
+    let style: TextStyle
+
+    func text() -> String {
+        var text = ""
+        for group in DoctorFinding.Group.allCases {
+            let (findings, omitted) = report.condensed(group)
+            guard !findings.isEmpty else { continue }
+            text += "\(group.rawValue)\n" + findings.map(lines).joined() + rest(omitted) + "\n"
+        }
+        return text + summary
+    }
+
+    private func rest(_ omitted: [DoctorFinding.Level: Int]) -> String {
+        DoctorFinding.Level.allCases.compactMap { level -> String? in
+            guard let count = omitted[level] else { return nil }
+            let noun = level == .warning || level == .error ? level.rawValue : "\(level.rawValue) line"
+            let command = GatewayCommand.line("doctor", "--json")
+            return """
+                \(Self.indent)… and \(count) more \(noun)\(count == 1 ? "" : "s"). To see all:
+                \(Self.indent)\(Self.indent)\(command)
+
+                """
+        }.joined()
+    }
+
+    // MARK: One finding
+
+    private func lines(_ finding: DoctorFinding) -> String {
+        let level = finding.level.rawValue
+        let column = Self.indent.count + levelWidth + Self.indent.count
+        let start =
+            Self.indent + style.paint(level, color(finding.level))
+            + String(repeating: " ", count: levelWidth - level.count) + Self.indent
+        var text = start + wrapped("\(finding.subject): \(finding.text)", column)
+        let margin = String(repeating: " ", count: column)
+        if let remedy = finding.remedy { text += margin + wrapped(remedy, column) }
+        // On a line of its own and whole, to be copied.
+        if let command = finding.command { text += "\(margin)  \(LogText.clean(command))\n" }
+        return text
+    }
+
+    private func wrapped(_ text: String, _ column: Int) -> String {
+        let room = style.width.map { max(20, $0 - column) } ?? .max
+        let margin = "\n" + String(repeating: " ", count: column)
+        return TableLayout.wrap(LogText.clean(text), to: room).joined(separator: margin) + "\n"
+    }
+
+    private var levelWidth: Int { DoctorFinding.Level.allCases.map(\.rawValue.count).max() ?? 0 }
+
+    private func color(_ level: DoctorFinding.Level) -> TextStyle.Color? {
+        switch level {
+        case .ok: .green
+        case .skipped: nil
+        case .warning: .yellow
+        case .error: .red
+        }
+    }
+
+    // MARK: The end
+
+    private var summary: String {
+        let (errors, warnings) = (report.count(.error), report.count(.warning))
+        guard errors + warnings > 0 else { return style.paint("no problem", .green) + "\n" }
+        let text = "\(errors.counted("error")), \(warnings.counted("warning"))"
+        return style.paint(text, errors > 0 ? .red : .yellow) + "\n"
+    }
+}

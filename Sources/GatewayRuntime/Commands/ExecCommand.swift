@@ -1,0 +1,157 @@
+import ArgumentParser
+import Foundation
+import GatewayCore
+
+struct ExecCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "exec",
+        abstract: "Run a program that uses the gateway as its proxy.",
+        discussion: """
+            Examples:
+              authgateway exec -- curl https://api.example.com/v1/me
+              authgateway exec --client laptop -- git clone https://git.example.com/x.git
+              authgateway exec --ephemeral -- python3 program.py
+
+            The program gets the environment of `authgateway env`: the proxy, and files
+            with the certificates that the machine trusts and those of the local
+            authority. It needs a listener on loopback with intercept: true.
+
+            Requests to hosts without a route pass where the listener has
+            connect: {unrouted: tunnel}. Otherwise they are refused.
+
+            With --ephemeral it has a gateway of its own, with its own port and state
+            directory. They are gone afterwards, and so is the audit log. Tokens are
+            fetched anew: a credential that needs a login has none there.
+
+            The exit code is that of the program; 127 when it is not found, 126 when it
+            cannot be run. With --ephemeral, signals are passed on, and 128+N says that
+            signal N has ended it. Before the program runs: 1 failed, 2 usage,
+            3 configuration, 4 no gateway answers.
+            """
+    )
+
+    @OptionGroup var config: ConfigOption
+    @OptionGroup var client: ClientTokenSource
+
+    @Flag(help: "Run a gateway of its own for as long as the program runs.")
+    var ephemeral = false
+
+    @Argument(
+        parsing: .postTerminator,
+        help: ArgumentHelp("The program and its arguments, behind --.", valueName: "command")
+    )
+    var command: [String] = []
+
+    func validate() throws {
+        guard !command.isEmpty else {
+            throw ValidationError(
+                "Name the program behind --, as in: authgateway exec -- curl https://api.example.com/"
+            )
+        }
+        if ephemeral, client.clientTokenFile != nil || client.clientTokenEnv != nil {
+            throw ValidationError(
+                "With --ephemeral the program gets a token that is made for it; name the client alone."
+            )
+        }
+    }
+
+    func run() async throws(CommandFailure) { Console.exit(code: try await runProgram()) }
+
+    /// Becomes the program where a gateway runs, and does not return then.
+    ///
+    /// - Returns: What to end with.
+    private func runProgram() async throws(CommandFailure) -> Int32 {
+        let configuration = ephemeral ? config.path : try config.runningPath()
+        let descriptors = OpenDescriptors.current
+        guard !ephemeral else {
+            return try await EphemeralGateway(configuration: configuration, client: client.client)
+                .run { (access, signals) throws(CommandFailure) in
+                    descriptors.closeOthersInPrograms()
+                    do throws(ForegroundProgram.Failure) {
+                        return try await ForegroundProgram.run(
+                            command,
+                            environment: environment(access),
+                            signals: signals
+                        )
+                    } catch {
+                        return report(error)
+                    }
+                }
+        }
+        let access = try await ClientAccess.ofRunningGateway(
+            configuration: configuration,
+            source: client,
+            advice: "\nor let this command run one of its own for as long as the program runs: --ephemeral"
+        )
+        if !access.endpoint.tunnelsUnrouted, Console.isErrorTerminal {
+            Console.writeError("authgateway: \(ProxyOffer.refusalNotice)\n")
+        }
+        descriptors.closeOthersInPrograms()
+        return report(ForegroundProgram.replaceProcess(command, environment: environment(access)))
+    }
+
+    private func environment(_ access: ClientAccess) -> [String: String] {
+        var environment = ProcessInfo.processInfo.environment
+        for variable in access.variables { environment[variable.name] = variable.value }
+        return environment
+    }
+
+    private func report(_ failure: ForegroundProgram.Failure) -> Int32 {
+        Console.writeError("authgateway: \(LogText.clean(command[0])) cannot be started: \(failure.reason)\n")
+        return failure.status
+    }
+}
+
+struct EnvCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "env",
+        abstract: "Print the variables with which programs use the gateway.",
+        discussion: """
+            Examples:
+              eval "$(authgateway env)"
+              authgateway env --format dotenv > .env
+              authgateway env --format docker > gateway.env
+
+            They name the proxy, and a file with the certificates to trust: those of the
+            machine, of the local authority, and those that variables such as
+            SSL_CERT_FILE name now. Needs a running gateway with a listener on loopback
+            that has intercept: true.
+
+            With --client the token is part of the proxy's URL. Keep what is printed as
+            you keep a token.
+            """
+    )
+
+    @OptionGroup var config: ConfigOption
+    @OptionGroup var client: ClientTokenSource
+
+    @Option(help: "sh, dotenv, docker or json.")
+    var format = "sh"
+
+    func run() async throws(CommandFailure) {
+        let configuration = try config.runningPath()
+        guard let format = EnvironmentFormat(rawValue: format) else {
+            let formats = EnvironmentFormat.allCases.map(\.rawValue).joined(separator: ", ")
+            throw CommandFailure(.usage, "there is no format \"\(LogText.clean(format))\"; formats: \(formats)")
+        }
+        let access = try await ClientAccess.ofRunningGateway(
+            configuration: configuration,
+            source: client,
+            advice: ""
+        )
+        guard access.proof == nil || !Console.isOutputTerminal else {
+            throw CommandFailure(
+                .usage,
+                "the token of the client would be shown on the terminal; use it without printing it:\n"
+                    + "  eval \"$(authgateway env --client NAME)\""
+            )
+        }
+        guard let text = format.text(access.variables) else {
+            throw CommandFailure(
+                .failed,
+                "a value has a line break, which a file for docker cannot hold; use another format"
+            )
+        }
+        Console.write(text)
+    }
+}

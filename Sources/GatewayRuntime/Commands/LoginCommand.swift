@@ -1,0 +1,249 @@
+import ArgumentParser
+import GatewayAdmin
+import GatewayCore
+import Synchronization
+import UnixSignals
+
+struct LoginCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "login",
+        abstract: "Log in with a browser for a credential that needs a person.",
+        discussion: """
+            Examples:
+              authgateway login box            open a browser, wait for it to come back
+              authgateway login box --manual   over SSH: paste the address of the last page
+              authgateway login box --device   type a short code on a page, on any device
+
+            Goes through the running gateway; without one the token is put into the token
+            store. What is pasted is read from standard input and is not shown. Exit code
+            1 when the login failed, with the reason.
+            """
+    )
+
+    @Argument(help: "The credential, as the configuration names it.")
+    var name: String
+
+    @Flag(help: "Wait for a paste instead of a browser of this machine.")
+    var manual = false
+
+    @Flag(help: "Log in on another device (RFC 8628); the credential needs device_authorization_url.")
+    var device = false
+
+    @Flag(help: "Only print the address.")
+    var noBrowser = false
+
+    @Option(
+        help: ArgumentHelp(
+            "How long to wait, such as 5m (the default; for --device as long as the code is valid).",
+            valueName: "duration"
+        )
+    )
+    var timeout: String?
+
+    @OptionGroup var config: ConfigOption
+
+    @Argument(help: .hidden)
+    var others: [String] = []
+
+    func validate() throws {
+        guard !device || !manual else {
+            throw ValidationError("--device and --manual are two ways to log in: choose one.")
+        }
+        guard others.isEmpty else {
+            throw ValidationError(
+                "What the browser ended on is not given as an argument, where other users and the shell's history see it."
+                    + " Use --manual, and paste it when you are asked."
+            )
+        }
+    }
+
+    func run() async throws(CommandFailure) {
+        let path = try config.runningPath()
+        let order = try order()
+        let client = try OperatorSettings(running: path).client
+        let (driver, invitation) = try await Self.begin(order, client, path)
+        let outcome = await Self.catching { () async throws(CommandFailure) in
+            show(invitation)
+            return try await end(of: invitation, driver)
+        }
+        await driver.close()
+        Console.write(try outcome.get())
+    }
+
+    private func order() throws(CommandFailure) -> LoginOrder {
+        var order = LoginOrder(credential: name, way: device ? .device : manual ? .paste : .browser)
+        // The authority says how long its code is valid.
+        if device { order.timeout = LoginOrder.timeouts.upperBound }
+        guard let timeout else { return order }
+        guard let duration = ConfigUnits.duration(timeout), LoginOrder.timeouts.contains(duration) else {
+            throw CommandFailure(.usage, "--timeout takes a duration from 1s to 30m, such as 5m")
+        }
+        order.timeout = duration
+        return order
+    }
+
+    private var opensBrowser: Bool { !device && !manual && !noBrowser && Console.isErrorTerminal }
+
+    /// In the running gateway; in this process when there is none.
+    private static func begin(
+        _ order: LoginOrder,
+        _ client: AdminClient,
+        _ configuration: String
+    ) async throws(CommandFailure) -> (any LoginDriver, LoginInvitation) {
+        try await client.reach { () async throws(CommandFailure) in
+            let running = GatewayLogins(client: client)
+            return (running, try await running.begin(order))
+        } orOffline: { (failure) async throws(CommandFailure) in
+            let offline = try await OfflineLogins(
+                configuration: configuration,
+                credential: order.credential,
+                after: failure
+            )
+            do throws(CommandFailure) {
+                return (offline, try await offline.begin(order))
+            } catch {
+                await offline.close()
+                throw error
+            }
+        }
+    }
+
+    private static func catching(
+        _ body: () async throws(CommandFailure) -> String
+    ) async -> Result<String, CommandFailure> {
+        do throws(CommandFailure) {
+            return .success(try await body())
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private static func words(for code: String, of invitation: LoginInvitation) -> String {
+        "Open this address on any device:\n\n  \(LogText.clean(invitation.page))\n\nand type this code there:\n\n  "
+            + "\(LogText.clean(code))\n\nWaiting for it for \(ConfigUnits.text(.seconds(invitation.timeoutSeconds))); Ctrl-C ends it.\n"
+    }
+
+    private func show(_ invitation: LoginInvitation) {
+        if let code = invitation.code { return Console.writeError(Self.words(for: code, of: invitation)) }
+        var text = "Log in with a browser at this address:\n\n  \(invitation.page)\n\n"
+        if invitation.isManual {
+            text += "The login ends on an address that begins with \(invitation.redirect)\n"
+            text += "(the page itself may say that it cannot be reached). "
+            text +=
+                "Copy the whole address out of the browser,\npaste it here, where it is not shown, and press Enter: "
+        } else {
+            text += "Waiting for the browser on \(invitation.redirect) for "
+            text += "\(ConfigUnits.text(.seconds(invitation.timeoutSeconds))); Ctrl-C ends it."
+            text += " Is the browser on another machine? Use --manual.\n"
+        }
+        Console.writeError(text)
+        // The address on a command line is one that works once and holds no secret.
+        if opensBrowser, let start = invitation.start { Browser.open(start) }
+    }
+
+    private func end(of invitation: LoginInvitation, _ driver: any LoginDriver) async throws(CommandFailure) -> String {
+        let interruption = Interruption()
+        defer { interruption.end() }
+        var paste = invitation.isManual ? PastedLine() : nil
+        defer {
+            paste?.end()
+            // What comes next is not to stand behind the prompt.
+            if invitation.isManual { Console.writeError("\n") }
+        }
+        while !interruption.hasCome {
+            switch paste?.read() ?? .waiting {
+            case .waiting: break
+            case .empty: Console.writeError("\nNothing was pasted yet. Paste the address, then press Enter: ")
+            case .line(let text):
+                return try Self.result(of: try await driver.answer(invitation.id, with: text))
+            case .nothing:
+                return try Self.result(ofCancelling: await driver.cancel(invitation.id), because: "nothing was pasted")
+            }
+            // The polling interval: this process is not told when the login ends.
+            try? await Task.sleep(for: .milliseconds(200))
+            let progress = try await driver.progress(invitation.id)
+            if progress.isOver { return try Self.result(of: progress) }
+        }
+        return try Self.result(ofCancelling: await driver.cancel(invitation.id), because: "the login was interrupted")
+    }
+
+    /// The answer may have come just before, and count.
+    private static func result(
+        ofCancelling progress: LoginProgress?,
+        because reason: String
+    ) throws(CommandFailure) -> String {
+        guard let progress else {
+            throw CommandFailure(.failed, "\(reason); the gateway ends the login at its deadline")
+        }
+        if progress.token != nil { return try result(of: progress) }
+        guard progress.isOver else {
+            throw CommandFailure(
+                .failed,
+                "\(reason) when its token had come; authgateway status says whether it counts"
+            )
+        }
+        throw CommandFailure(.failed, "\(reason); nothing was changed")
+    }
+
+    private static func result(of progress: LoginProgress) throws(CommandFailure) -> String {
+        guard let token = progress.token else {
+            throw CommandFailure(.failed, LogText.clean(progress.problem ?? "the login has no end yet"))
+        }
+        let end = token.remainingSeconds.map { "; the token ends in \(ConfigUnits.countdown($0))" } ?? ""
+        let renewal = token.renewsAt == nil || !token.isServed ? "" : ", and is renewed before that"
+        let state = "Logged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
+        return token.lacksRefreshToken == true ? state + lackOfRefreshToken(token) : state
+    }
+
+    private static func lackOfRefreshToken(_ token: TokenStatus) -> String {
+        let end = token.expiresAt.map { "at \($0)" } ?? "when its token is rejected"
+        return """
+            The authorization server gave no refresh token, so this login ends \(end). Then log in again:
+                \(GatewayCommand.line("login", token.credential))
+            Many servers give one only if it is asked for, with the scope offline_access or with authorize_parameters.
+
+            """
+    }
+}
+
+/// SIGINT and SIGTERM while a login waits, so that it is ended here and in the gateway.
+private final class Interruption: Sendable {
+    private let flag = Flag()
+    private let task: Task<Void, Never>
+
+    private final class Flag: Sendable {
+        let isSet = Atomic(false)
+    }
+
+    init() {
+        task = Task { [flag] in
+            for await _ in await UnixSignalsSequence(trapping: .sigint, .sigterm) {
+                flag.isSet.store(true, ordering: .relaxed)
+            }
+        }
+    }
+
+    var hasCome: Bool { flag.isSet.load(ordering: .relaxed) }
+
+    func end() { task.cancel() }
+}
+
+struct LogoutCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "logout",
+        abstract: "Revoke the tokens of a login at the authority, then forget them.",
+        discussion: """
+            Examples:
+              authgateway logout box
+
+            The same as `token revoke`. The next request is refused until somebody logs in
+            again. When the authority cannot be reached, the exit code is 1 and the tokens
+            are kept, so that you can try again (duke_session forgets them all the same).
+            `token clear` forgets them here alone.
+            """
+    )
+
+    @OptionGroup var options: TokenOptions
+
+    func run() async throws(CommandFailure) { try await options.perform(AdminAPI.revoke) }
+}

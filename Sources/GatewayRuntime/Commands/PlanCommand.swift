@@ -1,0 +1,103 @@
+import ArgumentParser
+import GatewayAdmin
+import GatewayCore
+
+struct PlanCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "plan",
+        abstract: "Print what the configuration means, secrets left out, and what a reload would change.",
+        discussion: """
+            Examples:
+              authgateway plan
+              authgateway plan --config new.yaml --against gateway.yaml
+              authgateway plan --json | jq '.routes[].upstream'
+
+            Asks the running gateway what a reload would add (+), change (~) and drop (-).
+            """
+    )
+
+    @OptionGroup var config: ConfigOption
+
+    @Option(help: ArgumentHelp("Compare with this configuration, not with the running gateway.", valueName: "file"))
+    var against: String?
+
+    @OptionGroup var json: JSONFlag
+
+    private static let consequence = "there is no plan"
+
+    func run() async throws(CommandFailure) {
+        let file = try ConfigurationFile(path: config.path, consequence: Self.consequence)
+        if let problem = file.plan.tlsProblem {
+            throw CommandFailure(.configuration, "\(config.path): error: \(problem)\n\(Self.consequence).")
+        }
+        let summary = PlanSummary(file.plan)
+        var warnings = file.warnings
+        let changes: [PlanChange]?
+        let title: String
+        if let against {
+            let earlier = try ConfigurationFile(path: against, consequence: "there is nothing to compare with")
+            changes = ServedPlan(PlanDefinitions(earlier.plan), key: ServedPlan.newKey()).changes(to: file.plan)
+            title = against
+        } else {
+            title = "the running gateway"
+            do throws(CommandFailure) {
+                changes = try await Self.served(file.plan).changes(to: file.plan)
+            } catch {
+                changes = nil
+                warnings += "Not compared with a running gateway: \(error.description)\n"
+            }
+        }
+        Console.writeError(warnings)
+        let comparison = changes.map { "\nCompared with \(title):\n\(PlanChange.text($0))" } ?? ""
+        let output = Output(plan: summary, changes: changes)
+        Console.write(try json.text(of: output, or: summary.text() + comparison))
+    }
+
+    /// Where the gateway of this configuration would answer, with the token that it has left in its state directory.
+    private static func served(_ plan: Plan) async throws(CommandFailure) -> ServedPlan {
+        let client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
+        return try await client.ask(AdminAPI.plan)
+    }
+
+    /// The plan's own keys, and `changes` beside them.
+    private struct Output: Encodable {
+        let plan: PlanSummary
+        let changes: [PlanChange]?
+
+        enum CodingKeys: CodingKey { case changes }
+
+        func encode(to encoder: any Encoder) throws {
+            try plan.encode(to: encoder)
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encodeIfPresent(changes, forKey: .changes)
+        }
+    }
+}
+
+struct ReloadCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reload",
+        abstract: "Let the running gateway read its configuration again, and say what became of it.",
+        discussion: """
+            Examples:
+              authgateway plan && authgateway reload
+              authgateway reload --json | jq '.changes[] | select(.kind != "kept")'
+
+            The new configuration is served whole or not at all. Secrets and certificates
+            are read again. Exit code 3 when it was refused, 4 when no gateway answers.
+            """
+    )
+
+    @OptionGroup var gateway: RunningGatewayOptions
+
+    func run() async throws(CommandFailure) {
+        let report = try await gateway.gateway().client.ask(AdminAPI.reload)
+        let text = try gateway.json.text(of: report, or: "Loaded. " + PlanChange.text(report.changes))
+        guard report.outcome == .loaded else {
+            if gateway.json.isOn { Console.write(text) }
+            throw CommandFailure(report.outcome == .refused ? .configuration : .failed, report.problems)
+        }
+        Console.writeError(report.warnings)
+        Console.write(text)
+    }
+}

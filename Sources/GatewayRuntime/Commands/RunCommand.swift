@@ -1,0 +1,146 @@
+import ArgumentParser
+import Foundation
+import GatewayCore
+import GatewayFiles
+import GatewayProxy
+import GatewaySandbox
+import Logging
+import Metrics
+
+struct RunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Serve the routes of the configuration until a signal.",
+        discussion: """
+            Examples:
+              authgateway run
+              authgateway run --sandbox --token-lifetime 30
+              authgateway run --config /etc/authgateway/gateway.yaml --log-level debug
+
+            With --sandbox and without a gateway.yaml here, one is written first, with a
+            sandbox.yaml that it includes only then.
+
+            A change of the configuration is picked up by itself; SIGHUP and `authgateway
+            reload` ask for it at once. SIGTERM and SIGINT stop it gracefully: requests
+            under way are finished within limits.drain. A second signal ends it at once.
+
+            On a terminal it also stops when the terminal is closed; with nohup it goes
+            on. Logs go to standard error, as text on a terminal and as JSON otherwise.
+            """
+    )
+
+    @OptionGroup var config: ConfigOption
+
+    @OptionGroup var strictModes: StrictModesFlag
+
+    @Flag(
+        help: "Also start local authorities and upstreams; the configuration reaches them through SANDBOX_ variables."
+    )
+    var sandbox = false
+
+    @OptionGroup var tokens: SandboxTokenOption
+
+    @Option(help: "trace, debug, info, notice, warning, error or critical.")
+    var logLevel = "info"
+
+    @Flag(help: "Log one line per finished request.")
+    var accessLog = false
+
+    /// Returns after the graceful stop.
+    func run() async throws(CommandFailure) {
+        guard let level = Logger.Level(rawValue: logLevel) else {
+            let levels = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
+            throw CommandFailure(.usage, "there is no log level \"\(LogText.clean(logLevel))\"; levels: \(levels)")
+        }
+        guard sandbox else { return try await serve(try load(level, overlay: [:]), level) }
+        if !config.isNamed { try writeStarter(level) }
+        var options = Sandbox.Options()
+        options.tokenLifetime = tokens.tokenLifetime
+        let sandbox = try await Sandbox.start(options, logger: Self.logger("sandbox", level))
+        do throws(CommandFailure) {
+            let file = try load(level, overlay: sandbox.environment)
+            try await serve(file, level, overlay: sandbox.environment, sandbox: sandbox.addresses)
+        } catch {
+            await sandbox.stop()
+            throw error
+        }
+        await sandbox.stop()
+    }
+
+    private func writeStarter(_ level: Logger.Level) throws(CommandFailure) {
+        guard FileStatus.owner(of: config.path) == nil else { return }
+        let files = try StarterConfiguration.write(to: config.path)
+        let text = "Wrote \(files), the configuration of a first run. The gateway follows your changes.\n"
+        LogOutput.logToStandardError(text) {
+            Self.logger("gateway", level).notice("First configuration written", metadata: $0)
+        }
+    }
+
+    private func load(_ level: Logger.Level, overlay: [String: String]) throws(CommandFailure) -> ConfigurationFile {
+        let file = try ConfigurationFile(
+            path: config.path,
+            overlay: overlay,
+            strictModes: strictModes.isOn,
+            consequence: "nothing was started"
+        )
+        if !file.warnings.isEmpty {
+            LogOutput.logToStandardError(file.warnings) {
+                Self.logger("gateway", level).warning("Configuration has warnings", metadata: $0)
+            }
+        }
+        return file
+    }
+
+    private func serve(
+        _ file: ConfigurationFile,
+        _ level: Logger.Level,
+        overlay: [String: String] = [:],
+        sandbox: Sandbox.Addresses? = nil
+    ) async throws(CommandFailure) {
+        let metrics = MetricRegistry()
+        // Once per process, and this is the only command that measures.
+        MetricsSystem.bootstrap(metrics)
+        let options = GatewayOptions(
+            output: .standardError,
+            logLevel: level,
+            logsAccess: accessLog,
+            metrics: metrics,
+            handlesSignals: true,
+            serviceNotifier: ServiceNotifier(),
+            descriptorLimit: Descriptor.raiseLimit(),
+            passedSockets: try passedSockets(),
+            configuration: ConfigurationSource(
+                path: config.path,
+                overlay: overlay,
+                strictModes: strictModes.isOn,
+                file: file
+            )
+        )
+        let gateway = try await Gateway(plan: file.plan, options: options)
+        // Somebody who runs the sandbox wants to be shown around; a service manager has the line of the log.
+        if Console.isOutputTerminal || sandbox != nil {
+            Console.write(Banner(gateway: gateway, routes: await gateway.control.routes(), sandbox: sandbox).text)
+        }
+        let running = RunningGateways(environment: Console.environment)
+        running.announce(
+            gateway.plan,
+            configuration: SystemConfigFiles().absolutePath(config.path),
+            admin: gateway.admin
+        )
+        defer { running.withdraw() }
+        try await gateway.run()
+    }
+
+    private func passedSockets() throws(CommandFailure) -> PassedSockets {
+        do throws(ListenerError) {
+            let environment = ProcessInfo.processInfo.environment
+            return try PassedSockets(PassedDescriptors.range(environment: environment, process: getpid()))
+        } catch {
+            throw CommandFailure(.failed, error.description)
+        }
+    }
+
+    private static func logger(_ label: String, _ level: Logger.Level) -> Logger {
+        LogOutput.standardError.logger("authgateway.\(label)", level: level)
+    }
+}

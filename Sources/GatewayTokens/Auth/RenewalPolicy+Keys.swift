@@ -1,0 +1,68 @@
+package import GatewayConfiguration
+import GatewayHTTP
+
+extension RenewalPolicy {
+    /// Keys that all renewable strategies share. The decoder reads those without a property.
+    package static let keys = Keys(RenewalPolicy()) {
+        $0(
+            "renew",
+            default: "{ahead: 10%, at_least: 60s}",
+            type: "a mapping, or false",
+            example: "ahead: 20%\nat_least: 5m"
+        )
+        .covers { [$0.isAutomatic, $0.aheadPercent, $0.atLeast] }
+        .shows("renews_by_itself", as: "renew", texts: { $0 == .flag(false) ? ["false"] : [] }) {
+            .flag($0.isAutomatic)
+        }
+        .showsInJSON("renew_ahead") { $0.isAutomatic ? .text("\($0.aheadPercent)%") : nil }
+        .shows("renew_at_least", as: "renew", text: Self.textOfRenewal) {
+            $0.isAutomatic ? .text(ConfigUnits.text($0.atLeast)) : nil
+        }
+        .means("How long before its end a token is renewed. false renews nothing but by authgateway token refresh.")
+        // With `rejected_when`, which credentials with sessions have besides.
+        $0("retry_on", default: "[401]", example: "[401, 403]")
+            .covers {
+                [
+                    $0.retryOn, $0.rejectedWhen?.statuses, $0.rejectedWhen?.location?.text, $0.rejectedWhen?.body?.text,
+                ]
+            }
+            .shows("retry_on") { .list($0.retryOn.map { .number($0) }) }
+            .shows("rejected_when", texts: RejectionRule.texts) { $0.rejectedWhen.map(\.shown) }
+            .means(
+                "Statuses of the upstream that can mean that it rejected the token. The request is repeated with a new one."
+            )
+        $0("on_authority_failure", \.onAuthorityFailure, .choice, example: "fail")
+            .shows("on_authority_failure") { $0.isAutomatic ? .text($0.onAuthorityFailure.rawValue) : nil }
+            .means(
+                "What happens while no new token can be had: the old one is used to its end, or requests fail at once."
+            )
+        $0("acquire_on", \.acquireOn, .choice, example: "startup")
+            .shows("acquire_on") { $0.isAutomatic ? .text($0.acquireOn.rawValue) : nil }
+            .means("When the first token is fetched: with the first request that needs it, or at the start.")
+    }
+
+    private static func textOfRenewal(_ values: [String: ShownValue]) -> String? {
+        guard let ahead = values["renew_ahead"], let atLeast = values["renew_at_least"] else { return nil }
+        return "{ahead: \(ahead.text), at_least: \(atLeast.text)}"
+    }
+}
+
+extension RejectionRule {
+    fileprivate var shown: ShownValue {
+        var values: [String: ShownValue] = [:]
+        values["status"] = statuses.isEmpty ? nil : .list(statuses.map { .number($0) })
+        values["location"] = location.map { .text($0.text) }
+        values["body"] = body.map { .text($0.text) }
+        return .mapping(values)
+    }
+
+    /// One line, made from what ``shown`` returned.
+    fileprivate static func texts(_ shown: ShownValue) -> [String] {
+        guard case .mapping(let values) = shown else { return [] }
+        let parts = [
+            values["status"].map { "status: \($0.text)" }, values["location"].map { "location: \($0.text)" },
+            values["body"].map { "body: \(JSONString.quoted($0.text))" },
+        ]
+        return ["{\(parts.compactMap(\.self).joined(separator: ", "))}"]
+    }
+}
