@@ -96,32 +96,35 @@ let package = Package(
         ),
         target("GatewayConfiguration", ["GatewayHTTP", "CLibYAML"]),
         target("GatewayTokens", ["GatewayConfiguration", "GatewayEvents", lifecycle, logging, metrics]),
-        // What has not found its concept yet.
-        target("GatewayCore", ["GatewayTokens"]),
 
         // Siblings, which do not know each other.
-        target("GatewayStrategies", ["GatewayCore", crypto, cryptoExtras]),
-        target("GatewayTokenClient", ["GatewayCore", httpClient, nioHTTP1, nioCompression] + nio),
-        target("GatewayTokenStores", ["GatewayCore", crypto] + storage),
-        target("GatewayAudit", ["GatewayCore", crypto, logging] + storage),
-        target("GatewayLocalAuthority", ["GatewayCore", "GatewayFiles", crypto] + certificates),
-        target("GatewayAdmin", ["GatewayCore", logging] + hummingbird + nio),
-        target("GatewayProxy", ["GatewayCore", "GatewayFiles", logging] + nioHTTP2 + nio),
+        target("GatewayStrategies", ["GatewayTokens", crypto, cryptoExtras]),
+        target("GatewayTokenClient", ["GatewayTokens", httpClient, nioHTTP1, nioCompression] + nio),
+        target("GatewayTokenStores", ["GatewayTokens", crypto] + storage),
+        target("GatewayAudit", ["GatewayTokens", crypto, logging] + storage),
+        target("GatewayProxy", ["GatewayTokens", "GatewayFiles", logging] + nioHTTP2 + nio),
 
-        // Part of the program: local authorities and upstreams for a first run, for demonstrations and for tests.
-        target(
-            "GatewaySandbox",
-            ["GatewayCore", crypto, cryptoExtras, lifecycle, logging] + hummingbird + nio
-        ),
+        // The gateway's own certificate authority, apart from the proxy that asks it: it brings swift-certificates.
+        target("GatewayLocalAuthority", ["GatewayProxy", crypto] + certificates),
+        // Local authorities and upstreams for a first run, for demonstrations and for tests.
+        target("GatewaySandbox", ["GatewayTokens", crypto, cryptoExtras, lifecycle, logging] + hummingbird + nio),
 
-        // Layer 3: the only place where siblings meet.
+        // Where the siblings meet: the running gateway, and its admin listener.
         target(
-            "GatewayRuntime",
+            "GatewayApp",
             [
-                "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenClient", "GatewayTokenStores",
-                "GatewayAudit", "GatewayAdmin", "GatewayProxy",
-                "GatewayLocalAuthority", "GatewaySandbox", "CPresets", "CBuildRecord",
-                argumentParser, crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
+                "GatewayStrategies", "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayProxy",
+                "GatewayLocalAuthority", "CPresets", "CBuildRecord", crypto, httpClient, nioHTTP1, lifecycle,
+                unixSignals,
+                logging, metrics,
+            ] + hummingbird + nio
+        ),
+        // The commands, and what only they need.
+        target(
+            "GatewayTools",
+            [
+                "GatewayApp", "GatewaySandbox", "CPresets", argumentParser, crypto, httpClient, nioHTTP1, lifecycle,
+                unixSignals, logging, metrics,
             ] + nio
         ),
         // The YAML files of the presets, gateway.yaml, sandbox.yaml and schema/keys.json, as bytes of the program.
@@ -132,65 +135,43 @@ let package = Package(
         .target(name: "CICUData", path: "Sources/CICUData"),
         .executableTarget(
             name: "authgateway",
-            dependencies: ["GatewayRuntime", "CICUData"],
+            dependencies: ["GatewayTools", "CICUData"],
             path: "Sources/authgateway",
             swiftSettings: settings
         ),
 
         // Doubles and conformance kits for tests.
-        target("GatewayTesting", ["GatewayCore"]),
+        target("GatewayTesting", ["GatewayTokens"]),
 
         tests("GatewayHTTPTests", ["GatewayHTTP", "GatewayTesting"]),
         tests("GatewayEventsTests", ["GatewayEvents", "GatewayTesting"]),
         tests("GatewayFilesTests", ["GatewayFiles", "GatewayTesting", grdb]),
-        tests("GatewayConfigurationTests", ["GatewayCore", "GatewayStrategies", "GatewayTesting"]),
+        tests("GatewayConfigurationTests", ["GatewayConfiguration", "GatewayTesting"]),
         tests("GatewayTokensTests", ["GatewayTokens", "GatewayTesting", lifecycle, logging]),
-        tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting", crypto, cryptoExtras]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
-        tests("GatewayLocalAuthorityTests", ["GatewayLocalAuthority", "GatewayTesting", crypto] + certificates),
-        tests(
-            "GatewayTokenStoresTests",
-            ["GatewayFiles", "GatewayTokenStores", "GatewayTesting", grdb, crypto]
-        ),
-        tests(
-            "GatewayAuditTests",
-            [
-                "GatewayAudit", "GatewayFiles", "GatewayTesting", grdb, crypto, logging,
-            ]
-        ),
-        tests(
-            "GatewayAdminTests",
-            ["GatewayAdmin", "GatewayTesting", httpClient, nioHTTP1] + nio
-        ),
+        tests("GatewayTokenStoresTests", ["GatewayTokenStores", "GatewayTesting", grdb, crypto]),
+        tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb, crypto, logging]),
         tests(
             "GatewayProxyTests",
             ["GatewayProxy", "GatewayTesting", .product(name: "NIOEmbedded", package: "swift-nio")] + nioHTTP2 + nio
         ),
+        tests("GatewayLocalAuthorityTests", ["GatewayLocalAuthority", "GatewayTesting", crypto] + certificates),
+        tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),
+        tests("GatewayAppTests", ["GatewayApp", "GatewayTesting", httpClient, nioHTTP1, crypto, logging] + nio),
+        tests("GatewayToolsTests", ["GatewayTools", "GatewayTesting", logging] + nio),
         tests(
             "DifferentialTests",
-            ["GatewayCore", "GatewayTesting", nioHTTP1, .product(name: "NIOEmbedded", package: "swift-nio")] + nio
+            ["GatewayProxy", "GatewayTesting", nioHTTP1, .product(name: "NIOEmbedded", package: "swift-nio")] + nio
         ),
         tests(
             "FuzzerTests",
-            ["GatewayAudit", "GatewayStrategies", "GatewayCore", grdb, crypto],
+            ["GatewayAudit", "GatewayApp", grdb, crypto],
             exclude: ["corpus", "corpus.py"]
         ),
-        tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),
         tests(
             "EndToEndTests",
-            [
-                "GatewayProxy", "GatewayRuntime", "GatewaySandbox", "GatewayStrategies", "GatewayTesting",
-                "GatewayTokenClient",
-                argumentParser, httpClient, nioHTTP1, logging,
-            ] + nio
-        ),
-        tests(
-            "GatewayRuntimeTests",
-            [
-                "GatewayFiles", "GatewayRuntime", "GatewayTesting", "GatewayTokenStores", httpClient, nioHTTP1,
-                logging,
-            ] + nio
+            ["GatewayTools", "GatewayTesting", argumentParser, httpClient, nioHTTP1, logging] + nio
         ),
         tests("ArchitectureTests", []),
     ]
@@ -216,14 +197,14 @@ if Context.environment["AUTHGATEWAY_BENCHMARKS"] != nil {
         .target(name: "CAllocationCount", path: "Benchmarks/Micro/CAllocationCount"),
         .executableTarget(
             name: "GatewayBenchmarks",
-            dependencies: ["CAllocationCount", "GatewayCore", "GatewayProxy", logging] + nio,
+            dependencies: ["CAllocationCount", "GatewayProxy", logging] + nio,
             path: "Benchmarks/Micro/GatewayBenchmarks",
             swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
         ),
         // How often a fleet calls its authorities: docs/fleet.md.
         .executableTarget(
             name: "GatewayRenewalLoad",
-            dependencies: ["GatewayCore"],
+            dependencies: ["GatewayTokens"],
             path: "Benchmarks/Micro/GatewayRenewalLoad",
             swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
         ),

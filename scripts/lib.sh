@@ -439,7 +439,7 @@ build_tests() {
 }
 
 # These slow suites run in the second process, all others in the first.
-second_half='^(GatewayConfigurationTests|GatewayTokensTests|GatewayRuntimeTests)\.'
+second_half='^(GatewayTokensTests|GatewayAppTests|GatewayToolsTests)\.'
 
 # `unit_tests [VARIANT [WORD...]]` runs the unit tests of a debug build in two processes, one test after the other in each: those that
 # compute take longer side by side, and some measure time. All suites are Swift Testing's. The words stand before the program.

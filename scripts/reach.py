@@ -26,12 +26,12 @@ FOLDERS = {
     "GatewayAudit": ["operate", "fleet"],
     "GatewayProxy": ["http", "http2", "clients", "authz", "limits"],
     "GatewayLocalAuthority": ["clients"],
-    "GatewayAdmin": ["operate", "login"],
     "GatewaySandbox": ["operate"],
     "GatewayConfiguration": ["operate", "presets"],
     "GatewayHTTP": ["http", "http2", "clients"],
     "GatewayEvents": ["operate"],
-    "GatewayRuntime": ["operate"],
+    "GatewayApp": ["operate", "login", "presets"],
+    "GatewayTools": ["operate", "login", "presets"],
     "authgateway": ["operate"],
 }
 #: A module whose tests all run in `make nightly` or `make soak`.
@@ -71,7 +71,7 @@ def chosen_modules(changed, seconds, durations):
     for path in changed:
         parts = path.split("/")
         folders = FOLDERS.get(parts[1], []) if parts[0] == "Sources" and len(parts) > 2 else []
-        # A file of GatewayCore can reach everything; its name tells where to look first.
+        # Of a target without a row, the file's name tells where to look first.
         folders = folders or (["http", "tokens", "operate"] if path.startswith("Sources/") else [])
         words = words_of(path)
         for folder in folders:

@@ -1,7 +1,8 @@
 package import Crypto
 import Foundation
 import GRDB
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// Adds rows to the end of the chain, within a transaction of the caller.
 struct AuditAppender {

@@ -1,8 +1,8 @@
 import Crypto
 import Foundation
 import GRDB
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 
 /// Links rows so that none can be edited, removed, inserted or moved without the key.
 ///

@@ -1,5 +1,6 @@
-package import GatewayCore
+import GatewayEvents
 import GatewayFiles
+package import GatewayHTTP
 
 /// The rows up to this one were lost with the database that held them.
 package struct AuditLoss: Hashable, Sendable {

@@ -1,6 +1,7 @@
 import GRDB
-package import GatewayCore
+package import GatewayEvents
 import GatewayFiles
+package import GatewayHTTP
 
 /// Which rows to read. Conditions are joined with "and"; an empty filter means every row.
 package struct AuditFilter: Hashable, Sendable {

@@ -1,6 +1,6 @@
 import Foundation
 import GRDB
-package import GatewayCore
+package import GatewayEvents
 import GatewayFiles
 import Synchronization
 

@@ -1,4 +1,5 @@
-package import GatewayCore
+import GatewayEvents
+package import GatewayHTTP
 
 /// Shows rows to people: one aligned line each.
 package struct AuditFormatter: Sendable {

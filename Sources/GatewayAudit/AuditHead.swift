@@ -1,6 +1,6 @@
 import Foundation
-package import GatewayCore
 import GatewayFiles
+package import GatewayHTTP
 
 /// The end of the log, kept in a file of its own beside the database (`audit.sqlite.head`): a table that ends before it
 /// was cut.

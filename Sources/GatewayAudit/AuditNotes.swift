@@ -1,5 +1,5 @@
 import GRDB
-import GatewayCore
+import GatewayHTTP
 
 /// What the log notes of itself in its table `audit_log`. Within a transaction of the caller.
 enum AuditNotes {

@@ -1,5 +1,6 @@
 import GRDB
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// Finds out at the start where the chain ends, and whether rows are missing.
 struct AuditOpening {

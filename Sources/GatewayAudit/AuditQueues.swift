@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// Events on their way into the log.
 struct EventQueue {

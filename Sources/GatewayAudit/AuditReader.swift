@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
-package import GatewayCore
+package import GatewayEvents
 import GatewayFiles
+package import GatewayHTTP
 
 /// Reads the audit log through a connection that cannot write; works while the gateway runs and while it does not.
 package final class AuditReader: Sendable {

@@ -1,5 +1,6 @@
 import GRDB
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// One row of `token_events` as it is read back. Text is as the file holds it: escape it before showing it.
 package struct AuditRow: Hashable, Sendable {

@@ -1,5 +1,6 @@
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 
 /// Rows on their way to a shared database, as JSON arrays with the values that the local log has.
 struct AuditShipment: Sendable {

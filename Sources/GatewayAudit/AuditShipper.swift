@@ -1,5 +1,6 @@
-package import GatewayCore
+package import GatewayEvents
 package import GatewayFiles
+package import GatewayHTTP
 package import Logging
 import Synchronization
 

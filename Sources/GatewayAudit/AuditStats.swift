@@ -1,5 +1,6 @@
 import GRDB
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// What the log says about each credential, for `audit stats`.
 package struct AuditStats: Hashable, Sendable, Codable {

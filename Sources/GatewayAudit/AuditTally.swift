@@ -1,6 +1,7 @@
 import GRDB
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 
 /// Adds up `token_events` and `token_use` by one of their columns, with one pass over each table: a question for each name would
 /// read the log again and again.

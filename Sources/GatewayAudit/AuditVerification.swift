@@ -1,5 +1,3 @@
-import GatewayCore
-
 /// What ``AuditReader/verify(keys:evidence:)`` found.
 package struct AuditVerification: Hashable, Sendable, Codable {
     package enum Fault: String, Sendable, Codable {

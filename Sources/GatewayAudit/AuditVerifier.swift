@@ -1,6 +1,7 @@
 import GRDB
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 
 /// Walks the chain from its beginning, or from the last checkpoint, to its end, and compares it with what is kept elsewhere.
 struct AuditVerifier {

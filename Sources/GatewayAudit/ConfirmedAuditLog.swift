@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayEvents
 import Synchronization
 
 /// Counts an event as recorded only when the shared database has it, too (`audit.store: postgres`).

@@ -1,6 +1,7 @@
 import GRDB
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import Synchronization
 
 /// What a shared database gets of the log. Read by the thread that writes, so no row changes under a shipment.

@@ -1,6 +1,7 @@
 import GRDB
-package import GatewayCore
+package import GatewayEvents
 import GatewayFiles
+package import GatewayHTTP
 package import Logging
 import Synchronization
 

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// Text of clients and authorities, made unable to forge a line, move a cursor or reverse what a reader sees.
 enum SafeText {

@@ -1,6 +1,7 @@
 import GRDB
-package import GatewayCore
+package import GatewayEvents
 package import GatewayFiles
+package import GatewayHTTP
 
 /// Reads the audit logs that gateways have shipped to their PostgreSQL database.
 package final class SharedAuditReader: Sendable {

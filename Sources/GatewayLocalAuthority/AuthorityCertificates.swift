@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import SwiftASN1
 import X509
 

@@ -1,7 +1,8 @@
 import Crypto
 import Foundation
-package import GatewayCore
 package import GatewayFiles
+import GatewayHTTP
+import GatewayProxy
 import SwiftASN1
 import X509
 

@@ -1,4 +1,5 @@
 import FoundationEssentials
+package import GatewayHTTP
 
 /// Who trusts the local authority, as far as this machine shows it.
 package struct AuthorityTrust: Hashable, Sendable {

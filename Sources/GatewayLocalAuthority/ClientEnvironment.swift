@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// The environment of a program that uses the gateway as its proxy and trusts the local authority.
 ///
 /// Programs read different variables; each is set to what its readers want.

@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
-package import GatewayCore
 package import GatewayFiles
+import GatewayHTTP
 
 /// The files that programs are pointed to so that they trust the local authority, besides what they trusted before.
 ///

@@ -1,7 +1,8 @@
 package import Crypto
 import Foundation
-package import GatewayCore
 package import GatewayFiles
+package import GatewayHTTP
+package import GatewayProxy
 import SwiftASN1
 import Synchronization
 import X509

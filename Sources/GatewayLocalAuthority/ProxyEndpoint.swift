@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A listener that clients can use as their proxy.
 package struct ProxyEndpoint: Hashable, Sendable, Codable {
     /// Without brackets.

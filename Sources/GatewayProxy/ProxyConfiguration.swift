@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 
 /// One route as the data plane serves it: the plan's, with the source of its credential.
 ///

@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 package import Logging
 import NIOCore
 package import NIOPosix
@@ -62,14 +63,19 @@ package final class ProxyServer: Sendable {
         serving = Mutex(shared)
     }
 
-    /// Reads all certificates and keys of a configuration, as its start would.
+    /// Reads all certificates and keys of listeners and routes, as a start would.
     ///
     /// - Throws: ``ListenerError`` for the first that cannot be used.
-    package static func readTLS(of plan: Plan) throws(ListenerError) {
-        for listener in plan.listeners + plan.authz { _ = try Listener.Settings(listener, plan.limits) }
-        if let tls = plan.admin.tls { _ = try OperatorTLS.prepare(tls) }
+    package static func readTLS(
+        of listeners: [ListenerPlan],
+        admin: AdminPlan,
+        routes: [RoutePlan],
+        limits: Limits
+    ) throws(ListenerError) {
+        for listener in listeners { _ = try Listener.Settings(listener, limits) }
+        if let tls = admin.tls { _ = try OperatorTLS.prepare(tls) }
         var contexts = UpstreamTLSContexts()
-        for route in plan.routes { _ = try contexts.context(of: route) }
+        for route in routes { _ = try contexts.context(of: route) }
     }
 
     /// Binds every listener, or none: the first failure closes the ones already bound. Nothing is accepted yet.

@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayTokens
 
 extension StrategyCatalog {
     /// Every strategy the gateway ships with, in alphabetical order of `kind`.

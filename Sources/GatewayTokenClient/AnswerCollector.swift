@@ -1,5 +1,5 @@
 import AsyncHTTPClient
-import GatewayCore
+import GatewayTokens
 import NIOCore
 import NIOHTTP1
 import NIOHTTPCompression

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 import NIOCore
 import NIOHTTP1
 import NIOHTTPCompression

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import NIOCore
 import NIOHTTP1
 import NIOHTTPCompression

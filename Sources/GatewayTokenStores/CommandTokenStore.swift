@@ -1,6 +1,7 @@
 package import Crypto
 import Foundation
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 import Synchronization
 
 /// Keeps tokens with a program that speaks the protocol of docker's credential helpers: `store`, `get` and `erase` with

@@ -1,7 +1,8 @@
 package import Crypto
 import Foundation
-package import GatewayCore
 package import GatewayFiles
+package import GatewayHTTP
+package import GatewayTokens
 
 /// The secret of one installation: 32 bytes from which every other key is derived, each for one purpose.
 ///

@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 import Synchronization
 
 /// Keeps tokens for the life of the process. A restart asks the authorities again.

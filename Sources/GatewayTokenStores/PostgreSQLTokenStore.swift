@@ -1,7 +1,8 @@
 package import Crypto
 import Foundation
-package import GatewayCore
 package import GatewayFiles
+package import GatewayHTTP
+package import GatewayTokens
 import Synchronization
 
 /// Keeps tokens in a PostgreSQL database that many gateways share, each row encrypted.
@@ -706,14 +707,14 @@ extension PostgreSQLTokenStore {
 
 extension PostgreSQLTokenStore {
     /// Looks at the database, for `doctor`.
-    package func inspect() async throws(TokenStoreError) -> DatabaseRule.Observation {
+    package func inspect() async throws(TokenStoreError) -> DatabaseObservation {
         let begun = Date()
         guard let row = try await run(Self.inspection).first, let time = row.integer(5) else {
             throw .unavailable("\(name) does not tell its settings")
         }
         // In the middle of question and answer.
         let now = Int64((begun.timeIntervalSince1970 + Date().timeIntervalSince1970) / 2 * 1000)
-        var found = DatabaseRule.Observation(serverVersion: row.text(0) ?? "")
+        var found = DatabaseObservation(serverVersion: row.text(0) ?? "")
         found.isReadOnly = row.boolean(1) ?? false
         found.synchronousCommit = row.text(2) ?? ""
         found.synchronousStandbys = Int(row.integer(3) ?? 0)
@@ -744,5 +745,29 @@ extension PostgreSQLTokenStore {
         while !feed.listens, listener.server == nil, ContinuousClock.now < end {
             guard (try? await Task.sleep(for: .milliseconds(20))) != nil else { return }
         }
+    }
+}
+
+/// What PostgreSQL says about itself: how safe a commit is there, and what its clock says.
+package struct DatabaseObservation: Hashable, Sendable {
+    /// Such as 15.3.
+    package var serverVersion: String
+    package var isReadOnly = false
+    /// The server's setting.
+    package var synchronousCommit = "on"
+    /// Standbys, and those that a commit waits for.
+    package var standbys = 0
+    package var synchronousStandbys = 0
+    /// The database's clock minus the gateway's.
+    package var clockOffset: Duration = .zero
+    /// Changes of other gateways arrive by LISTEN.
+    package var listens = true
+
+    package init(serverVersion: String) { self.serverVersion = serverVersion }
+
+    /// After a failover the tokens of the last commit are there.
+    package var keepsLastCommit: Bool {
+        guard !["off", "local"].contains(synchronousCommit) else { return false }
+        return standbys == 0 || synchronousStandbys > 0
     }
 }

@@ -1,8 +1,9 @@
 package import Crypto
 import Foundation
 import GRDB
-package import GatewayCore
 import GatewayFiles
+package import GatewayHTTP
+package import GatewayTokens
 import Synchronization
 
 /// Keeps tokens in an SQLite file, each row encrypted; survives a crash at any instant.

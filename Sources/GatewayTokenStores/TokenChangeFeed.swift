@@ -1,5 +1,6 @@
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
+import GatewayTokens
 import Synchronization
 
 /// Tells watchers of records that others have changed.

@@ -1,5 +1,6 @@
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
+import GatewayTokens
 import Synchronization
 
 /// Makes one statement of the records that are asked for while another such statement is under way.

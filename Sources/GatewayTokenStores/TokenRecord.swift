@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// What the ciphertext of a row holds. Fields may be added; a change of meaning is a new ``version``.
 struct TokenRecord: Codable {

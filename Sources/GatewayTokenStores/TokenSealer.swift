@@ -1,7 +1,8 @@
 import Crypto
 import Foundation
 import GRDB
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// One row of the store as SQLite sees it.
 struct SealedToken: Sendable {

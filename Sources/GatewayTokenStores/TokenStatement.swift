@@ -1,6 +1,7 @@
 import Foundation
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
+import GatewayTokens
 
 /// The statements on the table of tokens. Each is a transaction of its own.
 ///

@@ -1,4 +1,4 @@
-import GatewayRuntime
+import GatewayTools
 
 @main
 enum Main {

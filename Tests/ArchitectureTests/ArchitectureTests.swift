@@ -27,7 +27,8 @@ struct ArchitectureTests {
 
     @Test func aPureFileImportsNothingThatActs() {
         var foreign: [String] = []
-        for file in tree.files where ImpureFiles.targets.contains(file.target) && !ImpureFiles.contains(file.path) {
+        for file in tree.files
+        where ImpureFiles.covers(file.path) && !ImpureFiles.acts(file.path) && !ImpureFiles.counts(file.path) {
             for line in file.lines {
                 guard let module = importedModule(line.code), !module.hasPrefix("Gateway") else { continue }
                 if !ImpureFiles.pureModules.contains(module) {
@@ -38,57 +39,39 @@ struct ArchitectureTests {
         #expect(foreign == [], "take it out of the file, or review why the file has to be in ImpureFiles")
     }
 
-    /// The keeper is where tokens meet clocks, tasks and stores: nothing that decides may know it.
-    @Test func noPureFileNamesTheKeeper() {
-        let (keeper, others) = (
-            tree.files.filter { $0.path.hasPrefix("GatewayTokens/Keeper/") },
-            tree.files.filter { $0.target == "GatewayTokens" && !$0.path.hasPrefix("GatewayTokens/Keeper/") }
+    /// What acts asks what decides, never the other way.
+    @Test func noPureFileNamesATypeThatActs() {
+        let (acting, others) = (
+            tree.files.filter { ImpureFiles.acts($0.path) },
+            tree.files.filter { ImpureFiles.covers($0.path) && !ImpureFiles.acts($0.path) }
         )
-        let types = Set(keeper.flatMap(\.lines).compactMap { declaredType($0.code) })
+        let own = Set(others.flatMap(\.lines).compactMap { declaredType($0.code) })
+        let types = Set(
+            acting.flatMap(\.lines).filter { $0.code.first?.isWhitespace == false }.compactMap { declaredType($0.code) }
+        )
         #expect(!types.isEmpty)
         var uses: [String] = []
         for file in others {
             for line in file.lines {
                 let words = line.code.split { !$0.isLetter && !$0.isNumber && $0 != "_" }.map(String.init)
-                for word in words where types.contains(word) { uses.append("\(word) in \(file.path):\(line.number)") }
+                for word in words where types.contains(word) && !own.contains(word) {
+                    uses.append("\(word) in \(file.path):\(line.number)")
+                }
             }
         }
         #expect(uses == [])
     }
 
     @Test func everyImpureFileExists() {
-        let gone = ImpureFiles.paths.filter { path in !tree.files.contains { $0.path.hasPrefix(path) } }
+        let gone = (ImpureFiles.acting + ImpureFiles.counting).filter { path in
+            !tree.files.contains { $0.path.hasPrefix(path) }
+        }
         #expect(gone == [], "take it off the list")
-    }
-
-    @Test(arguments: FolderTable.targets.keys.sorted())
-    func theFoldersOfATargetAreInLayers(_ target: String) throws {
-        var below: Set<String> = []
-        for layer in try #require(FolderTable.targets[target]) {
-            #expect(below.isDisjoint(with: layer.keys), "a folder has one row")
-            for (folder, used) in layer {
-                #expect(used.subtracting(below) == [], "\(folder) may use folders of the layers before its own only")
-            }
-            below.formUnion(layer.keys)
-        }
-    }
-
-    @Test(arguments: FolderTable.targets.keys.sorted())
-    func aFolderUsesWhatItsRowSays(_ target: String) throws {
-        let rows = try #require(FolderTable.targets[target]).flatMap { $0 }
-        let uses = FolderUses(tree.files.filter { $0.target == target })
-        #expect(Set(rows.map(\.key)) == uses.folders)
-        for (folder, allowed) in rows {
-            let found = uses.examples[folder] ?? [:]
-            let foreign = found.filter { !allowed.contains($0.key) }
-            #expect(foreign == [:], "\(folder) must not use these: docs/architecture.md, Folders")
-            #expect(allowed.subtracting(found.keys) == [], "\(folder) no longer uses these: take them out of its row")
-        }
     }
 
     @Test func whatDecidesReadsNoClockAndNoEnvironment() throws {
         let places = try tree.places(
-            in: { ImpureFiles.targets.contains($0.target) && !$0.path.hasPrefix("GatewayTokens/Keeper/") },
+            in: { ImpureFiles.covers($0.path) && !ImpureFiles.acts($0.path) },
             matching: #"\b(Date\(\)|ContinuousClock|SuspendingClock|ProcessInfo|FileManager|Task \{|Task\.detached)"#
         )
         #expect(places == [])
@@ -96,7 +79,7 @@ struct ArchitectureTests {
 
     @Test func whatDecidesVouchesForNothingThatTheCompilerCannotCheck() throws {
         let places = try tree.places(
-            in: { ImpureFiles.targets.contains($0.target) },
+            in: { ImpureFiles.covers($0.path) && !ImpureFiles.acts($0.path) },
             matching: #"@unchecked Sendable|nonisolated\(unsafe\)"#
         )
         #expect(places == [])
@@ -158,9 +141,8 @@ struct ArchitectureTests {
         #expect(unlimited == [], "write @Suite(.timeLimit(.minutes(5))) on the line before the type")
     }
 
-    /// The type that a line declares which begins at the margin.
+    /// The type that a line declares, at whatever depth.
     private func declaredType(_ code: String) -> String? {
-        guard code.first?.isWhitespace == false else { return nil }
         let words = code.split { !$0.isLetter && !$0.isNumber && $0 != "_" }.map(String.init)
         let kinds: Set = ["struct", "class", "enum", "actor", "protocol", "typealias"]
         guard let position = words.firstIndex(where: kinds.contains), position + 1 < words.count else { return nil }

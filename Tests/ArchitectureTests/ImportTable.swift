@@ -2,15 +2,15 @@
 enum ImportTable {
     /// Lowest first. A target may import those before it.
     static let order = [
-        "GatewayHTTP", "GatewayEvents", "GatewayFiles", "GatewayConfiguration", "GatewayTokens", "GatewayCore",
-        "GatewayTesting", "GatewayStrategies", "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit",
-        "GatewayLocalAuthority", "GatewayAdmin", "GatewayProxy", "GatewaySandbox", "GatewayRuntime", "authgateway",
+        "GatewayHTTP", "GatewayEvents", "GatewayFiles", "GatewayConfiguration", "GatewayTokens", "GatewayTesting",
+        "GatewayStrategies", "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayProxy",
+        "GatewayLocalAuthority", "GatewaySandbox", "GatewayApp", "GatewayTools", "authgateway",
     ]
 
-    /// They do not know each other, and meet in GatewayRuntime.
+    /// They do not know each other, and meet in GatewayApp.
     static let siblings: Set = [
         "GatewayTesting", "GatewayStrategies", "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit",
-        "GatewayLocalAuthority", "GatewayAdmin", "GatewayProxy", "GatewaySandbox",
+        "GatewayProxy",
     ]
 
     /// Modules that are not the gateway's.
@@ -20,23 +20,24 @@ enum ImportTable {
         "GatewayFiles": ["GRDB", "GRDBSQLite", "CPostgreSQL", "Dispatch", "Synchronization"] + foundation + platform,
         "GatewayConfiguration": ["CLibYAML"],
         "GatewayTokens": ["ServiceLifecycle", "Logging", "Metrics", "Synchronization"],
-        "GatewayCore": ["FoundationEssentials", "Synchronization"],
         "GatewayTesting": ["Synchronization"] + foundation,
         "GatewayStrategies": ["Crypto", "CryptoExtras"],
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1", "NIOHTTPCompression"] + nio,
         "GatewayTokenStores": adapter + ["GRDB", "Crypto"],
         "GatewayAudit": adapter + ["GRDB", "Crypto"],
+        "GatewayProxy": ["FoundationEssentials", "Logging", "Synchronization", "NIOHTTP2", "NIOHPACK"] + nio + platform,
         "GatewayLocalAuthority": ["Crypto", "X509", "SwiftASN1", "Synchronization"] + foundation + platform,
-        "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],
-        "GatewayProxy": ["Logging", "Synchronization", "NIOHTTP2", "NIOHPACK"] + nio + platform,
         "GatewaySandbox": adapter + [
             "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOHTTPTypes", "Crypto", "CryptoExtras",
             "ServiceLifecycle",
         ],
-        "GatewayRuntime": adapter + nio + platform + [
+        "GatewayApp": adapter + nio + platform + [
+            "AsyncHTTPClient", "Hummingbird", "HummingbirdCore", "HTTPTypes", "Crypto", "NIOHTTP1", "ServiceLifecycle",
+            "UnixSignals", "Metrics", "CPresets", "CBuildRecord",
+        ],
+        "GatewayTools": adapter + nio + platform + [
             "ArgumentParser", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
             "CPresets",
-            "CBuildRecord",
         ],
         "authgateway": [],
     ]
@@ -45,7 +46,7 @@ enum ImportTable {
         guard let place = order.firstIndex(of: target) else { return false }
         if others[target]?.contains(module) == true { return true }
         // The program knows the runtime alone.
-        if target == "authgateway" { return module == "GatewayRuntime" }
+        if target == "authgateway" { return module == "GatewayTools" }
         let isSibling = siblings.contains(target) && siblings.contains(module)
         return order[..<place].contains(module) && !isSibling && module != "GatewayTesting"
     }
@@ -57,36 +58,71 @@ enum ImportTable {
     private static let platform: Set = ["Glibc", "Musl", "Darwin"]
 }
 
-/// Which files of the targets that decide also act: with a clock, a task, a lock, a logger or a library. Every other file of these
-/// targets is pure: it imports none of that, and names no type that one of these declares.
+/// Which files act: with a clock, a task, a lock, a logger, a socket or a library. Every other file of these targets is pure: it imports
+/// none of that, and names no type that one of the acting files declares.
 enum ImpureFiles {
-    static let targets: Set = [
-        "GatewayHTTP", "GatewayEvents", "GatewayConfiguration", "GatewayTokens", "GatewayCore", "GatewayStrategies",
+    /// Where the rule holds: the targets below GatewayApp that decide, and the rules there.
+    private static let scope = [
+        "GatewayHTTP/", "GatewayEvents/", "GatewayConfiguration/", "GatewayTokens/", "GatewayStrategies/",
+        "GatewayProxy/",
+        "GatewayApp/Doctor/", "GatewayApp/Explain/", "GatewayApp/Schema/",
     ]
 
     /// A folder stands for all of its files. The list shrinks, or stays as it is.
-    static let paths = [
+    static let acting = [
+        "GatewayProxy/Access/AuthorizationExchange.swift",
+        "GatewayProxy/Exchange/ClientStream.swift",
+        "GatewayProxy/Exchange/ExchangeDriver.swift",
+        "GatewayProxy/Exchange/UpstreamStream.swift",
+        "GatewayProxy/Explain/RequestJudge.swift",
+        "GatewayProxy/HTTP1/",
+        "GatewayProxy/HTTP2/",
+        "GatewayProxy/Listen/",
+        "GatewayProxy/ProxyServer.swift",
+        "GatewayProxy/Routing/CompiledRoute.swift",
+        "GatewayProxy/Routing/CredentialedRoute.swift",
+        "GatewayProxy/Routing/UnroutedRoute.swift",
+        "GatewayProxy/Tunnel/ConnectTunnel.swift",
+        "GatewayProxy/Tunnel/InterceptionTLS.swift",
+        "GatewayProxy/Tunnel/TLSHello.swift",
+        "GatewayProxy/Tunnel/TunnelEnd.swift",
+        "GatewayProxy/Upstream/ConnectionBudget.swift",
+        "GatewayProxy/Upstream/Dialer.swift",
+        "GatewayProxy/Upstream/NameLookup.swift",
+        "GatewayProxy/Upstream/UnroutedResolver.swift",
+        "GatewayProxy/Upstream/UpstreamFailure.swift",
+        "GatewayProxy/Upstream/UpstreamPool.swift",
+        "GatewayProxy/Upstream/UpstreamProbe.swift",
+        "GatewayProxy/Upstream/UpstreamResolver.swift",
+        "GatewayProxy/Upstream/UpstreamTLSContexts.swift",
+        "GatewayProxy/Upstream/UpstreamTarget.swift",
+        "GatewayProxy/Worker/",
+        "GatewayTokens/Keeper/",
+    ]
+
+    /// Files with a lock or a counter of their own, which pure files may hold.
+    static let counting = [
         "GatewayConfiguration/YAML/",
-        "GatewayCore/Access/ClientJWTVerifier.swift",
-        "GatewayCore/Access/ClientKeySets.swift",
-        "GatewayCore/Access/ClientTokenUses.swift",
-        "GatewayCore/Access/ClientUsage.swift",
-        "GatewayCore/Connections/ConnectionsPerAddress.swift",
-        "GatewayCore/Connections/UnfinishedHeads.swift",
-        "GatewayCore/Connections/UploadMemory.swift",
-        "GatewayCore/Decoding/PresetText.swift",
-        "GatewayCore/Pool/ClientLeases.swift",
         "GatewayHTTP/Time/Promise.swift",
+        "GatewayProxy/Access/ClientJWTVerifier.swift",
+        "GatewayProxy/Access/ClientKeySets.swift",
+        "GatewayProxy/Access/ClientTokenUses.swift",
+        "GatewayProxy/Access/ClientUsage.swift",
+        "GatewayProxy/Exchange/UploadMemory.swift",
+        "GatewayProxy/Listen/ConnectionsPerAddress.swift",
+        "GatewayProxy/Listen/UnfinishedHeads.swift",
+        "GatewayProxy/Upstream/ClientLeases.swift",
         "GatewayTokens/Credentials/ChallengeCredentialSource.swift",
         "GatewayTokens/Credentials/ChallengeTokenCredentials.swift",
         "GatewayTokens/Credentials/Credential.swift",
         "GatewayTokens/Credentials/FixedCredentialSource.swift",
-        "GatewayTokens/Keeper/",
         "GatewayTokens/Rejections/ConfirmedTemplates.swift",
         "GatewayTokens/Rejections/RejectionRecord.swift",
     ]
 
-    static func contains(_ path: String) -> Bool { paths.contains { path.hasPrefix($0) } }
+    static func covers(_ path: String) -> Bool { scope.contains { path.hasPrefix($0) } }
+    static func counts(_ path: String) -> Bool { counting.contains { path.hasPrefix($0) } }
+    static func acts(_ path: String) -> Bool { acting.contains { path.hasPrefix($0) } && !counts(path) }
 
     /// A pure file may encode: FoundationEssentials has JSON and base64. Strategies sign.
     static let pureModules: Set = ["FoundationEssentials", "Crypto", "CryptoExtras"]

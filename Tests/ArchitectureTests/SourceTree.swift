@@ -3,7 +3,7 @@ import Foundation
 /// The sources of this package as text, so that rules about them can be tests.
 struct SourceTree: Sendable {
     struct File: CustomStringConvertible {
-        /// Relative to the folder, for example `GatewayCore/Secrets/Secret.swift`.
+        /// Relative to the folder, for example `GatewayHTTP/Secrets/Secret.swift`.
         let path: String
         let target: String
         let lines: [Line]

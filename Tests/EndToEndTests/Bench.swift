@@ -1,7 +1,7 @@
 import ArgumentParser
 import AsyncHTTPClient
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import GatewayProxy
 import GatewaySandbox
 import Logging
@@ -9,7 +9,8 @@ import NIOCore
 import NIOHTTP1
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayTools
 
 /// A sandbox, a folder of its own, and gateways made from configuration text; all of it ends with the test.
 struct Bench: Sendable {

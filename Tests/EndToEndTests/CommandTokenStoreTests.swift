@@ -1,11 +1,12 @@
 import Crypto
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
 import GatewayTokenStores
+import GatewayTokens
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 /// The store `command` with the script of `examples/token-stores`.
 @Suite("Token store: command", .timeLimit(.minutes(5)))

@@ -1,11 +1,12 @@
 import ArgumentParser
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import GatewaySandbox
 import NIOHTTP1
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayTools
 
 /// What goes wrong says what is wrong, and never shows a secret.
 @Suite("Failures", .timeLimit(.minutes(5)))

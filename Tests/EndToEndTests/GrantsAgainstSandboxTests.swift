@@ -1,10 +1,12 @@
 import Foundation
-import GatewayCore
-import GatewayRuntime
+import GatewayApp
+import GatewayConfiguration
+import GatewayHTTP
 import GatewaySandbox
 import GatewayStrategies
 import GatewayTesting
 import GatewayTokenClient
+import GatewayTokens
 import Logging
 import Testing
 

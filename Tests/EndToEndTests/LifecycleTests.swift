@@ -1,10 +1,11 @@
 import ArgumentParser
 import Foundation
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
 import GatewaySandbox
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayTools
 
 /// What a stop and a start leave behind.
 @Suite("Stop and start", .timeLimit(.minutes(5)))

@@ -1,14 +1,15 @@
 import Foundation
 import GatewayConfiguration
-import GatewayCore
+import GatewayHTTP
 import GatewaySandbox
 import GatewayStrategies
 import GatewayTesting
 import GatewayTokenClient
+import GatewayTokens
 import Logging
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 /// The recipes of `examples/recipes` against the sandbox, and beside the strategies that they spell out.
 @Suite("Recipes of the examples", .timeLimit(.minutes(5)))

@@ -1,11 +1,11 @@
 import ArgumentParser
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import GatewaySandbox
 import NIOHTTP1
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayTools
 
 /// From configuration text to a request that is signed in and recorded, over real sockets.
 @Suite("Requests through a gateway", .timeLimit(.minutes(5)))

@@ -1,6 +1,7 @@
 import Foundation
-import GatewayCore
-import GatewayRuntime
+import GatewayApp
+import GatewayHTTP
+import GatewayProxy
 import GatewaySandbox
 import NIOHTTP1
 import Testing

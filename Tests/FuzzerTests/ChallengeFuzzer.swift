@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 
 /// A `WWW-Authenticate` value is read as RFC 9110 section 11.6.1 says, and what was read can be written and read again.
 func fuzzChallenge(_ bytes: [UInt8]) {

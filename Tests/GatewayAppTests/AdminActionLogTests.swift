@@ -1,10 +1,10 @@
-import GatewayCore
+import GatewayEvents
+import GatewayProxy
 import GatewayTesting
 import Logging
 import Testing
 
-@testable import GatewayAdmin
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite("What operators ask for", .timeLimit(.minutes(1)))
 struct AdminActionLogTests {

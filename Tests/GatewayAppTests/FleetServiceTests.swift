@@ -1,12 +1,13 @@
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
 import GatewayTokenStores
+import GatewayTokens
 import Logging
 import ServiceLifecycle
 import Synchronization
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 /// A store whose gateways know each other, in memory.
 private final class FleetInMemory: TokenStore, SharedFleet {

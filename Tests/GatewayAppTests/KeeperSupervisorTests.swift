@@ -1,10 +1,11 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
 import GatewayTokens
 import Logging
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite("Running keepers", .timeLimit(.minutes(5)))
 struct KeeperSupervisorTests {

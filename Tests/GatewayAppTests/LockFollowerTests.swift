@@ -1,5 +1,7 @@
 import Foundation
-import GatewayCore
+import GatewayConfiguration
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
 import GatewayTokenStores
 import GatewayTokens
@@ -7,7 +9,8 @@ import Logging
 import Synchronization
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayProxy
 
 /// A strategy whose tokens are those of ``SampleGrant``.
 private struct SampleStrategy: AuthStrategy {

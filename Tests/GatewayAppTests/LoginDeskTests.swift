@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Foundation
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
 import Logging
 import NIOCore
@@ -9,7 +10,7 @@ import NIOPosix
 import Synchronization
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 @testable import GatewayTokens
 
 @Suite("Login desk", .timeLimit(.minutes(5)))

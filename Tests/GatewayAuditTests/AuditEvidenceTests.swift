@@ -1,6 +1,5 @@
 import Foundation
 import GRDB
-import GatewayCore
 import GatewayTesting
 import Testing
 

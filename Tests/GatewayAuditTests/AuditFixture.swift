@@ -2,7 +2,8 @@ import Crypto
 import Foundation
 import GRDB
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
 import Logging
 import Testing

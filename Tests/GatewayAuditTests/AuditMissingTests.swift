@@ -1,5 +1,5 @@
 import Foundation
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
 import GatewayTesting
 import Testing

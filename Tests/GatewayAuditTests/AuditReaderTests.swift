@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
 import Logging
 import Testing

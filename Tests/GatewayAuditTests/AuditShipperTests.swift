@@ -1,6 +1,7 @@
 import Foundation
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayTesting
 import Testing
 

@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import Testing
 
 @testable import GatewayAudit

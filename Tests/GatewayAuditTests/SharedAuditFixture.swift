@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import GatewayTesting
 import Testing
 

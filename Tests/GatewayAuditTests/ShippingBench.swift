@@ -1,8 +1,9 @@
 import Foundation
 import GRDB
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayTesting
 import Logging
 import Synchronization

@@ -1,7 +1,7 @@
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayLocalAuthority
 
 @Suite("Environment of clients", .timeLimit(.minutes(1)))
 struct ClientEnvironmentTests {

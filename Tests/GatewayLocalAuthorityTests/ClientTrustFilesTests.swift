@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import GatewayTesting
 import Testing
 

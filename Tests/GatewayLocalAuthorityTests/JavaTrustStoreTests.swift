@@ -1,6 +1,6 @@
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayLocalAuthority
 
 @Suite("Trust store of Java", .timeLimit(.minutes(1)))
 struct JavaTrustStoreTests {

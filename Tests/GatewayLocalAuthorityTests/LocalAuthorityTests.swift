@@ -1,7 +1,8 @@
 import Crypto
 import Foundation
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
+import GatewayProxy
 import GatewayTesting
 import SwiftASN1
 import Testing

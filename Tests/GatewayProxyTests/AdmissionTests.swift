@@ -1,5 +1,7 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 import Synchronization
 import Testing
 

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 import Testing
 
 /// What the gateway asks of an authority itself is out of reach on a route that carries its token.

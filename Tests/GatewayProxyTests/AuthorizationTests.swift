@@ -1,5 +1,7 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import GatewayTesting
+import GatewayTokens
 import Synchronization
 import Testing
 

@@ -1,5 +1,6 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import Synchronization
 import Testing
 

@@ -1,6 +1,5 @@
 import Dispatch
 import Foundation
-import GatewayCore
 import GatewayProxy
 import Testing
 

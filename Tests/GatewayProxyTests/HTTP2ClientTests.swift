@@ -1,4 +1,3 @@
-import GatewayCore
 import GatewayTesting
 import Synchronization
 import Testing

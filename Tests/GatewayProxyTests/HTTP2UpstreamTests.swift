@@ -1,5 +1,7 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 /// Connections to an upstream that speaks HTTP/2, frame by frame.

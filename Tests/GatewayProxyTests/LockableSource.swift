@@ -1,6 +1,8 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayProxy
 import GatewayTesting
+import GatewayTokens
 import Synchronization
 
 /// A credential that an operator takes away.

@@ -1,7 +1,10 @@
 import Foundation
-import GatewayCore
+import GatewayConfiguration
+import GatewayEvents
+import GatewayHTTP
 import GatewayProxy
 import GatewayTesting
+import GatewayTokens
 import Logging
 import NIOCore
 import NIOPosix

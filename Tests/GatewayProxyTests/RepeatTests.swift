@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayProxy
 import Testing
 
 /// Which requests are sent again when the connection that they were given dies under them.

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 import Synchronization
 import Testing
 
@@ -14,7 +16,7 @@ struct RouteHeadersTests {
     ) async throws -> (status: String, head: String?) {
         let origin = try RawOrigin.answering()
         let request = (["GET /api/x HTTP/1.1", "Host: localhost"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
-        let user = asUser.map { RoutePlan.ActingUser(id: $0, field: UserField(name: "As-User", advice: "")) }
+        let user = asUser.map { ActingUser(id: $0, field: UserField(name: "As-User", advice: "")) }
         func configure(_ route: inout RoutePlan) { (route.headers, route.asUser) = (headers, user) }
         let status = Mutex("")
         try await withProxy(origin, source: source, ownedFields: owned, route: configure) { proxy in

@@ -1,5 +1,7 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Synchronization
 import Testing
 

@@ -1,5 +1,6 @@
 import Foundation
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 import GatewayProxy
 import NIOCore
 import NIOPosix

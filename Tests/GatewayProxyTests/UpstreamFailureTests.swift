@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 import NIOSSL
 import Testing

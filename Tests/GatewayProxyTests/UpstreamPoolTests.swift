@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 import Logging
 import NIOCore
 import NIOPosix

@@ -1,5 +1,6 @@
 import Foundation
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 import NIOSSL
 import Testing
 

@@ -1,5 +1,5 @@
 import Foundation
-import GatewayCore
+import GatewayTokens
 import Testing
 
 @testable import GatewaySandbox

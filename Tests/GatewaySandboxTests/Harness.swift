@@ -1,5 +1,5 @@
 import AsyncHTTPClient
-import GatewayCore
+import GatewayHTTP
 import GatewaySandbox
 import Logging
 import NIOCore

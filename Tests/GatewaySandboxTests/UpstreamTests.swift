@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import GatewaySandbox
 import Testing
 

@@ -1,5 +1,6 @@
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 @testable import GatewayStrategies

@@ -1,8 +1,9 @@
 import Crypto
 import CryptoExtras
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import GatewayStrategies
+import GatewayTokens
 import Testing
 
 @Suite("Signatures of clients' tokens", .timeLimit(.minutes(1)))

@@ -1,8 +1,9 @@
 import Crypto
 import CryptoExtras
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 /// A JSON web token as its receiver sees it.

@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 @testable import GatewayStrategies

@@ -1,5 +1,7 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 @testable import GatewayStrategies

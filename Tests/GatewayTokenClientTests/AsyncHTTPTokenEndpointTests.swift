@@ -1,6 +1,7 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import GatewayTokenClient
+import GatewayTokens
 import NIOSSL
 import Testing
 

@@ -1,8 +1,9 @@
 import Crypto
 import Foundation
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import GatewayTokenStores
+import GatewayTokens
 import Testing
 
 @Suite("Installation key", .timeLimit(.minutes(5)))

@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @testable import GatewayTokenStores

@@ -1,6 +1,6 @@
-import GatewayCore
 import GatewayFiles
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 @testable import GatewayTokenStores

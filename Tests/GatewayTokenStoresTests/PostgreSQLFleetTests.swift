@@ -1,7 +1,8 @@
 import Foundation
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Synchronization
 import Testing
 

@@ -1,6 +1,7 @@
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 @testable import GatewayTokenStores

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @testable import GatewayTokenStores

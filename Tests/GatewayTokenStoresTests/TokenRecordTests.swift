@@ -1,5 +1,6 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
 @testable import GatewayTokenStores

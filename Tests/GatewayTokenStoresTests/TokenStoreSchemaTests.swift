@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Synchronization
 import Testing
 

@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayTools
 import Testing
 
 @Suite("The manifest of a backup", .timeLimit(.minutes(1)))

@@ -1,9 +1,10 @@
 import Foundation
+import GatewayConfiguration
 import GatewayStrategies
 import Testing
 
-@testable import GatewayCore
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayTools
 
 /// The program holds what the decoders know, so that `config explain` need not ask them.
 ///

@@ -1,7 +1,7 @@
-import GatewayCore
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayTools
 
 @Suite("What doctor prints", .timeLimit(.minutes(5)))
 struct DoctorTextTests {

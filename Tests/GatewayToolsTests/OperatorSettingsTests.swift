@@ -1,8 +1,9 @@
 import Foundation
-import GatewayCore
+import GatewayProxy
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayTools
 
 /// What `status`, `token` and `audit` read of a configuration in a shell that is not the gateway's.
 @Suite(.timeLimit(.minutes(5)))

@@ -1,8 +1,9 @@
 import Foundation
-import GatewayCore
+import GatewayConfiguration
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayTools
 
 /// What `add` and `init` say of a secret that is not there.
 @Suite(.timeLimit(.minutes(5)))

@@ -23,7 +23,7 @@ PAGES = [
     "operations.md", "configuration.md", "https.md", "telemetry.md", "upstreams.md", "tokens.md", "watching.md", "audit.md", "errors.md",
     "strategies/vending.md",
 ]  # fmt: skip
-SOURCES = ["GatewayHTTP", "GatewayEvents", "GatewayTokens", "GatewayCore", "GatewayAudit", "GatewayTokenStores"]
+SOURCES = ["GatewayHTTP", "GatewayEvents", "GatewayTokens", "GatewayProxy", "GatewayApp", "GatewayAudit", "GatewayTokenStores"]
 
 
 def cells(text):

@@ -117,7 +117,7 @@ VOCABULARY = sorted(
     }
     | {
         word
-        for folder in ["GatewayStrategies", "GatewayConfiguration/Fields", "GatewayCore/Decoding", "GatewayCore/Schema"]
+        for folder in ["GatewayStrategies", "GatewayConfiguration/Fields", "GatewayTokens/Configuration", "GatewayProxy/Plan", "GatewayApp/Plan", "GatewayApp/Schema"]
         for path in (ROOT / "Sources" / folder).rglob("*.swift")
         for word in re.findall(r'\b(?:string|scalar|has|fields|node|elements|secret|choice|know)\("([a-z0-9_]+)"', path.read_text(encoding="utf-8"))
     }

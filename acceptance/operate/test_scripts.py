@@ -187,7 +187,7 @@ def test_quick_chooses_the_changed_target_and_what_else_fits(tmp_path):
         return {"name": name, "type": "test" if name.endswith("Tests") else "regular", "dependencies": [{"byName": [one, None]} for one in dependencies]}
 
     targets = [target("GatewayProxyTests", "GatewayProxy"), target("LongTests", "GatewayProxy"), target("ShortTests", "GatewayProxy")]
-    targets.append(target("OtherTests", "GatewayCore"))
+    targets.append(target("OtherTests", "GatewayAudit"))
     (tmp_path / "package.json").write_text(json.dumps({"targets": targets}), encoding="utf-8")
     report = '<testsuites><testcase classname="{}.A" name="a()" time="{}"/></testsuites>'
     reports = []

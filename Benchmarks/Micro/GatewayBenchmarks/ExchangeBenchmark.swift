@@ -1,6 +1,9 @@
 import Foundation
-import GatewayCore
+import GatewayConfiguration
+import GatewayEvents
+import GatewayHTTP
 import GatewayProxy
+import GatewayTokens
 import Glibc
 import Logging
 import NIOPosix

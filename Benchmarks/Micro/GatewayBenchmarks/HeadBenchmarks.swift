@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// The decoders alone, on heads as browsers and API servers send them.
 enum HeadBenchmarks {

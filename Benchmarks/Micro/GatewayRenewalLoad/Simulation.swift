@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayTokens
 
 /// How often a fleet calls an authority: one ``TokenLifecycle`` for each token, with the pauses and the jitter that it
 /// decides, and an authority in the place of the network. Time is simulated.

@@ -1,4 +1,7 @@
-package import GatewayCore
+package import GatewayEvents
+package import GatewayHTTP
+import GatewayProxy
+package import GatewayTokens
 
 /// Every operation of the admin listener that answers with JSON about the gateway: one declaration each.
 ///

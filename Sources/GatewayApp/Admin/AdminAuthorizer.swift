@@ -1,3 +1,6 @@
+package import GatewayHTTP
+package import GatewayProxy
+
 /// Finds out who uses the admin listener, and what that person may do.
 package struct AdminAuthorizer: Sendable {
     /// A user whose proof was accepted.

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
 import HTTPTypes
 import Hummingbird
 import NIOCore

@@ -1,4 +1,6 @@
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayProxy
+import GatewayTokens
 import Hummingbird
 
 /// Something that operators can see or do in a running gateway, declared once in ``AdminAPI``.

@@ -1,4 +1,7 @@
-package import GatewayCore
+package import GatewayEvents
+package import GatewayHTTP
+package import GatewayProxy
+package import GatewayTokens
 
 /// What the admin listener shows and does, given as closures so that it knows none of its neighbours.
 package struct AdminOptions: Sendable {

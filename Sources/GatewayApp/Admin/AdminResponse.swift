@@ -1,5 +1,5 @@
 import FoundationEssentials
-import GatewayCore
+import GatewayHTTP
 import HTTPTypes
 import Hummingbird
 import NIOCore

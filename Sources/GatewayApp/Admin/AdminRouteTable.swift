@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayLocalAuthority
+import GatewayProxy
 import HTTPTypes
 import Hummingbird
 

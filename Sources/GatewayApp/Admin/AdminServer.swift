@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayProxy
 import Hummingbird
 import HummingbirdCore
 package import Logging

@@ -1,3 +1,6 @@
+import GatewayHTTP
+package import GatewayTokens
+
 /// Something that a person must do: for the page, the worst first. Holds no secret.
 package struct Attention: Hashable, Sendable {
     package enum Severity: Int, Comparable, Sendable {

@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayEvents
 import Synchronization
 
 /// Holds the newest events in memory and hands them to every stream as they are committed. Touches no disk.

@@ -1,3 +1,8 @@
+package import GatewayEvents
+package import GatewayHTTP
+package import GatewayProxy
+package import GatewayTokens
+
 /// What an operator can see and do, for the admin listener and the commands that speak to it.
 package protocol GatewayControl: Sendable {
     func tokens() async -> [TokenStatus]

@@ -1,3 +1,7 @@
+package import GatewayLocalAuthority
+package import GatewayProxy
+package import GatewayTokens
+
 /// What a running gateway is and serves, apart from its credentials and routes. Holds no secret.
 package struct GatewayOverview: Hashable, Sendable, Codable {
     /// What is known about the chain of the audit log without reading all of it.

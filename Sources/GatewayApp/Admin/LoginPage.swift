@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import HTTPTypes
 import Hummingbird
 

@@ -1,3 +1,6 @@
+import GatewayHTTP
+package import GatewayTokens
+
 /// Whether the gateway serves requests, and what stands in the way.
 package struct Readiness: Hashable, Sendable {
     package enum State: String, Sendable, Codable {

@@ -1,4 +1,5 @@
-package import GatewayCore
+import GatewayProxy
+package import GatewayTokens
 import HTTPTypes
 import Hummingbird
 import HummingbirdCore

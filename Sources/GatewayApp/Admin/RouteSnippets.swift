@@ -1,3 +1,7 @@
+package import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
+
 /// What a person copies to use a route: for a terminal, for an SDK, and for programs that know a proxy.
 package struct RouteSnippets: Hashable, Sendable {
     package struct Snippet: Hashable, Sendable {

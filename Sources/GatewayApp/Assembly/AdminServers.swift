@@ -1,5 +1,5 @@
-import GatewayAdmin
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayProxy
 import Logging
 import NIOCore

@@ -1,8 +1,8 @@
 import Crypto
-import GatewayAdmin
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayProxy
 import GatewayStrategies
 import GatewayTokenClient
@@ -231,7 +231,7 @@ struct Assembly: Sendable {
                 )
             ],
             [
-                AdminService(servers: admin, logins: logins),
+                AdminListeners(servers: admin, logins: logins),
                 ProxyService(
                     server: proxy,
                     readiness: readiness,

@@ -2,18 +2,18 @@ import CBuildRecord
 import FoundationEssentials
 
 /// What a release build has written into the program.
-struct BuildRecord: Hashable, Codable {
+package struct BuildRecord: Hashable, Codable {
     /// The name of the commit, with `-modified` behind it where files differed from it.
-    var commit: String?
+    package var commit: String?
     /// RFC 3339.
-    var commitDate: String?
-    var toolchain: String?
-    var target: String?
+    package var commitDate: String?
+    package var toolchain: String?
+    package var target: String?
     /// Whether the optimizer had the profile of the request path (docs/adr/0021).
-    var profile: Bool?
+    package var profile: Bool?
 
     /// The record of this program; empty if it is not a release.
-    static var current: BuildRecord { BuildRecord(unsafe String(cString: authgateway_build_record())) }
+    package static var current: BuildRecord { BuildRecord(unsafe String(cString: authgateway_build_record())) }
 
     /// What is not a record counts as none.
     init(_ text: String) {

@@ -1,5 +1,7 @@
 import AsyncHTTPClient
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 import Logging
 import NIOCore
 import NIOHTTP1

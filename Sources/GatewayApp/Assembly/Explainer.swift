@@ -1,9 +1,10 @@
-import GatewayCore
-import GatewayProxy
+package import GatewayHTTP
+package import GatewayProxy
 import GatewayStrategies
+import GatewayTokens
 
 /// Explains requests with the data plane that serves them.
-struct Explainer: ExplanationControl {
+package struct Explainer: ExplanationControl {
     let live: LivePlan
     let proxy: ProxyServer
     /// nil where the token store was not looked at.
@@ -14,7 +15,25 @@ struct Explainer: ExplanationControl {
     /// nil for those that are open.
     var listeners: [BoundListener]?
 
-    func explain(_ question: ExplanationQuestion) async -> Result<ExplanationAnswer, GatewayProblem> {
+    package init(
+        live: LivePlan,
+        proxy: ProxyServer,
+        control: (@Sendable () -> OperatorControl)?,
+        archive: RequestArchive,
+        source: Explanation.Source,
+        clock: any GatewayClock,
+        listeners: [BoundListener]? = nil
+    ) {
+        self.live = live
+        self.proxy = proxy
+        self.control = control
+        self.archive = archive
+        self.source = source
+        self.clock = clock
+        self.listeners = listeners
+    }
+
+    package func explain(_ question: ExplanationQuestion) async -> Result<ExplanationAnswer, GatewayProblem> {
         let input: ExplainInput
         do throws(UnusableInput) {
             input = try ExplainInput(question.input, knowsHost: knowsHost)

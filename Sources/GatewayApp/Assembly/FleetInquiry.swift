@@ -1,7 +1,8 @@
-import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 
 /// Asks the gateways that share the token store.
-struct FleetInquiry: Sendable {
+package struct FleetInquiry: Sendable {
     /// Beside ``FleetQuestion/limit``, for a database that does not answer. A report is worth more than an answer to an
     /// operation, which holds already.
     private static let (reportPatience, patience): (Duration, Duration) = (.seconds(1), .milliseconds(400))
@@ -10,13 +11,13 @@ struct FleetInquiry: Sendable {
     let clock: any GatewayClock
 
     /// nil for a store that no other gateway uses.
-    init?(_ store: any TokenStore, clock: any GatewayClock) {
+    package init?(_ store: any TokenStore, clock: any GatewayClock) {
         guard let fleet = store.sharedFleet else { return nil }
         self.fleet = fleet
         self.clock = clock
     }
 
-    func report() async -> Result<FleetReport, TokenStoreError> {
+    package func report() async -> Result<FleetReport, TokenStoreError> {
         await ask(from: nil, within: FleetQuestion.limit + Self.reportPatience, after: .zero).map { FleetReport($0) }
     }
 
@@ -93,7 +94,7 @@ struct FleetInquiry: Sendable {
         }
     }
 
-    static let notShared = GatewayProblem(
+    package static let notShared = GatewayProblem(
         .requestRefused,
         "No other gateway shares the tokens of this one: tokens.store is not postgres. docs/fleet.md says how gateways share them."
     )

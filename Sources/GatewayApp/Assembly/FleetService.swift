@@ -1,6 +1,8 @@
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayProxy
+import GatewayTokens
 import Logging
 import ServiceLifecycle
 import Synchronization

@@ -1,5 +1,6 @@
 import GatewayAudit
-package import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 package import GatewayProxy
 import GatewayTokens
 package import Logging

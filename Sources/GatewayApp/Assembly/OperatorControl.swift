@@ -1,16 +1,17 @@
 import GatewayAudit
-import GatewayCore
+package import GatewayEvents
 import GatewayFiles
+package import GatewayHTTP
 import GatewayLocalAuthority
 import GatewayProxy
 import GatewayStrategies
-import GatewayTokens
+package import GatewayTokens
 
 /// What operators see and do, put together from the plan and the keepers. Made anew for each question, so that one
 /// answer speaks of one plan.
-struct OperatorControl: GatewayControl {
+package struct OperatorControl: GatewayControl {
     /// What a running gateway has observed of itself and others.
-    struct Observations: Sendable {
+    package struct Observations: Sendable {
         /// How upstreams have answered, by the name of the route.
         var upstreamHealth: @Sendable () -> [String: UpstreamHealth] = { [:] }
         /// See ``AuthorityClocks/skewSeconds(of:)``.
@@ -48,7 +49,7 @@ struct OperatorControl: GatewayControl {
     /// - Parameters:
     ///   - isOffline: Whether the keepers do not run.
     ///   - withdraw: See ``TokenOperations/withdraw``.
-    init(
+    package init(
         _ live: LivePlan,
         reloader: Reloader?,
         readiness: ReadinessState,
@@ -85,14 +86,14 @@ struct OperatorControl: GatewayControl {
         readinessState = readiness
     }
 
-    func tokens() async -> [TokenStatus] {
+    package func tokens() async -> [TokenStatus] {
         var statuses: [TokenStatus] = []
         for keeper in sources.allKeepers { statuses.append(await status(of: keeper)) }
         return lockedCredentials + statuses + fixedStatuses
     }
 
     /// Without a gateway the store has the answer. With one, a question neither makes nor removes a keeper.
-    func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
+    package func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
         if let locked = lockedCredentials.first(where: { $0.credential == name }) { return .success(locked) }
         if let fixed = sources.fixed(named: name) { return .success(fixed.status(at: clock.now())) }
         if !isOffline, let (members, subject) = keepers.member(named: name) {
@@ -153,13 +154,13 @@ struct OperatorControl: GatewayControl {
         return status
     }
 
-    func expirations() async -> [Expiration] {
+    package func expirations() async -> [Expiration] {
         let now = clock.now()
         let all = sources.keepers.flatMap { $0.expirations(at: now) } + planExpirations.expirations(at: now.wall)
         return all.sorted { ($0.remainingSeconds, $0.of) < ($1.remainingSeconds, $1.of) }
     }
 
-    func routes() async -> [RouteStatus] {
+    package func routes() async -> [RouteStatus] {
         let health = seen.upstreamHealth()
         return plan.routes.map { route in
             let credential = route.credential.map { plan.credentials[$0] }
@@ -177,11 +178,11 @@ struct OperatorControl: GatewayControl {
         }
     }
 
-    func traffic() async -> [TrafficStatus] {
+    package func traffic() async -> [TrafficStatus] {
         seen.traffic(plan.routes.map(\.name), clock.now())
     }
 
-    func overview() async -> GatewayOverview {
+    package func overview() async -> GatewayOverview {
         let check = storage.chainCheck.result
         return GatewayOverview(
             version: GatewayVersion.current,
@@ -209,7 +210,7 @@ struct OperatorControl: GatewayControl {
         return status.needsPerson ? status.action ?? status.lastError ?? status.state.rawValue : nil
     }
 
-    func readiness() async -> Readiness {
+    package func readiness() async -> Readiness {
         var facts = Readiness.Facts(readinessState.phase)
         facts.refusal = refusal
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
@@ -225,7 +226,8 @@ struct OperatorControl: GatewayControl {
         return Readiness(facts)
     }
 
-    func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
+    package func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem>
+    {
         let (begun, result) = (clock.monotonic(), await operations.perform(operation, on: name))
         guard let inquiry, operation.concernsOtherGateways else { return result }
         return await inquiry.addingWarning(result, of: operation, begunAt: begun, from: storage.audit.chainName)
@@ -233,19 +235,19 @@ struct OperatorControl: GatewayControl {
 
     private var inquiry: FleetInquiry? { FleetInquiry(storage.tokens, clock: clock) }
 
-    func fleet() async -> Result<FleetReport, GatewayProblem> {
+    package func fleet() async -> Result<FleetReport, GatewayProblem> {
         guard let inquiry else { return .failure(FleetInquiry.notShared) }
         return await inquiry.report().mapError { GatewayProblem(.storeUnavailable, "\($0.reason).") }
     }
 
-    func reveal(_ name: String) async -> Result<RevealedToken, GatewayProblem> {
+    package func reveal(_ name: String) async -> Result<RevealedToken, GatewayProblem> {
         switch keepers.keeper(of: name) {
         case .success(let keeper): return await keeper.reveal()
         case .failure(let problem): return .failure(problem)
         }
     }
 
-    func downscope(_ name: String, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem> {
+    package func downscope(_ name: String, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem> {
         do throws(GatewayProblem) {
             let keeper = try keepers.keeper(of: name).get()
             let grant = try options.grant(of: keeper.grant, catalog: .builtIn, secrets: SystemSecretSource())
@@ -255,7 +257,7 @@ struct OperatorControl: GatewayControl {
         }
     }
 
-    func reload() async -> ReloadReport {
+    package func reload() async -> ReloadReport {
         guard let reloader else {
             let problem = "this gateway was started without a configuration file\n"
             return ReloadReport(cause: .operator, outcome: .failed, problems: problem)
@@ -263,16 +265,16 @@ struct OperatorControl: GatewayControl {
         return await reloader.reload(.operator)
     }
 
-    func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
+    package func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let rotation = storage.keyRotation else { return .failure(KeyRotation.noStore) }
         return await rotation.rotate()
     }
 
-    func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem> {
+    package func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem> {
         await storage.noteBackup(includesKeys: includesKeys, onFailure: plan.audit.onFailure, at: clock.now().wall)
     }
 
-    func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
+    package func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
         guard !plan.interceptedHosts.isEmpty else {
             return .failure(GatewayProblem(.requestRefused, "No host is intercepted, so there is no local authority."))
         }
@@ -291,10 +293,10 @@ struct OperatorControl: GatewayControl {
         }
     }
 
-    func servedPlan() async -> ServedPlan? { reloader?.servedPlan() }
+    package func servedPlan() async -> ServedPlan? { reloader?.servedPlan() }
 
     /// The keeper that takes the token of a login, or why there is none.
-    func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> { keepers.keeper(of: credential) }
+    package func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> { keepers.keeper(of: credential) }
 }
 
 extension TokenStatus {

@@ -1,16 +1,17 @@
 import Crypto
-import GatewayAdmin
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+package import GatewayHTTP
 import GatewayLocalAuthority
-import GatewayProxy
+package import GatewayProxy
+import GatewayTokens
 import Logging
 import NIOCore
 import NIOPosix
 
 /// Makes the two servers and takes their addresses.
-struct ServerFactory {
+package struct ServerFactory {
     let plan: Plan
     let options: GatewayOptions
     let group: MultiThreadedEventLoopGroup
@@ -78,7 +79,7 @@ struct ServerFactory {
     ///   - unroutedNumber: The observer's number for requests without a route.
     ///   - authenticate: What engines are handed; nothing that only explains hands them anything.
     ///   - number: The observer's number for a route.
-    static func configuration(
+    package static func configuration(
         of plan: Plan,
         sources: CredentialSources,
         tracing: TraceSampling? = nil,
@@ -232,7 +233,7 @@ struct ServerFactory {
 
 extension ProxyOffer {
     /// What a gateway that serves this plan offers. Unix sockets are no proxies for clients.
-    init(_ plan: Plan, bound: [BoundListener]) {
+    package init(_ plan: Plan, bound: [BoundListener]) {
         let endpoints = bound.compactMap { listener -> ProxyEndpoint? in
             guard case .tcp(let host, let port) = listener.address else { return nil }
             let reach: ConnectionContext.Reach =

@@ -1,5 +1,5 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
 
 #if canImport(Glibc)
     import Glibc

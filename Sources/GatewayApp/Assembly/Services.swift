@@ -1,7 +1,6 @@
-import GatewayAdmin
 import GatewayAudit
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import GatewayLocalAuthority
 import GatewayProxy
 import Logging
@@ -112,7 +111,7 @@ struct AuditFeedService: Service {
 }
 
 /// Serves the admin listener; stops after the data plane, so that `/readyz` can tell of the drain.
-struct AdminService: Service {
+struct AdminListeners: Service {
     let servers: AdminServers
     let logins: LoginDesk
 
@@ -149,9 +148,11 @@ struct ProxyService: Service {
 }
 
 /// What services know of the gateway, and `/readyz` tells: where it is in its life, and whether other gateways know it.
-final class ReadinessState: Sendable {
+package final class ReadinessState: Sendable {
     private let current = Mutex(Readiness.Phase.starting)
     private let unlistedReason = Mutex<String?>(nil)
+
+    package init() {}
 
     var phase: Readiness.Phase { current.withLock { $0 } }
 

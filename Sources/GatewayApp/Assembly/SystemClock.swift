@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayHTTP
 import Glibc
 
 /// The system's clocks: `CLOCK_BOOTTIME`, which counts suspended time, and `CLOCK_REALTIME`.
@@ -31,9 +31,9 @@ package struct SystemClock: GatewayClock {
 }
 
 /// Bounds what may never end, such as a read from a disk that does not answer.
-enum Deadline {
+package enum Deadline {
     /// - Returns: nil when it took longer; it is cancelled, and its end is not waited for.
-    static func value<Value: Sendable>(
+    package static func value<Value: Sendable>(
         within limit: Duration,
         of work: @escaping @Sendable () async -> Value
     ) async -> Value? {

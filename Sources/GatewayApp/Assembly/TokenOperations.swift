@@ -1,5 +1,6 @@
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayProxy
 import GatewayTokens
 

@@ -1,21 +1,23 @@
-import GatewayAudit
-import GatewayCore
+package import GatewayAudit
+package import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
+package import GatewayTokens
 import Synchronization
 
 /// Where `audit.anchor` sends heads of the audit log, and reads them again. Every call ends within its time limit.
-final class AnchorSink: Sendable {
+package final class AnchorSink: Sendable {
     /// One call on a file or a socket.
     private static let callLimit: Duration = .seconds(5)
     /// Some 100,000 lines. With those of the file before it twice as many are kept.
     private static let fileLimit = 16 << 20
 
-    let plan: AnchorPlan
+    package let plan: AnchorPlan
     private let runner: any ProgramRunner
     /// A call on a disk that is gone may never end: no second thread waits beside it.
     private let isCalling = Mutex(false)
 
-    init(_ plan: AnchorPlan, runner: any ProgramRunner = SystemProgramRunner()) {
+    package init(_ plan: AnchorPlan, runner: any ProgramRunner = SystemProgramRunner()) {
         self.plan = plan
         self.runner = runner
     }
@@ -37,7 +39,7 @@ final class AnchorSink: Sendable {
     /// What was sent, oldest first; nil where that cannot be read.
     ///
     /// - Parameter limit: How many bytes at the end of a file are read.
-    func heads(within limit: Int = 2 * fileLimit) async throws(AuditError) -> [AnchoredHead]? {
+    package func heads(within limit: Int = 2 * fileLimit) async throws(AuditError) -> [AnchoredHead]? {
         switch plan {
         case .command(_, let read):
             guard let read else { return nil }

@@ -1,12 +1,13 @@
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Logging
 import Synchronization
 
 /// Sends the head of the audit log to its anchor, and says when that fails, or when the log is older than what was sent.
 ///
 /// Nothing waits for it: a token event is committed before its head is sent.
-final class AuditAnchor: Sendable {
+package final class AuditAnchor: Sendable {
     private struct State {
         var schedule = AnchorSchedule()
         /// The last row that needs not be sent.

@@ -1,6 +1,6 @@
 package import GatewayConfiguration
-package import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import Synchronization
 
 /// Edits the files of a configuration for a command: changes them in memory, shows the difference, checks, writes.
@@ -18,7 +18,7 @@ package struct ConfigurationEditor: Sendable {
     /// Where secrets stand in the files, before the edits.
     private let secretSpans: Set<SourceSpan>
     /// What `preset` can name.
-    let presets: PresetLibrary
+    package let presets: PresetLibrary
 
     /// - Parameter path: The main file, as messages shall print it.
     /// - Throws: ``ExitStatus/configuration`` when a file cannot be read to its end.

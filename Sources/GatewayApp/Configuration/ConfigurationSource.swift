@@ -1,8 +1,8 @@
 private import CPresets
 import Foundation
-import GatewayConfiguration
-import GatewayCore
+package import GatewayConfiguration
 import GatewayFiles
+package import GatewayHTTP
 import GatewayStrategies
 import NIOPosix
 import Synchronization
@@ -122,27 +122,29 @@ struct WatchedFiles: Equatable, Sendable {
 }
 
 /// Remembers which files were asked for.
-final class RecordingConfigFiles: ConfigFileSource {
+package final class RecordingConfigFiles: ConfigFileSource {
     private let files = SystemConfigFiles()
     private let record = Mutex(WatchedFiles())
     private let secrets = Mutex(WatchedFiles())
+
+    package init() {}
 
     var watched: WatchedFiles { record.withLock { $0 } }
     var watchedWithSecrets: WatchedFiles { secrets.withLock { watched.adding($0) } }
 
     func note(secret path: String) { secrets.withLock { $0.add(file: path) } }
 
-    func absolutePath(_ path: String) -> String { files.absolutePath(path) }
+    package func absolutePath(_ path: String) -> String { files.absolutePath(path) }
 
-    func read(_ path: String, limit: Int) throws(ConfigFileError) -> [UInt8] {
+    package func read(_ path: String, limit: Int) throws(ConfigFileError) -> [UInt8] {
         // Before it is read: what is written in between is then a change.
         record.withLock { $0.add(file: path) }
         return try files.read(path, limit: limit)
     }
 
-    func places(on path: String) -> [FilePlace] { files.places(on: path) }
+    package func places(on path: String) -> [FilePlace] { files.places(on: path) }
 
-    func names(in folder: String) -> [String] {
+    package func names(in folder: String) -> [String] {
         let names = files.names(in: folder)
         record.withLock { $0.add(folder: folder, names: names) }
         return names
@@ -152,7 +154,7 @@ final class RecordingConfigFiles: ConfigFileSource {
 /// The two ways in which the program reads a configuration: with its secrets, or for a command that may run where they are not.
 extension ConfigLoader {
     /// Reads the configuration as a gateway does: a variable that is not set is a mistake.
-    static func running(
+    package static func running(
         _ files: any ConfigFileSource,
         _ secrets: some SecretSource,
         strictModes: Bool = false
@@ -161,7 +163,7 @@ extension ConfigLoader {
     }
 
     /// Uses the variables that are set. Any other has a placeholder, about which there are no diagnostics.
-    static func unread(_ files: any ConfigFileSource, strictModes: Bool = false) -> ConfigLoader {
+    package static func unread(_ files: any ConfigFileSource, strictModes: Bool = false) -> ConfigLoader {
         let variables = SystemSecretSource()
         return ConfigLoader(files: files, placeholder: "unset", strictModes: strictModes, size: .ofProcess) {
             variables.environment($0)
@@ -169,7 +171,9 @@ extension ConfigLoader {
     }
 
     /// With the strategies and presets of the program.
-    func plan(at path: String, secrets: any SecretSource) -> ConfigOutcome { plan(of: load(path), secrets: secrets) }
+    package func plan(at path: String, secrets: any SecretSource) -> ConfigOutcome {
+        plan(of: load(path), secrets: secrets)
+    }
 
     func plan(of loading: Loading, secrets: any SecretSource) -> ConfigOutcome {
         plan(of: loading, catalog: .builtIn, presets: .builtIn, secrets: secrets)
@@ -178,12 +182,12 @@ extension ConfigLoader {
 
 extension Result<ConfigurationSize, UnusableInput> {
     /// The limits that the environment of the program sets.
-    static var ofProcess: Self { ConfigurationSize.read(SystemSecretSource().environment) }
+    package static var ofProcess: Self { ConfigurationSize.read(SystemSecretSource().environment) }
 }
 
 extension PresetLibrary {
     /// The presets that come with the program.
-    static let builtIn = PresetLibrary {
+    package static let builtIn = PresetLibrary {
         var length = 0
         let start = unsafe authgateway_presets(&length)
         return unsafe Array(UnsafeBufferPointer(start: start, count: length))

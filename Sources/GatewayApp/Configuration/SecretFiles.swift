@@ -1,11 +1,11 @@
-import GatewayCore
 import GatewayFiles
+package import GatewayHTTP
 import Glibc
 
 /// Secrets that a command puts into files of their own, which only this user may read: below `secrets` in the state directory.
 ///
 /// They are collected first, so that nothing is written for a configuration that is refused.
-struct SecretFiles: Sendable {
+package struct SecretFiles: Sendable {
     private struct File: Sendable {
         let path: String
         let secret: Secret
@@ -21,14 +21,14 @@ struct SecretFiles: Sendable {
     }
 
     /// Absolute.
-    let directory: String
+    package let directory: String
     /// The folder of the configuration file, absolute.
     private let folder: String
     private var files: [File] = []
     /// The user that the gateway will read them as, as far as that can be known.
     private let reader: UInt32?
 
-    init(stateDirectory: String, folder: String) {
+    package init(stateDirectory: String, folder: String) {
         directory = "\(stateDirectory)/secrets"
         self.folder = folder.hasSuffix("/") ? folder : folder + "/"
         reader = FileStatus.owner(of: stateDirectory) ?? FileStatus.owner(of: folder)
@@ -36,7 +36,7 @@ struct SecretFiles: Sendable {
 
     /// - Returns: The path as the configuration names it.
     /// - Throws: When there is a file of this name already, or the gateway could not read it.
-    mutating func add(_ secret: Secret, as name: String) throws(CommandFailure) -> String {
+    package mutating func add(_ secret: Secret, as name: String) throws(CommandFailure) -> String {
         let path = "\(directory)/\(name)"
         try requireReader(path)
         guard FileIdentity(path) == nil else {
@@ -58,15 +58,15 @@ struct SecretFiles: Sendable {
     }
 
     /// ``directory`` as the configuration names it: its paths are relative to its folder.
-    var shownDirectory: String {
+    package var shownDirectory: String {
         directory.hasPrefix(folder) ? "./\(directory.dropFirst(folder.count))" : directory
     }
 
     /// The names that are not to be given again.
-    var names: [String] { PrivateFile.names(beside: "\(directory)/x") }
+    package var names: [String] { PrivateFile.names(beside: "\(directory)/x") }
 
     /// Says where the secrets are that were written; empty when there are none.
-    var notice: String {
+    package var notice: String {
         guard !files.isEmpty else { return "" }
         let names = files.map { "  \(LogText.clean($0.path))\n" }.joined()
         let isHidden = hiddenFolder.map { StateDirectory.isHiddenFromGit(String($0)) } ?? false
@@ -83,7 +83,7 @@ struct SecretFiles: Sendable {
         return parts.count > 1 ? directory[..<slash] : directory[...]
     }
 
-    func hideFromGit() {
+    package func hideFromGit() {
         guard isReader, let hiddenFolder else { return }
         StateDirectory.hideFromGit(String(hiddenFolder))
     }
@@ -91,10 +91,10 @@ struct SecretFiles: Sendable {
     /// Removes files of ``directory``.
     ///
     /// - Returns: The files that are gone.
-    func remove(_ names: [String]) -> [String] { names.filter { PrivateFile.remove("\(directory)/\($0)") } }
+    package func remove(_ names: [String]) -> [String] { names.filter { PrivateFile.remove("\(directory)/\($0)") } }
 
     /// Writes the files, mode 0600, and then what names them. When something fails, none of them stays.
-    func write(before naming: () throws(CommandFailure) -> Void) throws(CommandFailure) {
+    package func write(before naming: () throws(CommandFailure) -> Void) throws(CommandFailure) {
         if !files.isEmpty { hideFromGit() }
         var written: [File] = []
         do throws(CommandFailure) {

@@ -1,4 +1,4 @@
-import GatewayCore
+package import GatewayHTTP
 import Logging
 import Synchronization
 
@@ -88,7 +88,7 @@ final class SecretWatch: Sendable {
 }
 
 /// What a program printed, and when.
-struct ProgramAnswer: Hashable, Sendable {
+package struct ProgramAnswer: Hashable, Sendable {
     let secret: Secret
     let at: MonotonicTime
 }
@@ -176,14 +176,14 @@ struct SecretSchedule {
 }
 
 /// Remembers which secret files were asked for, so that a mended one is noticed, and what programs with a `ttl` said.
-final class RecordingSecretSource: SecretSource {
+package final class RecordingSecretSource: SecretSource {
     private let source: SystemSecretSource
     private let files: RecordingConfigFiles
     private let remembered: [SecretProgram: ProgramAnswer]
     private let answers = Mutex<[SecretProgram: ProgramAnswer]>([:])
 
     /// - Parameter remembered: Programs that are not asked again.
-    init(
+    package init(
         _ source: SystemSecretSource,
         in files: RecordingConfigFiles,
         remembering remembered: [SecretProgram: ProgramAnswer]
@@ -193,9 +193,9 @@ final class RecordingSecretSource: SecretSource {
         self.files = files
     }
 
-    func environment(_ name: String) -> String? { source.environment(name) }
+    package func environment(_ name: String) -> String? { source.environment(name) }
 
-    func file(_ path: String) throws(UnusableInput) -> Secret {
+    package func file(_ path: String) throws(UnusableInput) -> Secret {
         // Before it is read: what is written in between is then a change.
         files.note(secret: path)
         return try source.file(path)
@@ -205,7 +205,7 @@ final class RecordingSecretSource: SecretSource {
     var programs: [SecretProgram: ProgramAnswer] { answers.withLock { $0 } }
 
     /// A program with a `ttl` is asked once, however often the configuration names it.
-    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
+    package func program(_ program: SecretProgram) throws(UnusableInput) -> Secret {
         guard program.ttl != nil else { return try source.program(program) }
         if let known = programs[program] ?? remembered[program] {
             answers.withLock { $0[program] = known }
@@ -216,22 +216,24 @@ final class RecordingSecretSource: SecretSource {
         return answer.secret
     }
 
-    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret { try source.systemdCredential(name) }
-    func userID(ofName name: String) -> UInt32? { source.userID(ofName: name) }
+    package func systemdCredential(_ name: String) throws(UnusableInput) -> Secret {
+        try source.systemdCredential(name)
+    }
+    package func userID(ofName name: String) -> UInt32? { source.userID(ofName: name) }
 
-    func certificates(_ path: String) throws(UnusableInput) -> String {
+    package func certificates(_ path: String) throws(UnusableInput) -> String {
         files.note(secret: path)
         return try source.certificates(path)
     }
 
-    func publicText(_ path: String) throws(UnusableInput) -> String {
+    package func publicText(_ path: String) throws(UnusableInput) -> String {
         files.note(secret: path)
         return try source.publicText(path)
     }
 
-    func fits(_ tls: ClientTLS) -> Bool { source.fits(tls) }
+    package func fits(_ tls: ClientTLS) -> Bool { source.fits(tls) }
 
-    func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
+    package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
         source.openPrivateKey(pem, passphrase: passphrase)
     }
 }

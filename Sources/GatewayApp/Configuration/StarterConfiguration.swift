@@ -1,18 +1,17 @@
 private import CPresets
-import GatewayCore
 import GatewayFiles
 
 /// The configuration of a first run: `gateway.yaml`, and the routes of the sandbox that it includes with `--sandbox`.
 ///
 /// Both are files of the repository, without their first line, which names another file there.
-enum StarterConfiguration {
+package enum StarterConfiguration {
     /// Writes both, and replaces neither.
     ///
     /// - Parameters:
     ///   - path: The path of the main file. A file that is there is an error.
     ///   - port: The port of the proxy listener. The admin listener has the next one.
     /// - Returns: The files that were written, as messages print them.
-    static func write(to path: String, port: Int = Self.usualPort) throws(CommandFailure) -> String {
+    package static func write(to path: String, port: Int = Self.usualPort) throws(CommandFailure) -> String {
         let slash = path.lastIndex(of: "/")
         let sandbox = (slash.map { String(path[...$0]) } ?? "") + "sandbox.yaml"
         let isNew = FileIdentity(sandbox) == nil

@@ -1,11 +1,11 @@
 import Foundation
-import GatewayFiles
+package import GatewayFiles
 import Glibc
 import Synchronization
 
 /// The process's standard streams, for the commands.
 package enum Console {
-    static var isInputTerminal: Bool { isatty(STDIN_FILENO) == 1 }
+    package static var isInputTerminal: Bool { isatty(STDIN_FILENO) == 1 }
     package static var isOutputTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
     package static var isErrorTerminal: Bool { isatty(STDERR_FILENO) == 1 }
 
@@ -39,7 +39,9 @@ package enum Console {
     /// With the exit status of another program.
     package static func exit(code: Int32) -> Never { Glibc.exit(code) }
 
-    static func environment(_ name: String) -> String? { unsafe getenv(name).map { unsafe String(cString: $0) } }
+    package static func environment(_ name: String) -> String? {
+        unsafe getenv(name).map { unsafe String(cString: $0) }
+    }
 
     private static func isSet(_ name: String) -> Bool { environment(name).map { !$0.isEmpty } ?? false }
 }
@@ -68,7 +70,7 @@ package struct CommandFailure: Error, Sendable, CustomStringConvertible {
 
 extension CommandFailure {
     /// The gateway's files cannot be used.
-    init(_ error: StateError) { self.init(.failed, error.description) }
+    package init(_ error: StateError) { self.init(.failed, error.description) }
 }
 
 /// Asks a person before a command changes a file of theirs.
@@ -87,9 +89,9 @@ package enum Confirmation {
 }
 
 /// The browser of the person at this machine.
-enum Browser {
+package enum Browser {
     /// Opens `address` where there is a screen to open it on; that it cannot be opened is no failure: it is printed too.
-    static func open(_ address: String) {
+    package static func open(_ address: String) {
         #if canImport(Darwin)
             let opener = "open"
         #else

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import GatewayCore
+package import GatewayHTTP
 
 #if canImport(Glibc)
     import Glibc
@@ -10,12 +10,12 @@ import GatewayCore
 #endif
 
 /// Makes text from anywhere fit for one line of a log: bounded, and without anything that could forge a line.
-enum LogText {
+package enum LogText {
     /// The longest value of one field, in bytes.
     static let fieldLimit = 1024
 
     /// Control characters and line separators become `\u{..}`; what is beyond the limit is cut and marked.
-    static func clean(_ text: String) -> String { text.singleLine(limit: fieldLimit) }
+    package static func clean(_ text: String) -> String { text.singleLine(limit: fieldLimit) }
 
     /// Puts the text into quotation marks if part of it could be taken for another field.
     static func quoted(_ text: String) -> String {
@@ -33,9 +33,9 @@ enum LogText {
 }
 
 /// What `--json` prints.
-enum JSONText {
+package enum JSONText {
     /// One value, readable, with names in `snake_case` and a line break at the end.
-    static func pretty(_ value: some Encodable) throws(CommandFailure) -> String {
+    package static func pretty(_ value: some Encodable) throws(CommandFailure) -> String {
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -48,12 +48,16 @@ enum JSONText {
 
 /// The zone of this machine (`TZ`, `/etc/localtime`), as the C library has it: Foundation's zones need data that the program
 /// does not carry (docs/adr/0027).
-enum LocalTime {
+package enum LocalTime {
     /// Seconds east of UTC at that moment; 0 where the system cannot tell.
-    static func offset(at moment: UnixTime) -> Int {
+    package static func offset(at moment: UnixTime) -> Int {
         var seconds = time_t(moment.milliseconds / 1000)
         var fields = unsafe tm()
         guard unsafe localtime_r(&seconds, &fields) != nil else { return 0 }
         return unsafe fields.tm_gmtoff
     }
+}
+
+extension String {
+    package func padding(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

@@ -1,3 +1,7 @@
+package import GatewayHTTP
+package import GatewayProxy
+package import GatewayTokens
+
 /// Findings about a credential: whether it can give a token.
 package enum CredentialRule {
     package enum Observation: Hashable, Sendable {

@@ -1,3 +1,7 @@
+package import GatewayConfiguration
+import GatewayHTTP
+package import GatewayProxy
+
 /// Findings about the gateway that runs with the configuration.
 package enum GatewayRule {
     package enum Observation: Hashable, Sendable {

@@ -1,3 +1,7 @@
+import GatewayHTTP
+package import GatewayTokenStores
+package import GatewayTokens
+
 /// Findings about the token store and the audit log, which are read without a lock and never written to.
 package enum StorageRule {
     package enum Store: Hashable, Sendable {
@@ -72,30 +76,7 @@ package enum StorageRule {
 
 /// Findings about a token database that gateways share.
 package enum DatabaseRule {
-    package struct Observation: Hashable, Sendable {
-        /// Such as 15.3.
-        package var serverVersion: String
-        package var isReadOnly = false
-        /// The server's setting.
-        package var synchronousCommit = "on"
-        /// Standbys, and those that a commit waits for.
-        package var standbys = 0
-        package var synchronousStandbys = 0
-        /// The database's clock minus the gateway's.
-        package var clockOffset: Duration = .zero
-        /// Changes of other gateways arrive by LISTEN.
-        package var listens = true
-
-        package init(serverVersion: String) { self.serverVersion = serverVersion }
-
-        /// After a failover the tokens of the last commit are there.
-        package var keepsLastCommit: Bool {
-            guard !["off", "local"].contains(synchronousCommit) else { return false }
-            return standbys == 0 || synchronousStandbys > 0
-        }
-    }
-
-    package static func findings(of database: Observation, _ name: String) -> [DoctorFinding] {
+    package static func findings(of database: DatabaseObservation, _ name: String) -> [DoctorFinding] {
         var findings: [DoctorFinding] = []
         if database.isReadOnly {
             findings.append(
@@ -138,7 +119,7 @@ package enum DatabaseRule {
         return [DoctorFinding(.store, .ok, name, text)] + findings
     }
 
-    private static func lossy(_ database: Observation, _ name: String) -> DoctorFinding {
+    private static func lossy(_ database: DatabaseObservation, _ name: String) -> DoctorFinding {
         let reason =
             database.standbys > 0 && database.synchronousStandbys == 0
             ? "no standby is synchronous"

@@ -1,3 +1,6 @@
+import GatewayHTTP
+package import GatewayProxy
+
 /// What came of a request that was sent for an explanation.
 package struct LiveReport: Hashable, Sendable, Codable {
     package var method: String

@@ -1,8 +1,8 @@
-import GatewayAdmin
-import GatewayCore
+package import GatewayEvents
 import GatewayFiles
-import GatewayTokens
-import Logging
+package import GatewayHTTP
+package import GatewayTokens
+package import Logging
 import NIOCore
 import NIOPosix
 
@@ -10,8 +10,8 @@ import NIOPosix
 ///
 /// State and verifier of an attempt live here, in memory, until its one answer or its deadline. For a login on another device
 /// the desk asks the authority until then (RFC 8628).
-actor LoginDesk: LoginControl {
-    struct Parts: Sendable {
+package actor LoginDesk: LoginControl {
+    package struct Parts: Sendable {
         /// The keeper of the credential's token; the problem says why there is none.
         let keeper: @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>
         let endpoint: any TokenEndpoint
@@ -19,13 +19,29 @@ actor LoginDesk: LoginControl {
         let onAuditFailure: AuditPlan.OnFailure
         let clock: any GatewayClock
         let logger: Logger
+
+        package init(
+            keeper: @escaping @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>,
+            endpoint: any TokenEndpoint,
+            audit: any AuditLog,
+            onAuditFailure: AuditPlan.OnFailure,
+            clock: any GatewayClock,
+            logger: Logger
+        ) {
+            self.keeper = keeper
+            self.endpoint = endpoint
+            self.audit = audit
+            self.onAuditFailure = onAuditFailure
+            self.clock = clock
+            self.logger = logger
+        }
     }
 
     private let parts: Parts
     private let events: LoginEvents
     private var logins = OngoingLogins()
 
-    init(parts: Parts) {
+    package init(parts: Parts) {
         self.parts = parts
         events = LoginEvents(
             audit: parts.audit,
@@ -37,7 +53,7 @@ actor LoginDesk: LoginControl {
 
     // MARK: Beginning
 
-    func begin(_ order: LoginOrder) async -> Result<LoginInvitation, GatewayProblem> {
+    package func begin(_ order: LoginOrder) async -> Result<LoginInvitation, GatewayProblem> {
         guard LoginOrder.timeouts.contains(order.timeout) else {
             let limits = LoginOrder.timeouts
             let (low, high) = (ConfigUnits.text(limits.lowerBound), ConfigUnits.text(limits.upperBound))
@@ -174,7 +190,7 @@ actor LoginDesk: LoginControl {
 
     // MARK: The answer
 
-    func answer(_ id: String, with text: String) async -> LoginProgress? {
+    package func answer(_ id: String, with text: String) async -> LoginProgress? {
         guard logins[id] != nil else { return nil }
         let isWhite = { (character: Character) in character.isWhitespace }
         let trimmed = String(text.drop(while: isWhite).reversed().drop(while: isWhite).reversed())
@@ -256,10 +272,10 @@ actor LoginDesk: LoginControl {
         }
     }
 
-    func progress(_ id: String) async -> LoginProgress? { logins[id]?.progress }
+    package func progress(_ id: String) async -> LoginProgress? { logins[id]?.progress }
 
     /// A login whose token is being taken at this moment goes on to its end.
-    func cancel(_ id: String) async {
+    package func cancel(_ id: String) async {
         await fail(id, "The login was cancelled.", reason: "cancelled")
         await logins[id]?.listener?.close()
     }
@@ -288,7 +304,7 @@ actor LoginDesk: LoginControl {
     }
 
     /// Ends what is under way; the gateway stops.
-    func close() async {
+    package func close() async {
         for id in logins.ids {
             await fail(id, "The gateway stopped before the login ended.", reason: "stopped")
             await logins[id]?.listener?.close()

@@ -1,5 +1,4 @@
-import GatewayAdmin
-import GatewayCore
+import GatewayHTTP
 import GatewayTokens
 
 /// One login, from its beginning to some time after its end.

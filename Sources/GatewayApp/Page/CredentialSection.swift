@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayTokens
 
 /// The credentials as cards: those with a token first, then what the configuration holds.
 struct CredentialSection {

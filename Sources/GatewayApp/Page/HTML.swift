@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// A piece of HTML. Text that is put into it is escaped; only literals and other pieces are not.
 struct HTML: ExpressibleByStringInterpolation, Hashable, Sendable {

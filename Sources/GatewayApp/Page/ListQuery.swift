@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import Hummingbird
 
 /// Which part of its long lists a page shows.

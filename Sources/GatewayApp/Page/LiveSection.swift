@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// The newest events with their filters. The script adds those that come.
 struct LiveSection {

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// The small drawings of the page, as SVG with attributes alone: the content security policy forbids styles inside of it. What
 /// they show is said in words beside them.

@@ -1,5 +1,3 @@
-import GatewayCore
-
 /// What stands around the content of every page: head, style, script. Nothing comes from elsewhere.
 enum PageShell {
     static func document(title: String, icon: Mark = .plain, _ body: HTML) -> HTML {

@@ -1,4 +1,7 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 
 /// The routes: how each does, and lines to copy behind it.
 struct RouteSection {

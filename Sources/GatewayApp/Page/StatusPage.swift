@@ -1,4 +1,7 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 
 /// What the status page shows, as one value. It needs no script: the script only keeps it up to date.
 struct StatusPage: Sendable {

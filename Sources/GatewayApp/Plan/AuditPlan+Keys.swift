@@ -1,3 +1,7 @@
+import GatewayConfiguration
+import GatewayEvents
+import GatewayHTTP
+
 extension AuditPlan {
     /// The keys of `audit`: what is recorded of tokens and requests, and for how long.
     static let keys = Keys(

@@ -1,4 +1,6 @@
-import GatewayConfiguration
+package import GatewayConfiguration
+package import GatewayHTTP
+package import GatewayTokens
 
 /// Reads `gateway.yaml` and the files that it includes, and makes one document of them.
 package struct ConfigLoader: Sendable {

@@ -1,10 +1,12 @@
-import GatewayCore
-import GatewayTokenStores
-import GatewayTokens
-import Logging
+import GatewayAudit
+package import GatewayEvents
+package import GatewayHTTP
+package import GatewayTokenStores
+package import GatewayTokens
+package import Logging
 
 /// The sources of all credentials of a plan: one keeper per distinct token, shared by all routes that use it.
-struct CredentialSources: Sendable {
+package struct CredentialSources: Sendable {
     /// By index into ``Plan/credentials``; nil where nothing is injected.
     private(set) var sources: [(any CredentialSource)?] = []
     private(set) var keepers: [TokenKeeper] = []
@@ -31,7 +33,7 @@ struct CredentialSources: Sendable {
         let parent: ObjectIdentifier?
     }
 
-    struct Parts: Sendable {
+    package struct Parts: Sendable {
         let key: InstallationKey
         let store: any TokenStore
         let endpoint: any TokenEndpoint
@@ -44,10 +46,36 @@ struct CredentialSources: Sendable {
         let start: @Sendable (TokenKeeper) -> Void
         let clock: any GatewayClock
         let logger: Logger
+
+        package init(
+            key: InstallationKey,
+            store: any TokenStore,
+            endpoint: any TokenEndpoint,
+            programs: any ProgramRunner,
+            audit: any AuditLog,
+            onAuditFailure: AuditPlan.OnFailure,
+            feed: AuditFeed,
+            locks: CredentialLocks,
+            start: @escaping @Sendable (TokenKeeper) -> Void,
+            clock: any GatewayClock,
+            logger: Logger
+        ) {
+            self.key = key
+            self.store = store
+            self.endpoint = endpoint
+            self.programs = programs
+            self.audit = audit
+            self.onAuditFailure = onAuditFailure
+            self.feed = feed
+            self.locks = locks
+            self.start = start
+            self.clock = clock
+            self.logger = logger
+        }
     }
 
     /// - Parameter previous: Hands over the sources of what is defined as before, tokens and all.
-    init(credentials: [CredentialPlan], parts: Parts, keeping previous: CredentialSources? = nil) {
+    package init(credentials: [CredentialPlan], parts: Parts, keeping previous: CredentialSources? = nil) {
         var known: [CredentialKey: Int] = [:]
         for (index, credential) in credentials.enumerated() {
             switch credential.strategy.behavior {
@@ -171,7 +199,7 @@ struct CredentialSources: Sendable {
     }
 
     /// Those that the configuration names, and those that requests have named.
-    var allKeepers: [TokenKeeper] {
+    package var allKeepers: [TokenKeeper] {
         keepers + perSubjectKeepers.sorted { $0.key < $1.key }.flatMap(\.value.keepers)
     }
 

@@ -1,12 +1,12 @@
 import Crypto
 import FoundationEssentials
-import GatewayCore
+package import GatewayHTTP
 import GatewayTokenStores
 import Synchronization
 
 /// The plan that is served at the moment, with the sources of its credentials. A reload replaces both at once.
-final class LivePlan: Sendable {
-    struct State: Sendable {
+package final class LivePlan: Sendable {
+    package struct State: Sendable {
         let plan: Plan
         let sources: CredentialSources
         let expirations: PlanExpirations
@@ -31,7 +31,7 @@ final class LivePlan: Sendable {
     private let digest: @Sendable (PlanDefinitions) -> String
     private let replaced = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
-    init(
+    package init(
         plan: Plan,
         sources: CredentialSources,
         at now: UnixTime,
@@ -43,14 +43,14 @@ final class LivePlan: Sendable {
     }
 
     /// Without a digest: nothing compares it with another plan.
-    init(plan: Plan, sources: CredentialSources, at now: UnixTime) {
+    package init(plan: Plan, sources: CredentialSources, at now: UnixTime) {
         digest = { _ in "" }
         current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: ""))
     }
 
-    var state: State { current.withLock { $0 } }
-    var plan: Plan { current.withLock { $0.plan } }
-    var sources: CredentialSources { current.withLock { $0.sources } }
+    package var state: State { current.withLock { $0 } }
+    package var plan: Plan { current.withLock { $0.plan } }
+    package var sources: CredentialSources { current.withLock { $0.sources } }
 
     func replace(with plan: Plan, _ definitions: PlanDefinitions, sources: CredentialSources, at now: UnixTime) {
         let state = State(plan: plan, sources: sources, loadedAt: now, digest: digest(definitions))
@@ -66,7 +66,7 @@ final class LivePlan: Sendable {
 
 extension InstallationKey {
     /// Six hexadecimal digits that change with anything in the plan, its secrets included, and tell nothing about them.
-    func digest(of definitions: PlanDefinitions) -> String {
+    package func digest(of definitions: PlanDefinitions) -> String {
         let marks = definitions.digest { configurationDigest(of: $0) }
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
@@ -78,11 +78,11 @@ extension InstallationKey {
 
 extension ServedPlan {
     /// 64 hexadecimal digits.
-    static func newKey() -> String {
+    package static func newKey() -> String {
         Hexadecimal.random(bytes: 32)
     }
 
-    init(_ definitions: PlanDefinitions, key: String) {
+    package init(_ definitions: PlanDefinitions, key: String) {
         let secret = SymmetricKey(data: Array(key.utf8))
         let digest = definitions.digest { bytes in
             Hexadecimal.text(of: HMAC<SHA256>.authenticationCode(for: bytes, using: secret))
@@ -91,7 +91,7 @@ extension ServedPlan {
     }
 
     /// What is to be added, changed, kept and dropped on the way to `plan`.
-    func changes(to plan: Plan) -> [PlanChange] {
+    package func changes(to plan: Plan) -> [PlanChange] {
         PlanChange.between(digest, ServedPlan(PlanDefinitions(plan), key: key).digest)
     }
 }

@@ -1,3 +1,8 @@
+package import GatewayConfiguration
+package import GatewayEvents
+package import GatewayHTTP
+package import GatewayProxy
+
 /// The part of a configuration that commands beside a running gateway need: where it listens and where its files are.
 ///
 /// Decoded without the rest, so that `status` works in a shell that has none of the gateway's secrets.

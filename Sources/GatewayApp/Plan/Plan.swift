@@ -1,3 +1,9 @@
+import GatewayConfiguration
+package import GatewayEvents
+import GatewayHTTP
+package import GatewayProxy
+package import GatewayTokens
+
 /// What the configuration says, checked and complete: immutable, comparable, printable without secrets.
 package struct Plan: Sendable {
     package var stateDirectory: String
@@ -66,40 +72,6 @@ package struct Plan: Sendable {
     }
 }
 
-package struct CredentialPlan: Sendable {
-    package var name: String
-    package var strategyKind: String
-    package var strategy: any AuthStrategy
-    package var policy: RenewalPolicy
-    /// The index into ``Plan/credentials`` of the one whose token it is made from.
-    package var parent: Int?
-    /// When the secret that it is made from ends, as far as the configuration says.
-    package var expires: UnixTime?
-    /// Where the secret comes from that it sends as it is; nil for one with a token.
-    package var secretOrigin: SecretOrigin?
-    /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
-    package var definition: [Secret]
-    /// nil: the token is for routes alone.
-    package var vend: VendPlan?
-    package var span: SourceSpan
-
-    package init(
-        name: String,
-        strategyKind: String,
-        strategy: any AuthStrategy,
-        policy: RenewalPolicy,
-        definition: [Secret] = [],
-        span: SourceSpan
-    ) {
-        self.definition = definition
-        self.name = name
-        self.strategyKind = strategyKind
-        self.strategy = strategy
-        self.policy = policy
-        self.span = span
-    }
-}
-
 extension Plan {
     /// What CONNECT may do, by the listener's address. If listeners that ask for any free port differ, all of them refuse.
     package var connect: [ListenerPlan.Address: ConnectPlan] {
@@ -111,14 +83,6 @@ extension Plan {
         guard listeners.contains(where: { $0.intercepts || $0.usesLocalAuthority }) else { return [] }
         return Set(routes.map(\.upstream).filter { $0.scheme == .https }.map(\.host)).sorted()
     }
-}
-
-/// To which clients a credential's token is handed out, and which token that is.
-package struct VendPlan: Hashable, Sendable {
-    /// Names in ``AccessPlan/clients``.
-    package var clients: [String]
-    /// The index into ``Plan/credentials``: of the credential itself, or of the weaker one that is made from it.
-    package var credential: Int
 }
 
 extension Plan {

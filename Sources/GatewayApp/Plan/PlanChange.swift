@@ -1,3 +1,6 @@
+import GatewayConfiguration
+import GatewayProxy
+
 /// What a reload does, or would do, to one thing of the configuration.
 package struct PlanChange: Hashable, Sendable, Codable {
     package enum Kind: String, Sendable, Codable {

@@ -1,3 +1,9 @@
+package import GatewayConfiguration
+import GatewayEvents
+package import GatewayHTTP
+import GatewayProxy
+package import GatewayTokens
+
 /// What decoding a document yields.
 package struct PlanDecoding: Sendable {
     /// nil when there was any error.
@@ -143,9 +149,46 @@ package enum PlanDecoder {
         plan.authz = listeners.authz
         plan.telemetry = telemetry
         plan.localAuthority = localAuthority
-        ListenerDecoder.warnAboutNothingToIntercept(plan, fields)
-        RouteDecoder.refuseLoopsWithoutVia(plan, fields)
+        warnAboutNothingToIntercept(plan, fields)
+        refuseLoopsWithoutVia(plan, fields)
         return plan
+    }
+
+    /// CONNECT is taken for `https` upstreams: without one the authority is not even made. A listener that also tunnels has a use then.
+    private static func warnAboutNothingToIntercept(_ plan: Plan, _ fields: ConfigFields) {
+        guard plan.interceptedHosts.isEmpty else { return }
+        for (index, listener) in plan.listeners.enumerated()
+        where listener.intercepts && listener.connect.unrouted != .tunnel {
+            fields.context.warning(
+                "intercepts nothing: no route leads to an https:// upstream",
+                at: listener.span,
+                path: fields.path.appending("listeners").appending("proxy").appending(index).appending("intercept"),
+                mayFollow: true
+            )
+        }
+    }
+
+    /// Other gateways and proxies on the way find a loop by `Via` alone.
+    private static func refuseLoopsWithoutVia(_ plan: Plan, _ fields: ConfigFields) {
+        let ownHosts = Set(plan.routes.flatMap(\.matchHosts))
+        for route in plan.routes where !route.sendsVia {
+            let leadsHere = plan.listeners.contains { listener in
+                let port: Int? = if case .tcp(_, let port) = listener.address { port } else { nil }
+                return listener.address.isMeant(by: route.upstream, port: port)
+                    || listener.publicURL?.origin == route.upstream
+            }
+            let host = route.upstream.host
+            // A wildcard covers names of any depth below it.
+            let isServedHere = ownHosts.contains { own in
+                own.hasPrefix("*.") ? host.hasSuffix(own.dropFirst()) : own == host
+            }
+            guard leadsHere || isServedHere else { continue }
+            fields.context.error(
+                "cannot be false: this upstream may be the gateway itself, and other proxies detect loops by Via alone",
+                at: route.span,
+                path: fields.path.appending("routes").appending(route.name).appending("via")
+            )
+        }
     }
 
     static func stateDirectory(_ fields: ConfigFields) -> String {

@@ -1,3 +1,8 @@
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
+
 /// A plan as far as it can leave the process: what can be shown, and keyed digests of what cannot.
 ///
 /// Two digests made with one key are compared by ``PlanChange/between(_:_:)``, also across processes.

@@ -1,8 +1,9 @@
-import GatewayCore
+package import GatewayHTTP
 import GatewayProxy
+package import GatewayTokens
 
 /// What a plan names that ends at a known time: secrets whose end it states, and certificates as they were read.
-struct PlanExpirations: Sendable {
+package struct PlanExpirations: Sendable {
     private struct Item {
         let kind: Expiration.Kind
         let name: String
@@ -14,7 +15,7 @@ struct PlanExpirations: Sendable {
     private var items: [Item] = []
 
     /// Blocks: it reads the certificates.
-    init(_ plan: Plan) {
+    package init(_ plan: Plan) {
         for credential in plan.credentials {
             let name = credential.name
             if let end = credential.expires {
@@ -53,7 +54,7 @@ struct PlanExpirations: Sendable {
         )
     }
 
-    func expirations(at now: UnixTime) -> [Expiration] {
+    package func expirations(at now: UnixTime) -> [Expiration] {
         items.map { Expiration($0.kind, of: $0.name, from: $0.start, to: $0.end, at: now, action: $0.action) }
     }
 }

@@ -1,4 +1,8 @@
 import FoundationEssentials
+package import GatewayConfiguration
+import GatewayEvents
+import GatewayProxy
+import GatewayTokens
 
 /// A plan as people and scripts read it: everything that was decided, no secret.
 package struct PlanSummary: Hashable, Sendable, Codable {

@@ -1,3 +1,6 @@
+package import GatewayConfiguration
+import GatewayHTTP
+
 /// Reads the YAML of presets.
 package enum PresetLoader {
     /// - Returns: The presets without a mistake, and what is wrong with the others.
@@ -79,35 +82,5 @@ private struct PresetReading {
             report("\(name): the preset \(preset.name) is in another file, too")
         }
         presets += loaded.presets
-    }
-}
-
-extension ConfigFields {
-    /// Knows the keys that ``PresetExpansion`` has replaced.
-    ///
-    /// - Returns: Whether a preset is named.
-    @discardableResult
-    func readPreset() -> Bool {
-        explain(PresetExpansion.keys)
-        _ = fields("with")?.chosenNames()
-        context.recorder?.note(.string, for: "preset", of: path)
-        return has("preset")
-    }
-
-    /// The keys of the preset are not there; ``PresetExpansion`` has said why.
-    func noteUnusedPreset() {
-        let path = path.appending("preset")
-        context.noteUnusedPreset(ConfigDiagnostic(.error, "the preset cannot be used", at: span, path: path))
-    }
-}
-
-extension PresetExpansion {
-    fileprivate static let keys = Keys {
-        $0("preset", example: "github")
-            .means(
-                "A service that is known by name. It brings the keys that are not written here; authgateway presets lists them."
-            )
-        $0("with", type: "a mapping", example: "{domain: example.okta.com}")
-            .means("The parameters of the preset; authgateway presets show NAME lists them.")
     }
 }

@@ -1,3 +1,7 @@
+package import GatewayConfiguration
+package import GatewayHTTP
+package import GatewayTokens
+
 /// Where spans and metrics are exported to, by OpenTelemetry's protocol (OTLP) over HTTP: `telemetry`.
 package struct TelemetryPlan: Hashable, Sendable {
     /// The collector. `/v1/traces` and `/v1/metrics` go behind its path.

@@ -1,3 +1,6 @@
+import GatewayConfiguration
+package import GatewayHTTP
+
 /// Where tokens are kept between two starts, and the keys of the installation: `tokens`.
 package struct TokenPlan: Hashable, Sendable {
     package enum Store: String, CaseIterable, Sendable {

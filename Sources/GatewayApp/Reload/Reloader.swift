@@ -1,6 +1,7 @@
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayLocalAuthority
 import GatewayProxy
 import GatewayTokens
@@ -10,7 +11,7 @@ import Synchronization
 
 /// Reads the configuration again when it is told to or the files have changed, and puts the new plan in the old one's
 /// place: whole, or not at all.
-final class Reloader: Service {
+package final class Reloader: Service {
     /// What a reload changes.
     struct Parts: Sendable {
         let live: LivePlan

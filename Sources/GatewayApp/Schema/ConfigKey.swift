@@ -1,3 +1,7 @@
+import GatewayConfiguration
+import GatewayHTTP
+package import GatewayTokens
+
 /// One key of the configuration, with all that `config explain` says about it.
 package struct ConfigKey: Hashable, Sendable {
     /// As people write it: `routes.NAME.upstream`.

@@ -1,3 +1,6 @@
+import GatewayConfiguration
+package import GatewayTokens
+
 /// The JSON Schema (draft 2020-12) of the whole configuration, made from what the decoders ask for.
 ///
 /// It says what keys there are and how their values are spelt, so that an editor can help. What values mean together is

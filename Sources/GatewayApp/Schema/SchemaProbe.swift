@@ -1,3 +1,6 @@
+import GatewayConfiguration
+import GatewayHTTP
+
 /// Finds out what a decoder knows by decoding made-up documents until it asks for nothing new.
 struct SchemaProbe {
     private static let rounds = 8

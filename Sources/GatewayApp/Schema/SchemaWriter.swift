@@ -1,3 +1,6 @@
+import GatewayConfiguration
+import GatewayHTTP
+
 /// Puts what was recorded into the words of JSON Schema.
 struct SchemaWriter {
     /// By path, `*` standing for a name and `[]` for an element: what is written by hand.

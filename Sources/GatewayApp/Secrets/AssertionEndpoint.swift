@@ -1,13 +1,18 @@
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
+package import GatewayTokens
 
 /// Fetches the assertions that are part of a request just before it is sent.
-struct AssertionEndpoint: TokenEndpoint {
+package struct AssertionEndpoint: TokenEndpoint {
     private static let limitBytes = 64 << 10
 
     let endpoint: any TokenEndpoint
 
-    func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure> {
+    package init(endpoint: any TokenEndpoint) {
+        self.endpoint = endpoint
+    }
+
+    package func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure> {
         guard !request.issuedParameters.isEmpty else { return await endpoint.send(request, deadline: deadline) }
         let clock = ContinuousClock()
         let end = clock.now + deadline

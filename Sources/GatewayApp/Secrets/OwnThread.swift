@@ -1,5 +1,5 @@
-import GatewayCore
-import GatewayFiles
+package import GatewayFiles
+import GatewayHTTP
 import GatewayLocalAuthority
 import Synchronization
 
@@ -12,9 +12,9 @@ import Synchronization
 #endif
 
 /// Runs what blocks on a thread of its own while it lasts.
-enum OwnThread {
+package enum OwnThread {
     /// Why there is no result of the work.
-    enum Failure: Error, Equatable {
+    package enum Failure: Error, Equatable {
         /// The system has no thread to give; its `errno`.
         case notStarted(Int32)
         /// The work is not done within its limit. The thread goes on until it asks whether it was cancelled.
@@ -26,7 +26,7 @@ enum OwnThread {
     /// Always returns, at the latest after `limit`.
     ///
     /// - Parameter work: Is given what tells whether the result is still waited for.
-    static func run<Value: Sendable>(
+    package static func run<Value: Sendable>(
         within limit: Duration,
         _ work: @escaping @Sendable (_ isCancelled: () -> Bool) -> Value
     ) async -> Result<Value, Failure> {
@@ -97,12 +97,12 @@ extension LocalAuthority {
     private static let coverLimit: Duration = .seconds(3)
 
     /// Does what ``cover(_:)`` does without holding up the caller for a disk that does not answer.
-    func coverInTime(_ plan: Plan) async -> Result<[String], StateError> {
+    package func coverInTime(_ plan: Plan) async -> Result<[String], StateError> {
         await inTime { () throws(StateError) in try self.cover(plan.interceptedHosts, as: plan.localAuthority) }
     }
 
     /// Does what ``rotate(_:as:)`` does, likewise.
-    func rotateInTime(_ plan: Plan) async -> Result<[String], StateError> {
+    package func rotateInTime(_ plan: Plan) async -> Result<[String], StateError> {
         await inTime { () throws(StateError) in try self.rotate(plan.interceptedHosts, as: plan.localAuthority) }
     }
 

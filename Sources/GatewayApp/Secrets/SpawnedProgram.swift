@@ -1,6 +1,7 @@
-import Foundation
-package import GatewayCore
+package import Foundation
 import GatewayFiles
+package import GatewayHTTP
+import GatewayTokens
 import Synchronization
 
 #if canImport(Glibc)
@@ -15,9 +16,9 @@ import Synchronization
 ///
 /// The program is the leader of a process group of its own, which is killed as a whole when the program ends, and at the
 /// deadline.
-enum SpawnedProgram {
+package enum SpawnedProgram {
     /// Why there is no output. Callers put it into the words and classes of what the program is for.
-    enum Failure: Error, Equatable {
+    package enum Failure: Error, Equatable {
         case notStarted(Int32)
         case timedOut(Duration)
         case tooMuchOutput
@@ -26,7 +27,7 @@ enum SpawnedProgram {
         case cancelled
 
         /// Translates why the thread that waits for the program gave no result.
-        init(_ failure: OwnThread.Failure, timeout: Duration) {
+        package init(_ failure: OwnThread.Failure, timeout: Duration) {
             switch failure {
             case .notStarted(let code): self = .notStarted(code)
             case .overdue: self = .timedOut(timeout)
@@ -34,7 +35,7 @@ enum SpawnedProgram {
         }
 
         /// Follows the name of the program.
-        var message: String {
+        package var message: String {
             switch self {
             case .notStarted(let code): "cannot be started: \(SystemError.text(code))"
             case .timedOut(let limit): "did not end within \(ConfigUnits.text(limit))"
@@ -48,7 +49,7 @@ enum SpawnedProgram {
 
     /// How long ``output(of:environment:input:limit:timeout:isCancelled:)`` takes at most, unless the system does not end a
     /// program that it was told to kill.
-    static func longestCall(timeout: Duration) -> Duration { timeout + .seconds(2) }
+    package static func longestCall(timeout: Duration) -> Duration { timeout + .seconds(2) }
 
     /// The most that a program is given to read: what a pipe holds before anybody reads from it.
     static let largestInput = 512 << 10
@@ -56,7 +57,7 @@ enum SpawnedProgram {
     /// - Parameters:
     ///   - input: What the program reads; nil is an empty file.
     ///   - isCancelled: Asked ten times a second.
-    static func output(
+    package static func output(
         of arguments: [String],
         environment: [String: String],
         input: [UInt8]? = nil,
@@ -255,7 +256,7 @@ enum SpawnedProgram {
     }
 
     /// The strings as C expects them, for the time of the call.
-    @safe static func withCStrings<Result>(
+    @safe package static func withCStrings<Result>(
         _ strings: [String],
         _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> Result
     ) -> Result {
@@ -273,7 +274,7 @@ enum SpawnedProgram {
 }
 
 /// The children of this process: programs that it started, and as process 1 orphans that the system gave it.
-enum ChildProcesses {
+package enum ChildProcesses {
     /// In a container without an init process, what a program leaves behind becomes a child of the gateway when that
     /// program ends. Nobody else can reap it.
     static var adoptsOrphans: Bool { getpid() == 1 }
@@ -282,7 +283,7 @@ enum ChildProcesses {
 
     /// Starts a program, one at a time: none inherits the pipes of another before they are marked as private, and none is
     /// taken for an orphan before it is known.
-    static func start<Rest: Sendable, Failure: Error>(
+    package static func start<Rest: Sendable, Failure: Error>(
         _ spawn: () throws(Failure) -> (process: pid_t, rest: Rest)
     ) throws(Failure) -> (process: pid_t, rest: Rest) {
         try started.withLock { started throws(Failure) in
@@ -295,7 +296,7 @@ enum ChildProcesses {
     /// Reaps a program that was started here, if it has ended. Its number may be given to another process from then on.
     ///
     /// - Returns: What `waitpid` returned: 0 while it runs.
-    static func reap(_ process: pid_t, status: inout Int32) -> pid_t {
+    package static func reap(_ process: pid_t, status: inout Int32) -> pid_t {
         started.withLock { started in
             let result = unsafe waitpid(process, &status, WNOHANG)
             if result == process { started.remove(process) }

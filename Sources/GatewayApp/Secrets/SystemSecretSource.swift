@@ -1,6 +1,7 @@
 import Foundation
-package import GatewayCore
+package import GatewayConfiguration
 import GatewayFiles
+package import GatewayHTTP
 import NIOSSL
 
 #if canImport(Glibc)

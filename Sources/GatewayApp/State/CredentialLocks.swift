@@ -1,6 +1,7 @@
 import Foundation
-import GatewayCore
-import GatewayFiles
+package import GatewayFiles
+import GatewayHTTP
+package import GatewayTokens
 import Synchronization
 
 /// The credentials that operators have locked, by the names that they used; outlives the gateway.
@@ -9,7 +10,7 @@ import Synchronization
 ///
 /// Where gateways share a token store, they share the locks in it. The file is a copy then: a gateway that starts without the
 /// store keeps to it.
-final class CredentialLocks: Sendable {
+package final class CredentialLocks: Sendable {
     private struct State {
         /// Other gateways lock and unlock as well.
         let isShared: Bool
@@ -35,11 +36,11 @@ final class CredentialLocks: Sendable {
     private let state: Mutex<State>
     private let thread = DispatchQueue(label: "credential-locks")
 
-    static func path(in stateDirectory: String) -> String { "\(stateDirectory)/locks.json" }
+    package static func path(in stateDirectory: String) -> String { "\(stateDirectory)/locks.json" }
 
     /// - Parameter shared: What other gateways use as well; nil when the file is all there is.
     /// - Throws: When the file is there and cannot be read: what was locked must not be used by mistake.
-    init(in stateDirectory: String, shared: (any SharedLocks)? = nil) throws(StateError) {
+    package init(in stateDirectory: String, shared: (any SharedLocks)? = nil) throws(StateError) {
         self.shared = shared
         path = Self.path(in: stateDirectory)
         let found = try StoredLocks(readFrom: path)
@@ -49,9 +50,9 @@ final class CredentialLocks: Sendable {
     }
 
     /// Whether other gateways lock and unlock here as well.
-    var isShared: Bool { shared != nil }
+    package var isShared: Bool { shared != nil }
 
-    func contains(_ name: String) -> Bool { state.withLock { $0.names.contains(name) } }
+    package func contains(_ name: String) -> Bool { state.withLock { $0.names.contains(name) } }
 
     /// Locks for as long as the gateway runs.
     func hold(_ name: String) { state.withLock { $0.locked.lock(name) } }
@@ -215,7 +216,7 @@ final class CredentialLocks: Sendable {
 /// What `locks.json` holds: the names of locked credentials.
 ///
 /// Names that other gateways have yet to be told of are objects: `["box", {"name": "duke", "untold": true}]`.
-struct StoredLocks: Equatable, Sendable {
+package struct StoredLocks: Equatable, Sendable {
     private enum Entry: Decodable {
         case told(String)
         case untold(String)
@@ -234,9 +235,9 @@ struct StoredLocks: Equatable, Sendable {
     }
 
     /// The names of a large configuration have room, and those of many subjects.
-    static let limit = 64 << 20
+    package static let limit = 64 << 20
 
-    var names: Set<String>
+    package var names: Set<String>
     /// The ``names`` that other gateways have yet to be told of.
     var untold: Set<String>
 
@@ -248,7 +249,7 @@ struct StoredLocks: Equatable, Sendable {
     /// Nothing where there is no file.
     ///
     /// - Throws: When it is there and cannot be read: what was locked must not be used by mistake.
-    init(readFrom path: String) throws(StateError) {
+    package init(readFrom path: String) throws(StateError) {
         let content: [UInt8]?
         do throws(BoundedFile.Failure) {
             content = try BoundedFile.read(path, limit: Self.limit).bytes
@@ -272,11 +273,11 @@ struct StoredLocks: Equatable, Sendable {
         }
     }
 
-    func union(_ other: StoredLocks) -> StoredLocks {
+    package func union(_ other: StoredLocks) -> StoredLocks {
         StoredLocks(names: names.union(other.names), untold: untold.union(other.untold))
     }
 
-    var text: String {
+    package var text: String {
         let entries = names.sorted().map { name in
             let quoted = JSONString.quoted(name)
             return untold.contains(name) ? "{\"name\": \(quoted), \"untold\": true}" : quoted

@@ -1,8 +1,10 @@
-import Crypto
+package import Crypto
 import GatewayAudit
-import GatewayCore
-import GatewayFiles
-import GatewayTokenStores
+import GatewayEvents
+package import GatewayFiles
+package import GatewayHTTP
+package import GatewayTokenStores
+import GatewayTokens
 import Logging
 import Synchronization
 
@@ -10,7 +12,7 @@ import Synchronization
 ///
 /// The order makes every instant safe: the next key is on the disk before a row is encrypted with it, and takes the old
 /// one's place after the last row was.
-final class KeyRotation: Sendable {
+package final class KeyRotation: Sendable {
     private let store: SQLiteTokenStore
     private let keys: StoreKeys
     private let audit: SQLiteAuditLog
@@ -67,7 +69,7 @@ final class KeyRotation: Sendable {
     private var file: Logger.Metadata { ["file": "\(LogText.clean(keys.file?.path ?? ""))"] }
 
     /// Replaces the key when an operator asks for it.
-    func rotate() async -> Result<KeyRotationReport, GatewayProblem> {
+    package func rotate() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let file = keys.file else { return .failure(Self.notOurs) }
         guard !isBusy.exchange(true, ordering: .sequentiallyConsistent) else {
             return .failure(GatewayProblem(.overloaded, "The key is being replaced already.", retryAfter: .seconds(1)))
@@ -154,7 +156,7 @@ final class KeyRotation: Sendable {
             + "starts. Then remove tokens.previous_encryption_key and the old key."
     )
 
-    static let noStore = GatewayProblem(
+    package static let noStore = GatewayProblem(
         .requestRefused,
         "Only tokens.store: sqlite has a key that this command replaces; this gateway's tokens are kept elsewhere. For postgres "
             + "there is `authgateway store encrypt`."
@@ -162,22 +164,22 @@ final class KeyRotation: Sendable {
 }
 
 /// The keys that an SQLite token store may be encrypted with, and where the next one comes from.
-struct StoreKeys: Sendable {
-    enum Role {
+package struct StoreKeys: Sendable {
+    package enum Role {
         case current
         /// Made by a rotation that did not come to its end.
         case prepared
         case previous
     }
 
-    private(set) var candidates: [(role: Role, key: SymmetricKey)] = []
+    package private(set) var candidates: [(role: Role, key: SymmetricKey)] = []
     /// What the rows of a database are named with: see ``InstallationKey/credentialKey(for:)``.
     let names: SymmetricKey
     /// nil when the gateway cannot write what the key comes from.
     let file: EncryptionKeyFile?
 
     /// - Parameter installation: Encrypts the store as long as that has no key of its own.
-    init(_ plan: TokenPlan, installation: InstallationKey) throws(StateError) {
+    package init(_ plan: TokenPlan, installation: InstallationKey) throws(StateError) {
         names = installation.derived(for: .credentialKey)
         switch (plan.encryptionKey, plan.key) {
         case (.file(let path), _):

@@ -1,6 +1,8 @@
 import FoundationEssentials
-package import GatewayCore
+package import GatewayConfiguration
+import GatewayEvents
 import GatewayFiles
+package import GatewayProxy
 import Glibc
 
 /// The gateways that run on this machine, so that commands find them from any folder: one small file for each.
@@ -56,22 +58,22 @@ package struct RunningGateways: Sendable {
     // MARK: For commands
 
     /// A gateway that runs, and who says so.
-    struct Found {
-        let gateway: ConfigLocator.RunningGateway
+    package struct Found {
+        package let gateway: ConfigLocator.RunningGateway
         /// Whether this user wrote the record, and not root or, in `/run/authgateway`, the user of a service.
-        let isOwn: Bool
+        package let isOwn: Bool
     }
 
     /// The gateways whose state directory is held and whose configuration belongs to this user or to root. Where it is gone, the record must
     /// belong to one of them.
     ///
     /// Another user's file is not followed: reading a configuration can run the programs that it names.
-    func all() -> [ConfigLocator.RunningGateway] { found().map(\.gateway) }
+    package func all() -> [ConfigLocator.RunningGateway] { found().map(\.gateway) }
 
     /// The only one that runs with this configuration.
     ///
     /// - Parameter path: Absolute.
-    func one(configuration path: String) -> Found? {
+    package func one(configuration path: String) -> Found? {
         let file = FileIdentity(path)
         let found = found().filter { found in
             found.gateway.configuration == path || file != nil && FileIdentity(found.gateway.configuration) == file

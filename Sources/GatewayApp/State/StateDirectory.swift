@@ -1,5 +1,5 @@
-package import GatewayCore
 package import GatewayFiles
+package import GatewayHTTP
 import Glibc
 
 /// The directory of keys, tokens, the audit log and sockets, held by one gateway at a time.
@@ -22,7 +22,7 @@ package final class StateDirectory: Sendable {
     deinit { close(lock) }
 
     /// The file that has git ignore a state directory within a project. It is no part of the state.
-    static let gitIgnore = ".gitignore"
+    package static let gitIgnore = ".gitignore"
 
     package func file(_ name: String) -> String { "\(path)/\(name)" }
 
@@ -36,7 +36,7 @@ package final class StateDirectory: Sendable {
     }
 
     /// The process that holds the directory, as far as its lock file tells.
-    static func holder(of path: String) -> Int32? {
+    package static func holder(of path: String) -> Int32? {
         StateFile.read("\(path)/gateway.lock").flatMap { Int32($0.filter(\.isNumber)) }
     }
 
@@ -111,9 +111,9 @@ package final class StateDirectory: Sendable {
 }
 
 /// Small files of the state directory, which only the gateway's user may read.
-enum StateFile {
+package enum StateFile {
     /// Replaces the file at `path` whole, with mode 0600: readers see the old content or the new one, also after a power failure.
-    static func write(_ content: String, to path: String) throws(StateError) {
+    package static func write(_ content: String, to path: String) throws(StateError) {
         PrivateFile.removeLeftovers(of: path)
         try StateError.explaining("cannot write \(path)", try PrivateFile.replace(path, with: Array(content.utf8)))
         // As far as the file system can promise that the new name stays: by now it counts for everybody.
@@ -121,21 +121,21 @@ enum StateFile {
     }
 
     /// nil when the file cannot be read.
-    static func read(_ path: String) -> String? {
+    package static func read(_ path: String) -> String? {
         (try? BoundedFile.read(path, limit: 64 << 10)).flatMap { String(validating: $0.bytes, as: UTF8.self) }
     }
 }
 
 /// Says that a restore has begun to put files into their places. A directory that has it may lack some of them, and a gateway
 /// would begin anew with what it has.
-enum RestoreMarker {
+package enum RestoreMarker {
     private static func path(in stateDirectory: String) -> String { "\(stateDirectory)/restore.unfinished" }
 
-    static func set(in stateDirectory: String) throws(StateError) {
+    package static func set(in stateDirectory: String) throws(StateError) {
         try StateFile.write("", to: path(in: stateDirectory))
     }
 
-    static func remove(in stateDirectory: String) { _ = PrivateFile.remove(path(in: stateDirectory)) }
+    package static func remove(in stateDirectory: String) { _ = PrivateFile.remove(path(in: stateDirectory)) }
 
     static func requireNone(in stateDirectory: String) throws(StateError) {
         guard FileIdentity(path(in: stateDirectory)) != nil else { return }
@@ -159,7 +159,7 @@ package enum AdminToken {
     }
 
     /// For processes that hold the state directory and listen nowhere: it is of use only at that address.
-    static func remove(in stateDirectory: String) { _ = unsafe unlink(path(in: stateDirectory)) }
+    package static func remove(in stateDirectory: String) { _ = unsafe unlink(path(in: stateDirectory)) }
 
     /// nil when there is none, it may not be read, or the file holds something else: who owns the state directory may have put a link to
     /// any file there, and what is read is sent.

@@ -1,30 +1,32 @@
 import Foundation
-import GatewayAudit
-import GatewayCore
-import GatewayFiles
-import GatewayLocalAuthority
-import GatewayTokenStores
-import Logging
+package import GatewayAudit
+package import GatewayEvents
+package import GatewayFiles
+package import GatewayHTTP
+package import GatewayLocalAuthority
+package import GatewayTokenStores
+package import GatewayTokens
+package import Logging
 import Synchronization
 
 /// The files of a gateway: its locked directory, its key, its locked audit log, its locked tokens.
-struct Storage: Sendable {
-    let directory: StateDirectory
-    let key: InstallationKey
-    let audit: SQLiteAuditLog
+package struct Storage: Sendable {
+    package let directory: StateDirectory
+    package let key: InstallationKey
+    package let audit: SQLiteAuditLog
     /// Takes events that have to be recorded before something is done: `audit`, and with `audit.store: postgres` the database, too.
-    let recorder: any AuditLog
+    package let recorder: any AuditLog
     /// nil where the log is not copied to a database.
     let shipper: AuditShipper?
     /// nil without `audit.anchor`.
-    let anchor: AuditAnchor?
+    package let anchor: AuditAnchor?
     let chainCheck: AuditChainCheck
-    let authority: LocalAuthority
-    let tokens: any TokenStore
+    package let authority: LocalAuthority
+    package let tokens: any TokenStore
     /// nil for a store without a key of its own.
-    let keyRotation: KeyRotation?
-    let adminToken: Secret
-    let locks: CredentialLocks
+    package let keyRotation: KeyRotation?
+    package let adminToken: Secret
+    package let locks: CredentialLocks
     /// Held until the databases are closed.
     private let databaseLocks: DatabaseLocks
     /// nil when the installation key is no file.
@@ -34,15 +36,21 @@ struct Storage: Sendable {
     private static let databaseLimit: Duration = .seconds(6)
 
     /// Where everything is; the rest of a configuration does not matter here.
-    struct Places {
-        let stateDirectory: String
-        let audit: AuditPlan
-        let tokens: TokenPlan
+    package struct Places {
+        package let stateDirectory: String
+        package let audit: AuditPlan
+        package let tokens: TokenPlan
+
+        package init(stateDirectory: String, audit: AuditPlan, tokens: TokenPlan) {
+            self.stateDirectory = stateDirectory
+            self.audit = audit
+            self.tokens = tokens
+        }
     }
 
     /// - Parameter observer: Told of events once they are committed; must return at once.
     /// - Throws: ``StateError`` that says which file is wrong and what to do.
-    init(
+    package init(
         _ places: Places,
         clock: any GatewayClock,
         logger: Logger,
@@ -98,7 +106,7 @@ struct Storage: Sendable {
         recorder = Self.recorder(audit, shipper, places.audit)
     }
 
-    func close() async {
+    package func close() async {
         await anchor?.finish()
         await shipper?.finish()
         await audit.close()
@@ -235,7 +243,7 @@ struct Storage: Sendable {
         return store
     }
 
-    static func database(
+    package static func database(
         _ plan: PostgreSQLPlan,
         _ keys: StoreKeys,
         makesTables: Bool = true,
@@ -251,7 +259,7 @@ struct Storage: Sendable {
         )
     }
 
-    static func options(_ url: PostgreSQLURL, _ plan: PostgreSQLPlan) -> PostgreSQLOptions {
+    package static func options(_ url: PostgreSQLURL, _ plan: PostgreSQLPlan) -> PostgreSQLOptions {
         PostgreSQLOptions(url, password: plan.password, authorities: plan.authorities)
     }
 
@@ -280,7 +288,7 @@ struct Storage: Sendable {
     }
 
     /// Records that the state is about to be copied. With `audit.on_failure: block` nothing is copied without it.
-    func noteBackup(
+    package func noteBackup(
         includesKeys: Bool,
         onFailure: AuditPlan.OnFailure,
         at now: UnixTime
@@ -296,8 +304,10 @@ struct Storage: Sendable {
 }
 
 extension Storage.Places {
-    init(_ plan: Plan) { self.init(stateDirectory: plan.stateDirectory, audit: plan.audit, tokens: plan.tokens) }
-    init(_ plan: OperatorPlan) {
+    package init(_ plan: Plan) {
+        self.init(stateDirectory: plan.stateDirectory, audit: plan.audit, tokens: plan.tokens)
+    }
+    package init(_ plan: OperatorPlan) {
         self.init(stateDirectory: plan.stateDirectory, audit: plan.audit, tokens: plan.tokens)
     }
 }
@@ -317,11 +327,13 @@ extension AuditLog {
 }
 
 /// Records nothing: used where nothing begins that has to be recorded, and the log may belong to a running gateway.
-struct NoAuditLog: AuditLog {
-    func record(_ event: TokenEvent) async throws(AuditError) {}
-    func recordSoon(_ event: TokenEvent) async -> AuditError? { nil }
-    func count(_ use: TokenUse) {}
-    func keep(_ requests: [RequestUse]) -> Int { 0 }
+package struct NoAuditLog: AuditLog {
+
+    package init() {}
+    package func record(_ event: TokenEvent) async throws(AuditError) {}
+    package func recordSoon(_ event: TokenEvent) async -> AuditError? { nil }
+    package func count(_ use: TokenUse) {}
+    package func keep(_ requests: [RequestUse]) -> Int { 0 }
 }
 
 /// Recomputes the whole chain of the audit log while the gateway runs: soon after the start, and once a day.
@@ -385,7 +397,7 @@ final class AuditChainCheck: Sendable {
 }
 
 /// The databases of a gateway, locked: two state directories may name the same file.
-struct DatabaseLocks: Sendable {
+package struct DatabaseLocks: Sendable {
     fileprivate enum Database: CaseIterable {
         case audit
         case tokens
@@ -399,7 +411,7 @@ struct DatabaseLocks: Sendable {
     /// Locks the files that are there and creates none.
     ///
     /// - Throws: ``StateError`` when another process holds one of the files, or both keys name one file.
-    init(existingOf places: Storage.Places) throws(StateError) {
+    package init(existingOf places: Storage.Places) throws(StateError) {
         for database in Database.allCases {
             guard let path = places.path(of: database), FileIdentity(path) != nil else { continue }
             try lock(database, path)
@@ -445,5 +457,11 @@ extension Storage.Places {
         case .audit: audit.path
         case .tokens: tokens.store == .sqlite ? tokens.path : nil
         }
+    }
+}
+
+extension AuditKeys {
+    package init(_ key: InstallationKey) {
+        self.init(chain: key.derived(for: .auditChain), fingerprint: key.derived(for: .tokenFingerprint))
     }
 }

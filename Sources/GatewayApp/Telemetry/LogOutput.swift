@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayHTTP
 import Glibc
 package import Logging
 import Metrics
@@ -38,7 +38,7 @@ package final class LogOutput: Sendable {
     ///
     /// On a terminal they stand below the line as they are. Otherwise they are a field of it, because whoever collects a
     /// log of JSON takes anything else for a fault.
-    static func logToStandardError(_ text: String, below line: (_ text: Logger.Metadata) -> Void) {
+    package static func logToStandardError(_ text: String, below line: (_ text: Logger.Metadata) -> Void) {
         guard standardError.format == .text else { return line(["text": "\(text)"]) }
         line([:])
         errorWriter.add(text)

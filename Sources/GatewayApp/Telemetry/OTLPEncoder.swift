@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Writes spans and metrics as OTLP wants them in JSON (opentelemetry-proto 1.3: `/v1/traces`, `/v1/metrics`).
 package struct OTLPEncoder: Sendable {
     private let resource: String

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
 import Logging
 import Synchronization
 

@@ -1,8 +1,9 @@
 import GatewayAudit
-import GatewayCore
+package import GatewayEvents
+import GatewayHTTP
 
 /// Finds what became of the requests of an id: among those in memory, and in the audit log.
-struct RequestArchive: Sendable {
+package struct RequestArchive: Sendable {
     /// The number of rows of each table that are read. No column of an id has an index.
     private static let newestRows = 500_000
     private static let maximumRows = 200
@@ -12,7 +13,12 @@ struct RequestArchive: Sendable {
     /// Finds requests in memory; nil without a gateway.
     let recent: (@Sendable (String) -> [RequestUse])?
 
-    func history(of id: String) async -> RequestHistory {
+    package init(audit: AuditPlan, recent: (@Sendable (String) -> [RequestUse])?) {
+        self.audit = audit
+        self.recent = recent
+    }
+
+    package func history(of id: String) async -> RequestHistory {
         var remarks: [String] = []
         let inMemory = recent?(id) ?? []
         if recent != nil {

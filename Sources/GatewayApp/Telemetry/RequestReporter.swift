@@ -1,5 +1,6 @@
-import GatewayCore
-import Logging
+package import GatewayEvents
+import GatewayHTTP
+package import Logging
 import ServiceLifecycle
 import Synchronization
 
@@ -103,7 +104,7 @@ final class RequestReporter: Sendable {
 ///
 /// Only events that may be late or, in a flood, be dropped (and counted): first uses of static credentials, replays, refused
 /// clients. Token events are not among them; their author waits for the commit.
-final class AuditFeed: Service {
+package final class AuditFeed: Service {
     static let queueLimit = 1024
     /// How often the same problem is logged.
     private static let interval: Duration = .seconds(60)
@@ -114,7 +115,7 @@ final class AuditFeed: Service {
     private let isFinishing = Atomic(false)
     private let queue = AsyncStream.makeStream(of: TokenEvent.self, bufferingPolicy: .bufferingOldest(queueLimit))
 
-    init(audit: any AuditLog, metrics: MetricRegistry, logger: Logger) {
+    package init(audit: any AuditLog, metrics: MetricRegistry, logger: Logger) {
         self.audit = audit
         self.logger = logger
         dropped = metrics.counter("gateway_audit_events_dropped_total")

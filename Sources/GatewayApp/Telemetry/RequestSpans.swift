@@ -1,3 +1,7 @@
+package import GatewayHTTP
+package import GatewayProxy
+package import GatewayTokens
+
 /// What a finished request says to telemetry. No path, no query, no field and no credential: they can hold secrets.
 package struct TracedRequest: Sendable {
     /// What is known of a route.

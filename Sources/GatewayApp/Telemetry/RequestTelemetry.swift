@@ -1,4 +1,7 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 import Synchronization
 
 /// What requests say to telemetry: spans that wait to be exported, and how long requests took since the start.

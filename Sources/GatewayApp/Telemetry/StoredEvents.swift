@@ -1,6 +1,6 @@
-import GatewayAdmin
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Synchronization
 
 /// Reads events from the audit log for the page. One question at a time; each has a deadline.

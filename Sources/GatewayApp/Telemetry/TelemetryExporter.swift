@@ -1,5 +1,6 @@
 import AsyncHTTPClient
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Logging
 import NIOCore
 import NIOHTTP1

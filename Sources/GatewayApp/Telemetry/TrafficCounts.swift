@@ -1,4 +1,7 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 import Synchronization
 
 /// Counts requests by kind, and makes of the counts what metrics, usage, the page and the health of upstreams need.

@@ -1,4 +1,7 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 import Logging
 import ServiceLifecycle
 import Synchronization

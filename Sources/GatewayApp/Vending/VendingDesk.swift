@@ -1,5 +1,7 @@
 import Crypto
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
 import GatewayTokens
 import Synchronization
 

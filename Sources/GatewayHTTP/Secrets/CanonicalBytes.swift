@@ -79,9 +79,13 @@ extension Origin: CanonicalValue {
 }
 
 extension Optional: CanonicalValue where Wrapped: CanonicalValue {
-    package func add(to bytes: inout CanonicalBytes) { bytes.add(self) { $1.add(to: &$0) } }
+    package func add(to bytes: inout CanonicalBytes) {
+        bytes.add(self) { (bytes: inout CanonicalBytes, value: Wrapped) in value.add(to: &bytes) }
+    }
 }
 
 extension Array: CanonicalValue where Element: CanonicalValue {
-    package func add(to bytes: inout CanonicalBytes) { bytes.add(self) { $1.add(to: &$0) } }
+    package func add(to bytes: inout CanonicalBytes) {
+        bytes.add(self) { (bytes: inout CanonicalBytes, value: Element) in value.add(to: &bytes) }
+    }
 }

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A listener of the gateway, as clients reach it: a ``ListenerPlan`` with the port that the system gave.
 ///
 /// It is compared and made into URLs. What a request is judged by is a ``ConnectionContext``, of which each connection has one.

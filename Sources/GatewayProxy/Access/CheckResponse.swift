@@ -1,3 +1,6 @@
+package import GatewayHTTP
+package import GatewayTokens
+
 /// What Envoy is answered by gRPC: `CheckResponse` of `envoy.service.auth.v3`, in one message with its prefix.
 package enum CheckResponse {
     /// The path of the one method of the service.

@@ -1,4 +1,5 @@
 import FoundationEssentials
+package import GatewayHTTP
 
 /// Finds out which client sent a request, by the token that the request presents and the certificate of its connection.
 ///

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+package import GatewayTokens
 import Synchronization
 
 /// What signed tokens of clients are verified with, beside the configuration.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+package import GatewayTokens
 import Synchronization
 
 /// The keys of issuers that are fetched from URLs: what is known, and when to fetch.

@@ -1,3 +1,4 @@
+package import GatewayHTTP
 import Synchronization
 
 /// When each token of each client was last used: whether an old one can be removed.

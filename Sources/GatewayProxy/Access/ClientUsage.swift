@@ -1,3 +1,4 @@
+package import GatewayHTTP
 import Synchronization
 
 /// Counts the requests of one client against its limits. Shared by all workers, without a lock.

@@ -1,4 +1,4 @@
-import GatewayHTTP
+package import GatewayHTTP
 
 /// What a listener is, and a connection that came to it, as far as admission is concerned.
 ///

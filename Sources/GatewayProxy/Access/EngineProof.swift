@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Whether a request comes from the engine that a listener is for.
 ///
 /// Each configured proof is asked for. Without one, the listener has checked the user of the peer.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// How many renewals one engine may cause. Beyond that it gets the token that there is.
 ///
 /// One that reports every response as a rejection would otherwise have tokens renewed without end. A generation is paid for once,

@@ -1,3 +1,6 @@
+import GatewayHTTP
+package import GatewayTokens
+
 /// The value that stands for a token in the answer to an engine (`X-Gw-Generation`).
 ///
 /// The engine sends it back when the upstream has rejected the token. It proves that a gateway of the installation has handed out this

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Refuses requests that ask the upstream, in a field or in the query, for another method or path than the request line names.
 ///
 /// A route with `allow` decides by method and path of the request line; some frameworks then execute what these name. They are

@@ -1,4 +1,4 @@
-import GatewayHTTP
+package import GatewayHTTP
 
 /// The rule for requests that a browser made: none may come from another origin unless it is listed (CORS, section 3.2 of the Fetch
 /// standard).

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// What Envoy asks by gRPC: `CheckRequest` of `envoy.service.auth.v3` (api/envoy/service/auth/v3).
 ///
 ///     CheckRequest.attributes (1) > AttributeContext.request (4) > Request.http (2) > HttpRequest

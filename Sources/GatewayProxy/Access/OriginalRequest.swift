@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Which request an engine asks about, written as a head of HTTP/1.1.
 ///
 /// ``RequestHeadDecoder`` reads that head. So a request that it refuses is refused here too, and the authorizer judges it by the rules of

@@ -1,3 +1,6 @@
+package import GatewayHTTP
+package import GatewayTokens
+
 /// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others, and
 /// what its rules refuse.
 ///

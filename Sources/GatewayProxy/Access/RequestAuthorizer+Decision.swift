@@ -1,3 +1,6 @@
+package import GatewayHTTP
+package import GatewayTokens
+
 /// What becomes of a request.
 extension RequestAuthorizer {
     /// Handed on, never copied: there is one for every request.

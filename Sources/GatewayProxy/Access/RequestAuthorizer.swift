@@ -1,4 +1,5 @@
-import GatewayHTTP
+package import GatewayHTTP
+package import GatewayTokens
 
 /// Decides from the head of a request whether it is admitted.
 ///

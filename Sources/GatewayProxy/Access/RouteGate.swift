@@ -1,3 +1,6 @@
+import GatewayHTTP
+import GatewayTokens
+
 /// What one route asks of a request before it may pass.
 ///
 /// A class, so that looking at it copies one reference and not all that a plan holds.

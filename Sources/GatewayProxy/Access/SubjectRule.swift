@@ -1,3 +1,6 @@
+import GatewayHTTP
+import GatewayTokens
+
 /// Lets each request of a route say whose token it goes with: in a field, or by its method and path.
 struct SubjectRule: Sendable {
     private enum Naming {

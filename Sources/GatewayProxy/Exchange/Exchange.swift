@@ -1,3 +1,6 @@
+package import GatewayHTTP
+package import GatewayTokens
+
 /// Decides what happens to one request and its response. Performs nothing, and knows no protocol, buffer or clock.
 ///
 ///     authorizing ──▶ connecting ──▶ forwarding ──▶ responding ──▶ done

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayTokens
 import Logging
 import NIOCore
 

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 extension Limits {
     /// - Parameter length: The length of the content, as far as it is known.
     /// - Returns: nil while the content is within `limits.request_body_bytes`.

@@ -1,3 +1,7 @@
+package import GatewayEvents
+package import GatewayHTTP
+package import GatewayTokens
+
 /// What happens to one request, written while it runs; at its end it is lent to the log, metrics and usage counts.
 ///
 /// Never copied: there is one for every request. What outlives the request is a ``FinishedRequest``.

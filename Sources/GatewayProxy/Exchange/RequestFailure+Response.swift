@@ -1,3 +1,7 @@
+package import GatewayEvents
+package import GatewayHTTP
+import GatewayTokens
+
 extension RequestFailure {
     /// Whether a request whose response is passed on has failed: with a status of 500 or more, or because the upstream rejected the
     /// injected credential for good. Any other 4xx is between the client and the upstream.

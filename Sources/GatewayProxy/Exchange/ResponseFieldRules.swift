@@ -1,3 +1,6 @@
+package import GatewayHTTP
+package import GatewayTokens
+
 /// Which fields of an upstream's answer go to the client, and in what form: those of a connection end here, and so does what would
 /// give the credential away.
 package struct ResponseFieldRules: Sendable {

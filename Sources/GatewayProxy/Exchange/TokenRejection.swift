@@ -1,3 +1,6 @@
+package import GatewayHTTP
+package import GatewayTokens
+
 /// Whether an answer of the upstream means "this token is not valid" (RFC 6750 §3.1).
 ///
 /// `error="invalid_token"` does, and so does an answer without any error code, which is what Box and most others send. Any

@@ -1,3 +1,4 @@
+package import GatewayHTTP
 import Synchronization
 
 /// The memory of request bodies that wait for upstreams, for each client (`limits.upload_memory`), shared by all workers.

@@ -1,3 +1,6 @@
+package import GatewayEvents
+package import GatewayHTTP
+
 /// How the upstream of a route has answered lately.
 package struct UpstreamHealth: Hashable, Sendable, Codable {
     /// RFC 3339; nil when there was none since the start of the gateway.

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 
 /// The upstream's side of one exchange, leased from an ``UpstreamPool``. It takes the request, and brings the response.

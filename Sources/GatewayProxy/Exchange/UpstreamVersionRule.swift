@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Which version of HTTP a request goes to its upstream in, where the route may speak HTTP/2 (`protocol`).
 ///
 /// HTTP/2 has no Upgrade (RFC 9113 section 8.6), except for a WebSocket (RFC 8441).

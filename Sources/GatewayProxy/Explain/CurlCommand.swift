@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Reads a curl command line as the request that curl would send.
 struct CurlCommand {
     private var method: String?

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What somebody asks about: `URL`, `METHOD URL`, a curl command, or the id of a request.
 package enum ExplainInput: Hashable, Sendable {
     case request(DescribedRequest)

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// How a described request comes to the gateway: by which listener, and with which target.
 package struct ListenerMatch: Hashable, Sendable {
     package enum Form: String, Hashable, Sendable, Codable {
@@ -104,7 +106,7 @@ package struct ListenerMatch: Hashable, Sendable {
         ["content-length", "transfer-encoding"].contains(name.lowercased())
     }
 
-    func target(of request: DescribedRequest) -> String {
+    package func target(of request: DescribedRequest) -> String {
         if let target = request.target { return target }
         let url = request.url
         let path = url.path.isEmpty ? "/" : url.path

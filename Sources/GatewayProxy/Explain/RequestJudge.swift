@@ -1,4 +1,5 @@
-package import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import NIOCore
 
 /// Judges a described request with the very parts that serve one: decoder, authorizer, limits, credential, field rules, writer.

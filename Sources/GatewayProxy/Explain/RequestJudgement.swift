@@ -1,3 +1,6 @@
+package import GatewayHTTP
+package import GatewayTokens
+
 /// What the gateway would do with a described request, as the code that serves has decided it. Holds no secret.
 package struct RequestJudgement: Sendable {
     /// The gateway's credential for the request.

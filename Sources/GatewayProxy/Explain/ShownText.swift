@@ -1,10 +1,12 @@
+import GatewayHTTP
+
 /// Makes what a client or a person wrote fit to be shown: bounded, on one line, without secrets.
-enum ShownText {
+package enum ShownText {
     /// The longest value, in bytes.
     static let limit = 300
 
     /// Control characters become `\u{..}`; what is beyond the limit is cut and marked.
-    static func clean(_ text: String, limit: Int = limit) -> String { text.singleLine(limit: limit) }
+    package static func clean(_ text: String, limit: Int = limit) -> String { text.singleLine(limit: limit) }
 
     // MARK: Fields
 
@@ -38,7 +40,7 @@ enum ShownText {
     /// - Parameters:
     ///   - name: The query parameter that the gateway injects.
     ///   - injected: What stands for its value.
-    static func target(_ target: String, injecting name: String? = nil, as injected: String = "") -> String {
+    package static func target(_ target: String, injecting name: String? = nil, as injected: String = "") -> String {
         guard let mark = target.firstIndex(of: "?") else { return clean(target, limit: targetLimit) }
         let parameters = target[target.index(after: mark)...].split(separator: "&", omittingEmptySubsequences: false)
         let shown = parameters.map { parameter -> String in
@@ -53,27 +55,27 @@ enum ShownText {
 }
 
 /// Lines with a label before each, which is not repeated.
-struct LabelledLines {
+package struct LabelledLines {
     private let width: Int?
     private var last = ""
-    private(set) var text = ""
+    package private(set) var text = ""
 
     /// The width of the longest label and two spaces.
     private static let margin = 12
 
-    init(width: Int?) { self.width = width }
+    package init(width: Int?) { self.width = width }
 
     /// A line without a label, however long.
-    mutating func addLine(_ line: String) {
+    package mutating func addLine(_ line: String) {
         text += line + "\n"
         last = ""
     }
 
     /// What stands above a command that explains an error code.
-    static let codeTitle = "What the code means:"
+    package static let codeTitle = "What the code means:"
 
     /// A command to type, on a line of its own. Nothing where there is none.
-    mutating func addCommand(_ command: String?, under title: String) {
+    package mutating func addCommand(_ command: String?, under title: String) {
         guard let command else { return }
         addLine("")
         addLine(title)
@@ -81,7 +83,7 @@ struct LabelledLines {
     }
 
     /// - Parameter label: Empty for a line that belongs to the one before.
-    mutating func add(_ label: String, _ value: String) {
+    package mutating func add(_ label: String, _ value: String) {
         let shown = label == last ? "" : label
         if !label.isEmpty { last = label }
         var indent = shown + String(repeating: " ", count: max(1, Self.margin - shown.count))

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 
 /// The places that a client's connection takes among `limits.connections` and `limits.connections_per_address`.

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 
 /// Puts a head together, run by run, in memory that was reserved for all of it.

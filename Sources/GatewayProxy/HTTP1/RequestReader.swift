@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 
 /// Reads requests from the bytes that an HTTP/1 client sends: heads, content, trailers, one request after the other.

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 
 /// Writes the head that goes upstream: hop-by-hop fields dropped first, the credential injected, the rest copied as it came.

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import NIOCore
 
 /// Reads responses from the bytes that an HTTP/1 upstream sends: heads, content, trailers, one response after the other.

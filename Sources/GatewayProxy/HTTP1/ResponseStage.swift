@@ -1,4 +1,3 @@
-import GatewayCore
 import NIOCore
 
 /// Joins small parts of responses, so that they leave in one write.

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 
 /// Writes the head that goes to the client: the upstream's, without what belonged to the upstream's connection.

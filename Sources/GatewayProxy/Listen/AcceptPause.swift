@@ -1,4 +1,3 @@
-import GatewayCore
 import GatewayFiles
 package import Logging
 package import NIOCore

@@ -1,3 +1,4 @@
+package import GatewayHTTP
 import Synchronization
 
 /// Counts the connections of each client address, over all workers.

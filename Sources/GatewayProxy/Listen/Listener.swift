@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore

@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayHTTP
 package import NIOCore
 import NIOSSL
 import Synchronization

@@ -1,4 +1,3 @@
-package import GatewayCore
 import NIOCore
 
 #if canImport(Glibc)

@@ -1,5 +1,5 @@
-package import GatewayCore
 import GatewayFiles
+package import GatewayHTTP
 import NIOSSL
 
 #if canImport(Glibc)

@@ -1,3 +1,4 @@
+package import GatewayHTTP
 import Synchronization
 
 /// The connections of one worker whose request head is not whole yet, the oldest first.

@@ -1,5 +1,5 @@
-package import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 package import NIOCore
 import NIOPosix
 
@@ -85,8 +85,15 @@ package enum UnixSocket {
         }
     }
 
+    package enum Occupation: Hashable, Sendable {
+        case free
+        case taken
+        /// What the system said.
+        case unusable(String)
+    }
+
     /// Whether a gateway could listen at `path`. Nothing is made and nothing is removed.
-    package static func observation(_ path: String) -> ListenerRule.Observation {
+    package static func occupation(of path: String) -> Occupation {
         guard path.utf8.count < 108 else { return .unusable("the path is longer than 107 bytes") }
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         var information = stat()

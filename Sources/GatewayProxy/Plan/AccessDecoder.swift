@@ -1,5 +1,9 @@
+package import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
+
 /// Reads `access`: who may use the gateway.
-enum AccessDecoder {
+package enum AccessDecoder {
     static let keys = Keys(AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)) {
         $0(
             "clients",
@@ -22,7 +26,7 @@ enum AccessDecoder {
         .means("The origins of web pages that may call the gateway from a browser (CORS).")
     }
 
-    static func decode(_ fields: ConfigFields?) -> AccessPlan {
+    package static func decode(_ fields: ConfigFields?) -> AccessPlan {
         var plan = keys.defaults
         guard let fields else { return plan }
         keys.read(fields, into: &plan)
@@ -335,7 +339,7 @@ enum AccessDecoder {
     }
 
     /// Once it is known who can reach the gateway.
-    static func checkProofs(_ fields: ConfigFields?, of access: AccessPlan, listeners: [ListenerPlan]) {
+    package static func checkProofs(_ fields: ConfigFields?, of access: AccessPlan, listeners: [ListenerPlan]) {
         guard case .mapping(let entries)? = fields?.node("clients")?.content, let fields else { return }
         let isReachable = listeners.contains { $0.address.isReachable }
         let asksForCertificates = listeners.contains { $0.tls?.clientCAPath != nil }

@@ -1,3 +1,7 @@
+package import GatewayConfiguration
+package import GatewayHTTP
+package import GatewayTokens
+
 /// Who may use the gateway.
 package struct AccessPlan: Hashable, Sendable {
     package enum RequireClient: String, CaseIterable, Sendable {

@@ -1,5 +1,7 @@
+package import GatewayConfiguration
+
 /// Reads `listeners.admin`: where operators reach the gateway, and who they are.
-enum AdminDecoder {
+package enum AdminDecoder {
     private static let standardAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
 
     static let keys = Keys(AdminPlan(address: standardAddress)) {
@@ -49,7 +51,7 @@ enum AdminDecoder {
     }
 
     /// The part of `listeners.admin` that commands beside a running gateway need. No secret is read.
-    static func place(_ fields: ConfigFields) -> AdminPlan? {
+    package static func place(_ fields: ConfigFields) -> AdminPlan? {
         fields.explain(ListenerPlan.Address.keys)
         var plan = keys.defaults
         keys.read(fields, into: &plan)
@@ -76,7 +78,7 @@ enum AdminDecoder {
     }
 
     /// Beside an admin listener with TLS.
-    static func checkLocalSocket(of admin: AdminPlan, in stateDirectory: String, _ fields: ConfigFields) {
+    package static func checkLocalSocket(of admin: AdminPlan, in stateDirectory: String, _ fields: ConfigFields) {
         guard admin.tls != nil, case .unix(let path, _) = AdminPlan.localSocket(in: stateDirectory) else { return }
         let maximum = ListenerPlan.Address.maximumSocketPath
         guard path.utf8.count > maximum else { return }

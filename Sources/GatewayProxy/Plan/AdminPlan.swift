@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Where operators reach the gateway, and who they are.
 package struct AdminPlan: Hashable, Sendable {
     package var address: ListenerPlan.Address

@@ -1,5 +1,9 @@
+package import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
+
 /// Reads `listeners.authz`: the other proxies that ask which fields a request needs, and `authz` of a route.
-enum EngineDecoder {
+package enum EngineDecoder {
     private static let listenersKeys = Keys {
         $0(
             "authz",
@@ -200,7 +204,7 @@ enum EngineDecoder {
     }
 
     /// Warns about engines that no route names: their listeners answer every request with 403.
-    static func warnAboutUnused(_ listeners: [ListenerPlan], _ routes: [RoutePlan], _ root: ConfigFields) {
+    package static func warnAboutUnused(_ listeners: [ListenerPlan], _ routes: [RoutePlan], _ root: ConfigFields) {
         let used = Set(routes.flatMap(\.authz))
         for (index, listener) in listeners.enumerated() {
             guard let engine = listener.engine, !used.contains(engine.name) else { continue }

@@ -1,3 +1,5 @@
+package import GatewayConfiguration
+
 /// Every limit of the gateway, with its default. Each answers an attack or an accident.
 package struct Limits: Hashable, Sendable {
     /// The head of a request or response, request line included.

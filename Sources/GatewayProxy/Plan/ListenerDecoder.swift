@@ -1,9 +1,12 @@
+package import GatewayConfiguration
+import GatewayHTTP
+
 /// Reads `listeners`: where the gateway can be reached.
-enum ListenerDecoder {
-    struct Listeners {
-        var proxy: [ListenerPlan]
-        var authz: [ListenerPlan]
-        var admin: AdminPlan
+package enum ListenerDecoder {
+    package struct Listeners {
+        package var proxy: [ListenerPlan]
+        package var authz: [ListenerPlan]
+        package var admin: AdminPlan
     }
 
     private static let keys = Keys {
@@ -18,7 +21,7 @@ enum ListenerDecoder {
     }
 
     /// - Parameter span: Where to put a listener that the configuration does not name.
-    static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
+    package static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
         var proxy = [ListenerPlan.standard(at: span)]
         var admin = AdminDecoder.keys.defaults
         guard let fields else { return Listeners(proxy: proxy, authz: [], admin: admin) }
@@ -137,20 +140,6 @@ enum ListenerDecoder {
         default: break
         }
         return plan
-    }
-
-    /// CONNECT is taken for `https` upstreams: without one the authority is not even made. A listener that also tunnels has a use then.
-    static func warnAboutNothingToIntercept(_ plan: Plan, _ fields: ConfigFields) {
-        guard plan.interceptedHosts.isEmpty else { return }
-        for (index, listener) in plan.listeners.enumerated()
-        where listener.intercepts && listener.connect.unrouted != .tunnel {
-            fields.context.warning(
-                "intercepts nothing: no route leads to an https:// upstream",
-                at: listener.span,
-                path: fields.path.appending("listeners").appending("proxy").appending(index).appending("intercept"),
-                mayFollow: true
-            )
-        }
     }
 
     // MARK: TLS

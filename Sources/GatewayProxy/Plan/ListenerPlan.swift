@@ -1,3 +1,6 @@
+package import GatewayConfiguration
+package import GatewayHTTP
+
 /// Where the gateway can be reached: by clients (`listeners.proxy`) or by another proxy (`listeners.authz`).
 package struct ListenerPlan: Hashable, Sendable {
     package enum Address: Hashable, Sendable {
@@ -212,7 +215,7 @@ package struct EnginePlan: Hashable, Sendable {
 
 extension ListenerPlan.Address {
     /// Keys of every listener.
-    static let keys = Keys(ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)) {
+    package static let keys = Keys(ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)) {
         $0("address", type: "host:port", example: "127.0.0.1:8080")
             .shows("address") { $0.socket == nil ? .text($0.name) : nil }
             .means("Host and port. Port 0 takes any free port.")
@@ -250,7 +253,7 @@ extension ListenerPlan {
     }
 
     /// Keys of a listener for clients. The decoder reads those without a property.
-    static let keys = Keys(standard(at: SourceSpan(file: 0, line: 1, column: 1))) {
+    package static let keys = Keys(standard(at: SourceSpan(file: 0, line: 1, column: 1))) {
         $0.include(Address.keys, \.address)
         $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
             .shows("tls", text: Self.textOfTLS) { .flag($0.speaksTLS) }
@@ -309,7 +312,7 @@ extension ConnectPlan {
 extension EnginePlan {
     /// Keys of a listener for an engine, besides ``ListenerPlan/Address/keys``. The engine's name and contract are required, so they
     /// have no default.
-    static let keys = Keys(EnginePlan(name: "", contract: .nginx)) {
+    package static let keys = Keys(EnginePlan(name: "", contract: .nginx)) {
         $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
             .means("Serves https at this address.")
         $0("engine", type: "a name", example: "edge")

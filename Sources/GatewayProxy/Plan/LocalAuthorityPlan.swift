@@ -1,3 +1,6 @@
+package import GatewayConfiguration
+import GatewayHTTP
+
 /// What the local authority may sign for, and for how long: `ca`.
 package struct LocalAuthorityPlan: Hashable, Sendable {
     /// Suffixes of hosts that it may sign for ahead of their routes; each has an issuer that is constrained to it.
@@ -51,7 +54,7 @@ extension LocalAuthorityPlan {
             .means("How long a new root holds.")
     }
 
-    static func decode(_ fields: ConfigFields?) -> LocalAuthorityPlan {
+    package static func decode(_ fields: ConfigFields?) -> LocalAuthorityPlan {
         var plan = keys.defaults
         guard let fields else { return plan }
         keys.read(fields, into: &plan)

@@ -1,11 +1,15 @@
+package import GatewayConfiguration
+import GatewayHTTP
+package import GatewayTokens
+
 /// Reads `routes`.
-enum RouteDecoder {
+package enum RouteDecoder {
     private static let names = Keys {
         $0(KeyMeaning.anyName, example: "upstream: https://api.example.com\nauth: none")
             .means("One route. Its path is /NAME and its host NAME.localhost unless match says otherwise.")
     }
 
-    static func decode(
+    package static func decode(
         _ root: ConfigFields,
         clients: [String],
         engines: [String],
@@ -63,7 +67,7 @@ enum RouteDecoder {
         if fields.has("allow_origins") { plan.allowedOrigins = AccessDecoder.origins(fields) }
         plan.whoami = whoami(fields)
         fields.refuseNothing(behind: "clients", hint: "to let in every client")
-        let allowedClients = self.clients(fields, known: clients)
+        let allowedClients = fields.clientNames(known: clients)
         let credential = auth?.credential.map { credentials.plans[$0] }
         let owned = credential.map { type(of: $0.strategy).ownedFields } ?? []
         let headers = RouteHeaders.decode(
@@ -94,29 +98,6 @@ enum RouteDecoder {
             fields.error("connection_auth", obstacle(toConnectionAuthOf: plan))
         }
         return plan
-    }
-
-    /// Other gateways and proxies on the way find a loop by `Via` alone.
-    static func refuseLoopsWithoutVia(_ plan: Plan, _ fields: ConfigFields) {
-        let ownHosts = Set(plan.routes.flatMap(\.matchHosts))
-        for route in plan.routes where !route.sendsVia {
-            let leadsHere = plan.listeners.contains { listener in
-                let port: Int? = if case .tcp(_, let port) = listener.address { port } else { nil }
-                return listener.address.isMeant(by: route.upstream, port: port)
-                    || listener.publicURL?.origin == route.upstream
-            }
-            let host = route.upstream.host
-            // A wildcard covers names of any depth below it.
-            let isServedHere = ownHosts.contains { own in
-                own.hasPrefix("*.") ? host.hasSuffix(own.dropFirst()) : own == host
-            }
-            guard leadsHere || isServedHere else { continue }
-            fields.context.error(
-                "cannot be false: this upstream may be the gateway itself, and other proxies detect loops by Via alone",
-                at: route.span,
-                path: fields.path.appending("routes").appending(route.name).appending("via")
-            )
-        }
     }
 
     private static func timeouts(_ route: ConfigFields) -> RoutePlan.Timeouts {
@@ -194,27 +175,6 @@ enum RouteDecoder {
                 scalar.text.utf8.allSatisfy({ (0x41...0x5A).contains($0) || $0 == 0x2D || $0 == 0x5F })
             else {
                 fields.context.error("expected a method in capitals, such as GET", at: node.span, path: path)
-                return nil
-            }
-            return scalar.text
-        }
-    }
-
-    static func clients(
-        _ fields: ConfigFields,
-        known: [String],
-        whenEmpty advice: String = "remove it to let in every client"
-    ) -> [String]? {
-        guard let elements = fields.elements("clients") else { return nil }
-        if elements.isEmpty { fields.error("clients", "names no client; \(advice)") }
-        return elements.compactMap { node, path in
-            guard case .scalar(let scalar) = node.content, !scalar.isNull else {
-                fields.context.error("expected the name of a client", at: node.span, path: path)
-                return nil
-            }
-            guard known.contains(scalar.text) else {
-                let hint = Suggestion.hint(for: scalar.text, in: known)
-                fields.context.error("no client is named \(scalar.shown)\(hint)", at: node.span, path: path)
                 return nil
             }
             return scalar.text

@@ -1,3 +1,7 @@
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
+
 /// Reads `headers` of a route: the fields that it sets, those that it takes away, and what it tells of where a request came from.
 struct RouteHeaders {
     /// Names that are not for `headers`, each with what to do instead.

@@ -1,3 +1,4 @@
+import GatewayConfiguration
 import GatewayHTTP
 
 /// What finds a route, with the places for the case that two routes want the same.

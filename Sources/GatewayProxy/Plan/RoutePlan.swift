@@ -1,4 +1,7 @@
 import FoundationEssentials
+package import GatewayConfiguration
+package import GatewayHTTP
+package import GatewayTokens
 
 /// Where requests go and what they carry.
 ///
@@ -72,18 +75,6 @@ package struct RoutePlan: Hashable, Sendable {
         /// `GET, POST /2.0/**`
         package var description: String {
             (methods.isEmpty ? "any method" : methods.joined(separator: ", ")) + " \(path)"
-        }
-    }
-
-    /// The user for whom the upstream is told to act.
-    package struct ActingUser: Hashable, Sendable {
-        package var id: String
-        /// What names the user on a request.
-        package var field: UserField
-
-        package init(id: String, field: UserField) {
-            self.id = id
-            self.field = field
         }
     }
 
@@ -191,7 +182,7 @@ package struct RoutePlan: Hashable, Sendable {
 extension RoutePlan.Timeouts: CanonicalValue {
     package func add(to bytes: inout CanonicalBytes) { Self.keys.add(self, to: &bytes) }
 
-    static let keys = Keys(RoutePlan.Timeouts()) {
+    package static let keys = Keys(RoutePlan.Timeouts()) {
         $0("response", \.response, .duration(Limits.responseTimes), default: "limits.response_timeout", example: "10m")
             .means(
                 "Maximum time from the end of a request to the beginning of its response. After that, the client gets 504."
@@ -216,7 +207,7 @@ extension RoutePlan {
     /// In the order in which the plan shows them. The decoder reads those without a property.
     ///
     /// The digest of a route leaves out the credential, which has one of its own, and the place in the file.
-    static let keys = Keys(blank) {
+    package static let keys = Keys(blank) {
         $0("upstream", type: "a URL", example: "https://api.example.com/v2")
             .covers { [$0.upstream, $0.upstreamPath] }
             .shows("upstream", texts: { [$0.text.hasPrefix("http://") ? "\($0.text) (plaintext)" : $0.text] }) {

@@ -1,3 +1,6 @@
+import GatewayConfiguration
+import GatewayHTTP
+
 /// Reads `tls` of a route: how its upstream is known, and how we are known to it.
 enum RouteTLS {
     private static let keys = Keys {

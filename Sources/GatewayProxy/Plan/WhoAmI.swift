@@ -1,3 +1,6 @@
+package import GatewayHTTP
+import GatewayTokens
+
 /// A request that changes nothing and shows whose credential a route sends (`whoami`).
 package struct WhoAmI: Hashable, Sendable {
     package enum Method: String, CaseIterable, Sendable {

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Judges whether a path means the same to every server that may read it.
 ///
 /// Rules are matched on the bytes as they were sent, and those bytes are forwarded. That is safe only while no upstream decodes

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Synchronization
 
 /// What the heads say of one upstream; all its routes share it.

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import NIOCore
 
 /// A route as an event loop has it ready, with one generation of its credential.

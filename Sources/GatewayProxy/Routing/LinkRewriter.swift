@@ -1,4 +1,4 @@
-import GatewayHTTP
+package import GatewayHTTP
 
 /// Rewrites the links of one exchange, between the upstream's URL and the gateway's.
 ///

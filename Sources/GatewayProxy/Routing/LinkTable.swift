@@ -1,3 +1,6 @@
+import GatewayHTTP
+import GatewayTokens
+
 /// Knows where on the gateway a client finds what an upstream's link names.
 ///
 /// A link may lead to other routes with the same credential, never to one with another: a client that follows links must not
@@ -21,7 +24,7 @@ package final class LinkTable: Sendable {
 
     private struct Right: Hashable {
         let credential: Int
-        let asUser: RoutePlan.ActingUser?
+        let asUser: ActingUser?
     }
 
     let places: [Place]

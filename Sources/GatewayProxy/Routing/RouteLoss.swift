@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Why one route does not serve a request.
 ///
 /// Each route is asked whether it would serve the request if it were the only one, by the same ``RouteTable``.

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Finds the route of a request from the bytes of its head, without building a string.
 ///
 /// Most specific wins: an exact host before a wildcard, a host before none, a longer path before a shorter one.

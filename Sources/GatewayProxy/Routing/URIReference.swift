@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// A reference to a resource in its parts (RFC 3986 section 4.1).
 struct URIReference {
     enum Form: Equatable {

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 
 /// The way of plain requests of one client connection to a server that no route leads to.
 ///

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// The local authority, as far as the data plane asks it.
 package protocol LeafAuthority: Sendable {
     /// A certificate for exactly this host. Takes some hundred microseconds, so it is not called on an event loop.

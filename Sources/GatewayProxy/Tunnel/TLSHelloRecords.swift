@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Joins the first message of a TLS client into one record.
 ///
 /// A client may send its hello in several records, such as one with post-quantum keys through a program that splits it. The library

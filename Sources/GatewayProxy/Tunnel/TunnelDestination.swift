@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// A server without a route that a client may reach: by CONNECT, and bytes pass as they are; or with a plain request.
 package struct TunnelDestination: Sendable {
     package struct Dialled: Sendable {

@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// What a client begins with, behind a CONNECT to a server that a plain route leads to.
 ///
 /// Clients of `ws://` send a plain request there. Others may speak any protocol, and wait for the server to speak first.

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import Logging
 import NIOCore
 import NIOHTTP2

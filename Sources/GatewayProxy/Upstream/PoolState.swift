@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Decides about the connections of one event loop to one upstream: which one a request gets, which requests wait, when one is opened or
 /// closed. It performs nothing, and knows no socket and no clock: ``UpstreamPool`` reports events and carries out what is returned.
 ///

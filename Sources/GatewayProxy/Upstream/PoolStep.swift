@@ -1,3 +1,5 @@
+package import GatewayHTTP
+
 /// Names a connection of a pool from the first attempt to open it until its end.
 package struct ConnectionID: Hashable, Sendable {
     let slot: Int32

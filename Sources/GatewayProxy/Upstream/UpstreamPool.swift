@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 
 /// The connections of one event loop to one target. A proxied request never changes its thread.

@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import NIOSSL
 
 /// The TLS contexts of upstreams that are made together: one for equal settings.

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 
 /// An object whose deadlines a ``DeadlineTimer`` watches.

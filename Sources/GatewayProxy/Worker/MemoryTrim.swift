@@ -1,4 +1,3 @@
-import GatewayCore
 import Synchronization
 
 #if canImport(Glibc)

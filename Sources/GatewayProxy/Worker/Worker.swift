@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 import NIOCore
 
 /// What an event loop keeps over reloads: its connections, its numbering, and the configuration that new requests take.

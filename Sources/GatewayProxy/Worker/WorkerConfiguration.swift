@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayTokens
 import NIOCore
 
 /// One event loop's share of the data plane under one configuration. Everything in it belongs to that loop.

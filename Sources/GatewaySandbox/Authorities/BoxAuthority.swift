@@ -1,6 +1,7 @@
 import CryptoExtras
 import FoundationEssentials
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import HTTPTypes
 import Hummingbird
 

@@ -1,5 +1,5 @@
 import Crypto
-import GatewayCore
+import GatewayHTTP
 import HTTPTypes
 import Hummingbird
 

@@ -1,6 +1,6 @@
 import Crypto
 import FoundationEssentials
-import GatewayCore
+import GatewayHTTP
 import HTTPTypes
 import Hummingbird
 

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import GatewayCore
+import GatewayHTTP
 
 /// JSON to be sent; members keep the order in which they are written.
 enum JSON: Sendable {

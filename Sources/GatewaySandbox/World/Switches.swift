@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// How one origin misbehaves. Everything is off until a control call turns it on.
 struct Switches: Sendable {

@@ -1,6 +1,6 @@
 import Crypto
 import FoundationEssentials
-import GatewayCore
+import GatewayHTTP
 import Synchronization
 
 /// Everything that the servers of one sandbox share, behind one lock: a decision and its counting are one step.

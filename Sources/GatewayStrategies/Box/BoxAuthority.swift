@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayTokens
 
 /// What all of Box's grants have in common.
 enum BoxAuthority {

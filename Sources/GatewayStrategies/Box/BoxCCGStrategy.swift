@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayTokens
 
 /// Box's client credentials grant: a token for the service account of an enterprise, or for one user.
 struct BoxCCGStrategy: BoxServerStrategy {

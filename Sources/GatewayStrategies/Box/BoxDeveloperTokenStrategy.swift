@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// A token that somebody copied from the Box developer console: it lives for 60 minutes, and nothing renews it.
 struct BoxDeveloperTokenStrategy: AuthStrategy {

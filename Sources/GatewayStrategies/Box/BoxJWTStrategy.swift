@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Box's server authentication with a signed assertion: a token for the service account of an enterprise, or for one
 /// user.

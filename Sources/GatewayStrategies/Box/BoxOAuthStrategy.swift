@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Box's login for people: a preset of `oauth2_authorization_code`.
 struct BoxOAuthStrategy: AuthStrategy {

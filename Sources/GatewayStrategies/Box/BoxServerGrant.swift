@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// The app that asks Box for tokens. Its credentials stand in the form: Box refuses them as HTTP Basic.
 struct BoxClient: Sendable {

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// How the gateway shows the token server who it is: `request_auth`.
 struct DelegatedRequestAuth: Sendable {

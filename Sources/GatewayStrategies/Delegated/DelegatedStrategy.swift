@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Asks a token server of one's own for the token of one user: what Box's mobile SDKs call delegated, or server-side,
 /// authentication.

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Whose token is asked for: `unique_id`.
 enum DelegatedSubject {

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Variables that the runner of GitHub Actions sets in a job with the permission `id-token: write`: "OpenID Connect reference" in
 /// docs.github.com/actions.

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// A token of one installation of a GitHub App. It lives an hour, and the gateway asks for the next one.
 struct GitHubAppStrategy: AuthStrategy {

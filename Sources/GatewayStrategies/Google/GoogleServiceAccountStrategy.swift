@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// A token for a service account of Google, from the JSON key that its console hands out.
 ///

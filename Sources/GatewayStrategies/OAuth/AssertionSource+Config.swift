@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayTokens
 
 extension ConfigFields {
     /// An assertion that others issue: `{file: PATH}` or `{github_actions: {audience: AUDIENCE}}`. nil after a mistake.

@@ -1,5 +1,6 @@
 import Crypto
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// A login by browser: the authorization code flow (RFC 6749 §4.1) with PKCE (RFC 7636).
 struct AuthorizationCodeLogin: LoginFlow {

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// A person logs in with a browser; from then on the gateway renews (RFC 6749 §4.1 and §6, PKCE by RFC 7636).
 struct AuthorizationCodeStrategy: AuthStrategy {

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// How a client proves to a token endpoint who it is (RFC 6749 §2.3, RFC 7523 §2.2).
 ///

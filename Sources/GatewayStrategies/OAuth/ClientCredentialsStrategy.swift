@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Obtains an access token with the client's own credentials and sends it as a bearer token.
 ///

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// A login on another device (RFC 8628).
 struct DeviceLogin: DeviceLoginFlow {

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Obtains an access token for an assertion that the gateway signs itself, or that others issue (RFC 7523 §2.1).
 struct JWTBearerStrategy: AuthStrategy {

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// What the grants of one token endpoint have in common: where it is, who asks, for what, and where tokens are ended.
 struct OAuthClient: Sendable {

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// What the answers of one token endpoint mean (RFC 6749 §5), and what a person can do about the bad ones.
 ///

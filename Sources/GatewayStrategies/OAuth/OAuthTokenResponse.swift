@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// The answer of a token endpoint (RFC 6749 §5.1), read leniently where authorities differ.
 ///

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Obtains an access token with a person's user name and password (RFC 6749 §4.3). Renews it with the refresh token,
 /// if the authority issued one.

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// Exchanges the parent's token, or one that others issue. Renewed by asking again, with the token that there is by then.
 struct TokenExchangeGrant: BearerGrant {

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Obtains a token by exchanging another credential's token (RFC 8693): at Box, a weaker one for a browser or an app.
 struct TokenExchangeStrategy: DerivedStrategy {

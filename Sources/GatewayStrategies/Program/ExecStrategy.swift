@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Runs a program that prints a token.
 struct ExecStrategy: AuthStrategy {

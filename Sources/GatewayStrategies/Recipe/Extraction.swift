@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Where in an answer something stands.
 struct Extraction: Hashable, Sendable {

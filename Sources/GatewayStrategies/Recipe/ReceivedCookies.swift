@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// The cookies that a user agent holds after one answer (RFC 6265 sections 5.2 to 5.4).
 struct ReceivedCookies {

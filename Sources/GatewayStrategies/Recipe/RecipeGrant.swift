@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// Runs the steps of a recipe: `refresh` while a token is held that it can start from, else `acquire`.
 ///

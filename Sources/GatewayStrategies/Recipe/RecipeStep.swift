@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// One request of a recipe, what its answer means, and what is taken from it.
 struct RecipeStep: Sendable {

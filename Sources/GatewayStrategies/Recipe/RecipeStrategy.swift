@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Any login that can be said as requests and what to take from their answers.
 struct RecipeStrategy: AuthStrategy {

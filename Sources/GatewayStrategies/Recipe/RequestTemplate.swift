@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// A request to an authority with names in it: `{method, url, headers, basic, body}`.
 struct RequestTemplate: Hashable, Sendable {

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 
 /// Text with names in double braces, `Bearer {{session}}`, that are filled in when it is used.
 struct Template: Hashable, Sendable {

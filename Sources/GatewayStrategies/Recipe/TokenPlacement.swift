@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// What a token looks like on a forwarded request, as `apply` says; `Authorization: Bearer` when it says nothing.
 struct TokenPlacement: Hashable, Sendable {

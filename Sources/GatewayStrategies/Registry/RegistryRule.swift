@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayHTTP
 
 /// Which challenges of a registry are answered (token authentication of the distribution project), and with a token for what.
 ///

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// A registry of container images that asks for a token of its token server (token authentication of the distribution project):
 /// Docker Hub, ghcr, Quay, GitLab and most others.

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Duke University's mobile authorizer, as its public clients of 2019 and 2022 speak to it.
 struct DukeSessionStrategy: AuthStrategy {

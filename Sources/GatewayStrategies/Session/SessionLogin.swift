@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// A login at an authorizer that ends on an address with both tokens in it. No listener can be reached there: a person
 /// copies the address.

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Any authorizer with two tokens: an access token for upstreams, and a session token that renews it.
 struct SessionRefreshStrategy: AuthStrategy {

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// One request of an authorizer: where it goes and which header field carries which token.
 struct SessionRequest: Hashable {

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayConfiguration
 
 /// What the status of an authorizer's answer means.
 struct StatusMap: Hashable {

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// A grant that can ask anew at any time, spends nothing by that, and sends what it gets as a bearer token.
 protocol BearerGrant: TokenGrant {}

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 
 extension ConfigFields {
     /// A token that can stand behind `Bearer`.

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// When tokens of a credential end: its keys `expiry` and `lifetime`.
 struct ExpiryRule: Hashable {

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 
 /// The meanings of keys that several strategies read alike.
 enum SharedMeanings {

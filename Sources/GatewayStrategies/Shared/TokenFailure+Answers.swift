@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 extension TokenFailure {
     /// An answer to a refresh that no authority is known to give.

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// `claims` and `lifetime`: what an assertion says, apart from when and which.
 struct AssertionClaims: Hashable, Sendable {

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 
 /// What to do when an authority does not accept the times or the `jti` of an assertion: its clock, which stands in the
 /// `Date` field of the refusal (RFC 9110 §6.6.1), takes the place of ours, and the assertion is signed anew.

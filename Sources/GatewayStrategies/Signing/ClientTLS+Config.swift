@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 extension ClientTLS {
     /// Reads `tls: {certificate, private_key, passphrase, ca}`.

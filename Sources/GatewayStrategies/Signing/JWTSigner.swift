@@ -1,6 +1,8 @@
 import Crypto
 import CryptoExtras
-package import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+package import GatewayTokens
 
 /// Signs JSON web tokens with one private key or one shared secret (RFC 7515 §7.1, RFC 7518 §3).
 ///

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Signs a JSON web token (RFC 7519) that is itself the token for the upstream. No authority is asked.
 struct JWTStrategy: AuthStrategy {

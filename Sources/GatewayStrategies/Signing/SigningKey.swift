@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 
 /// Reads private keys of the configuration and says what is wrong with them.
 enum SigningKey {

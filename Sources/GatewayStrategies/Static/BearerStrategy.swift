@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Sends one token that never changes (RFC 6750 §2.1).
 struct BearerStrategy: AuthStrategy {

@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Sends a fixed value in a header field, a query parameter or the path: any API key, any static scheme.
 ///

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayConfiguration
+import GatewayTokens
 
 /// Forwards requests as they are.
 struct NoneStrategy: AuthStrategy {

@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayConfiguration
+package import GatewayHTTP
 
 /// A piece of configuration written as Swift literals, in the order of the source.
 ///

@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayHTTP
 
 /// Private keys that protect nothing, in PEM without encryption: what tests sign with.
 package enum SampleKeys {

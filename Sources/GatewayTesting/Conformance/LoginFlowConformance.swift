@@ -1,4 +1,5 @@
-package import GatewayCore
+import GatewayHTTP
+package import GatewayTokens
 
 /// What every ``LoginFlow`` promises. Run it from the strategy's own tests.
 ///

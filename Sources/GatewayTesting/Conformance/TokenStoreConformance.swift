@@ -1,4 +1,5 @@
-package import GatewayCore
+import GatewayHTTP
+package import GatewayTokens
 
 /// What every ``TokenStore`` promises. Run it from the store's own tests.
 ///

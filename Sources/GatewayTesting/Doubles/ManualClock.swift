@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayHTTP
 
 /// A clock that moves only when a test says so, and wakes the sleepers whose time has come.
 package final class ManualClock: GatewayClock {

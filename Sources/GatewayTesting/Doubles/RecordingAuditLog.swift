@@ -1,4 +1,4 @@
-package import GatewayCore
+package import GatewayEvents
 
 /// An audit log in memory that can be told to fail.
 package final class RecordingAuditLog: AuditLog {

@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 
 /// A token store in memory that remembers every write and can be told to fail.
 package final class RecordingTokenStore: TokenStore {

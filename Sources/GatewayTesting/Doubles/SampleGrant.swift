@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 
 /// A grant for tests that are about something else: answers are those of RFC 6749, and whether it rotates is a flag.
 package struct SampleGrant: TokenGrant {

@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 
 /// A login whose answer is the word `code`, to be exchanged at the sample authority.
 package struct SampleLogin: LoginFlow {

@@ -1,4 +1,5 @@
-package import GatewayCore
+package import GatewayHTTP
+package import GatewayTokens
 
 /// A token endpoint that answers from a script and remembers what it was asked.
 package final class ScriptedTokenEndpoint: TokenEndpoint {

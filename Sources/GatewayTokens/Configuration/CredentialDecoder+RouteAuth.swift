@@ -1,12 +1,15 @@
+package import GatewayConfiguration
+import GatewayHTTP
+
 /// The `auth` of a route: the name of a credential, or a mapping.
 extension CredentialDecoder {
-    struct Authentication {
+    package struct Authentication {
         /// nil forwards without authentication.
-        var credential: Int?
-        var asUser: RoutePlan.ActingUser?
+        package var credential: Int?
+        package var asUser: ActingUser?
     }
 
-    mutating func decodeAuth(of route: ConfigFields, named name: String) -> Authentication? {
+    package mutating func decodeAuth(of route: ConfigFields, named name: String) -> Authentication? {
         guard route.has("auth"), let node = route.node("auth") else {
             guard !route.has("preset") else {
                 route.noteUnusedPreset()
@@ -46,13 +49,13 @@ extension CredentialDecoder {
         }
     }
 
-    private func actingUser(_ fields: ConfigFields) -> RoutePlan.ActingUser? {
+    private func actingUser(_ fields: ConfigFields) -> ActingUser? {
         guard let id = fields.string("as_user") else { return nil }
         guard let field = catalog.userField else {
             fields.error("as_user", "no strategy knows a field that names a user to act for")
             return nil
         }
-        return RoutePlan.ActingUser(id: id, field: field)
+        return ActingUser(id: id, field: field)
     }
 
     private mutating func inline(_ fields: ConfigFields, of route: String) -> Authentication? {

@@ -1,11 +1,14 @@
+package import GatewayConfiguration
+package import GatewayHTTP
+
 /// Reads `credentials`, and the `auth` of routes: which credentials exist, and which routes share them.
-struct CredentialDecoder {
+package struct CredentialDecoder {
     let catalog: StrategyCatalog
     let context: ConfigContext
     let narrowingKeys: Keys<Void>
     /// The names in `access.clients`.
     private let clients: [String]
-    private(set) var plans: [CredentialPlan] = []
+    package private(set) var plans: [CredentialPlan] = []
     private var indices: [String: Int] = [:]
     /// Every name in `credentials`, also of those that could not be decoded, in file order.
     private var declared: [(name: String, span: SourceSpan)] = []
@@ -16,14 +19,14 @@ struct CredentialDecoder {
             .means("One credential. The keys beside strategy depend on it.")
     }
 
-    init(catalog: StrategyCatalog, context: ConfigContext, clients: [String]) {
+    package init(catalog: StrategyCatalog, context: ConfigContext, clients: [String]) {
         self.catalog = catalog
         narrowingKeys = Self.narrowingKeys(catalog)
         self.context = context
         self.clients = clients
     }
 
-    mutating func decodeNamed(_ fields: ConfigFields?) {
+    package mutating func decodeNamed(_ fields: ConfigFields?) {
         guard let fields else { return }
         fields.explain(Self.names)
         var vended: [(credential: Int, vending: CredentialVending)] = []
@@ -111,7 +114,7 @@ struct CredentialDecoder {
         }
     }
 
-    mutating func warnAboutUnused() {
+    package mutating func warnAboutUnused() {
         // What could not be decoded may use it.
         guard !context.isIncomplete else { return }
         for (name, span) in declared where indices[name] != nil && !used.contains(name) {
@@ -125,7 +128,7 @@ struct CredentialDecoder {
     }
 
     /// Where the requests of a credential go, as far as they go to this upstream.
-    func endpoints(of credential: Int, at upstream: UpstreamURL) -> [AuthorityEndpoint] {
+    package func endpoints(of credential: Int, at upstream: UpstreamURL) -> [AuthorityEndpoint] {
         var endpoints: [AuthorityEndpoint] = []
         for endpoint in plans[credential].strategy.behavior.authorityEndpoints where endpoint.origin == upstream.origin
         {
@@ -211,7 +214,7 @@ struct CredentialDecoder {
 
 extension AuthStrategy {
     /// Whom the token speaks for; nil when the strategy has no token or no subject.
-    var subject: String? {
+    package var subject: String? {
         guard case .token(let grant) = behavior else { return nil }
         return grant.identity.subject
     }

@@ -1,5 +1,8 @@
+package import GatewayConfiguration
+import GatewayHTTP
+
 /// `vend` of a credential: which clients may have a token of it, and which token.
-struct CredentialVending {
+package struct CredentialVending {
     let clients: [String]
     let narrowing: CredentialNarrowing
     private let fields: ConfigFields
@@ -22,13 +25,13 @@ struct CredentialVending {
     ///   - own: The fields of the credential.
     ///   - known: The names in `access.clients`.
     /// - Returns: nil when the credential vends nothing, or when there is a mistake, which is reported.
-    init?(of own: ConfigFields, among known: [String], catalog: StrategyCatalog) {
+    package init?(of own: ConfigFields, among known: [String], catalog: StrategyCatalog) {
         own.explain(Self.vendKeys)
         guard let fields = own.fields("vend") else { return nil }
         fields.explain(Self.keys)
         defer { fields.refuseUnknownKeys() }
         if !fields.has("clients") { fields.missing("clients") }
-        let clients = RouteDecoder.clients(fields, known: known, whenEmpty: "remove \"vend\" to hand out nothing")
+        let clients = fields.clientNames(known: known, whenEmpty: "remove \"vend\" to hand out nothing")
         let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
         // Not the default: a client that has the whole token is not bound by any route.
         let isWhole = fields.bool("whole_token") ?? false
@@ -67,5 +70,29 @@ struct CredentialVending {
             fields.error("\(plan.strategyKind) has no token with a life of its own that could be handed out")
         }
         return false
+    }
+}
+
+/// `clients` of a route or of `vend`: names in `access.clients`.
+extension ConfigFields {
+    /// - Returns: nil where `clients` is not written.
+    package func clientNames(
+        known: [String],
+        whenEmpty advice: String = "remove it to let in every client"
+    ) -> [String]? {
+        guard let elements = elements("clients") else { return nil }
+        if elements.isEmpty { error("clients", "names no client; \(advice)") }
+        return elements.compactMap { node, path in
+            guard case .scalar(let scalar) = node.content, !scalar.isNull else {
+                context.error("expected the name of a client", at: node.span, path: path)
+                return nil
+            }
+            guard known.contains(scalar.text) else {
+                let hint = Suggestion.hint(for: scalar.text, in: known)
+                context.error("no client is named \(scalar.shown)\(hint)", at: node.span, path: path)
+                return nil
+            }
+            return scalar.text
+        }
     }
 }

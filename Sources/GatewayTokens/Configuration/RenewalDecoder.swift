@@ -1,8 +1,11 @@
+package import GatewayConfiguration
+package import GatewayHTTP
+
 /// Reads the keys that all renewable strategies share: `renew`, `retry_on`, `on_authority_failure`, `acquire_on`; and `rejected_when`
 /// of those that have sessions.
-enum RenewalDecoder {
+package enum RenewalDecoder {
     /// - Parameter strategy: nil when its own keys were faulty; the shared ones are checked all the same.
-    static func decode(
+    package static func decode(
         _ fields: ConfigFields,
         for strategy: (any AuthStrategy)?,
         of type: any AuthStrategy.Type
@@ -146,14 +149,14 @@ extension AuthBehavior {
 }
 
 /// Reads `expires`: the end of the secret, key or password of a credential. Only the configuration knows it.
-enum SecretExpirationDecoder {
+package enum SecretExpirationDecoder {
     private static let keys = Keys {
         $0("expires", type: "a date, or a time with its zone", example: "2027-01-31")
             .means("When the secret, key or password here ends. status warns 14 days ahead.")
     }
 
     /// - Parameter strategy: nil when its own keys were faulty.
-    static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?) -> UnixTime? {
+    package static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?) -> UnixTime? {
         if let strategy, !strategy.hasSecret { return nil }
         fields.explain(keys)
         return fields.time("expires")
@@ -174,7 +177,7 @@ extension ConfigFields {
 
 extension AuthStrategy {
     /// Whether there is anything that could end.
-    var hasSecret: Bool {
+    package var hasSecret: Bool {
         if case .none = behavior { return false }
         return true
     }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+package import GatewayHTTP
 
 /// What a backup of a state directory holds: the file `manifest.json`, which is written last.
 package struct BackupManifest: Hashable, Sendable, Codable {

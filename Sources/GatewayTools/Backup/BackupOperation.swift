@@ -1,10 +1,13 @@
 import Crypto
 import Foundation
+import GatewayApp
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayLocalAuthority
 import GatewayTokenStores
+import GatewayTokens
 
 /// `state backup`: copies the state of a gateway, while it runs or not.
 ///

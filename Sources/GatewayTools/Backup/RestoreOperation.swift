@@ -1,7 +1,9 @@
 import Foundation
+import GatewayApp
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayTokenStores
 import Logging
 

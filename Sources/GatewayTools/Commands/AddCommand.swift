@@ -1,7 +1,9 @@
 import ArgumentParser
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
+import GatewayProxy
 
 struct AddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

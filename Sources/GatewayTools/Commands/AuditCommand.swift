@@ -1,7 +1,9 @@
 import ArgumentParser
 import Foundation
+import GatewayApp
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 struct AuditCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

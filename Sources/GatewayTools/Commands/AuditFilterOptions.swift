@@ -1,6 +1,9 @@
 import ArgumentParser
+import GatewayApp
 import GatewayAudit
-import GatewayCore
+import GatewayConfiguration
+import GatewayEvents
+import GatewayHTTP
 
 /// Which rows are meant.
 struct AuditFilterOptions: ParsableArguments {

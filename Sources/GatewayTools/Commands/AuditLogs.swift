@@ -1,6 +1,8 @@
 import Foundation
+import GatewayApp
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 
 /// What a command shows of a log, and how.
 struct AuditLines: Sendable {

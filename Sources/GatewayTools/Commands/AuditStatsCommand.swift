@@ -1,6 +1,8 @@
 import ArgumentParser
+import GatewayApp
 import GatewayAudit
-import GatewayCore
+import GatewayConfiguration
+import GatewayHTTP
 
 struct AuditStatsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,6 +1,7 @@
 import ArgumentParser
+import GatewayApp
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
 import GatewayFiles
 import GatewayTokenStores
 
@@ -279,11 +280,5 @@ private struct SharedVerification: Encodable {
         let pruned = result.prunedTo > 0 ? "; rows up to \(result.prunedTo) were removed by retention" : ""
         let loss = result.lostTo.map { $0 > 0 ? "; rows up to \($0) were lost with their database" : "" } ?? ""
         return "intact     \(result.rows) \(result.rows == 1 ? "row" : "rows")\(pruned)\(loss)"
-    }
-}
-
-extension AuditKeys {
-    init(_ key: InstallationKey) {
-        self.init(chain: key.derived(for: .auditChain), fingerprint: key.derived(for: .tokenFingerprint))
     }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
-import GatewayCore
+import GatewayApp
+import GatewayConfiguration
 
 /// The program: runs the command that the command line names, and ends with its exit code.
 package enum AuthGateway {

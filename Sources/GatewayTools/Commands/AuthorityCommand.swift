@@ -1,8 +1,9 @@
 import ArgumentParser
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
 import GatewayFiles
+import GatewayHTTP
 import GatewayLocalAuthority
+import GatewayProxy
 
 struct AuthorityCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,7 +1,8 @@
 import ArgumentParser
 import Foundation
-import GatewayCore
+import GatewayApp
 import GatewayFiles
+import GatewayHTTP
 import GatewayLocalAuthority
 import Glibc
 

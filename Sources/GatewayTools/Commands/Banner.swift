@@ -1,4 +1,7 @@
-import GatewayCore
+import GatewayApp
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
 import GatewaySandbox
 
 /// What `run` prints when it is ready: where it listens, the routes, what each needs, and lines to paste.

@@ -1,7 +1,10 @@
 import ArgumentParser
-import GatewayCore
+import GatewayApp
+import GatewayConfiguration
+import GatewayHTTP
 import GatewayProxy
 import GatewayTokenClient
+import GatewayTokens
 import Logging
 
 struct CheckCommand: AsyncParsableCommand {
@@ -149,7 +152,7 @@ extension Plan {
     /// What is wrong with certificates and keys, which the configuration only names.
     var tlsProblem: String? {
         do throws(ListenerError) {
-            try ProxyServer.readTLS(of: self)
+            try ProxyServer.readTLS(of: listeners + authz, admin: admin, routes: routes, limits: limits)
             return nil
         } catch {
             return "\(error)"

@@ -1,5 +1,6 @@
 import ArgumentParser
-import GatewayCore
+import GatewayApp
+import GatewayConfiguration
 import GatewayFiles
 
 /// Which gateway is meant. What counts before what is decided by ``ConfigLocator``.

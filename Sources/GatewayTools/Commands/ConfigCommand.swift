@@ -1,8 +1,10 @@
 import ArgumentParser
 private import CPresets
 import FoundationEssentials
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
 import GatewayStrategies
+import GatewayTokens
 
 struct ConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

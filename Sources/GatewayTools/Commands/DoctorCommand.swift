@@ -1,6 +1,10 @@
 import ArgumentParser
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -41,7 +45,7 @@ struct DoctorCommand: AsyncParsableCommand {
     /// How long all services together are waited for.
     private static let limitOfServices: Duration = .seconds(30)
 
-    /// Collects facts. The rules in `GatewayCore/Doctor` say what is wrong with them, and what to do.
+    /// Collects facts. The rules in `GatewayApp/Doctor` say what is wrong with them, and what to do.
     func run() async throws(CommandFailure) {
         let report = DoctorReport(await findings())
         Console.write(try json.text(of: report, or: DoctorText(report: report, style: .current).text()))

@@ -1,7 +1,7 @@
-import GatewayAdmin
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 
 /// What every command that edits the configuration does in the end: shows, checks, asks, writes, and says what is next.
 struct EditOutcome: Sendable {

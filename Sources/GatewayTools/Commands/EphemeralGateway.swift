@@ -1,6 +1,9 @@
 import Foundation
-import GatewayCore
+import GatewayApp
 import GatewayFiles
+import GatewayHTTP
+import GatewayLocalAuthority
+import GatewayProxy
 import Glibc
 import Logging
 import Synchronization

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
-import GatewayCore
+import GatewayApp
+import GatewayLocalAuthority
 
 struct ExecCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,7 @@
 import ArgumentParser
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
+import GatewayProxy
 
 struct ExplainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

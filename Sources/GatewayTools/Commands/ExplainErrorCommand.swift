@@ -1,5 +1,6 @@
 import ArgumentParser
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
 
 struct ExplainErrorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,5 @@
 import ArgumentParser
-import GatewayCore
+import GatewayApp
 
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

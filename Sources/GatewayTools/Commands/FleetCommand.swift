@@ -1,7 +1,8 @@
 import ArgumentParser
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
 import GatewayTokenStores
+import GatewayTokens
 
 struct FleetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

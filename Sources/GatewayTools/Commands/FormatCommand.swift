@@ -1,4 +1,5 @@
 import ArgumentParser
+import GatewayApp
 
 struct FormatCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

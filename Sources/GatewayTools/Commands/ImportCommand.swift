@@ -1,8 +1,10 @@
 import ArgumentParser
 import Foundation
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
+import GatewayProxy
 
 struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

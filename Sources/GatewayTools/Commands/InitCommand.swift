@@ -1,7 +1,8 @@
 import ArgumentParser
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 
 struct InitCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

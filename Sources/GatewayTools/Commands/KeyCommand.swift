@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
 
 struct KeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,6 +1,5 @@
 import ArgumentParser
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
 
 struct PlanCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,6 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayHTTP
 
 /// A secret of a preset, and where the gateway reads it from.
 struct PresetSecret: Equatable, Sendable {

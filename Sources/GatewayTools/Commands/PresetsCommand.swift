@@ -1,6 +1,7 @@
 import ArgumentParser
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayHTTP
 
 struct PresetsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

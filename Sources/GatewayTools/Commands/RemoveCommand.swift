@@ -1,6 +1,7 @@
 import ArgumentParser
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayHTTP
 
 struct RemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,5 @@
 import ArgumentParser
-import GatewayCore
+import GatewayApp
 import GatewayFiles
 import GatewaySandbox
 import Logging

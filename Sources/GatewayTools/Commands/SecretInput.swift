@@ -1,5 +1,8 @@
-import GatewayCore
+package import GatewayApp
 import GatewayFiles
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 import Glibc
 
 /// Reads what must not stand on a command line: from a file, a pipe, or a terminal that does not show it.

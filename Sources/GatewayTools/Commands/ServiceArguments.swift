@@ -1,5 +1,7 @@
 import ArgumentParser
-import GatewayCore
+import GatewayApp
+import GatewayConfiguration
+import GatewayHTTP
 
 /// How a service is written: what `add` and `init` take behind its name.
 struct ServiceArguments: ParsableArguments {

@@ -1,7 +1,9 @@
 import ArgumentParser
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
+import GatewayConfiguration
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import Logging
 
 struct StateCommand: ParsableCommand {

@@ -1,6 +1,8 @@
 import ArgumentParser
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

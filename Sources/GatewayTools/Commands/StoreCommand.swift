@@ -1,7 +1,9 @@
 import ArgumentParser
-import GatewayCore
+import GatewayApp
 import GatewayFiles
+import GatewayHTTP
 import GatewayTokenStores
+import GatewayTokens
 
 struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

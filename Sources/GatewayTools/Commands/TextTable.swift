@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
 import Glibc
 
 /// Aligned columns for people.
@@ -58,8 +59,4 @@ struct TextStyle: Sendable {
         guard usesColor, let color else { return text }
         return "\u{1B}[\(color.rawValue)m\(text)\u{1B}[0m"
     }
-}
-
-extension String {
-    func padding(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

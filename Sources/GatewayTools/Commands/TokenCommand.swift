@@ -1,6 +1,7 @@
 import ArgumentParser
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
+import GatewayTokens
 
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

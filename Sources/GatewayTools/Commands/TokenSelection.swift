@@ -1,6 +1,6 @@
 import ArgumentParser
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
+import GatewayTokens
 
 /// One token or all of them, for the commands that need no more than that.
 struct TokenSelection: ParsableArguments {

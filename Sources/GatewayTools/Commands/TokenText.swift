@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
+import GatewayTokens
 
 /// Tokens as people read them.
 enum TokenText {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import GatewayApp
 
 struct VersionCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

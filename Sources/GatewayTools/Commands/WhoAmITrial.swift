@@ -1,5 +1,9 @@
 import AsyncHTTPClient
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
+import GatewayLocalAuthority
+import GatewayProxy
+import GatewayTokens
 import NIOCore
 import NIOHTTP1
 

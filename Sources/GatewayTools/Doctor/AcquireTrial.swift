@@ -1,4 +1,6 @@
-import GatewayCore
+import GatewayApp
+import GatewayEvents
+import GatewayHTTP
 import GatewayTokenClient
 import GatewayTokenStores
 import GatewayTokens

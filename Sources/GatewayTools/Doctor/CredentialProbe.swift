@@ -1,6 +1,9 @@
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
+import GatewayProxy
 import GatewayTokenClient
 import GatewayTokenStores
+import GatewayTokens
 import Logging
 
 /// Finds out whether each credential can give a token, and spends no refresh token for it.

@@ -1,7 +1,9 @@
 import Crypto
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
 import GatewayProxy
 import GatewayTokenClient
+import GatewayTokens
 import NIOCore
 import NIOPosix
 

@@ -1,7 +1,7 @@
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
 import GatewayFiles
 import GatewayProxy
+import GatewayTokens
 import Glibc
 import NIOCore
 
@@ -33,7 +33,12 @@ struct ListenerProbe: Sendable {
 
     private static func look(at address: ListenerPlan.Address) -> ListenerRule.Observation {
         switch address {
-        case .unix(let path, _): UnixSocket.observation(path)
+        case .unix(let path, _):
+            switch UnixSocket.occupation(of: path) {
+            case .free: .free
+            case .taken: .taken
+            case .unusable(let reason): .unusable(reason)
+            }
         case .tcp(let host, let port): look(at: host, port)
         }
     }

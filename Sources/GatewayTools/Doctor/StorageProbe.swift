@@ -1,7 +1,11 @@
+import GatewayApp
 import GatewayAudit
-import GatewayCore
+import GatewayConfiguration
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayTokenStores
+import GatewayTokens
 import Glibc
 
 /// Looks at the gateway's files. Locks none, creates none and writes to none: a gateway may be using them.

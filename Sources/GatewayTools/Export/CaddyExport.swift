@@ -1,3 +1,6 @@
+import GatewayHTTP
+import GatewayProxy
+
 /// Writes a Caddyfile for Caddy 2.6 and later.
 ///
 /// It spells out what `forward_auth` stands for: that directive keeps the client's own field where the answer has none

@@ -1,3 +1,7 @@
+package import GatewayApp
+import GatewayHTTP
+package import GatewayProxy
+
 /// What a proxy needs so that it asks the gateway which fields its requests need: the input of the text for each proxy.
 package struct EngineExport: Sendable {
     /// Where the proxy asks.

@@ -1,3 +1,6 @@
+import GatewayHTTP
+import GatewayProxy
+
 /// Writes a configuration of Envoy, 1.36 and later: `ext_authz` over HTTP, and a Lua filter in the cluster that names the rejected
 /// generation when Envoy retries (https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/lua_filter).
 struct EnvoyExport {

@@ -1,3 +1,8 @@
+import GatewayApp
+import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
+
 /// What another proxy has to know of a route.
 struct ExportedRoute: Hashable, Sendable {
     let name: String

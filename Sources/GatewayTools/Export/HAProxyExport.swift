@@ -1,3 +1,6 @@
+import GatewayHTTP
+import GatewayProxy
+
 /// Writes a configuration of HAProxy, 2.6 and later, and the Lua script that it loads: HAProxy has no directive that asks another
 /// server about a request.
 package struct HAProxyExport {

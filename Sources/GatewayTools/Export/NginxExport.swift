@@ -1,3 +1,6 @@
+import GatewayHTTP
+import GatewayProxy
+
 /// Writes what belongs into the `http` block of nginx, 1.22 and later.
 ///
 /// A named location is reached by `error_page` with the request's method and its content, which nginx has kept: so a request is sent

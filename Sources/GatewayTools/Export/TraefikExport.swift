@@ -1,3 +1,6 @@
+import GatewayHTTP
+import GatewayProxy
+
 /// Writes a dynamic configuration for the file provider of Traefik 3.7.
 struct TraefikExport {
     private let export: EngineExport

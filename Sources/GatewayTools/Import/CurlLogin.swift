@@ -1,3 +1,6 @@
+package import GatewayHTTP
+import GatewayProxy
+
 /// Takes the login out of a curl command: its URL, and the field or parameter that signs in.
 package enum CurlLogin {
     package static func services(_ text: String) throws(UnusableInput) -> ImportFindings {

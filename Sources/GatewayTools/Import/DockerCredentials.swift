@@ -1,3 +1,6 @@
+package import GatewayHTTP
+import GatewayProxy
+
 /// Reads the `config.json` of docker: what `docker login` has left there.
 package enum DockerCredentials {
     /// The presets of registries that take the password at a token server (strategy `registry`), by the origins of docker's file.

@@ -1,3 +1,6 @@
+package import GatewayConfiguration
+package import GatewayHTTP
+
 /// Takes the logins out of an Envoy configuration: the filter `credential_injector` with its secrets, and the clusters
 /// that the routes beside it lead to.
 package enum EnvoyConfiguration {

@@ -1,3 +1,7 @@
+import GatewayConfiguration
+package import GatewayHTTP
+import GatewayProxy
+
 /// A service that another program's configuration signs in to, as it is taken over.
 package struct ImportedService: Hashable, Sendable {
     package let upstream: String

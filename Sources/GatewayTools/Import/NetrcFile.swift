@@ -1,3 +1,6 @@
+package import GatewayHTTP
+import GatewayProxy
+
 /// Reads `.netrc`, as ftp and curl do: `machine`, `login`, `password`.
 package enum NetrcFile {
     package static func services(_ text: String) throws(UnusableInput) -> ImportFindings {

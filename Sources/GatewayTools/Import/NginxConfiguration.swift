@@ -1,3 +1,6 @@
+package import GatewayHTTP
+import GatewayProxy
+
 /// Takes the logins out of an nginx configuration: `proxy_pass` with `proxy_set_header Authorization`, or a field with a key.
 package enum NginxConfiguration {
     private struct Directive {

@@ -1,3 +1,7 @@
+package import GatewayConfiguration
+package import GatewayHTTP
+import GatewayProxy
+
 /// Takes server and security schemes out of an OpenAPI document (3.x, or Swagger 2.0). Secrets are not in there: each
 /// becomes an environment variable that somebody has to set.
 package enum OpenAPIDocument {

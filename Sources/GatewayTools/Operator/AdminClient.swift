@@ -1,8 +1,9 @@
 import AsyncHTTPClient
 import Foundation
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
 import GatewayFiles
+import GatewayHTTP
+import GatewayProxy
 import NIOCore
 import NIOHTTP1
 

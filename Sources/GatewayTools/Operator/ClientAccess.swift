@@ -1,8 +1,8 @@
 import ArgumentParser
-import GatewayAdmin
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayFiles
+import GatewayHTTP
 import GatewayLocalAuthority
 
 /// What a program of this machine needs to use a gateway as its proxy.

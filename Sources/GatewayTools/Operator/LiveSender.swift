@@ -1,5 +1,7 @@
-import GatewayCore
+import GatewayApp
 import GatewayFiles
+import GatewayHTTP
+import GatewayProxy
 import NIOCore
 import NIOPosix
 import NIOSSL

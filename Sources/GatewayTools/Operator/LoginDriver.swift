@@ -1,5 +1,5 @@
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
 import GatewayTokens
 import Logging
 

@@ -1,4 +1,6 @@
-import GatewayCore
+package import GatewayApp
+import GatewayHTTP
+import GatewayProxy
 import NIOSSL
 
 /// The admin listener that `--admin` names, and what proves who asks it.

@@ -1,6 +1,8 @@
 import Foundation
-import GatewayCore
+import GatewayApp
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayProxy
 import GatewayTokenClient
 import GatewayTokenStores

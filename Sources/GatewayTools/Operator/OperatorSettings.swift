@@ -1,6 +1,7 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayFiles
+import GatewayProxy
 import GatewayTokenStores
 
 /// What commands beside a running gateway know about it, from its configuration without the secrets.

@@ -1,6 +1,7 @@
 import Foundation
-import GatewayCore
+import GatewayApp
 import GatewayFiles
+import GatewayHTTP
 import GatewayLocalAuthority
 
 /// Looks for the certificates of the local authority where programs of this machine find theirs.

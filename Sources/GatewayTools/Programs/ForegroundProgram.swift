@@ -1,3 +1,4 @@
+import GatewayApp
 import GatewayFiles
 import Glibc
 

@@ -1,8 +1,8 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite("Programs of the configuration", .timeLimit(.minutes(5)))
 struct SystemProgramRunnerTests {

@@ -1,8 +1,8 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite("Secrets of this machine", .timeLimit(.minutes(5)))
 struct SystemSecretSourceTests {

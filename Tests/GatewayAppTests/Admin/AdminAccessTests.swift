@@ -1,5 +1,6 @@
-import GatewayCore
+import GatewayApp
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Who may do what on the admin listener", .timeLimit(.minutes(1)))

@@ -1,13 +1,14 @@
 import AsyncHTTPClient
 import Foundation
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
 import Testing
 
-@testable import GatewayAdmin
+@testable import GatewayApp
 
 @Suite(.timeLimit(.minutes(1)))
 struct AdminEventsTests {

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Logging
 import NIOCore
 import NIOHTTP1
@@ -7,7 +8,7 @@ import NIOPosix
 import Synchronization
 import Testing
 
-@testable import GatewayAdmin
+@testable import GatewayApp
 
 @Suite("Logins on the admin listener", .timeLimit(.minutes(5)))
 struct AdminLoginTests {

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Testing
 
-@testable import GatewayAdmin
+@testable import GatewayApp
 
 @Suite(.timeLimit(.minutes(5)))
 struct AdminRequestGuardTests {

@@ -1,7 +1,7 @@
-import GatewayCore
+import GatewayProxy
 import Testing
 
-@testable import GatewayAdmin
+@testable import GatewayApp
 
 @Suite("What the routes of the admin listener ask for", .timeLimit(.minutes(1)))
 struct AdminRouteTableTests {

@@ -1,7 +1,8 @@
 import AsyncHTTPClient
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Logging
 import NIOCore
 import NIOHTTP1
@@ -9,7 +10,9 @@ import NIOPosix
 import Synchronization
 import Testing
 
-@testable import GatewayAdmin
+@testable import GatewayApp
+@testable import GatewayLocalAuthority
+@testable import GatewayProxy
 
 @Suite(.timeLimit(.minutes(5)))
 struct AdminServerTests {

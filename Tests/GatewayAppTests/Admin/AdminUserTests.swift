@@ -1,6 +1,7 @@
 import AsyncHTTPClient
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Hummingbird
 import Logging
 import NIOCore
@@ -8,7 +9,8 @@ import NIOHTTP1
 import NIOPosix
 import Testing
 
-@testable import GatewayAdmin
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("Users of the admin listener", .timeLimit(.minutes(5)))
 struct AdminUserTests {

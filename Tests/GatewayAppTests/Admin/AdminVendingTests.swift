@@ -1,6 +1,7 @@
 import AsyncHTTPClient
-import GatewayAdmin
-import GatewayCore
+import GatewayApp
+import GatewayHTTP
+import GatewayTokens
 import Logging
 import NIOCore
 import NIOHTTP1

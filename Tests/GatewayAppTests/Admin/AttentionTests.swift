@@ -3,7 +3,8 @@ import GatewayHTTP
 import GatewayTokens
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite(.timeLimit(.minutes(1)))
 struct AttentionTests {

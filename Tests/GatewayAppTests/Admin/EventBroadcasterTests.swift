@@ -1,8 +1,8 @@
-import GatewayCore
+import GatewayEvents
 import GatewayTesting
 import Testing
 
-@testable import GatewayAdmin
+@testable import GatewayApp
 
 @Suite(.timeLimit(.minutes(1)))
 struct EventBroadcasterTests {

@@ -1,7 +1,11 @@
+import GatewayEvents
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
-@testable import GatewayAdmin
-@testable import GatewayCore
+@testable import GatewayApp
+@testable import GatewayLocalAuthority
+@testable import GatewayProxy
 
 @Suite(.timeLimit(.minutes(1)))
 struct PageTests {

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayApp
 import GatewayHTTP
 import GatewayTokens
 import Testing

@@ -1,5 +1,5 @@
 import Foundation
-import GatewayCore
+import GatewayApp
 import GatewayEvents
 import GatewayHTTP
 import Testing

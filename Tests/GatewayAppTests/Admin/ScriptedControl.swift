@@ -1,4 +1,8 @@
-import GatewayCore
+import GatewayApp
+import GatewayEvents
+import GatewayHTTP
+import GatewayLocalAuthority
+import GatewayTokens
 import Synchronization
 
 /// Answers with what a test put in, and remembers what it was told to do.

@@ -1,12 +1,13 @@
 import Crypto
 import Foundation
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
 import Logging
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite("Daily check of the audit chain", .timeLimit(.minutes(5)))
 struct AuditChainCheckTests {

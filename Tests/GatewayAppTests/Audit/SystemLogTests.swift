@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 #if canImport(Glibc)
     import Glibc

@@ -2,7 +2,7 @@ import Foundation
 import GatewayConfiguration
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 /// Which of several files of a configuration is edited.
 @Suite(.timeLimit(.minutes(5)))

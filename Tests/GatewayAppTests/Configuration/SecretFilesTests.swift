@@ -1,8 +1,8 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 /// Where pasted secrets go, and what keeps them out of a repository.
 @Suite("Files of pasted secrets", .timeLimit(.minutes(5)))

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
 import GatewayTokenStores
 import GatewayTokens
@@ -8,7 +9,7 @@ import Logging
 import Synchronization
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite(.timeLimit(.minutes(5)))
 struct SecretWatchTests {

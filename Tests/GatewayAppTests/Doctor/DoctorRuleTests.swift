@@ -1,7 +1,10 @@
 import FoundationEssentials
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
+import GatewayTokenStores
+import GatewayTokens
 import Testing
 
 @Suite("What doctor says of this machine", .timeLimit(.minutes(5)))
@@ -160,8 +163,8 @@ struct DoctorRuleTests {
 
 @Suite("What doctor says of a token database", .timeLimit(.minutes(1)))
 struct DatabaseRuleTests {
-    private func levels(_ change: (inout DatabaseRule.Observation) -> Void) -> [DoctorFinding.Level] {
-        var database = DatabaseRule.Observation(serverVersion: "15.3")
+    private func levels(_ change: (inout DatabaseObservation) -> Void) -> [DoctorFinding.Level] {
+        var database = DatabaseObservation(serverVersion: "15.3")
         change(&database)
         return DatabaseRule.findings(of: database, "db").map(\.level)
     }
@@ -194,5 +197,40 @@ struct FleetRuleTests {
         #expect(finding.level == .warning)
         #expect(finding.text.contains("lacks INSERT, DELETE on authgateway.gateway"))
         #expect(finding.remedy?.contains("grant SELECT, INSERT, UPDATE and DELETE on authgateway.gateway") == true)
+    }
+
+    // MARK: Fleet
+
+    private func member(
+        _ id: String,
+        _ acknowledged: Int64 = 0,
+        seen: Duration = .milliseconds(300),
+        version: String = "1",
+        digest: String = "aaaaaa",
+        offset: Duration = .zero
+    ) -> FleetMember {
+        let heartbeat = FleetHeartbeat(
+            id: id,
+            host: "host-\(id)",
+            version: version,
+            startedAt: "2026-11-25T08:00:00.000Z",
+            configurationDigest: digest,
+            clockOffset: offset,
+            acknowledged: FleetMark(acknowledged)
+        )
+        return FleetMember(heartbeat, seen: seen)
+    }
+
+    @Test func aClockThatIsOffIsAFinding() {
+        func levels(_ members: [FleetMember]) -> [DoctorFinding.Level] {
+            FleetRule.findings(of: members, "db").map(\.level)
+        }
+        #expect(levels([]) == [])
+        #expect(levels([member("a"), member("b")]) == [.ok])
+        #expect(
+            levels([member("a", offset: .seconds(6)), member("b", offset: .seconds(-6))]) == [.ok, .warning, .warning]
+        )
+        #expect(levels([member("a"), member("b", version: "2")]) == [.ok, .warning])
+        #expect(levels([member("a"), member("b", seen: .seconds(60), version: "2")]) == [.ok])
     }
 }

@@ -1,8 +1,8 @@
 import GatewayStrategies
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayConfiguration
-@testable import GatewayCore
 @testable import GatewayHTTP
 @testable import GatewayTokens
 

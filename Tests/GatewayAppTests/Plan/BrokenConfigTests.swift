@@ -1,6 +1,6 @@
 import Foundation
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayStrategies
 import Testing
 
@@ -10,6 +10,7 @@ import Testing
 @Suite("Broken configurations", .timeLimit(.minutes(5)))
 struct BrokenConfigTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "examples/errors")
 
     static let names: [String] = {

@@ -1,7 +1,8 @@
 import Foundation
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import GatewayStrategies
 import GatewayTesting
 import GatewayTokens
@@ -11,6 +12,7 @@ import Testing
 @Suite("Built-in presets", .timeLimit(.minutes(5)))
 struct BuiltInPresetTests {
     private static let source = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Sources/CPresets")
 
     private static let files: [String] = {
@@ -66,15 +68,6 @@ struct BuiltInPresetTests {
             #expect(read.routes.map(\.node.canonicalText) == preset.routes.map(\.node.canonicalText))
         }
         #expect(library["nothing"] == nil)
-    }
-
-    /// `import --docker` writes them with a user name and a password.
-    @Test func theRegistriesOfDockerHavePresets() throws {
-        for name in Set(DockerCredentials.presets.values) {
-            let preset = try #require(Self.presets.first { $0.name == name })
-            #expect(preset.strategy == "registry")
-            for key in ["username", "password"] { #expect(Self.value(key, of: preset.credential) != nil) }
-        }
     }
 
     // MARK: What a preset says

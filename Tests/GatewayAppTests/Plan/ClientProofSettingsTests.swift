@@ -1,6 +1,7 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import GatewayStrategies
 import Testing
 

@@ -1,8 +1,9 @@
+import GatewayProxy
 import GatewayStrategies
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayConfiguration
-@testable import GatewayCore
 @testable import GatewayHTTP
 @testable import GatewayTokens
 

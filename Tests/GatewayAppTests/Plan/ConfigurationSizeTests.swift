@@ -1,8 +1,8 @@
 import GatewayTesting
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayConfiguration
-@testable import GatewayCore
 @testable import GatewayHTTP
 
 @Suite("The size of a configuration", .timeLimit(.minutes(5)))

@@ -1,5 +1,6 @@
+import CNIOLinux
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayStrategies
 import GatewayTesting
 import Testing

@@ -1,5 +1,7 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayEvents
+import GatewayProxy
 import GatewayStrategies
 import Testing
 

@@ -1,6 +1,7 @@
+import GatewayConfiguration
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayApp
 
 @Suite("How many files there may be", .timeLimit(.minutes(1)))
 struct FileCountTests {

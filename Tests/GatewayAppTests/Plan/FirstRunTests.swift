@@ -1,7 +1,8 @@
 import Foundation
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import GatewayStrategies
 import Testing
 
@@ -9,6 +10,7 @@ import Testing
 @Suite("The first run's configuration", .timeLimit(.minutes(5)))
 struct FirstRunTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent()
 
     private func outcome(_ path: String, _ secrets: some SecretSource) -> ConfigOutcome {

@@ -1,5 +1,6 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayProxy
 import GatewayStrategies
 import Testing
 

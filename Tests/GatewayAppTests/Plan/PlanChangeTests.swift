@@ -1,6 +1,7 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import GatewayStrategies
 import GatewayTokens
 import Testing
@@ -148,7 +149,7 @@ struct PlanChangeTests {
         "matchesUpstreamHost": { $0.matchesUpstreamHost.toggle() },
         "upstreamMatchPath": { $0.upstreamMatchPath = "/v2" },
         "isDefault": { $0.isDefault.toggle() },
-        "asUser": { $0.asUser = RoutePlan.ActingUser(id: "", field: UserField(name: "As-User", advice: "")) },
+        "asUser": { $0.asUser = ActingUser(id: "", field: UserField(name: "As-User", advice: "")) },
         "headers": { $0.headers.set = [Injection.Field(name: "X-A", value: Secret("1"))] },
         "cookies": { $0.cookies = .pass },
         "rewritesLinks": { $0.rewritesLinks = false },

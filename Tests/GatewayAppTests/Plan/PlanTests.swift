@@ -1,8 +1,11 @@
 import FoundationEssentials
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayEvents
 import GatewayHTTP
+import GatewayProxy
 import GatewayStrategies
+import GatewayTokens
 import Testing
 
 @Suite("Plan", .timeLimit(.minutes(5)))

@@ -1,6 +1,9 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import GatewayStrategies
+import GatewayTokens
 import Testing
 
 @Suite("preset", .timeLimit(.minutes(5)))

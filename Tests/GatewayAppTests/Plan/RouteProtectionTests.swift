@@ -1,6 +1,9 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import GatewayStrategies
+import GatewayTokens
 import Testing
 
 /// Keys of a route that decide what its clients can get out of the upstream's connection and answers.

@@ -2,8 +2,8 @@ import Foundation
 import GatewayStrategies
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayConfiguration
-@testable import GatewayCore
 @testable import GatewayHTTP
 @testable import GatewayTokens
 
@@ -13,6 +13,7 @@ import Testing
 @Suite("Schema", .timeLimit(.minutes(5)))
 struct SchemaTests {
     private static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "schema/gateway.schema.json")
 
     private static let made = ConfigSchema.text(.builtIn)

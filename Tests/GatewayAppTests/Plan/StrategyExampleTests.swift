@@ -1,7 +1,8 @@
 import Foundation
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import GatewayStrategies
 import GatewayTesting
 import GatewayTokens
@@ -11,6 +12,7 @@ import Testing
 @Suite("Examples of strategies", .timeLimit(.minutes(5)))
 struct StrategyExampleTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "examples/strategies")
 
     @Test(arguments: StrategyCatalog.builtIn.kinds)

@@ -1,5 +1,5 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
 import GatewayStrategies
 import Testing

@@ -1,8 +1,9 @@
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite("Assertions are fetched for each request", .timeLimit(.minutes(5)))
 struct AssertionEndpointTests {

@@ -1,8 +1,7 @@
-import GatewayCore
 import Synchronization
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 #if canImport(Glibc)
     import Glibc

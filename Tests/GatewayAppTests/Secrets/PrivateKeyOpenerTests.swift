@@ -1,8 +1,8 @@
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite("Private keys", .timeLimit(.minutes(5)))
 struct PrivateKeyOpenerTests {

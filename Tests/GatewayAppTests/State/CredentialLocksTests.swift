@@ -1,6 +1,8 @@
 import Foundation
-import GatewayCore
+import GatewayConfiguration
+import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayTesting
 import GatewayTokenStores
 import GatewayTokens
@@ -8,7 +10,8 @@ import Logging
 import Synchronization
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("Locks of credentials", .timeLimit(.minutes(5)))
 final class CredentialLocksTests {

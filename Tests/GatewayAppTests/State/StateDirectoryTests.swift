@@ -2,7 +2,7 @@ import Foundation
 import GatewayFiles
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite(.timeLimit(.minutes(5)))
 struct StateDirectoryTests {

@@ -1,10 +1,12 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Logging
 import Synchronization
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite(.timeLimit(.minutes(5)))
 struct ExpirationMonitorTests {

@@ -1,12 +1,12 @@
 import Dispatch
-import GatewayCore
+import GatewayHTTP
 import GatewayTesting
 import Logging
 import NIOPosix
 import Synchronization
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite(.timeLimit(.minutes(5)))
 struct LogTests {

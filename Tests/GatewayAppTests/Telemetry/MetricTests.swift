@@ -1,8 +1,9 @@
 import Foundation
-import GatewayCore
+import GatewayHTTP
+import GatewayTokens
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
 
 @Suite(.timeLimit(.minutes(5)))
 struct MetricTests {
@@ -35,6 +36,7 @@ struct MetricTests {
     /// Finds them where they are made: a metric that only appears after a failure must have its line, too.
     @Test func everyMetricOfTheSourcesHasAHelpLine() throws {
         let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
             .deletingLastPathComponent().appendingPathComponent("Sources")
         let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter { $0.hasSuffix(".swift") }
         var names: Set<String> = []

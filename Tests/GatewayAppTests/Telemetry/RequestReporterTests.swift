@@ -1,10 +1,12 @@
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
 import Logging
 import Synchronization
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayProxy
 
 /// Failures, denials and requests without a route: what becomes of them in the audit log, the log and the metrics.
 @Suite(.timeLimit(.minutes(5)))

@@ -3,7 +3,8 @@ import GatewayHTTP
 import GatewayTokens
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("Spans of a request", .timeLimit(.minutes(5)))
 struct RequestSpansTests {

@@ -1,7 +1,8 @@
+import GatewayHTTP
 import Testing
 
-@testable import GatewayCore
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("What requests say to telemetry", .timeLimit(.minutes(5)))
 struct RequestTelemetryTests {

@@ -1,10 +1,13 @@
 import GatewayAudit
-import GatewayCore
+import GatewayEvents
+import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 import Logging
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite(.timeLimit(.minutes(5)))
 struct TrafficObserverTests {

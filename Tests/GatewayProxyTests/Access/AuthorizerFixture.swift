@@ -1,6 +1,6 @@
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import GatewayTokens
 
 /// Asks a ``RequestAuthorizer`` about a request that is written as text.

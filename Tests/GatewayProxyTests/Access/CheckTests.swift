@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Testing

@@ -1,5 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
 import GatewayHTTP
+import GatewayProxy
 import GatewayTokens
 import Synchronization
 import Testing

@@ -1,8 +1,8 @@
 import Synchronization
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayProxy
 @testable import GatewayTokens
 
 /// Limits on what clients present and on what the gateway remembers of it.

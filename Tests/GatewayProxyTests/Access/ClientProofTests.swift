@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("What proves a client", .timeLimit(.minutes(1)))

@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Schemes that authenticate a connection", .timeLimit(.minutes(5)))

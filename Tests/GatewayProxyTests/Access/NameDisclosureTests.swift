@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Names in refusals", .timeLimit(.minutes(5)))

@@ -1,7 +1,7 @@
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayProxy
 @testable import GatewayTokens
 
 @Suite("What a reload takes away", .timeLimit(.minutes(5)))

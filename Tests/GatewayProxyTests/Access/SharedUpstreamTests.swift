@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Several routes to one server", .timeLimit(.minutes(5)))

@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Plain requests to servers without a route", .timeLimit(.minutes(5)))

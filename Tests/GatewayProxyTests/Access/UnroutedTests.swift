@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Servers without a route", .timeLimit(.minutes(5)))

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayProxy
 import GatewayTokens
 import Testing
 

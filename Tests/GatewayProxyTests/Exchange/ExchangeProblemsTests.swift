@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("What a client is told of its exchange", .timeLimit(.minutes(5)))

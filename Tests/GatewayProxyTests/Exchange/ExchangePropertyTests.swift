@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import Testing
 
 /// Random events, in any order: what must hold whatever happens.

@@ -1,7 +1,7 @@
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayProxy
 
 /// Plays an exchange from a text such as
 /// `client: POST, body 3 -> send, body 3; upstream: 401 -> renew; token: ready -> send again, body 3; upstream: 200 -> pass`.

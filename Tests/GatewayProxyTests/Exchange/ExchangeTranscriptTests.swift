@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import Testing
 
 /// Each transcript reads as events and, behind the arrow, what the exchange answers.

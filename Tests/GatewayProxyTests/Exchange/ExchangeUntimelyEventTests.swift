@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 /// Events that come too early, too late or once more: from a source, a pool or a timer that was asked before things changed.

@@ -1,5 +1,6 @@
-import GatewayCore
 import GatewayEvents
+import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Responses that are failures", .timeLimit(.minutes(5)))

@@ -2,7 +2,7 @@ import GatewayHTTP
 import GatewayTokens
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayProxy
 
 @Suite("What answers must not hand on", .timeLimit(.minutes(5)))
 struct ResponsePolicyTests {

@@ -1,6 +1,7 @@
+import GatewayHTTP
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayProxy
 
 @Suite("Retry policy", .timeLimit(.minutes(5)))
 struct RetryPolicyTests {

@@ -1,6 +1,6 @@
-import GatewayCore
 import GatewayEvents
 import GatewayHTTP
+import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Testing

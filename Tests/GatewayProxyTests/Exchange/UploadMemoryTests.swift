@@ -1,6 +1,7 @@
+import GatewayHTTP
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayProxy
 
 @Suite("Memory of uploads", .timeLimit(.minutes(5)))
 struct UploadMemoryTests {

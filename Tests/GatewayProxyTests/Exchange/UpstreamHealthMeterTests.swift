@@ -1,6 +1,6 @@
-import GatewayCore
 import GatewayEvents
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("How an upstream has answered lately", .timeLimit(.minutes(5)))

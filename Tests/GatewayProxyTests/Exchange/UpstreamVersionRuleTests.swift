@@ -1,8 +1,8 @@
 import GatewayTesting
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayProxy
 @testable import GatewayTesting
 
 @Suite("The version of HTTP towards an upstream", .timeLimit(.minutes(1)))

@@ -1,6 +1,6 @@
-import GatewayCore
 import GatewayEvents
 import GatewayHTTP
+import GatewayProxy
 import GatewayTokens
 import Testing
 
@@ -59,5 +59,25 @@ struct WithdrawnCredentialsTests {
     @Test func withoutAGrantThereIsNothingToTakeAway() {
         #expect(WithdrawnCredentials([]).isEmpty && WithdrawnCredentials([Source(nil)]).isEmpty)
         #expect(!WithdrawnCredentials([source]).isEmpty)
+    }
+
+    @Test func anExchangeWithWhatWasLockedIsEnded() {
+        let shared = FixedCredentialSource(
+            name: "openai",
+            strategy: "basic",
+            injection: Injection.authorization(scheme: "Basic", Secret("YTpw")),
+            generation: ChallengeCredentialSource.fullGeneration,
+            grantKey: CredentialKey(digest: "a")
+        )
+        let route = ChallengeCredentialSource(shared, realm: nil)
+        let now = MonotonicTime(nanoseconds: 0)
+        guard case .ready(let credential) = shared.current(at: now) else {
+            Issue.record("a fixed credential is there at once")
+            return
+        }
+        shared.lock()
+        let withdrawn = WithdrawnCredentials([shared])
+        #expect(withdrawn.event(credential, of: shared, at: now) == .withdrawn)
+        #expect(withdrawn.event(credential, of: route, at: now) == .sourceWithdrawn)
     }
 }

@@ -1,6 +1,6 @@
 import Foundation
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import GatewayTokens
 import Testing
 
@@ -153,7 +153,6 @@ struct ExplanationTests {
         encoder.keyEncodingStrategy = .convertToSnakeCase
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
-        let answer = ExplanationAnswer(explanation)
-        #expect(try decoder.decode(ExplanationAnswer.self, from: encoder.encode(answer)) == answer)
+        #expect(try decoder.decode(Explanation.self, from: encoder.encode(explanation)) == explanation)
     }
 }

@@ -1,4 +1,5 @@
-import GatewayCore
+import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Way in", .timeLimit(.minutes(5)))

@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Connections of an address", .timeLimit(.minutes(5)))

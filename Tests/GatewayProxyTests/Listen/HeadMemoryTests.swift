@@ -1,5 +1,5 @@
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite("Memory of unfinished heads", .timeLimit(.minutes(5)))

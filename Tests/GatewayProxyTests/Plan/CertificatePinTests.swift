@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayProxy
 import Testing
 
 @Suite(.timeLimit(.minutes(5)))

@@ -1,5 +1,5 @@
 import GatewayConfiguration
-import GatewayCore
+import GatewayProxy
 import Testing
 
 @Suite("Length of client tokens", .timeLimit(.minutes(5)))

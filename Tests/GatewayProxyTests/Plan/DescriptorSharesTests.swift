@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayProxy
 import Testing
 
 @Suite("Shares of the file descriptors", .timeLimit(.minutes(1)))

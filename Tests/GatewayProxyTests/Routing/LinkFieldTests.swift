@@ -1,8 +1,8 @@
 import GatewayTesting
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayProxy
 @testable import GatewayTesting
 @testable import GatewayTokens
 

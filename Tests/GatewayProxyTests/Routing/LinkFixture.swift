@@ -1,8 +1,9 @@
 import GatewayConfiguration
 import GatewayHTTP
 import GatewayTesting
+import GatewayTokens
 
-@testable import GatewayCore
+@testable import GatewayProxy
 
 /// A gateway with some routes, one of which a request has found.
 struct LinkFixture: Sendable {
@@ -31,7 +32,7 @@ struct LinkFixture: Sendable {
             matchPath: path ?? "/\(name)",
             matchHosts: hosts ?? ["\(name).localhost"],
             credential: credential,
-            asUser: asUser.map { RoutePlan.ActingUser(id: $0, field: UserField(name: "As-User", advice: "")) },
+            asUser: asUser.map { ActingUser(id: $0, field: UserField(name: "As-User", advice: "")) },
             span: SourceSpan(file: 0, line: 1, column: 1)
         )
     }

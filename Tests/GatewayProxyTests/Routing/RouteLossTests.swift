@@ -1,6 +1,6 @@
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 /// The trace of an authorizer says why each other route lost.

@@ -1,7 +1,7 @@
 import Foundation
 import GatewayConfiguration
-import GatewayCore
 import GatewayHTTP
+import GatewayProxy
 import Testing
 
 @Suite(.timeLimit(.minutes(5)))

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayProxy
 import Testing
 
 @Suite("Records of a TLS hello", .timeLimit(.minutes(1)))

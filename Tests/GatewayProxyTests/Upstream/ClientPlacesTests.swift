@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayProxy
 import Testing
 
 @Suite("Places that clients share", .timeLimit(.minutes(1)))

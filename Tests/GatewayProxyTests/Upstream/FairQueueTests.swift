@@ -1,7 +1,7 @@
 import GatewayTesting
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayProxy
 
 @Suite("Fair queue", .timeLimit(.minutes(5)))
 struct FairQueueTests {

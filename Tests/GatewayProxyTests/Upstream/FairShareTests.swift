@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayProxy
 import Testing
 
 @Suite("Fair share", .timeLimit(.minutes(5)))

@@ -1,4 +1,4 @@
-import GatewayCore
+import GatewayProxy
 import Testing
 
 @Suite("Questions to name servers", .timeLimit(.minutes(1)))

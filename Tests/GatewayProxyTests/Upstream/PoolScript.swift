@@ -1,7 +1,7 @@
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayProxy
 
 /// Plays a pool from lines such as `connect a -> ask`. Behind the arrow stands what the pool answers, up to its next question.
 ///

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayProxy
 
 /// What a client that has more connections in use than its share waits for. Of four places a client may have three.
 @Suite("Pool: shares of clients", .timeLimit(.minutes(5)))

@@ -1,8 +1,8 @@
 import GatewayTesting
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayProxy
 
 /// Random events of an upstream that speaks HTTP/2, and what must hold whatever their order.
 @Suite("Pool: properties of streams", .timeLimit(.minutes(5)))

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayProxy
 
 @Suite("Pool: streams of HTTP/2", .timeLimit(.minutes(5)))
 struct PoolStreamTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import GatewayCore
+@testable import GatewayProxy
 
 @Suite("Pool: transcripts", .timeLimit(.minutes(5)))
 struct PoolTranscriptTests {

@@ -1,8 +1,8 @@
 import GatewayTesting
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayProxy
 
 /// Several pools before one upstream, each with a shell that carries out its steps and keeps account.
 final class PoolWorld {

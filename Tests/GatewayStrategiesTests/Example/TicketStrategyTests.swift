@@ -1,5 +1,6 @@
-import GatewayCore
+import GatewayConfiguration
 import GatewayTesting
+import GatewayTokens
 import Testing
 
 @testable import GatewayStrategies

@@ -1,7 +1,6 @@
 import Synchronization
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayEvents
 @testable import GatewayHTTP
 @testable import GatewayTokens
@@ -65,22 +64,6 @@ struct FixedCredentialSourceTests {
         #expect(Self.sent(routes[1]) == nil)
         shared.unlock()
         #expect(Self.sent(routes[0]) == Self.injection && Self.sent(routes[1]) == Self.injection)
-    }
-
-    @Test func anExchangeWithWhatWasLockedIsEnded() throws {
-        let shared = FixedCredentialSource(
-            name: "openai",
-            strategy: "basic",
-            injection: Self.injection,
-            generation: ChallengeCredentialSource.fullGeneration,
-            grantKey: CredentialKey(digest: "a")
-        )
-        let route = ChallengeCredentialSource(shared, realm: nil)
-        guard case .ready(let credential) = shared.current(at: Self.now) else { throw Unexpected() }
-        shared.lock()
-        let withdrawn = WithdrawnCredentials([shared])
-        #expect(withdrawn.event(credential, of: shared, at: Self.now) == .withdrawn)
-        #expect(withdrawn.event(credential, of: route, at: Self.now) == .sourceWithdrawn)
     }
 
     // MARK: Status

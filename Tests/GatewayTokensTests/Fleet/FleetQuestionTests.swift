@@ -1,4 +1,3 @@
-import GatewayCore
 import GatewayHTTP
 import GatewayTokens
 import Testing
@@ -151,18 +150,5 @@ struct FleetQuestionTests {
         )
         #expect(FleetClock.offset(of: sent, sent: sent, received: sent + .seconds(2)) == nil)
         #expect(FleetClock.offset(of: sent, sent: sent, received: sent + .seconds(-1)) == nil)
-    }
-
-    @Test func aClockThatIsOffIsAFinding() {
-        func levels(_ members: [FleetMember]) -> [DoctorFinding.Level] {
-            FleetRule.findings(of: members, "db").map(\.level)
-        }
-        #expect(levels([]) == [])
-        #expect(levels([member("a"), member("b")]) == [.ok])
-        #expect(
-            levels([member("a", offset: .seconds(6)), member("b", offset: .seconds(-6))]) == [.ok, .warning, .warning]
-        )
-        #expect(levels([member("a"), member("b", version: "2")]) == [.ok, .warning])
-        #expect(levels([member("a"), member("b", seen: .seconds(60), version: "2")]) == [.ok])
     }
 }

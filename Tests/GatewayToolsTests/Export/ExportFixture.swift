@@ -1,9 +1,11 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
 import GatewayEvents
 import GatewayHTTP
+import GatewayProxy
 import GatewayTesting
 import GatewayTokens
+import GatewayTools
 
 /// A plan with engines for tests of exports.
 struct ExportFixture {

@@ -1,9 +1,10 @@
 import GatewayTesting
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayProxy
 @testable import GatewayTokens
+@testable import GatewayTools
 
 @Suite("Configurations for other proxies", .timeLimit(.minutes(5)))
 struct ExportTests {

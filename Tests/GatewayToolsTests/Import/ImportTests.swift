@@ -1,7 +1,9 @@
+import GatewayApp
+import GatewayConfiguration
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayTools
 
 @Suite("Importing from text files", .timeLimit(.minutes(5)))
 struct ImportTests {
@@ -213,5 +215,20 @@ struct ImportTests {
         let most = ImportFindings.maximumServices
         #expect(try NginxConfiguration.services(text(most)).services.count == most)
         #expect(throws: UnusableInput.self) { try NginxConfiguration.services(text(most + 1)) }
+    }
+
+    // MARK: Docker
+
+    /// Their credentials are written with a user name and a password.
+    @Test func theRegistriesOfDockerHavePresets() throws {
+        for name in Set(DockerCredentials.presets.values) {
+            let preset = try #require(PresetLibrary.builtIn[name])
+            #expect(preset.strategy == "registry")
+            guard case .mapping(let entries) = preset.credential.content else {
+                Issue.record("\(name) is no mapping")
+                continue
+            }
+            for key in ["username", "password"] { #expect(entries.contains { $0.key == key }) }
+        }
     }
 }

@@ -1,5 +1,6 @@
 import GatewayConfiguration
-import GatewayCore
+import GatewayHTTP
+import GatewayTools
 import Testing
 
 @Suite("Importing from YAML and JSON", .timeLimit(.minutes(5)))

@@ -1,5 +1,7 @@
+import GatewayApp
 import GatewayConfiguration
-import GatewayCore
+import GatewayEvents
+import GatewayProxy
 import Testing
 
 @Suite("Config locator", .timeLimit(.minutes(5)))

@@ -1,7 +1,9 @@
+import GatewayApp
 import Testing
 
-@testable import GatewayCore
 @testable import GatewayHTTP
+@testable import GatewayLocalAuthority
+@testable import GatewayProxy
 
 @Suite("Trust of this machine", .timeLimit(.minutes(1)))
 struct SystemTrustTests {

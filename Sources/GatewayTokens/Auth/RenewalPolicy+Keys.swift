@@ -1,6 +1,9 @@
+package import GatewayConfiguration
+import GatewayHTTP
+
 extension RenewalPolicy {
     /// Keys that all renewable strategies share. The decoder reads those without a property.
-    static let keys = Keys(RenewalPolicy()) {
+    package static let keys = Keys(RenewalPolicy()) {
         $0(
             "renew",
             default: "{ahead: 10%, at_least: 60s}",

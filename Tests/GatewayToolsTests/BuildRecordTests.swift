@@ -1,6 +1,7 @@
 import Testing
 
-@testable import GatewayRuntime
+@testable import GatewayApp
+@testable import GatewayTools
 
 @Suite("Build record", .timeLimit(.minutes(1)))
 struct BuildRecordTests {
