@@ -2,5 +2,8 @@ import GatewayTools
 
 @main
 enum Main {
-    static func main() async { await AuthGateway.main() }
+    static func main() async {
+        AuthGateway.prepare()
+        await AuthGateway.run()
+    }
 }

@@ -4,11 +4,15 @@ import GatewayConfiguration
 
 /// The program: runs the command that the command line names, and ends with its exit code.
 package enum AuthGateway {
-    package static func main() async {
-        // Before anything else is opened.
+    /// Has to be called before anything is awaited: the first wait makes the runtime open descriptors, which take the numbers of standard
+    /// files that are closed.
+    package static func prepare() {
         OpenDescriptors.fillStandard()
         // Before anything secret is read.
         ProcessMemory.hide()
+    }
+
+    package static func run() async {
         let outcome = await outcome()
         // Before the last word of a command, so that it is the last.
         await LogOutput.flushStandardError()
