@@ -43,7 +43,7 @@ package enum AdminAPI {
     /// Not for everybody on the machine: digests of secrets are in it.
     package static let plan = Operation<ServedPlan>(.get, "/api/plan", .operator) { gateway, _ in
         guard let plan = await gateway.servedPlan() else {
-            return .failure(GatewayProblem(.noRoute, "The plan of this gateway came from no file."))
+            return .failure(GatewayProblem(.noRoute, "This gateway was started without a configuration file."))
         }
         return .success(plan)
     }
@@ -99,7 +99,7 @@ package enum AdminAPI {
         do throws(UnusableInput) {
             token = try ImportedToken(reading: body)
         } catch {
-            return .failure(GatewayProblem(.requestRefused, "That is no token: \(error.message)."))
+            return .failure(GatewayProblem(.requestRefused, "Invalid token: \(error.message)."))
         }
         return await gateway.perform(.import(token), on: call.name)
     }

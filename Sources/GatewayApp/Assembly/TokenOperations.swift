@@ -269,7 +269,7 @@ extension TokenOperations {
     private func unlock(_ credential: WholeCredential) async -> Result<OperationReport, GatewayProblem> {
         let name = credential.name
         if let error = await audit.refusal(recording: event(.unlocked, credential), onAuditFailure) {
-            let detail = "\(name) stays locked, because that it is unlocked cannot be recorded: \(error.reason)."
+            let detail = "\(name) is still locked: the audit log cannot record the unlock (\(error.reason))."
             return .failure(GatewayProblem(.auditUnavailable, detail))
         }
         do throws(StateError) {

@@ -54,7 +54,7 @@ extension TokenKeeper {
     /// - Returns: Why it stays locked.
     package func recordUnlock() async -> GatewayProblem? {
         await context.obstacle(to: context.event(.unlocked, trigger: .operator)).map { error in
-            let detail = "\(name) stays locked, because that it is unlocked cannot be recorded: \(error.reason)."
+            let detail = "\(name) is still locked: the audit log cannot record the unlock (\(error.reason))."
             return GatewayProblem(.auditUnavailable, detail)
         }
     }

@@ -291,7 +291,7 @@ struct TokenImportCommand: AsyncParsableCommand {
         do throws(UnusableInput) {
             _ = try ImportedToken(reading: bytes)
         } catch {
-            throw CommandFailure(.failed, "that is no token: \(error.message)")
+            throw CommandFailure(.failed, "invalid token: \(error.message)")
         }
         let report = try await tokens.reach(mayBegin: true) { (gateway) throws(CommandFailure) in
             try await gateway.ask(AdminAPI.importToken, of: options.name, body: bytes)

@@ -13,7 +13,7 @@ struct TokenSelection: ParsableArguments {
     @OptionGroup var gateway: RunningGatewayOptions
 
     func validate() throws {
-        if name != nil, isAll { throw ValidationError("A name and --all exclude each other: which one is meant?") }
+        if name != nil, isAll { throw ValidationError("NAME and --all cannot be combined.") }
         if name == nil, !isAll { throw ValidationError("Name a credential, or say --all.") }
     }
 
