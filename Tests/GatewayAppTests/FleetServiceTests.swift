@@ -228,7 +228,7 @@ struct FleetServiceTests {
         let inquiry = try #require(FleetInquiry(store, clock: SystemClock()))
         var problem = GatewayProblem(.tokenEndpointUnreachable, "Not revoked.")
         func told(_ problem: GatewayProblem) async -> Result<OperationReport, GatewayProblem> {
-            await inquiry.addingWarning(.failure(problem), of: .clear, begunAt: SystemClock().monotonic(), from: "own")
+            await inquiry.addingWarning(.failure(problem), from: "own")
         }
         #expect(await told(problem) == .failure(problem), "nothing was taken away")
         problem.hasTakenAway = true

@@ -5,43 +5,59 @@ package import GatewayTokens
 
 /// Every operation of the admin listener that answers with JSON about the gateway: one declaration each.
 ///
-/// ``AdminRouteTable`` lists them, beside what answers in another form: pages, probes, streams, and the tokens for clients.
-package enum AdminAPI {
-    package typealias Operation<Answer: Codable & Sendable> = AdminOperation<any GatewayControl, Answer>
+/// The properties are the list: ``endpoints``, the router, the role check and the buttons of the page are made from them, and the
+/// client takes one of them. ``AdminRouteTable`` adds what answers in another form: pages, probes, streams, and the tokens for
+/// clients.
+package struct AdminAPI: Sendable {
+    package typealias Operation<Answer: Codable & Sendable> = AdminOperation<any OperationRunner, Answer>
     package typealias LoginOperation<Answer: Codable & Sendable> = AdminOperation<any LoginControl, Answer>
+
+    package static let operations = AdminAPI()
+
+    static let endpoints = declared.compactMap { ($0 as? any ListedOperation)?.endpoint }
+
+    /// The operations that need only the name of a credential. The page has a button for each.
+    static let onTokens = declared.compactMap { $0 as? Operation<OperationReport> }.filter { $0.button != nil }
+
+    private static var declared: [Any] { Mirror(reflecting: operations).children.map(\.value) }
+
+    /// `/readyz` answers with a line of text, so it is not in the list.
+    static let readiness = Operation<Readiness>(.get, "/readyz", .viewer) { gateway, _ in
+        .success(await gateway.readiness())
+    }
 
     // MARK: What is to be seen
 
-    package static let overview = Operation<GatewayOverview>(.get, "/api/overview", .viewer) { gateway, _ in
+    package let overview = Operation<GatewayOverview>(.get, "/api/overview", .viewer) { gateway, _ in
         .success(await gateway.overview())
     }
 
-    package static let routes = Operation<[RouteStatus]>(.get, "/api/routes", .viewer) { gateway, _ in
+    package let routes = Operation<[RouteStatus]>(.get, "/api/routes", .viewer) { gateway, _ in
         .success(await gateway.routes())
     }
 
-    package static let traffic = Operation<[TrafficStatus]>(.get, "/api/traffic", .viewer) { gateway, _ in
+    package let traffic = Operation<[TrafficStatus]>(.get, "/api/traffic", .viewer) { gateway, _ in
         .success(await gateway.traffic())
     }
 
-    package static let expirations = Operation<[Expiration]>(.get, "/api/expirations", .viewer) { gateway, _ in
+    package let expirations = Operation<[Expiration]>(.get, "/api/expirations", .viewer) { gateway, _ in
         .success(await gateway.expirations())
     }
 
-    package static let fleet = Operation<FleetReport>(.get, "/api/fleet", .viewer) { gateway, _ in
+    package let fleet = Operation<FleetReport>(.get, "/api/fleet", .viewer) { gateway, _ in
         await gateway.fleet()
     }
 
-    package static let tokens = Operation<[TokenStatus]>(.get, "/api/tokens", .viewer) { gateway, _ in
+    package let tokens = Operation<[TokenStatus]>(.get, "/api/tokens", .viewer) { gateway, _ in
         .success(await gateway.tokens())
     }
 
-    package static let token = Operation<TokenStatus>(.get, "/api/tokens/:name", .viewer) { gateway, call in
-        await gateway.token(call.name)
+    package let token = Operation<TokenStatus>(.get, "/api/tokens/:name", .viewer) { gateway, name in
+        await gateway.token(name)
     }
 
     /// Not for everybody on the machine: digests of secrets are in it.
-    package static let plan = Operation<ServedPlan>(.get, "/api/plan", .operator) { gateway, _ in
+    package let plan = Operation<ServedPlan>(.get, "/api/plan", .operator) { gateway, _ in
         guard let plan = await gateway.servedPlan() else {
             return .failure(GatewayProblem(.noRoute, "This gateway was started without a configuration file."))
         }
@@ -50,87 +66,80 @@ package enum AdminAPI {
 
     // MARK: What changes a token
 
-    package static let refresh = onToken("refresh", .refresh, "Renew the token now.")
-    package static let revoke = onToken(
+    package let refresh = onToken("refresh", .renewal, "Renew the token now.") { await $0.perform(.refresh, on: $1) }
+
+    package let revoke = onToken(
         "revoke",
-        .revoke,
+        .token,
         "Have the authority forget the token, then forget it here.",
         withdraws: true
-    )
-    package static let clear = onToken(
-        "clear",
-        .clear,
-        "Forget the token here; the authority is not told.",
-        withdraws: true
-    )
-    package static let lock = onToken(
-        "lock",
-        .lock,
-        "Stop using the credential, over restarts too.",
-        withdraws: true
-    )
-    package static let unlock = onToken("unlock", .unlock, "Use the credential again.")
-
-    /// The operations that need only the name of a credential. The page has a button for each.
-    static let onTokens = [refresh, revoke, clear, lock, unlock]
-
-    private static func onToken(
-        _ verb: String,
-        _ operation: TokenOperation,
-        _ summary: String,
-        withdraws: Bool = false
-    ) -> Operation<OperationReport> {
-        Operation(.post, "/api/tokens/:name/\(verb)", .operator, withdraws: withdraws, summary: summary) {
-            await $0.perform(operation, on: $1.name)
-        }
+    ) {
+        await $0.perform(.revoke, on: $1)
     }
 
+    package let clear = onToken(
+        "clear",
+        .token,
+        "Forget the token here; the authority is not told.",
+        withdraws: true
+    ) {
+        await $0.perform(.clear, on: $1)
+    }
+
+    package let lock = onToken("lock", .lock, "Stop using the credential, over restarts too.", withdraws: true) {
+        await $0.lock($1)
+    }
+
+    package let unlock = onToken("unlock", .unlock, "Use the credential again.") { await $0.unlock($1) }
+
     /// The body is a token: it is read, handed on and never repeated.
-    package static let importToken = Operation<OperationReport>(
+    package let importToken = Operation<OperationReport>(
         .post,
         "/api/tokens/:name/import",
         .operator,
-        body: .read(upTo: ImportedToken.limitBytes)
-    ) { gateway, call in
-        guard let body = call.body else {
-            return .failure(GatewayProblem(.contentTooLarge, "A token has at most 64 KiB."))
-        }
-        let token: ImportedToken
-        do throws(UnusableInput) {
-            token = try ImportedToken(reading: body)
-        } catch {
-            return .failure(GatewayProblem(.requestRefused, "Invalid token: \(error.message)."))
-        }
-        return await gateway.perform(.import(token), on: call.name)
-    }
+        body: .read(upTo: ImportedToken.limitBytes),
+        reading: { call in
+            guard let body = call.body else {
+                return .failure(GatewayProblem(.contentTooLarge, "A token has at most 64 KiB."))
+            }
+            do throws(UnusableInput) {
+                return .success(try ImportedToken(reading: body))
+            } catch {
+                return .failure(GatewayProblem(.requestRefused, "Invalid token: \(error.message)."))
+            }
+        },
+        perform: { gateway, name, token in await gateway.perform(.import(token), on: name) }
+    )
 
     // MARK: What hands out a token
 
-    package static let reveal = Operation<RevealedTokenBody>(
+    package let reveal = Operation<RevealedTokenBody>(
         .post,
         "/api/tokens/:name/reveal",
         .operator
-    ) { gateway, call in
-        await gateway.reveal(call.name).map { RevealedTokenBody($0) }
+    ) { gateway, name in
+        await gateway.reveal(name).map { RevealedTokenBody($0) }
     }
 
-    package static let downscope = Operation<RevealedTokenBody>(
+    package let downscope = Operation<RevealedTokenBody>(
         .post,
         "/api/tokens/:name/downscope",
         .operator,
-        body: .read(upTo: 16 << 10)
-    ) { gateway, call in
-        guard let options = DownscopeOptions(call.json) else {
-            let example = #"{"scopes": ["item_preview"], "resource": "https://api.box.com/2.0/files/1"}"#
-            return .failure(GatewayProblem(.requestRefused, "The body is to be JSON such as \(example)."))
-        }
-        return await gateway.downscope(call.name, options).map { RevealedTokenBody($0) }
-    }
+        body: .read(upTo: 16 << 10),
+        reading: { call in
+            guard let options = DownscopeOptions(call.json) else {
+                let example = #"{"scopes": ["item_preview"], "resource": "https://api.box.com/2.0/files/1"}"#
+                return .failure(GatewayProblem(.requestRefused, "The body is to be JSON such as \(example)."))
+            }
+            return .success(options)
+        },
+        perform: { gateway, name, options in await gateway.downscope(name, options).map { RevealedTokenBody($0) } }
+    )
 
     // MARK: What concerns the gateway as a whole
 
     /// A reload may take rights of clients and users away.
-    package static let reload = Operation<ReloadReport>(
+    package let reload = Operation<ReloadReport>(
         .post,
         "/api/reload",
         .operator,
@@ -139,13 +148,13 @@ package enum AdminAPI {
         perform: { gateway, _ in .success(await gateway.reload()) }
     )
 
-    package static let rotateKey = Operation<KeyRotationReport>(.post, "/api/key/rotate", .operator) {
+    package let rotateKey = Operation<KeyRotationReport>(.post, "/api/key/rotate", .operator) {
         gateway,
         _ in
         await gateway.rotateKey()
     }
 
-    package static let rotateAuthority = Operation<AuthorityRotationReport>(
+    package let rotateAuthority = Operation<AuthorityRotationReport>(
         .post,
         "/api/ca/rotate",
         .operator
@@ -153,22 +162,23 @@ package enum AdminAPI {
         await gateway.rotateAuthority()
     }
 
-    package static let noteBackup = Operation<BackupNote>(
+    package let noteBackup = Operation<BackupNote>(
         .post,
         "/api/state/backup",
         .operator,
-        body: .read(upTo: 4096)
-    ) { gateway, call in
-        await gateway.noteBackup(includesKeys: call.json?["keys"] == .bool(true))
-    }
+        body: .read(upTo: 4096),
+        reading: { call in .success(call.json?["keys"] == .bool(true)) },
+        perform: { gateway, _, includesKeys in await gateway.noteBackup(includesKeys: includesKeys) }
+    )
 
     /// How a request would be routed and signed.
     ///
     /// The question may hold a client's token, and is never repeated. The answer holds no secret, so a page can show it.
-    package static let explain = AdminOperation<any ExplanationControl, ExplanationAnswer>(
+    package let explain = AdminOperation<any ExplanationControl, ExplanationAnswer>(
         .post,
         "/api/explain",
         .operator,
+        asking: { $0.explanations },
         body: .read(upTo: ExplainInput.limit + 4096)
     ) { explanations, call in
         let question = call.json
@@ -181,10 +191,11 @@ package enum AdminAPI {
 
     // MARK: Logins of the command line
 
-    package static let beginLogin = LoginOperation<LoginInvitation>(
+    package let beginLogin = LoginOperation<LoginInvitation>(
         .post,
         "/api/logins",
         .operator,
+        asking: { $0.logins },
         body: .refused(over: AdminForm.limit)
     ) { logins, call in
         guard let order = LoginOrder(call.json) else {
@@ -194,39 +205,51 @@ package enum AdminAPI {
         return await logins.begin(order)
     }
 
-    package static let login = LoginOperation<LoginProgress>(.get, "/api/logins/:id", .operator) { logins, call in
+    package let login = LoginOperation<LoginProgress>(
+        .get,
+        "/api/logins/:id",
+        .operator,
+        asking: { $0.logins }
+    ) { logins, call in
         progress(await logins.progress(call.name))
     }
 
-    package static let answerLogin = LoginOperation<LoginProgress>(
+    package let answerLogin = LoginOperation<LoginProgress>(
         .post,
         "/api/logins/:id/answer",
         .operator,
+        asking: { $0.logins },
         body: .refused(over: AdminForm.limit)
     ) { logins, call in
         progress(await logins.answer(call.name, with: call.json?["answer"]?.string ?? ""))
     }
 
-    package static let cancelLogin = LoginOperation<LoginProgress>(
+    package let cancelLogin = LoginOperation<LoginProgress>(
         .delete,
         "/api/logins/:id",
-        .operator
+        .operator,
+        asking: { $0.logins }
     ) { logins, call in
         await logins.cancel(call.name)
         return progress(await logins.progress(call.name))
     }
+}
 
-    private static func progress(_ progress: LoginProgress?) -> Result<LoginProgress, GatewayProblem> {
-        progress.map { .success($0) } ?? .failure(GatewayProblem(.noRoute, "There is no such login."))
-    }
+/// An operation that needs only the name of a credential.
+private func onToken(
+    _ verb: String,
+    _ use: AdminButton.Use,
+    _ summary: String,
+    withdraws: Bool = false,
+    _ perform: @escaping @Sendable (OperatorControl, _ name: String) async -> Result<OperationReport, GatewayProblem>
+) -> AdminAPI.Operation<OperationReport> {
+    let button = AdminButton(use: use, summary: summary)
+    let path = "/api/tokens/:name/\(verb)"
+    return AdminAPI.Operation(.post, path, .operator, withdraws: withdraws, button: button, perform: perform)
+}
 
-    static let endpoints: [AdminEndpoint] =
-        [
-            overview.endpoint, routes.endpoint, traffic.endpoint, expirations.endpoint, fleet.endpoint,
-            tokens.endpoint, token.endpoint, plan.endpoint, importToken.endpoint, reveal.endpoint,
-            downscope.endpoint, reload.endpoint, rotateKey.endpoint, rotateAuthority.endpoint, noteBackup.endpoint,
-            explain.endpoint, beginLogin.endpoint, login.endpoint, answerLogin.endpoint, cancelLogin.endpoint,
-        ] + onTokens.map(\.endpoint)
+private func progress(_ progress: LoginProgress?) -> Result<LoginProgress, GatewayProblem> {
+    progress.map { .success($0) } ?? .failure(GatewayProblem(.noRoute, "There is no such login."))
 }
 
 /// The body of ``AdminAPI/beginLogin``.

@@ -18,30 +18,38 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
     let body: AdminBody
     /// Whether an answer means that the gateway refused. It is then sent with status 409.
     let isConflict: (@Sendable (Answer) -> Bool)?
-    /// What a button of the page says about it; empty for an operation without a button.
-    let summary: String
+    /// nil for an operation without a button.
+    let button: AdminButton?
+    /// Found anew for each request; nil where this process does not offer the operation.
+    private let control: @Sendable (AdminOptions) -> Control?
     /// Does it. A command calls this on the files of a gateway that does not run.
     package let perform: Perform
 
+    /// - Parameter control: Finds what is asked.
     init(
         _ method: AdminMethod,
         _ path: String,
         _ role: AdminRole,
+        asking control: @escaping @Sendable (AdminOptions) -> Control?,
         withdraws: Bool = false,
         body: AdminBody = .ignored,
         isConflict: (@Sendable (Answer) -> Bool)? = nil,
-        summary: String = "",
+        button: AdminButton? = nil,
         perform: @escaping Perform
     ) {
         self.method = method
         self.path = path
         self.role = role
+        self.control = control
         self.withdraws = withdraws
         self.body = body
         self.isConflict = isConflict
-        self.summary = summary
+        self.button = button
         self.perform = perform
     }
+
+    /// Whether it renews a token, which only a running gateway does. One that starts renews by itself.
+    package var renews: Bool { button?.use == .renewal }
 
     /// The last part of the path, such as `lock`.
     package var verb: String { path.split(separator: "/").last.map(String.init) ?? "" }
@@ -56,8 +64,19 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
     /// Whether a response with this status holds an answer rather than a problem.
     package func isAnswered(with status: Int) -> Bool { status == 200 || status == 409 && isConflict != nil }
 
-    /// - Parameter control: What is asked, found anew for each request; nil where this process does not offer it.
-    private func endpoint(asking control: @escaping @Sendable (AdminOptions) -> Control?) -> AdminEndpoint {
+    /// Answers a page of the admin listener.
+    func answer(_ control: Control) async throws(GatewayProblem) -> Answer {
+        try await perform(control, AdminCall()).get()
+    }
+}
+
+/// What the list of operations needs of each, whatever it answers.
+protocol ListedOperation {
+    var endpoint: AdminEndpoint { get }
+}
+
+extension AdminOperation: ListedOperation {
+    var endpoint: AdminEndpoint {
         AdminEndpoint(method, path, .role(role), withdraws: withdraws) { options, request, context in
             var name = context.parameters.get("id") ?? ""
             if path.contains(":name") {
@@ -78,16 +97,82 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
     }
 }
 
-extension AdminOperation where Control == any GatewayControl {
-    var endpoint: AdminEndpoint { endpoint { $0.control } }
+/// Carries out operations on the gateway.
+///
+/// ``OperatorControl`` calls the function that an operation was declared with. A test of the listener answers in its place, by the
+/// operation's method and path. Requirements of single operations have no place here.
+package protocol OperationRunner: Sendable {
+    /// - Parameters:
+    ///   - operation: Method and path, such as `POST /api/tokens/:name/lock`.
+    ///   - name: The credential that the path names; empty if it names none.
+    ///   - input: What was read from the body.
+    func run<Input: Sendable, Answer: Sendable>(
+        _ operation: String,
+        on name: String,
+        with input: Input,
+        _ function: @Sendable (OperatorControl, String, Input) async -> Result<Answer, GatewayProblem>
+    ) async -> Result<Answer, GatewayProblem>
 }
 
-extension AdminOperation where Control == any LoginControl {
-    var endpoint: AdminEndpoint { endpoint { $0.logins } }
+extension AdminOperation where Control == any OperationRunner {
+    /// An operation on the gateway that needs to be told at most the name of a credential.
+    init(
+        _ method: AdminMethod,
+        _ path: String,
+        _ role: AdminRole,
+        withdraws: Bool = false,
+        isConflict: (@Sendable (Answer) -> Bool)? = nil,
+        button: AdminButton? = nil,
+        perform: @escaping @Sendable (OperatorControl, _ name: String) async -> Result<Answer, GatewayProblem>
+    ) {
+        self.init(
+            method,
+            path,
+            role,
+            asking: { $0.control },
+            withdraws: withdraws,
+            isConflict: isConflict,
+            button: button
+        ) { gateway, call in
+            await gateway.run("\(method.rawValue) \(path)", on: call.name, with: ()) { control, name, _ in
+                await perform(control, name)
+            }
+        }
+    }
+
+    /// An operation on the gateway that is told something in the body.
+    init<Input: Sendable>(
+        _ method: AdminMethod,
+        _ path: String,
+        _ role: AdminRole,
+        body: AdminBody,
+        reading read: @escaping @Sendable (AdminCall) -> Result<Input, GatewayProblem>,
+        perform: @escaping @Sendable (OperatorControl, _ name: String, Input) async -> Result<Answer, GatewayProblem>
+    ) {
+        self.init(method, path, role, asking: { $0.control }, body: body) { gateway, call in
+            switch read(call) {
+            case .success(let input):
+                await gateway.run("\(method.rawValue) \(path)", on: call.name, with: input, perform)
+            case .failure(let problem): .failure(problem)
+            }
+        }
+    }
 }
 
-extension AdminOperation where Control == any ExplanationControl {
-    var endpoint: AdminEndpoint { endpoint { $0.explanations } }
+/// A button of the page, for an operation on one credential.
+struct AdminButton: Sendable {
+    enum Use: Sendable {
+        /// Renews the token. A static credential has none, so it has no such button.
+        case renewal
+        /// Does something else with the token.
+        case token
+        case lock
+        case unlock
+    }
+
+    let use: Use
+    /// What the page says about it.
+    let summary: String
 }
 
 package enum AdminMethod: String, Sendable {

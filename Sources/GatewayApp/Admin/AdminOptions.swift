@@ -5,7 +5,7 @@ package import GatewayTokens
 
 /// What the admin listener shows and does, given as closures so that it knows none of its neighbours.
 package struct AdminOptions: Sendable {
-    private let makeControl: @Sendable () -> any GatewayControl
+    private let makeControl: @Sendable () -> any OperationRunner
     /// nil: this process offers no logins.
     package var logins: (any LoginControl)?
     /// nil: no token is vended here.
@@ -44,7 +44,7 @@ package struct AdminOptions: Sendable {
     package var now: @Sendable () -> UnixTime
 
     /// Take it once for each answer, which then speaks of one plan.
-    package var control: any GatewayControl { makeControl() }
+    package var control: any OperationRunner { makeControl() }
     /// Who may do what by the present configuration.
     var authorization: AdminAuthorization {
         let authorizer = AdminAuthorizer(adminToken: token, users: users(), sha256: sha256)
@@ -53,7 +53,7 @@ package struct AdminOptions: Sendable {
 
     /// - Parameter control: Evaluated for each answer.
     package init(
-        control: @autoclosure @escaping @Sendable () -> any GatewayControl,
+        control: @autoclosure @escaping @Sendable () -> any OperationRunner,
         logins: (any LoginControl)? = nil,
         vending: (any VendingControl)? = nil,
         explanations: (any ExplanationControl)? = nil,

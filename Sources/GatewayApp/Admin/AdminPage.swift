@@ -85,25 +85,29 @@ struct AdminPage: Sendable {
         asking question: Question? = nil,
         status: HTTPResponse.Status = .ok
     ) async -> Response {
-        let control = options.control
+        let (control, operations) = (options.control, AdminAPI.operations)
         let (recent, timeline) = options.broadcaster.snapshot
-        let traffic = await control.traffic()
-        let page = StatusPage(
-            overview: await control.overview(),
-            readiness: await control.readiness(),
-            routes: await control.routes(),
-            traffic: Dictionary(traffic.map { ($0.route, $0) }) { first, _ in first },
-            tokens: await control.tokens(),
-            expirations: await control.expirations(),
-            timeline: timeline,
-            recent: recent,
-            query: query,
-            lists: lists,
-            events: await options.events(query, since: nil, limit: LiveSection.limit).events,
-            question: question,
-            now: options.now()
-        )
-        return AdminResponse.page(page.html, status: status)
+        do throws(GatewayProblem) {
+            let traffic = try await operations.traffic.answer(control)
+            let page = StatusPage(
+                overview: try await operations.overview.answer(control),
+                readiness: try await AdminAPI.readiness.answer(control),
+                routes: try await operations.routes.answer(control),
+                traffic: Dictionary(traffic.map { ($0.route, $0) }) { first, _ in first },
+                tokens: try await operations.tokens.answer(control),
+                expirations: try await operations.expirations.answer(control),
+                timeline: timeline,
+                recent: recent,
+                query: query,
+                lists: lists,
+                events: await options.events(query, since: nil, limit: LiveSection.limit).events,
+                question: question,
+                now: options.now()
+            )
+            return AdminResponse.page(page.html, status: status)
+        } catch {
+            return AdminResponse.problem(error)
+        }
     }
 }
 

@@ -63,14 +63,14 @@ enum AdminRouteTable {
             // Probes.
             AdminEndpoint(.get, "/healthz") { _, _, _ in AdminResponse.plain("ok\n") },
             AdminEndpoint(.get, "/readyz") { options, request, _ in
-                await readiness(options, isVerbose: request.uri.query?.contains("verbose") == true)
+                try await readiness(options, isVerbose: request.uri.query?.contains("verbose") == true)
             },
             // What programs read.
             AdminEndpoint(.get, "/metrics", .role(.viewer)) { options, _, _ in
                 AdminResponse.text(await options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
             },
             AdminEndpoint(.get, "/proxy.pac", .role(.viewer)) { options, _, _ in
-                let script = ProxyAutoConfig(await options.control.overview().proxy)
+                let script = ProxyAutoConfig(try await AdminAPI.operations.overview.answer(options.control).proxy)
                 return AdminResponse.text(script.text, type: ProxyAutoConfig.contentType)
             },
             AdminEndpoint(.get, "/ca.pem", .role(.viewer)) { options, _, _ in await authority(options) },
@@ -113,8 +113,8 @@ enum AdminRouteTable {
         path.split(separator: "/", omittingEmptySubsequences: false)
     }
 
-    private static func readiness(_ options: AdminOptions, isVerbose: Bool) async -> Response {
-        let readiness = await options.control.readiness()
+    private static func readiness(_ options: AdminOptions, isVerbose: Bool) async throws(GatewayProblem) -> Response {
+        let readiness = try await AdminAPI.readiness.answer(options.control)
         let status: HTTPResponse.Status = readiness.isReady ? .ok : .serviceUnavailable
         if isVerbose { return AdminResponse.json(readiness, status: status) }
         return AdminResponse.plain("\(readiness.text)\n", status: status)

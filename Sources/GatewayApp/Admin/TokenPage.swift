@@ -19,7 +19,7 @@ enum TokenPage {
         let note = message.map { "<p class=\"bad\">\($0)</p>" as HTML }
         let buttons = operations(isLocked: state.map { $0 == .locked }, isStatic: isStatic).map { operation -> HTML in
             let verb = operation.verb
-            return "<p><button name=\"operation\" value=\"\(verb)\">\(verb)</button> \(operation.summary)</p>"
+            return "<p><button name=\"operation\" value=\"\(verb)\">\(verb)</button> \(operation.button?.summary)</p>"
         }
         let shown = state.map { "<p>State: <span class=\"code\">\($0.rawValue)</span></p>" as HTML }
         return LoginPage.page(
@@ -57,8 +57,14 @@ enum TokenPage {
     ///   - isLocked: nil when that is not known.
     ///   - isStatic: There is no token.
     static func operations(isLocked: Bool?, isStatic: Bool = false) -> [AdminAPI.Operation<OperationReport>] {
-        let locks = isLocked.map { [$0 ? AdminAPI.unlock : AdminAPI.lock] } ?? [AdminAPI.lock, AdminAPI.unlock]
-        return isStatic ? locks : [AdminAPI.refresh, AdminAPI.revoke, AdminAPI.clear] + locks
+        AdminAPI.onTokens.filter { operation in
+            switch operation.button?.use {
+            case .renewal, .token: !isStatic
+            case .lock: isLocked != true
+            case .unlock: isLocked != false
+            case nil: false
+            }
+        }
     }
 }
 
@@ -77,7 +83,7 @@ struct TokenForms: Sendable {
 
     private func page(of name: String, message: String?) async -> Response {
         if options.requiresToken { return TokenPage.form(of: name, state: nil, message: message) }
-        return switch await options.control.token(name) {
+        return switch await AdminAPI.operations.token.perform(options.control, AdminCall(name: name)) {
         case .success(let status):
             TokenPage.form(
                 of: status.credential,

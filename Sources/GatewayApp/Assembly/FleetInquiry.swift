@@ -23,13 +23,12 @@ package struct FleetInquiry: Sendable {
 
     /// Whether the other gateways have followed an operation that holds here.
     ///
-    /// An operator who locks is in a hurry. Any other operation may have waited for an authority.
+    /// - Parameter begun: When an operator asked who is in a hurry.
     private func following(
-        _ operation: TokenOperation,
-        begunAt begun: MonotonicTime,
+        inHurrySince begun: MonotonicTime?,
         from own: String
     ) async -> FleetFollowing {
-        guard case .lock = operation else { return await following(from: own) }
+        guard let begun else { return await following(from: own) }
         // One look at least that others had time for.
         let spent = min(clock.monotonic() - begun, FleetQuestion.limit - Self.patience)
         return await following(from: own, after: spent)
@@ -49,19 +48,21 @@ package struct FleetInquiry: Sendable {
     }
 
     /// Adds to an operator's answer which gateways have not followed. A failure that took nothing away stays as it is.
+    ///
+    /// - Parameter begun: When a lock began, since an operator who locks is in a hurry; nil for any other operation, which may have
+    ///   waited for an authority.
     func addingWarning(
         _ result: Result<OperationReport, GatewayProblem>,
-        of operation: TokenOperation,
-        begunAt begun: MonotonicTime,
+        inHurrySince begun: MonotonicTime? = nil,
         from own: String
     ) async -> Result<OperationReport, GatewayProblem> {
         switch result {
         case .success(var report):
-            report.tell(of: await following(operation, begunAt: begun, from: own))
+            report.tell(of: await following(inHurrySince: begun, from: own))
             return .success(report)
         case .failure(var problem):
             guard problem.hasTakenAway else { return result }
-            let following = await following(operation, begunAt: begun, from: own)
+            let following = await following(inHurrySince: begun, from: own)
             if let sentence = following.sentence { problem.detail += " \(sentence)" }
             return .failure(problem)
         }

@@ -47,7 +47,7 @@ package final class Gateway: Sendable {
     package var listeners: [BoundListener] { assembly.proxy.bound.filter { $0.engine == nil } }
     /// Where the admin listener answers, with its real port.
     package var admin: BoundListener { assembly.adminPlace }
-    package var control: any GatewayControl { assembly.makeControl() }
+    package var control: OperatorControl { assembly.makeControl() }
 
     /// Whether ``run()`` has come to where requests are taken.
     package var isServing: Bool { assembly.readiness.phase == .serving }

@@ -9,7 +9,7 @@ package import GatewayTokens
 
 /// What operators see and do, put together from the plan and the keepers. Made anew for each question, so that one
 /// answer speaks of one plan.
-package struct OperatorControl: GatewayControl {
+package struct OperatorControl: OperationRunner {
     /// What a running gateway has observed of itself and others.
     package struct Observations: Sendable {
         /// How upstreams have answered, by the name of the route.
@@ -86,6 +86,15 @@ package struct OperatorControl: GatewayControl {
         readinessState = readiness
     }
 
+    package func run<Input: Sendable, Answer: Sendable>(
+        _ operation: String,
+        on name: String,
+        with input: Input,
+        _ function: @Sendable (OperatorControl, String, Input) async -> Result<Answer, GatewayProblem>
+    ) async -> Result<Answer, GatewayProblem> {
+        await function(self, name, input)
+    }
+
     package func tokens() async -> [TokenStatus] {
         var statuses: [TokenStatus] = []
         for keeper in sources.allKeepers { statuses.append(await status(of: keeper)) }
@@ -154,6 +163,7 @@ package struct OperatorControl: GatewayControl {
         return status
     }
 
+    /// What ends at a known time and needs a person then, the nearest end first.
     package func expirations() async -> [Expiration] {
         let now = clock.now()
         let all = sources.keepers.flatMap { $0.expirations(at: now) } + planExpirations.expirations(at: now.wall)
@@ -178,6 +188,7 @@ package struct OperatorControl: GatewayControl {
         }
     }
 
+    /// The traffic of each route, in the order of ``routes()``.
     package func traffic() async -> [TrafficStatus] {
         seen.traffic(plan.routes.map(\.name), clock.now())
     }
@@ -226,20 +237,43 @@ package struct OperatorControl: GatewayControl {
         return Readiness(facts)
     }
 
-    package func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem>
-    {
-        let (begun, result) = (clock.monotonic(), await operations.perform(operation, on: name))
-        guard let inquiry, operation.concernsOtherGateways else { return result }
-        return await inquiry.addingWarning(result, of: operation, begunAt: begun, from: storage.audit.chainName)
+    /// Has a keeper do something with its token.
+    ///
+    /// - Parameter name: The name in the configuration; several names may share a token.
+    package func perform(
+        _ operation: TokenOperation,
+        on name: String
+    ) async -> Result<OperationReport, GatewayProblem> {
+        let result = await operations.perform(operation, on: name)
+        return operation.concernsOtherGateways ? await addingFleet(to: result) : result
+    }
+
+    package func lock(_ name: String) async -> Result<OperationReport, GatewayProblem> {
+        let begun = clock.monotonic()
+        return await addingFleet(to: await operations.lock(name), inHurrySince: begun)
+    }
+
+    package func unlock(_ name: String) async -> Result<OperationReport, GatewayProblem> {
+        await addingFleet(to: await operations.unlock(name))
+    }
+
+    private func addingFleet(
+        to result: Result<OperationReport, GatewayProblem>,
+        inHurrySince begun: MonotonicTime? = nil
+    ) async -> Result<OperationReport, GatewayProblem> {
+        guard let inquiry else { return result }
+        return await inquiry.addingWarning(result, inHurrySince: begun, from: storage.audit.chainName)
     }
 
     private var inquiry: FleetInquiry? { FleetInquiry(storage.tokens, clock: clock) }
 
+    /// The gateways that share the token store with this one.
     package func fleet() async -> Result<FleetReport, GatewayProblem> {
         guard let inquiry else { return .failure(FleetInquiry.notShared) }
         return await inquiry.report().mapError { GatewayProblem(.storeUnavailable, "\($0.reason).") }
     }
 
+    /// Hands out the access token itself, once the event `revealed` is committed.
     package func reveal(_ name: String) async -> Result<RevealedToken, GatewayProblem> {
         switch keepers.keeper(of: name) {
         case .success(let keeper): return await keeper.reveal()
@@ -247,6 +281,7 @@ package struct OperatorControl: GatewayControl {
         }
     }
 
+    /// Hands out a weaker token made from the credential's, once the event `downscoped` is committed.
     package func downscope(_ name: String, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem> {
         do throws(GatewayProblem) {
             let keeper = try keepers.keeper(of: name).get()
@@ -257,6 +292,7 @@ package struct OperatorControl: GatewayControl {
         }
     }
 
+    /// Reads the configuration again; returns when the new one is served, or refused.
     package func reload() async -> ReloadReport {
         guard let reloader else {
             let problem = "this gateway was started without a configuration file\n"
@@ -265,15 +301,20 @@ package struct OperatorControl: GatewayControl {
         return await reloader.reload(.operator)
     }
 
+    /// Replaces the key of the token store and encrypts all tokens anew. Audited.
     package func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let rotation = storage.keyRotation else { return .failure(KeyRotation.noStore) }
         return await rotation.rotate()
     }
 
+    /// Records that the state is about to be copied.
+    ///
+    /// - Parameter includesKeys: Whether the copy has the keys, too.
     package func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem> {
         await storage.noteBackup(includesKeys: includesKeys, onFailure: plan.audit.onFailure, at: clock.now().wall)
     }
 
+    /// Makes a new local authority in the place of the present one. Audited.
     package func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
         guard !plan.interceptedHosts.isEmpty else {
             return .failure(GatewayProblem(.requestRefused, "No host is intercepted, so there is no local authority."))
@@ -293,6 +334,7 @@ package struct OperatorControl: GatewayControl {
         }
     }
 
+    /// nil for a gateway that was started without a configuration file.
     package func servedPlan() async -> ServedPlan? { reloader?.servedPlan() }
 
     /// The keeper that takes the token of a login, or why there is none.

@@ -159,7 +159,7 @@ package struct ServerFactory {
     }
 
     func makeAdmin(
-        control: @escaping @Sendable () -> any GatewayControl,
+        control: @escaping @Sendable () -> OperatorControl,
         logins: LoginDesk,
         vending: VendingDesk,
         explainer: Explainer,

@@ -4,7 +4,7 @@ import GatewayHTTP
 import GatewayProxy
 import GatewayTokens
 
-/// Carries out what operators do to tokens: lock, unlock, refresh, revoke, clear and import.
+/// Carries out what operators do to credentials: locks, and what their keepers do with a token.
 struct TokenOperations {
     /// The plan that is served now; an operation may take longer than a reload.
     let live: LivePlan
@@ -19,22 +19,70 @@ struct TokenOperations {
     /// Ends what is under way with credentials of these sources; returns the numbers of the workers that did not answer in time.
     let withdraw: @Sendable ([any CredentialSource]) async -> [Int]
 
+    func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
+        if let members = keepers.members(named: name) {
+            switch operation {
+            case .revoke: return await perform(operation, onEachOf: members, "revoked")
+            case .clear: return await perform(operation, onEachOf: members, "cleared")
+            // These need one token.
+            case .refresh, .import, .login, .drop: break
+            }
+        }
+        return await carryOut(on: name) { keeper in
+            keeper.withdrawNow(operation)
+            return keeper
+        } then: { keeper in
+            isOffline ? await keeper.performAlone(operation) : await keeper.perform(operation)
+        }
+    }
+
+    /// Stops the use of a credential, over restarts too.
+    func lock(_ name: String) async -> Result<OperationReport, GatewayProblem> {
+        if let whole = keepers.whole(named: name) { return await lock(whole) }
+        return await carryOut(on: name) { found in
+            // Whichever keeper is made from now on begins locked; the one that serves by now is locked here.
+            locks.hold(name)
+            let serving = successor(of: found, name)
+            serving.lock()
+            return serving
+        } then: { keeper in
+            await settleLock(of: name, recording: { await keeper.recordLock() }).map { note in
+                let message = "\(keeper.name) is locked: it is neither injected nor renewed.\(note)"
+                return OperationReport(message: message, token: keeper.status(at: clock.now()))
+            }
+        }
+    }
+
+    /// Lets a locked credential be used again.
+    func unlock(_ name: String) async -> Result<OperationReport, GatewayProblem> {
+        if let whole = keepers.whole(named: name) { return await unlock(whole) }
+        return await carryOut(on: name) {
+            $0
+        } then: {
+            await unlock(name, $0)
+        }
+    }
+
     /// Answers once nothing is under way any more with what the operation took away.
     ///
-    /// What can be taken away at once is, and its use is ended, before anything waits for the disk or for an authority.
-    func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
-        if let whole = keepers.whole(named: name), let report = await perform(operation, onWhole: whole) {
-            return report
-        }
+    /// - Parameters:
+    ///   - withdrawNow: Takes away what can be taken away at once. Its use is ended before anything waits for the disk or for an
+    ///     authority. Returns the keeper that carries out the rest.
+    ///   - rest: Carries out the rest.
+    private func carryOut(
+        on name: String,
+        withdrawing withdrawNow: (TokenKeeper) -> TokenKeeper,
+        then rest: (TokenKeeper) async -> Result<OperationReport, GatewayProblem>
+    ) async -> Result<OperationReport, GatewayProblem> {
         let before = withdrawals
         let keeper: TokenKeeper
-        switch withdrawNow(operation, from: name) {
+        switch keepers.keeper(of: name).map(withdrawNow) {
         case .success(let found): keeper = found
         case .failure(let problem): return .failure(problem)
         }
         let between = withdrawals
         var silent = await withdraw(withdrawn(since: before))
-        let result = await carryOut(operation, keeper, name)
+        let result = await rest(keeper)
         silent += await withdraw(withdrawn(since: between))
         return Self.addingWarning(of: silent, result)
     }
@@ -65,52 +113,11 @@ struct TokenOperations {
         return Dictionary(all) { first, _ in first }
     }
 
-    /// - Returns: The keeper that carries out the rest.
-    private func withdrawNow(_ operation: TokenOperation, from name: String) -> Result<TokenKeeper, GatewayProblem> {
-        keepers.keeper(of: name).map { found in
-            guard case .lock = operation else {
-                found.withdrawNow(operation)
-                return found
-            }
-            // Whichever keeper is made from now on begins locked; the one that serves by now is locked here.
-            locks.hold(name)
-            let serving = successor(of: found, name)
-            serving.withdrawNow(operation)
-            return serving
-        }
-    }
-
     /// Sources whose token or secret was taken away meanwhile, the ones that serve by now first. One that was made since has lost
     /// nothing of its own, but may stand for one that had to make room while its token was in use.
     private func withdrawn(since before: [ObjectIdentifier: Int]) -> [any CredentialSource] {
         (live.state.sources.withdrawable + keepers.sources.withdrawable).filter { source in
             source.timesWithdrawn != before[ObjectIdentifier(source)] ?? 0
-        }
-    }
-
-    private func carryOut(
-        _ operation: TokenOperation,
-        _ keeper: TokenKeeper,
-        _ name: String
-    ) async -> Result<OperationReport, GatewayProblem> {
-        switch operation {
-        case .lock: await lock(name, keeper)
-        case .unlock: await unlock(name, keeper)
-        case .refresh, .revoke, .clear, .import: await carryOut(operation, keeper)
-        }
-    }
-
-    private func carryOut(
-        _ operation: TokenOperation,
-        _ keeper: TokenKeeper
-    ) async -> Result<OperationReport, GatewayProblem> {
-        isOffline ? await keeper.performAlone(operation) : await keeper.perform(operation)
-    }
-
-    private func lock(_ name: String, _ keeper: TokenKeeper) async -> Result<OperationReport, GatewayProblem> {
-        await settleLock(of: name, recording: { await keeper.recordLock() }).map { note in
-            let message = "\(keeper.name) is locked: it is neither injected nor renewed.\(note)"
-            return OperationReport(message: message, token: keeper.status(at: clock.now()))
         }
     }
 
@@ -238,20 +245,6 @@ private enum WholeCredential {
 
 /// What operators do to a credential as a whole.
 extension TokenOperations {
-    /// - Returns: nil for what needs one token.
-    private func perform(
-        _ operation: TokenOperation,
-        onWhole credential: WholeCredential
-    ) async -> Result<OperationReport, GatewayProblem>? {
-        switch (operation, credential) {
-        case (.lock, _): await lock(credential)
-        case (.unlock, _): await unlock(credential)
-        case (.revoke, .perSubject(let members)): await perform(operation, onEachOf: members, "revoked")
-        case (.clear, .perSubject(let members)): await perform(operation, onEachOf: members, "cleared")
-        case (.refresh, _), (.import, _), (.revoke, .fixed), (.clear, .fixed): nil
-        }
-    }
-
     private func lock(_ credential: WholeCredential) async -> Result<OperationReport, GatewayProblem> {
         let (name, before) = (credential.name, withdrawals)
         // Whichever sources are made from now on begin locked; those that serve by now are locked here.
@@ -363,10 +356,14 @@ struct KeeperLookup {
         return (keepers, String(name[name.index(after: open)...].dropLast()))
     }
 
-    /// Reads a name that means no single token: `app-user`, which stands for its tokens for every subject, or `openai`, which has none.
+    /// Reads `app-user`, which stands for its tokens for every subject.
+    fileprivate func members(named name: String) -> PerSubjectKeepers? {
+        sources.perSubjectKeepers.values.first { $0.name == name }
+    }
+
+    /// Reads a name that means no single token: `app-user`, or `openai`, which has none.
     fileprivate func whole(named name: String) -> WholeCredential? {
-        sources.perSubjectKeepers.values.first { $0.name == name }.map { .perSubject($0) }
-            ?? sources.fixed(named: name).map { .fixed($0) }
+        members(named: name).map { .perSubject($0) } ?? sources.fixed(named: name).map { .fixed($0) }
     }
 
     /// The names under which the token of this keeper is known.

@@ -8,38 +8,14 @@ extension TokenKeeper {
 
     package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         withdrawNow(operation)
-        return report(await outcome(of: operation) { await settled(carriedOut(OperatorCommand($0))) })
+        return report(await settled(carriedOut(OperatorCommand(operation))))
     }
 
     /// What needs no turn, nor anything on the disk: from now on the token is not handed out.
     ///
     /// Requests wait until ``perform(_:)`` has carried out a `clear`, so it must follow.
     package func withdrawNow(_ operation: TokenOperation) {
-        switch operation {
-        case .lock: lock()
-        case .clear: decide { $0.beginClear() }
-        case .refresh, .revoke, .import, .unlock: break
-        }
-    }
-
-    /// - Parameter inTurn: Carries out what has to be done between two calls.
-    private func outcome(
-        of operation: TokenOperation,
-        _ inTurn: (OperatorCommand.Kind) async -> OperatorCommand.Outcome
-    ) async -> OperatorCommand.Outcome {
-        switch operation {
-        case .lock:
-            let outcome = OperatorCommand.Outcome.success("\(name) is locked: it is neither injected nor renewed.")
-            return outcome.addingWarning(of: await recordLock())
-        case .unlock:
-            if let problem = await recordUnlock() { return .failure(problem) }
-            unlock()
-            return .success("\(name) is unlocked.")
-        case .refresh: return await inTurn(.refresh)
-        case .revoke: return await inTurn(.revoke)
-        case .clear: return await inTurn(.clear)
-        case .import(let token): return await inTurn(.import(token))
-        }
+        if case .clear = operation { decide { $0.beginClear() } }
     }
 
     /// Records that an operator has locked the credential.
@@ -68,7 +44,7 @@ extension TokenKeeper {
 
     /// Takes what a person's login has just brought, in place of any other.
     package func logIn(with token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
-        report(await settled(carriedOut(OperatorCommand(.login(token))))).map(\.token)
+        await perform(.login(token)).map(\.token)
     }
 
     private func report(_ outcome: OperatorCommand.Outcome) -> Result<OperationReport, GatewayProblem> {
@@ -78,7 +54,7 @@ extension TokenKeeper {
     private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Completion {
         guard enqueue(command) else {
             // No turn comes for which requests could wait.
-            if case .clear = command.kind { resume() }
+            if case .clear = command.operation { resume() }
             wake(.command)
             return OperatorCommand.Completion(outcome: .failure(busyProblem))
         }
@@ -104,15 +80,11 @@ extension TokenKeeper {
     package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         runOffline()
         withdrawNow(operation)
-        return report(await outcome(of: operation) { await carryOutAlone($0) })
-    }
-
-    private func carryOutAlone(_ kind: OperatorCommand.Kind) async -> OperatorCommand.Outcome {
         var renewer = TokenRenewer(context: context)
-        let command = OperatorCommand(kind)
+        let command = OperatorCommand(operation)
         await carryOut(command, &renewer)
         await dropAlone()
-        return await settled(command.end())
+        return report(await settled(command.end()))
     }
 
     /// Takes from the store what can be shown while no gateway runs the keeper; uses and records nothing.
@@ -146,11 +118,6 @@ extension TokenKeeper {
         if decide({ $0.reloaded(sendsSecrets: sendsSecrets) }) { wake() }
     }
 
-    package func unlock() {
-        let rest = change(isLocked: false)
-        rest()
-    }
-
     /// Locks or unlocks for a caller that decides under a lock of its own.
     ///
     /// - Returns: The rest, to be done after that lock: it refuses the requests that wait, or wakes the keeper.
@@ -175,22 +142,22 @@ extension TokenKeeper {
             command.hasBegun
             ? "is still under way after \(seconds) s; the audit log will tell its end"
             : "did not get its turn within \(seconds) s, and "
-                + (command.kind.isWithdrawal ? "is carried out as soon as it does" : "was dropped")
+                + (command.operation.isWithdrawal ? "is carried out as soon as it does" : "was dropped")
         let detail = "The command for the credential \(name) \(what)."
         command.finish(.failure(GatewayProblem(.tokenEndpointTimeout, detail)))
     }
 
     func carryOut(_ command: OperatorCommand, _ renewer: inout TokenRenewer) async {
         guard command.begin() else { return }
-        let outcome = await outcome(of: command.kind, &renewer).addingWarning(of: renewer.takeUnrecorded())
+        let outcome = await outcome(of: command.operation, &renewer).addingWarning(of: renewer.takeUnrecorded())
         command.finish(outcome, dropping: takeDrops())
     }
 
     private func outcome(
-        of command: OperatorCommand.Kind,
+        of operation: TokenOperation,
         _ renewer: inout TokenRenewer
     ) async -> OperatorCommand.Outcome {
-        switch command {
+        switch operation {
         case .login(let token): return await logIn(with: token, &renewer)
         case .drop: return await clear(&renewer)
         case .refresh: return await refresh(&renewer)
@@ -486,35 +453,17 @@ final class OperatorCommand: Sendable {
         var drops: [OperatorCommand] = []
     }
 
-    enum Kind: Sendable {
-        case refresh
-        case revoke
-        case clear
-        case `import`(ImportedToken)
-        case login(TokenSet)
-        /// The token that this one was made from is forgotten.
-        case drop
-
-        /// Takes a right away, so it is carried out even after its caller has given up.
-        var isWithdrawal: Bool {
-            switch self {
-            case .revoke, .clear, .drop: true
-            case .refresh, .import, .login: false
-            }
-        }
-    }
-
-    let kind: Kind
+    let operation: TokenOperation
     private let completion = Promise<Completion>()
     private let begun = Atomic(false)
 
-    init(_ kind: Kind) { self.kind = kind }
+    init(_ operation: TokenOperation) { self.operation = operation }
 
     var hasBegun: Bool { begun.load(ordering: .relaxed) }
 
     /// - Returns: false when its caller has stopped waiting.
     func begin() -> Bool {
-        guard kind.isWithdrawal || !completion.isKept else { return false }
+        guard operation.isWithdrawal || !completion.isKept else { return false }
         begun.store(true, ordering: .relaxed)
         return true
     }

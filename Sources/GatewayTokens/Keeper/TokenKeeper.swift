@@ -530,7 +530,7 @@ extension TokenKeeper {
 extension TokenKeeper {
     func enqueue(_ command: OperatorCommand) -> Bool {
         // A right is taken away however many commands wait.
-        let limit = command.kind.isWithdrawal ? 2 * Self.commandLimit : Self.commandLimit
+        let limit = command.operation.isWithdrawal ? 2 * Self.commandLimit : Self.commandLimit
         return state.withLock { state in
             guard state.commands.count < limit, state.ending == nil else { return false }
             state.commands.append(command)

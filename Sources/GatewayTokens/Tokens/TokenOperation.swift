@@ -1,6 +1,8 @@
 package import GatewayHTTP
 
-/// What an operator can do with a token.
+/// What a keeper does with its token for an operator, between two calls of the authority.
+///
+/// Locks are not among these: they hold at once (``TokenKeeper/change(isLocked:)``).
 package enum TokenOperation: Sendable {
     /// Renews now, whatever the age of the token.
     case refresh
@@ -10,15 +12,24 @@ package enum TokenOperation: Sendable {
     case clear
     /// Takes this token in place of any other.
     case `import`(ImportedToken)
-    /// Stops injecting, over restarts too.
-    case lock
-    case unlock
+    /// Takes what a person's login has just brought, in place of any other.
+    case login(TokenSet)
+    /// The token that this one was made from is forgotten, and this one with it.
+    case drop
 
-    /// Gateways that share the token store follow it.
+    /// Gateways that share the token store follow it, and the operator is told whether they have.
     package var concernsOtherGateways: Bool {
         switch self {
-        case .refresh: false
-        case .revoke, .clear, .import, .lock, .unlock: true
+        case .refresh, .login, .drop: false
+        case .revoke, .clear, .import: true
+        }
+    }
+
+    /// Takes a right away, so it is carried out even after its caller has given up.
+    var isWithdrawal: Bool {
+        switch self {
+        case .revoke, .clear, .drop: true
+        case .refresh, .import, .login: false
         }
     }
 }

@@ -169,7 +169,7 @@ struct AuthorityRotateCommand: AsyncParsableCommand {
         let plan = settings.plan
         let report: AuthorityRotationReport
         if StateDirectory.isHeld(plan.stateDirectory) {
-            report = try await settings.client.ask(AdminAPI.rotateAuthority)
+            report = try await settings.client.ask(AdminAPI.operations.rotateAuthority)
         } else {
             let scopes = try await OfflineAuthority.use(path) { authority, plan in await authority.rotateInTime(plan) }
             report = AuthorityRotationReport(scopes: scopes, file: LocalAuthority.bundlePath(in: plan.stateDirectory))

@@ -63,7 +63,7 @@ struct EditOutcome: Sendable {
             return ("No running gateway uses this file. Start one:\n  \(command)\n", .unknown)
         }
         let name = "The running gateway (process \(running.process))"
-        guard let report = try? await OperatorSettings(running: path).client.ask(AdminAPI.reload) else {
+        guard let report = try? await OperatorSettings(running: path).client.ask(AdminAPI.operations.reload) else {
             return ("\(name) reads it again by itself, within seconds.\n", .unknown)
         }
         guard report.outcome == .loaded else {

@@ -32,7 +32,7 @@ struct FleetCommand: AsyncParsableCommand {
     func run() async throws(CommandFailure) {
         let (client, configuration) = try gateway.gateway()
         let report = try await client.reach { () async throws(CommandFailure) in
-            try await client.ask(AdminAPI.fleet)
+            try await client.ask(AdminAPI.operations.fleet)
         } orOffline: { (failure) async throws(CommandFailure) in
             guard let configuration else { throw failure }
             return try await Self.ofDatabase(configuration, after: failure)

@@ -47,7 +47,7 @@ struct KeyRotateCommand: AsyncParsableCommand {
         let settings = try config.runningSettings()
         let client = settings.client
         let report = try await client.reach { () async throws(CommandFailure) in
-            try await client.ask(AdminAPI.rotateKey)
+            try await client.ask(AdminAPI.operations.rotateKey)
         } orOffline: { (failure) async throws(CommandFailure) in
             try await Self.rotate(settings, after: failure)
         }

@@ -246,5 +246,5 @@ struct LogoutCommand: AsyncParsableCommand {
 
     @OptionGroup var options: TokenOptions
 
-    func run() async throws(CommandFailure) { try await options.perform(AdminAPI.revoke) }
+    func run() async throws(CommandFailure) { try await options.perform(AdminAPI.operations.revoke) }
 }

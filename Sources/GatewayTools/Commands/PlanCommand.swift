@@ -55,7 +55,7 @@ struct PlanCommand: AsyncParsableCommand {
     /// Where the gateway of this configuration would answer, with the token that it has left in its state directory.
     private static func served(_ plan: Plan) async throws(CommandFailure) -> ServedPlan {
         let client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
-        return try await client.ask(AdminAPI.plan)
+        return try await client.ask(AdminAPI.operations.plan)
     }
 
     /// The plan's own keys, and `changes` beside them.
@@ -90,7 +90,7 @@ struct ReloadCommand: AsyncParsableCommand {
     @OptionGroup var gateway: RunningGatewayOptions
 
     func run() async throws(CommandFailure) {
-        let report = try await gateway.gateway().client.ask(AdminAPI.reload)
+        let report = try await gateway.gateway().client.ask(AdminAPI.operations.reload)
         let text = try gateway.json.text(of: report, or: "Loaded. " + PlanChange.text(report.changes))
         guard report.outcome == .loaded else {
             if gateway.json.isOn { Console.write(text) }

@@ -74,7 +74,7 @@ struct StateBackupCommand: AsyncParsableCommand {
         let client = settings.client
         _ = try await client.reach { () async throws(CommandFailure) in
             let body = Array(#"{"keys": \#(withKeys)}"#.utf8)
-            return try await client.ask(AdminAPI.noteBackup, body: body)
+            return try await client.ask(AdminAPI.operations.noteBackup, body: body)
         } orOffline: { (failure) async throws(CommandFailure) in
             let plan = settings.plan
             guard !StateDirectory.isHeld(plan.stateDirectory) else { throw failure }

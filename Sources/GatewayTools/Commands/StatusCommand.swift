@@ -97,10 +97,10 @@ struct StatusCommand: AsyncParsableCommand {
     private func report(of client: AdminClient) async throws(CommandFailure) -> StatusReport {
         let report = StatusReport(
             readiness: try await client.readiness(),
-            tokens: try await client.ask(AdminAPI.tokens),
-            expirations: try await client.ask(AdminAPI.expirations),
-            routes: try await client.ask(AdminAPI.routes),
-            clientTokens: try await client.ask(AdminAPI.overview).clientTokens
+            tokens: try await client.ask(AdminAPI.operations.tokens),
+            expirations: try await client.ask(AdminAPI.operations.expirations),
+            routes: try await client.ask(AdminAPI.operations.routes),
+            clientTokens: try await client.ask(AdminAPI.operations.overview).clientTokens
         )
         guard let name else { return report }
         guard let part = report.narrowed(to: name) else {
@@ -129,7 +129,7 @@ struct RoutesCommand: AsyncParsableCommand {
     @OptionGroup var gateway: RunningGatewayOptions
 
     func run() async throws(CommandFailure) {
-        let routes = try await gateway.gateway().client.ask(AdminAPI.routes)
+        let routes = try await gateway.gateway().client.ask(AdminAPI.operations.routes)
         Console.write(try gateway.json.text(of: routes, or: StatusText.table(of: routes, .current)))
     }
 }

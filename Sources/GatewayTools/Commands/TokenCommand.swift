@@ -77,7 +77,7 @@ struct TokenListCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) {
         let tokens = try await TokenGateway(gateway).reach { (gateway) throws(CommandFailure) in
-            try await gateway.ask(AdminAPI.tokens)
+            try await gateway.ask(AdminAPI.operations.tokens)
         }
         let none = "The configuration has no credential.\n"
         let text = try gateway.json.text(of: tokens, or: tokens.isEmpty ? none : TokenText.table(of: tokens, .current))
@@ -101,7 +101,10 @@ struct TokenShowCommand: AsyncParsableCommand {
     func run() async throws(CommandFailure) {
         let name = options.name
         let (token, routes) = try await TokenGateway(options.gateway).reach { (gateway) throws(CommandFailure) in
-            (try await gateway.ask(AdminAPI.token, of: name), try await gateway.ask(AdminAPI.routes))
+            (
+                try await gateway.ask(AdminAPI.operations.token, of: name),
+                try await gateway.ask(AdminAPI.operations.routes)
+            )
         }
         let names = routes.filter { $0.credential == name }.map(\.name)
         Console.write(try options.gateway.json.text(of: token, or: TokenText.list(of: token, routes: names)))
@@ -127,7 +130,7 @@ struct TokenGetCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) {
         let client = try options.gateway.gateway().client
-        try options.write(try await client.ask(AdminAPI.reveal, of: options.name))
+        try options.write(try await client.ask(AdminAPI.operations.reveal, of: options.name))
     }
 }
 
@@ -173,7 +176,7 @@ struct TokenDownscopeCommand: AsyncParsableCommand {
         guard let body = try? JSONValue.object(wish).bytes() else {
             throw CommandFailure(.usage, "the scopes cannot be written as JSON")
         }
-        try options.write(try await client.ask(AdminAPI.downscope, of: options.name, body: body))
+        try options.write(try await client.ask(AdminAPI.operations.downscope, of: options.name, body: body))
     }
 }
 
@@ -192,7 +195,7 @@ struct TokenRefreshCommand: AsyncParsableCommand {
 
     @OptionGroup var selection: TokenSelection
 
-    func run() async throws(CommandFailure) { try await selection.perform(.refresh) }
+    func run() async throws(CommandFailure) { try await selection.perform(AdminAPI.operations.refresh) }
 }
 
 struct TokenRevokeCommand: AsyncParsableCommand {
@@ -223,7 +226,7 @@ struct TokenRevokeCommand: AsyncParsableCommand {
 
     @OptionGroup var selection: TokenSelection
 
-    func run() async throws(CommandFailure) { try await selection.perform(.revoke, locking: locks) }
+    func run() async throws(CommandFailure) { try await selection.perform(AdminAPI.operations.revoke, locking: locks) }
 }
 
 struct TokenClearCommand: AsyncParsableCommand {
@@ -243,7 +246,7 @@ struct TokenClearCommand: AsyncParsableCommand {
 
     @OptionGroup var selection: TokenSelection
 
-    func run() async throws(CommandFailure) { try await selection.perform(.clear) }
+    func run() async throws(CommandFailure) { try await selection.perform(AdminAPI.operations.clear) }
 }
 
 struct TokenImportCommand: AsyncParsableCommand {
@@ -294,7 +297,7 @@ struct TokenImportCommand: AsyncParsableCommand {
             throw CommandFailure(.failed, "invalid token: \(error.message)")
         }
         let report = try await tokens.reach(mayBegin: true) { (gateway) throws(CommandFailure) in
-            try await gateway.ask(AdminAPI.importToken, of: options.name, body: bytes)
+            try await gateway.ask(AdminAPI.operations.importToken, of: options.name, body: bytes)
         }
         Console.write(try options.gateway.json.text(of: report, or: report.line))
     }
@@ -319,7 +322,7 @@ struct TokenLockCommand: AsyncParsableCommand {
 
     @OptionGroup var options: TokenOptions
 
-    func run() async throws(CommandFailure) { try await options.perform(AdminAPI.lock, mayBegin: true) }
+    func run() async throws(CommandFailure) { try await options.perform(AdminAPI.operations.lock, mayBegin: true) }
 }
 
 struct TokenUnlockCommand: AsyncParsableCommand {
@@ -334,7 +337,7 @@ struct TokenUnlockCommand: AsyncParsableCommand {
 
     @OptionGroup var options: TokenOptions
 
-    func run() async throws(CommandFailure) { try await options.perform(AdminAPI.unlock) }
+    func run() async throws(CommandFailure) { try await options.perform(AdminAPI.operations.unlock) }
 }
 
 /// Where operations on tokens are asked for: in the running gateway, or on its store when none runs.
@@ -353,7 +356,8 @@ struct TokenGateway: Sendable {
         on name: String,
         mayBegin: Bool = false
     ) async throws(CommandFailure) -> OperationReport {
-        try await reach(mayBegin: mayBegin) { (gateway) throws(CommandFailure) in
+        if operation.renews { return try await client.ask(operation, of: name) }
+        return try await reach(mayBegin: mayBegin) { (gateway) throws(CommandFailure) in
             try await gateway.ask(operation, of: name)
         }
     }

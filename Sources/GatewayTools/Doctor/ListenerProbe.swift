@@ -97,7 +97,7 @@ struct RunningGatewayProbe: Sendable {
             let readiness = try await client.readiness()
             let tokens = try await tokens(plan, client)
             // Needs the admin token, which another user than the gateway's does not have.
-            let served = try? await client.ask(AdminAPI.plan)
+            let served = try? await client.ask(AdminAPI.operations.plan)
             let differences = served?.changes(to: plan).filter { $0.kind != .kept }.map(\.path)
             let listeners = served.map {
                 Set(($0.digest.summary.listeners + ($0.digest.summary.authz ?? []).map(\.listener)).map(\.name))
@@ -118,10 +118,10 @@ struct RunningGatewayProbe: Sendable {
         _ client: AdminClient
     ) async throws(CommandFailure) -> [String: TokenStatus] {
         var tokens: [String: TokenStatus] = [:]
-        for status in try await client.ask(AdminAPI.tokens) { tokens[status.credential] = status }
+        for status in try await client.ask(AdminAPI.operations.tokens) { tokens[status.credential] = status }
         for credential in plan.credentials where tokens[credential.name] == nil {
             guard case .token = credential.strategy.behavior else { continue }
-            tokens[credential.name] = try? await client.ask(AdminAPI.token, of: credential.name)
+            tokens[credential.name] = try? await client.ask(AdminAPI.operations.token, of: credential.name)
         }
         return tokens
     }

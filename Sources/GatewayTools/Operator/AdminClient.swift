@@ -66,7 +66,7 @@ struct AdminClient: Sendable {
         guard let body = try? JSONEncoder().encode(question) else {
             throw CommandFailure(.usage, "the input cannot be written as JSON")
         }
-        return try await ask(AdminAPI.explain, body: Array(body))
+        return try await ask(AdminAPI.operations.explain, body: Array(body))
     }
 
     /// Needs no token, so that any user may ask.

@@ -45,7 +45,7 @@ struct ClientAccess: Sendable {
                 "no gateway runs with \(LogText.clean(configuration)); start it with: \(GatewayCommand.line("run"))\(advice)"
             )
         }
-        let overview = try await settings.client.ask(AdminAPI.overview)
+        let overview = try await settings.client.ask(AdminAPI.operations.overview)
         switch overview.proxy.choice {
         case .none(let reason): throw CommandFailure(.configuration, reason)
         case .endpoint(let endpoint):

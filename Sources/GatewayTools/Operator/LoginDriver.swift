@@ -19,21 +19,21 @@ struct GatewayLogins: LoginDriver {
     let client: AdminClient
 
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
-        try await client.ask(AdminAPI.beginLogin, body: try? order.json.bytes())
+        try await client.ask(AdminAPI.operations.beginLogin, body: try? order.json.bytes())
     }
 
     func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress {
         let body: JSONValue = .object(["answer": .string(text)])
-        return try await client.ask(AdminAPI.answerLogin, of: id, body: try? body.bytes())
+        return try await client.ask(AdminAPI.operations.answerLogin, of: id, body: try? body.bytes())
     }
 
     func progress(_ id: String) async throws(CommandFailure) -> LoginProgress {
-        try await client.ask(AdminAPI.login, of: id)
+        try await client.ask(AdminAPI.operations.login, of: id)
     }
 
     func cancel(_ id: String) async -> LoginProgress? {
         // What is not cancelled ends at its deadline.
-        try? await client.ask(AdminAPI.cancelLogin, of: id)
+        try? await client.ask(AdminAPI.operations.cancelLogin, of: id)
     }
 
     func close() async {}

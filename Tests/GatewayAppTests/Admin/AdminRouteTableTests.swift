@@ -47,6 +47,11 @@ struct AdminRouteTableTests {
         #expect(AdminRouteTable.mayWithdraw(method: method, path: path) == mayWithdraw)
     }
 
+    @Test func everyDeclaredOperationIsInTheList() {
+        #expect(AdminAPI.endpoints.count == Mirror(reflecting: AdminAPI.operations).children.count)
+        #expect(AdminAPI.onTokens.map(\.verb) == ["refresh", "revoke", "clear", "lock", "unlock"])
+    }
+
     @Test func whatIsForgottenIsForOperators() {
         #expect(AdminRouteTable.demand(method: "GET", path: "/api/new").role == .operator)
     }

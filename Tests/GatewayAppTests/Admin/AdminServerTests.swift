@@ -193,7 +193,7 @@ struct AdminServerTests {
     @Test func theSizeOfDownscopeOptionsIsLimited() async throws {
         try await withServer(control) { (port: Int) async throws in
             let path = "/api/tokens/box-service%5Buser%3A42%5D/downscope"
-            let limit = try #require(AdminAPI.downscope.body.limit)
+            let limit = try #require(AdminAPI.operations.downscope.body.limit)
             let terms = #"{"scopes": ["a"], "resource": "https://api.example/1"}"#
             let longest = terms + String(repeating: " ", count: limit - terms.utf8.count)
             #expect(try await post(path, port, token: adminToken, body: longest).status == .ok)

@@ -1,12 +1,13 @@
-import GatewayApp
 import GatewayEvents
 import GatewayHTTP
 import GatewayLocalAuthority
 import GatewayTokens
 import Synchronization
 
-/// Answers with what a test put in, and remembers what it was told to do.
-final class ScriptedControl: GatewayControl {
+@testable import GatewayApp
+
+/// Answers the operations with what a test put in, and remembers what it was told to do.
+final class ScriptedControl: OperationRunner {
     private let statuses: [TokenStatus]
     private let isReady: Bool
     private let ends: [Expiration]
@@ -20,11 +21,89 @@ final class ScriptedControl: GatewayControl {
 
     var performed: [String] { actions.withLock { $0 } }
 
-    func tokens() async -> [TokenStatus] { statuses }
+    func run<Input: Sendable, Answer: Sendable>(
+        _ operation: String,
+        on name: String,
+        with input: Input,
+        _ function: @Sendable (OperatorControl, String, Input) async -> Result<Answer, GatewayProblem>
+    ) async -> Result<Answer, GatewayProblem> {
+        answer(operation, name, input).flatMap { answer in
+            guard let answer = answer as? Answer else {
+                return .failure(GatewayProblem(.internalError, "The script has no such answer to \(operation)."))
+            }
+            return .success(answer)
+        }
+    }
 
-    func expirations() async -> [Expiration] { ends }
+    private func answer(
+        _ operation: String,
+        _ name: String,
+        _ input: any Sendable
+    ) -> Result<any Sendable, GatewayProblem> {
+        switch operation {
+        case "GET /readyz": return .success(Readiness(isReady: isReady, reasons: isReady ? [] : ["it is draining"]))
+        case "GET /api/overview": return .success(overview)
+        case "GET /api/routes": return .success(routes)
+        case "GET /api/traffic": return .success([TrafficStatus(route: "box", requestsPerSecond: 3.1)])
+        case "GET /api/expirations": return .success(ends)
+        case "GET /api/fleet": return .success(fleet)
+        case "GET /api/tokens": return .success(statuses)
+        case "GET /api/tokens/:name": return token(name).map { $0 }
+        case "POST /api/tokens/:name/import":
+            return perform((input as? ImportedToken)?.refreshToken == nil ? "import" : "import pair", name)
+        case "POST /api/tokens/:name/reveal": return hand("shown-token", "reveal \(name)", name)
+        case "POST /api/tokens/:name/downscope":
+            guard let options = input as? DownscopeOptions else { break }
+            let what = options.scopes + [options.resource ?? "-", options.sharedLink == nil ? "-" : "link"]
+            return hand("weak-token", "downscope \(name) \(what.joined(separator: " "))", name)
+        case "POST /api/reload":
+            note("reload")
+            return .success(ReloadReport(cause: .operator, outcome: isReady ? .loaded : .refused))
+        case "POST /api/key/rotate":
+            note("rotate key")
+            return .success(KeyRotationReport(tokens: 2, file: "/state/token.key.encryption"))
+        case "POST /api/ca/rotate":
+            note("rotate authority")
+            return .success(AuthorityRotationReport(scopes: ["api.box.com"], file: "/state/ca/ca.pem"))
+        case "POST /api/state/backup":
+            note(input as? Bool == true ? "back up with keys" : "back up")
+            return .success(BackupNote(instance: "1a2b3c4d"))
+        case let operation where operation.hasPrefix("POST /api/tokens/:name/"):
+            return perform(operation.split(separator: "/").last.map(String.init) ?? "", name)
+        default: break
+        }
+        return .failure(GatewayProblem(.internalError, "The script has no answer to \(operation)."))
+    }
 
-    func routes() async -> [RouteStatus] {
+    private func note(_ action: String) { actions.withLock { $0.append(action) } }
+
+    private func token(_ credential: String) -> Result<TokenStatus, GatewayProblem> {
+        guard let status = statuses.first(where: { $0.credential == credential }) else {
+            return .failure(GatewayProblem(.noRoute, "No such credential."))
+        }
+        return .success(status)
+    }
+
+    private func perform(_ verb: String, _ credential: String) -> Result<any Sendable, GatewayProblem> {
+        note("\(verb) \(credential)")
+        return token(credential).map { OperationReport(message: "done", token: $0) }
+    }
+
+    private func hand(
+        _ access: String,
+        _ action: String,
+        _ credential: String
+    ) -> Result<any Sendable, GatewayProblem> {
+        note(action)
+        return token(credential).map { status in
+            let access = Secret(access)
+            return RevealedTokenBody(
+                RevealedToken(credential: status.credential, generation: 3, access: access, expiresAt: nil)
+            )
+        }
+    }
+
+    private var routes: [RouteStatus] {
         [
             RouteStatus(
                 name: "box",
@@ -37,9 +116,7 @@ final class ScriptedControl: GatewayControl {
         ]
     }
 
-    func traffic() async -> [TrafficStatus] { [TrafficStatus(route: "box", requestsPerSecond: 3.1)] }
-
-    func overview() async -> GatewayOverview {
+    private var overview: GatewayOverview {
         GatewayOverview(
             version: "test",
             startedAt: "2026-11-25T08:00:00.000Z",
@@ -62,9 +139,7 @@ final class ScriptedControl: GatewayControl {
         )
     }
 
-    func readiness() async -> Readiness { Readiness(isReady: isReady, reasons: isReady ? [] : ["it is draining"]) }
-
-    func fleet() async -> Result<FleetReport, GatewayProblem> {
+    private var fleet: FleetReport {
         var question = FleetQuestion(FleetMark(1))
         let heartbeat = FleetHeartbeat(
             id: "00112233445566aa",
@@ -75,69 +150,6 @@ final class ScriptedControl: GatewayControl {
             acknowledged: FleetMark(1)
         )
         _ = question.note([FleetMember(heartbeat, seen: .milliseconds(300))], after: .milliseconds(12))
-        return .success(FleetReport(question))
-    }
-
-    func reload() async -> ReloadReport {
-        actions.withLock { $0.append("reload") }
-        return ReloadReport(cause: .operator, outcome: isReady ? .loaded : .refused)
-    }
-
-    func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
-        actions.withLock { $0.append("rotate key") }
-        return .success(KeyRotationReport(tokens: 2, file: "/state/token.key.encryption"))
-    }
-
-    func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
-        actions.withLock { $0.append("rotate authority") }
-        return .success(AuthorityRotationReport(scopes: ["api.box.com"], file: "/state/ca/ca.pem"))
-    }
-
-    func noteBackup(includesKeys: Bool) async -> Result<BackupNote, GatewayProblem> {
-        actions.withLock { $0.append(includesKeys ? "back up with keys" : "back up") }
-        return .success(BackupNote(instance: "1a2b3c4d"))
-    }
-
-    func servedPlan() async -> ServedPlan? { nil }
-
-    func token(_ credential: String) async -> Result<TokenStatus, GatewayProblem> {
-        guard let status = statuses.first(where: { $0.credential == credential }) else {
-            return .failure(GatewayProblem(.noRoute, "No such credential."))
-        }
-        return .success(status)
-    }
-
-    func perform(
-        _ operation: TokenOperation,
-        on credential: String
-    ) async -> Result<OperationReport, GatewayProblem> {
-        let verb =
-            switch operation {
-            case .refresh: "refresh"
-            case .revoke: "revoke"
-            case .clear: "clear"
-            case .import(let token): token.refreshToken == nil ? "import" : "import pair"
-            case .lock: "lock"
-            case .unlock: "unlock"
-            }
-        actions.withLock { $0.append("\(verb) \(credential)") }
-        return await token(credential).map { OperationReport(message: "done", token: $0) }
-    }
-
-    func reveal(_ credential: String) async -> Result<RevealedToken, GatewayProblem> {
-        actions.withLock { $0.append("reveal \(credential)") }
-        return await token(credential).map {
-            RevealedToken(credential: $0.credential, generation: 3, access: Secret("shown-token"), expiresAt: nil)
-        }
-    }
-
-    func downscope(_ credential: String, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem> {
-        let what = (options.scopes + [options.resource ?? "-", options.sharedLink == nil ? "-" : "link"]).joined(
-            separator: " "
-        )
-        actions.withLock { $0.append("downscope \(credential) \(what)") }
-        return await token(credential).map {
-            RevealedToken(credential: $0.credential, generation: 3, access: Secret("weak-token"), expiresAt: nil)
-        }
+        return FleetReport(question)
     }
 }

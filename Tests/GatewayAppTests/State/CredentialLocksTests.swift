@@ -423,7 +423,7 @@ final class StaticCredentialLockTests {
         let plan = plan(Self.three)
         let live = LivePlan(plan: plan, sources: try sources(plan), at: UnixTime(seconds: 0))
         let withdrawn = Watched([String]())
-        let report = try await operations(live, withdrawn: withdrawn).perform(.lock, on: "openai").get()
+        let report = try await operations(live, withdrawn: withdrawn).lock("openai").get()
         #expect(report.message.contains("openai is locked") && report.message.contains("eu"))
         #expect(report.token.state == .locked && Set(withdrawn.value) == ["openai", "eu"])
         let sources = live.sources
@@ -432,7 +432,7 @@ final class StaticCredentialLockTests {
         let fresh = try self.sources(plan)
         #expect((0..<3).map { Self.isLocked(fresh.source($0, in: plan)) } == [true, true, false])
         #expect(try CredentialLocks(in: folder).contains("eu"), "it holds without the other one")
-        _ = try await operations(live, withdrawn: withdrawn).perform(.unlock, on: "eu").get()
+        _ = try await operations(live, withdrawn: withdrawn).unlock("eu").get()
         #expect((0..<3).map { Self.isLocked(sources.source($0, in: plan)) } == [false, false, false])
         #expect(Set(withdrawn.value) == ["openai", "eu"])
     }
@@ -442,14 +442,14 @@ final class StaticCredentialLockTests {
         let live = LivePlan(plan: plan, sources: try sources(plan), at: UnixTime(seconds: 0))
         let routes = (0..<2).map { _ in live.sources.source(0, in: plan) }
         #expect(routes[0] is ChallengeCredentialSource && routes[0] !== routes[1])
-        _ = try await operations(live, withdrawn: Watched([])).perform(.lock, on: "reports").get()
+        _ = try await operations(live, withdrawn: Watched([])).lock("reports").get()
         #expect(routes.map(Self.isLocked) == [true, true])
     }
 
     @Test func aReloadKeepsWhatIsLockedAndLocksWhatComesWithTheSecret() async throws {
         let first = plan([("openai", KeyStrategy("k-1", scheme: "Bearer"))])
         let live = LivePlan(plan: first, sources: try sources(first), at: UnixTime(seconds: 0))
-        _ = try await operations(live, withdrawn: Watched([])).perform(.lock, on: "openai").get()
+        _ = try await operations(live, withdrawn: Watched([])).lock("openai").get()
         let second = plan(Self.three)
         let next = try sources(second, keeping: live.sources)
         #expect(next.source(0, in: second) === live.sources.source(0, in: first))
@@ -463,7 +463,7 @@ final class StaticCredentialLockTests {
     @Test func aReloadThatRenamesACredentialKeepsItsSecretLocked() async throws {
         let first = plan([("openai", KeyStrategy("k-1", scheme: "Bearer"))])
         let live = LivePlan(plan: first, sources: try sources(first), at: UnixTime(seconds: 0))
-        _ = try await operations(live, withdrawn: Watched([])).perform(.lock, on: "openai").get()
+        _ = try await operations(live, withdrawn: Watched([])).lock("openai").get()
         let second = plan([("renamed", KeyStrategy("k-1", scheme: "Key")), Self.three[2]])
         let next = try sources(second, keeping: live.sources)
         #expect(next.holdLockedSecrets(in: locks, of: live.sources) == ["renamed"])
@@ -553,6 +553,23 @@ final class StaticCredentialLockTests {
         locks.hold("users[42]")
         #expect(Self.isLocked(try members.source(for: "42", client: "laptop").get()))
         #expect(!Self.isLocked(try members.source(for: "43", client: "laptop").get()))
+    }
+
+    @Test func aLockThatCannotBeRecordedHoldsAndSaysSo() async throws {
+        let grants = SlowSubjects(isMaking: DispatchSemaphore(value: 0), goesOn: DispatchSemaphore(value: 0))
+        grants.goesOn.signal()
+        let plan = plan([("users", KeyStrategy(subjects: grants))])
+        let live = LivePlan(plan: plan, sources: try sources(plan), at: UnixTime(seconds: 0))
+        let members = try #require(live.sources.perSubjectKeepers[0])
+        let source = try members.source(for: "42", client: "laptop").get()
+        audit.fail { _ in true }
+        let report = try await operations(live, withdrawn: Watched([])).lock("users[42]").get()
+        #expect(
+            report.message.hasPrefix(
+                "users[42] is locked: it is neither injected nor renewed. That is not recorded yet: no space left"
+            )
+        )
+        #expect(report.token.state == .locked && Self.isLocked(source))
     }
 
     @Test func whatHasNoTokenCannotBeRevoked() async throws {

@@ -155,7 +155,7 @@ struct ImportTests {
 
     @Test func aLockedCredentialTakesItUntried() async throws {
         try await KeeperBench(grant: SampleGrant(rotatesRefreshToken: true)).running { bench in
-            _ = await bench.keeper.perform(.lock)
+            await bench.keeper.lockForOperator()
             let untried = try await bench.perform(pair)
             #expect(untried.message.contains("locked"))
             #expect(bench.problem?.kind == .locked)

@@ -106,6 +106,25 @@ struct KeeperBench {
     }
 }
 
+/// Locks as `TokenOperations` in GatewayApp carries them out.
+extension TokenKeeper {
+    /// - Returns: Why the lock is not recorded yet.
+    @discardableResult
+    func lockForOperator() async -> AuditError? {
+        lock()
+        return await recordLock()
+    }
+
+    /// - Returns: Why it stays locked.
+    @discardableResult
+    func unlockForOperator() async -> GatewayProblem? {
+        if let problem = await recordUnlock() { return problem }
+        let wake = change(isLocked: false)
+        wake()
+        return nil
+    }
+}
+
 extension CredentialRequest {
     static let sample = CredentialRequest(route: "box", client: "laptop", requestID: "r1")
 }

@@ -28,9 +28,9 @@ struct OperatorCommandTests {
             _ = try await bench.credential().get()
             _ = try await bench.perform(.refresh)
             #expect(bench.keeper.timesWithdrawn == 0)
-            _ = try await bench.perform(.lock)
+            #expect(await bench.keeper.lockForOperator() == nil)
             #expect(bench.keeper.timesWithdrawn == 1)
-            _ = try await bench.perform(.unlock)
+            #expect(await bench.keeper.unlockForOperator() == nil)
             #expect(bench.keeper.timesWithdrawn == 1)
             _ = try await bench.perform(.clear)
             #expect(bench.keeper.timesWithdrawn > 1)
@@ -80,13 +80,13 @@ struct OperatorCommandTests {
     @Test func aLockedCredentialIsNeitherUsedNorRenewed() async throws {
         try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
             _ = await bench.credential()
-            let outcome2 = try await bench.perform(.lock).token.state
-            #expect(outcome2 == .locked)
+            await bench.keeper.lockForOperator()
+            #expect(bench.status.state == .locked)
             #expect(bench.problem?.kind == .locked)
             bench.clock.advance(by: .seconds(3300))
             #expect(await bench.credential().problem?.kind == .locked)
             #expect(bench.endpoint.requests.count == 1)
-            _ = await bench.keeper.perform(.unlock)
+            await bench.keeper.unlockForOperator()
             let outcome3 = try await bench.untilGeneration(after: 1).generation
             #expect(outcome3 == 2)
             #expect(bench.audit.names.filter { $0 == .locked || $0 == .unlocked } == [.locked, .unlocked])

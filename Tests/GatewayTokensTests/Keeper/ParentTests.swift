@@ -321,9 +321,9 @@ struct ParentTests {
 
     @Test func aLockedParentLendsNothing() async throws {
         try await ParentAndChild(parent: tokens("parent"), child: tokens("child")).running { bench in
-            _ = await bench.parent.keeper.perform(.lock)
+            await bench.parent.keeper.lockForOperator()
             #expect(await bench.credential().problem?.kind == .locked)
-            _ = await bench.parent.keeper.perform(.unlock)
+            await bench.parent.keeper.unlockForOperator()
             bench.parent.clock.advance(by: .seconds(60))
             #expect(await bench.credential().generation == 1)
         }

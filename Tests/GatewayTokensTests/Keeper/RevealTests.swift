@@ -40,7 +40,7 @@ struct RevealTests {
     @Test func aLockedCredentialIsNotShown() async throws {
         try await KeeperBench(ScriptedTokenEndpoint([one])).running { bench in
             _ = await bench.credential()
-            _ = await bench.keeper.perform(.lock)
+            await bench.keeper.lockForOperator()
             #expect(await bench.keeper.reveal().problem?.kind == .locked)
             #expect(bench.audit.count(of: .revealed) == 0)
         }

@@ -235,7 +235,7 @@ struct RevocationTests {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), done])
         try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
             _ = await bench.credential()
-            _ = await bench.keeper.perform(.lock)
+            await bench.keeper.lockForOperator()
             let report = try await bench.perform(.revoke)
             #expect(report.token.state == .locked)
             #expect(report.message.contains("stays locked"))

@@ -92,7 +92,7 @@ struct VendTests {
     @Test func aLockedCredentialIsNotHandedOut() async throws {
         try await KeeperBench(ScriptedTokenEndpoint([hour("one")])).running { bench in
             _ = await bench.credential()
-            _ = await bench.keeper.perform(.lock)
+            await bench.keeper.lockForOperator()
             #expect(await bench.keeper.vend(for: .sample, within: Self.limit).problem?.kind == .locked)
             #expect(bench.audit.count(of: .vended) == 0)
         }
@@ -106,7 +106,7 @@ struct VendTests {
                 return false
             }
             #expect(await bench.keeper.vend(for: .sample, within: Self.limit).problem?.kind == .locked)
-            _ = try await bench.perform(.unlock)
+            #expect(await bench.keeper.unlockForOperator() == nil)
             #expect(await bench.keeper.reveal().problem?.kind == .locked)
             #expect(bench.audit.count(of: .vended) == 1 && bench.audit.count(of: .revealed) == 1)
         }

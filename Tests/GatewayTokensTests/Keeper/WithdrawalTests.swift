@@ -17,7 +17,8 @@ struct WithdrawalTests {
         try await KeeperBench(two).running { bench in
             _ = await bench.credential()
             bench.audit.fail { _ in true }
-            expectLate(try await bench.perform(.lock))
+            let late = await bench.keeper.lockForOperator()
+            #expect(late?.lateRecord.contains("not recorded yet: no space left on device") == true)
             #expect(bench.status.state == .locked)
             #expect(await bench.credential().problem?.kind == .locked)
             #expect(bench.audit.withdrawals.map(\.name) == [.locked])
@@ -58,14 +59,14 @@ struct WithdrawalTests {
     @Test func anUnlockIsRefusedAndTheLockStays() async throws {
         try await KeeperBench(two).running { bench in
             _ = await bench.credential()
-            _ = try await bench.perform(.lock)
+            #expect(await bench.keeper.lockForOperator() == nil)
             bench.audit.fail { _ in true }
-            let problem = await bench.keeper.perform(.unlock).problem
+            let problem = await bench.keeper.unlockForOperator()
             #expect(problem?.kind == .auditUnavailable)
             #expect(problem?.detail.contains("no space left on device") == true)
             #expect(bench.status.state == .locked)
             bench.audit.fail(nil)
-            _ = try await bench.perform(.unlock)
+            #expect(await bench.keeper.unlockForOperator() == nil)
             #expect(bench.status.state == .valid)
             #expect(bench.audit.names.suffix(2) == [.locked, .unlocked])
         }
@@ -73,9 +74,9 @@ struct WithdrawalTests {
 
     @Test func withDegradeAnUnlockCounts() async throws {
         try await KeeperBench(two, onAuditFailure: .degrade).running { bench in
-            _ = try await bench.perform(.lock)
+            #expect(await bench.keeper.lockForOperator() == nil)
             bench.audit.fail { _ in true }
-            _ = try await bench.perform(.unlock)
+            #expect(await bench.keeper.unlockForOperator() == nil)
             #expect(bench.status.state != .locked)
         }
     }
@@ -97,9 +98,9 @@ struct WithdrawalTests {
             _ = await bench.credential()
             async let refreshed = bench.keeper.perform(.refresh)
             try await endpoint.untilHeld()
-            _ = try await bench.perform(.lock)
+            #expect(await bench.keeper.lockForOperator() == nil)
             #expect(bench.status.state == .locked, "the answer to a lock waits for nothing")
-            _ = try await bench.perform(.unlock)
+            #expect(await bench.keeper.unlockForOperator() == nil)
             async let cleared = bench.keeper.perform(.clear)
             while bench.generation != nil { await Task.yield() }
             endpoint.release(.token("two", expiresIn: 3600))
