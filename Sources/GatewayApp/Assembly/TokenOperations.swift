@@ -262,8 +262,7 @@ extension TokenOperations {
     private func unlock(_ credential: WholeCredential) async -> Result<OperationReport, GatewayProblem> {
         let name = credential.name
         if let error = await audit.refusal(recording: event(.unlocked, credential), onAuditFailure) {
-            let detail = "\(name) is still locked: the audit log cannot record the unlock (\(error.reason))."
-            return .failure(GatewayProblem(.auditUnavailable, detail))
+            return .failure(error.unlockProblem(of: name))
         }
         do throws(StateError) {
             try await locks.unlock(credential.names)

@@ -1,4 +1,4 @@
-import GatewayHTTP
+package import GatewayHTTP
 
 /// Where token events are written.
 package protocol AuditLog: Sendable {
@@ -30,6 +30,12 @@ package struct AuditError: Error, Hashable, Sendable {
     /// For an operator who took a right away, which holds already.
     package var lateRecord: String {
         "That is not recorded yet: \(reason). It is as soon as the audit log can be written."
+    }
+
+    /// For an operator who unlocks a credential, which holds only once it is recorded.
+    package func unlockProblem(of credential: String) -> GatewayProblem {
+        let detail = "\(credential) is still locked: the audit log cannot record the unlock (\(reason))."
+        return GatewayProblem(.auditUnavailable, detail)
     }
 }
 

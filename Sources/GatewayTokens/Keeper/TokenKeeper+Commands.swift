@@ -29,10 +29,7 @@ extension TokenKeeper {
     ///
     /// - Returns: Why it stays locked.
     package func recordUnlock() async -> GatewayProblem? {
-        await context.obstacle(to: context.event(.unlocked, trigger: .operator)).map { error in
-            let detail = "\(name) is still locked: the audit log cannot record the unlock (\(error.reason))."
-            return GatewayProblem(.auditUnavailable, detail)
-        }
+        await context.obstacle(to: context.event(.unlocked, trigger: .operator)).map { $0.unlockProblem(of: name) }
     }
 
     /// Records that the credential stayed locked after all.
