@@ -108,7 +108,7 @@ package struct OperatorControl: GatewayControl {
     }
 
     private func status(of keeper: TokenKeeper) async -> TokenStatus {
-        if isOffline { await keeper.look() }
+        if isOffline { await keeper.loadForDisplay() }
         return statusNow(of: keeper)
     }
 
