@@ -117,7 +117,7 @@ package struct OperatorControl: OperationRunner {
     }
 
     private func status(of keeper: TokenKeeper) async -> TokenStatus {
-        if isOffline { await keeper.look() }
+        if isOffline { await keeper.loadForDisplay() }
         return statusNow(of: keeper)
     }
 

@@ -27,7 +27,7 @@ package protocol CredentialSource: AnyObject, Sendable {
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket
 
-    /// The waiter of `ticket` went away: its `done` is called with `withdrawn`, or was already called.
+    /// The waiter of `ticket` went away: its `done` is called with `requestTimeout`, unless it was called already.
     func cancel(_ ticket: CredentialTicket)
 
     /// The upstream said that this generation is not valid. A thousand late calls for one generation cause one renewal.

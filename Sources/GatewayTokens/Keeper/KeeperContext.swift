@@ -152,17 +152,8 @@ package final class KeeperContext: Sendable {
             && token.refreshToken == nil
     }
 
-    /// Whether the refresh token of a record may be spent already.
-    func isUncertain(_ record: StoredToken?) -> Bool {
-        record?.isRefreshTokenUncertain(rotates: grant.rotatesRefreshToken) ?? false
-    }
-
-    /// Why the refresh token of a restored record is not sent by itself; nil when it may be sent.
-    ///
-    /// An authority that sees a spent refresh token again takes it for stolen, and ends the login for whoever holds its
-    /// successor (RFC 9700 section 4.14.2).
-    func manualRenewal(ofRestored record: StoredToken) -> TokenFailure? {
-        guard record.isRestored, isUncertain(record), !grant.canAcquireAnew else { return nil }
+    /// Why the refresh token of a restored record is not sent by itself: see ``RenewalRecord/Hold/restored``.
+    var restored: TokenFailure {
         let detail =
             "The refresh token of \(name) comes from a backup and may have been spent since, so the gateway does not send"
             + " it. A new login is needed. If nothing has used the token since the backup, refresh it:"

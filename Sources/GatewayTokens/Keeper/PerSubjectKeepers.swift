@@ -175,7 +175,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
 
 extension TokenKeeper {
     fileprivate var subjectState: SubjectTable<TokenKeeper>.State {
-        isIdle ? .idle(hadToken: look { $0.generation } > 0) : .busy
+        isIdle ? .idle(hadToken: highestGeneration > 0) : .busy
     }
 }
 
@@ -228,28 +228,6 @@ package final class SubjectCallLimit: Sendable {
     }
 }
 
-extension TokenKeeper {
-    /// Whether the subjects of the credential have a call left for this one, and their password was not refused. If not, every
-    /// waiting request is refused.
-    func isGranted(_ call: TokenCall) async -> Bool {
-        guard let limit = context.callLimit, !call.isFirstLook else { return true }
-        let now = context.clock.now().monotonic
-        if let refusal = limit.refusal {
-            refuse(call, refusal, at: now)
-            return false
-        }
-        guard case .spent(let isNews) = limit.spend(for: call, isLook: false, at: now) else { return true }
-        let failure = limit.failure
-        refuse(call, failure, at: now)
-        await context.report(failure.problem, of: limit, call, isNews: isNews)
-        return false
-    }
-
-    private func refuse(_ call: TokenCall, _ failure: TokenFailure, at now: MonotonicTime) {
-        for waiter in decide({ $0.slowDown(call, by: failure, at: now) }) { waiter(.failure(failure.problem)) }
-    }
-}
-
 extension KeeperContext {
     /// What is found in the store is a row of the audit log, and a subject that made room is looked for again.
     ///
@@ -265,7 +243,7 @@ extension KeeperContext {
     }
 
     /// Written once for all of them: every further subject would be another line.
-    fileprivate func report(
+    func report(
         _ problem: GatewayProblem,
         of limit: SubjectCallLimit,
         _ call: TokenCall,

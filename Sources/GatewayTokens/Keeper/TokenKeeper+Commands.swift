@@ -15,7 +15,7 @@ extension TokenKeeper {
     ///
     /// Requests wait until ``perform(_:)`` has carried out a `clear`, so it must follow.
     package func withdrawNow(_ operation: TokenOperation) {
-        if case .clear = operation { decide { $0.beginClear() } }
+        if case .clear = operation { beginClear() }
     }
 
     /// Records that an operator has locked the credential.
@@ -84,49 +84,6 @@ extension TokenKeeper {
         return report(await settled(command.end()))
     }
 
-    /// Takes from the store what can be shown while no gateway runs the keeper; uses and records nothing.
-    package func look() async {
-        var renewer = TokenRenewer(context: context)
-        do throws(TokenStoreError) {
-            try await renewer.loadRecord(highestGeneration: look { $0.generation })
-        } catch {
-            let failure = renewer.unreadable(error)
-            return decide { _ = $0.clear(leaving: failure) }
-        }
-        let isUncertain = context.isUncertain(renewer.record) && !context.grant.canAcquireAnew
-        if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
-            install(renewer.fresh(record))
-            decide { $0.show(isRotationUncertain: isUncertain) }
-            _ = stop(forRefusalIn: renewer, at: context.clock.now().monotonic)
-        } else {
-            leave(&renewer)
-        }
-    }
-
-    /// Refuses the requests that wait. Does not record it: the caller does where a person asked for it.
-    package func lock() {
-        let rest = change(isLocked: true)
-        rest()
-    }
-
-    /// A reload has left the credential as it is: what failed for a reason of the configuration may be tried again.
-    package func reloaded() {
-        let sendsSecrets = context.grant.sendsSecrets
-        if decide({ $0.reloaded(sendsSecrets: sendsSecrets) }) { wake() }
-    }
-
-    /// Locks or unlocks for a caller that decides under a lock of its own.
-    ///
-    /// - Returns: The rest, to be done after that lock: it refuses the requests that wait, or wakes the keeper.
-    package func change(isLocked: Bool) -> @Sendable () -> Void {
-        guard isLocked else {
-            decide { $0.unlock() }
-            return { self.wake() }
-        }
-        let (waiters, problem) = decide { $0.lock() }
-        return { for waiter in waiters { waiter(.failure(problem)) } }
-    }
-
     private func expire(_ command: OperatorCommand) async {
         do {
             try await context.clock.sleep(for: Self.commandDeadline)
@@ -174,21 +131,21 @@ extension TokenKeeper {
         let isIncomplete = token.access.isEmpty
         // The earlier refresh token is kept beside the new one.
         if isIncomplete {
-            try? await renewer.loadRecord(highestGeneration: look { $0.generation })
+            try? await renewer.loadRecord(highestGeneration: highestGeneration)
             await readRemoteChange(&renewer)
         }
-        switch await renewer.take(token, as: .loginCompleted, after: look { $0.generation }) {
+        switch await renewer.take(token, as: .loginCompleted, after: highestGeneration) {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let fresh): install(fresh)
         }
         dropDescendantsForOperator()
-        guard isIncomplete, let call = decide({ $0.refresh() }) else { return .success("\(name) is logged in.") }
+        guard isIncomplete, let call = beginRefresh() else { return .success("\(name) is logged in.") }
         await make(call, &renewer)
-        if let failure = look({ $0.lastFailure }) {
+        if let failure = lastFailure {
             return failure.mayPass ? .success("\(name) is logged in.") : .failure(failure.operatorProblem)
         }
         let known = [renewer.record?.token.refreshToken, renewer.record?.previousRefreshToken]
-        guard known.contains(token.refreshToken) || look({ $0.isPostponed }) else {
+        guard known.contains(token.refreshToken) || isPostponed else {
             let detail =
                 "The answer to the login had no usable access token, and the authority refused the refresh token in it."
                 + " The earlier login of \(name) is used on."
@@ -200,13 +157,13 @@ extension TokenKeeper {
     private func refresh(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         // What no person can renew must not lose the token it still has to a refusal.
         if !context.grant.isRenewable {
-            let attempt = context.attempt(holding: look { $0.held?.token })
+            let attempt = context.attempt(holding: held?.token)
             if case .impossible(let failure) = context.grant.firstStep(of: attempt) { return .failure(failure.problem) }
         }
-        guard let call = decide({ $0.refresh() }) else { return .failure(look { $0.lockedProblem }) }
+        guard let call = beginRefresh() else { return .failure(.locked(name)) }
         await make(call, &renewer)
-        if let failure = look({ $0.lastFailure }) { return .failure(failure.operatorProblem) }
-        if look({ $0.isPostponed }) {
+        if let failure = lastFailure { return .failure(failure.operatorProblem) }
+        if isPostponed {
             return .success(
                 "Another gateway is renewing the token of \(name), which is used here as soon as it is stored."
             )
@@ -249,30 +206,22 @@ extension OperatorCommand.Outcome {
 /// Commands that end with the token forgotten: `clear` and `revoke`.
 extension TokenKeeper {
     func clear(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
-        decide { $0.clear() }
-        let problem = await renewer.clear(after: look { $0.generation })
+        forget()
+        let problem = await renewer.clear(after: highestGeneration)
         leave(&renewer)
         if let problem { return .failure(problem) }
         return .success("\(name) is cleared: its token is forgotten here, and the authority was not told. \(sequel)")
     }
 
-    /// Says at once when only a person can go on.
-    func leave(_ renewer: inout TokenRenewer) {
-        let isSeeded = renewer.record == nil && context.grant.seed(at: context.clock.now()) != nil
-        guard !isSeeded, let failure = renewer.obstacle.map(context.advised) else { return decide { $0.clear() } }
-        for waiter in decide({ $0.clear(leaving: failure) }) { waiter(.failure(failure.problem)) }
-    }
-
     /// What follows when there is no token any more.
     private var sequel: String {
-        let (isLocked, failure) = look { ($0.isLocked, $0.lastFailure) }
-        if isLocked { return "It stays locked." }
-        return failure.map(\.problem.detail) ?? "The next request gets a new one."
+        if lockedProblem != nil { return "It stays locked." }
+        return lastFailure.map(\.problem.detail) ?? "The next request gets a new one."
     }
 
     func revoke(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         do throws(TokenStoreError) {
-            try await renewer.loadRecord(highestGeneration: look { $0.generation })
+            try await renewer.loadRecord(highestGeneration: highestGeneration)
         } catch {
             return .failure(renewer.unreadable(error).problem)
         }
@@ -283,7 +232,7 @@ extension TokenKeeper {
             return .success("\(name) holds no token: there is nothing to revoke.")
         case .impossible(let problem): return .failure(problem)
         case .starts(let starts):
-            decide { $0.suspend() }
+            suspend()
             let (problem, isForgotten) = await renewer.revoke(starts)
             if isForgotten {
                 leave(&renewer)
@@ -297,11 +246,6 @@ extension TokenKeeper {
             problem.hasTakenAway = isForgotten
             return .failure(problem)
         }
-    }
-
-    func resume() {
-        let now = context.clock.now().monotonic
-        release(decide { $0.resume(at: now) })
     }
 }
 
@@ -318,12 +262,12 @@ extension TokenKeeper {
             return .failure(GatewayProblem(.requestRefused, "The token has expired already, at \(end.rfc3339)."))
         }
         // A record that cannot be read is replaced.
-        try? await renewer.loadRecord(highestGeneration: look { $0.generation })
+        try? await renewer.loadRecord(highestGeneration: highestGeneration)
         // Another gateway may have spent the refresh token of the record that is known here.
         await readRemoteChange(&renewer)
         let earlier = renewer.earlier
         let fresh: FreshToken
-        switch await renewer.take(token, as: .imported, after: look { $0.generation }) {
+        switch await renewer.take(token, as: .imported, after: highestGeneration) {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let taken): fresh = taken
         }
@@ -340,7 +284,7 @@ extension TokenKeeper {
         replacing earlier: TokenRenewer.Earlier,
         _ renewer: inout TokenRenewer
     ) async -> OperatorCommand.Outcome {
-        guard let call = decide({ $0.beginImport(generation: imported.generation) }) else {
+        guard let call = beginImport(generation: imported.generation) else {
             install(imported)
             return .success(note(untried: "It was not tried because the credential is locked."))
         }
@@ -376,11 +320,7 @@ extension TokenKeeper {
         let kept = left.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
         // With an earlier token no login is needed. A refused import is not tried again by itself.
         let failure = kept == nil && refusal.class.asksForLogin ? context.advised(refusal) : refusal
-        let (now, jitter) = (context.clock.now(), jitter())
-        let outcome = decide {
-            $0.importFailed(failure, of: imported, replacing: kept, by: call, at: now, jitter: jitter)
-        }
-        switch outcome {
+        switch failImport(failure, of: imported, replacing: kept, by: call) {
         case .postponed(let ended):
             release(ended)
             showUncertainty(of: renewer)
@@ -417,13 +357,6 @@ extension TokenKeeper {
 
     private func note(untried reason: String?) -> String {
         ["\(name) uses the imported token.", reason].compactMap(\.self).joined(separator: " ")
-    }
-
-    func install(_ fresh: FreshToken) {
-        let (now, jitter) = (context.clock.now(), jitter())
-        let outcome = decide { $0.import(fresh, at: now, jitter: jitter) }
-        rejections?.replaced(by: fresh.generation, isOwn: false, at: now.monotonic)
-        release(outcome)
     }
 }
 

@@ -44,13 +44,13 @@ extension TokenKeeper {
 extension TokenKeeper {
     private var servedToken: Result<HeldToken, GatewayProblem> {
         let now = context.clock.now().monotonic
-        guard let held = look({ $0.servable == nil ? nil : $0.held }), held.isLive(at: now) else {
+        guard let held = servable, held.isLive(at: now) else {
             return .failure(withdrawnProblem)
         }
         return .success(held)
     }
 
-    private func stillServes(_ held: HeldToken) -> Bool { look { $0.servable?.generation } == held.generation }
+    private func stillServes(_ held: HeldToken) -> Bool { servableGeneration == held.generation }
 
     private var withdrawnProblem: GatewayProblem {
         if let lockedProblem { return lockedProblem }
@@ -110,12 +110,10 @@ extension TokenKeeper {
             return .failure(problem.kind == .requestTimeout ? lateProblem : problem)
         }
         let now = context.clock.now().monotonic
-        if isRenewable, let held = look({ $0.held }), !held.isFresh(at: now) {
+        if isRenewable, let held, !held.isFresh(at: now) {
             // What comes of it shows in the token that is at hand afterwards.
             _ = await answer(within: limit - (now - start)) { done in
-                self.ask(done) {
-                    $0.needSuccessor(of: held.generation, by: done, ticket: $1, for: demand, at: $2)
-                }
+                self.waitForSuccessor(of: held.generation, for: demand, done)
             }
         }
         for _ in 1..<Self.maximumTries {
@@ -132,12 +130,9 @@ extension TokenKeeper {
         switch current(at: now) {
         case .wait: true
         case .unavailable: false
-        case .ready: isRenewable && !(look { $0.held }?.isFresh(at: now) ?? false)
+        case .ready: isRenewable && !(held?.isFresh(at: now) ?? false)
         }
     }
-
-    /// nil unless an operator has locked it.
-    package var lockedProblem: GatewayProblem? { look { $0.isLocked ? $0.lockedProblem : nil } }
 
     /// - Returns: nil when the token is not in use any more by the time that its event is committed.
     private func handOut(for demand: CredentialRequest) async -> Result<VendedToken, GatewayProblem>? {
@@ -252,7 +247,7 @@ extension TokenKeeper {
 
     private func handOut(_ token: TokenSet, _ options: DownscopeOptions) async -> Result<RevealedToken, GatewayProblem>
     {
-        let generation = look { $0.generation }
+        let generation = highestGeneration
         var event = context.event(.downscoped, generation: generation, trigger: .operator)
         event.expiresAt = token.expiresAt
         event.token = token.access

@@ -6,19 +6,24 @@ import Synchronization
 
 /// Keeps one token alive: runs what ``TokenLifecycle`` decides.
 ///
-///     requests ──▶ published ──none, or not usable──▶ ┌──────────────────────────┐ ◀── operators, other gateways
-///                  credential ◀──decide()──────────── │ State, under one lock    │
-///                                                     └────┬────────────────▲────┘
-///                                                  work(): │ the next step  │ what came of it
-///                                                          ▼                │
-///                                                      TokenRenewer: store, authority, audit log
+///     requests          operators, other gateways        run() or KeeperSupervisor
+///        │                          │                           │ work(): one turn at a time
+///        ▼                          │                           ▼
+///     published credential          │             ┌── a turn, which has the TokenRenewer to itself ──┐
+///        │ none, or not usable      │             │   the next step ──▶ store, authority, audit log  │
+///        │                          │             └──────▲───────────────────────────┬───────────────┘
+///        ▼                          ▼                    │ what to do                ▼ what came of it
+///     ╔═ one lock ═══════════════════════════════════════╧═══════════════════════════════════════════╗
+///     ║ State: machine (TokenLifecycle); commands, changes and notes that wait; renewer between turns ║
+///     ╚══╤═══════════════════════════╤═══════════════════════════════════════════════════════════════╝
+///        ▼ decide(_:) publishes      ▼ afterwards, without the lock
+///     published credential        waiting requests are answered, the runner and other keepers are told
 ///
-/// All that changes is in one ``State`` under one lock, which is held while deciding and never while calling out: not to
-/// waiting requests, the runner or another keeper. Readers on the request path take what ``decide(_:)`` has published, without that
-/// lock.
+/// The lock is held while deciding and never while calling out: not to waiting requests, the runner or another keeper. Readers
+/// on the request path take what ``decide(_:)`` has published, without that lock.
 ///
 /// ``work()`` does everything that waits (store, authority, audit log), one thing after the other. A token is therefore never
-/// requested twice at a time. Between its turns a keeper has no task: ``run()`` or a supervisor of many calls ``work()`` when
+/// requested twice at a time. Between its turns a keeper has no task: ``run()`` or ``KeeperSupervisor`` calls ``work()`` when
 /// it is due or asks for it.
 package final class TokenKeeper: CredentialSource, Service {
     typealias Done = @Sendable (Result<Credential, GatewayProblem>) -> Void
@@ -72,8 +77,8 @@ package final class TokenKeeper: CredentialSource, Service {
 
     private struct State: ~Copyable {
         var machine: Machine
-        /// Between two turns. Its runner takes one turn at a time, and the turn has its own while it waits.
-        var renewer: TokenRenewer
+        /// nil during a turn, which has it to itself.
+        var renewer: TokenRenewer?
         /// Why it takes no more commands, and ends with the turn under way; nil while it goes on.
         var ending: Ending?
         /// No gateway runs, so nothing is tried again by itself.
@@ -125,7 +130,7 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     /// Decides, and publishes what readers are given from now on.
-    func decide<Decision: Sendable>(_ body: (inout Machine) -> Decision) -> Decision {
+    private func decide<Decision: Sendable>(_ body: (inout Machine) -> Decision) -> Decision {
         state.withLock { state in
             let decision = body(&state.machine)
             publish(&state)
@@ -138,7 +143,8 @@ package final class TokenKeeper: CredentialSource, Service {
         if state.machine.unresolvedSince == nil { state.withheldRequests = 0 }
     }
 
-    func look<Answer: Sendable>(_ body: (borrowing Machine) -> Answer) -> Answer {
+    /// Reads without deciding.
+    private func read<Answer: Sendable>(_ body: (borrowing Machine) -> Answer) -> Answer {
         state.withLock { body($0.machine) }
     }
 
@@ -147,11 +153,11 @@ package final class TokenKeeper: CredentialSource, Service {
 
     // MARK: CredentialSource
 
-    package var timesWithdrawn: Int { look { $0.withdrawals } }
+    package var timesWithdrawn: Int { read { $0.withdrawals } }
 
     package func current(at now: MonotonicTime) -> CredentialAnswer {
         if let credential = context.published.credential, credential.isUsable(at: now) { return .ready(credential) }
-        return look { $0.answer(at: now) }
+        return read { $0.answer(at: now) }
     }
 
     package func wait(
@@ -161,8 +167,14 @@ package final class TokenKeeper: CredentialSource, Service {
         ask(done) { $0.need(by: done, ticket: $1, for: demand, at: $2) }
     }
 
+    /// Asks for the next token although the one of this generation may be live: see ``wait(for:_:)``.
+    func waitForSuccessor(of generation: Int, for demand: CredentialRequest, _ done: @escaping Done) -> CredentialTicket
+    {
+        ask(done) { $0.needSuccessor(of: generation, by: done, ticket: $1, for: demand, at: $2) }
+    }
+
     /// Puts the caller among those who wait, or answers at once.
-    func ask(
+    private func ask(
         _ done: @escaping Done,
         _ need: @Sendable (inout Machine, CredentialTicket, MonotonicTime) -> Machine.OnNeed
     ) -> CredentialTicket {
@@ -300,8 +312,8 @@ extension TokenKeeper {
     ///
     /// - Returns: When there is something to do again; nil when it will say so.
     package func work() async -> MonotonicTime? {
-        var renewer = state.withLock { $0.renewer }
-        defer { state.withLock { [renewer] in $0.renewer = renewer } }
+        var renewer = takeRenewer()
+        defer { putBack(renewer) }
         while !isEnding {
             if case .rest(let due) = await turn(&renewer) { return due }
         }
@@ -323,14 +335,22 @@ extension TokenKeeper {
         wake(.command)
     }
 
-    /// The end of a run: refuses what waits, and stores what the store has not taken yet.
+    /// The end of a run: refuses what waits, and stores what the store has not taken yet. ``work()`` must have returned.
     package func finish() async {
         close()
-        var renewer = state.withLock { $0.renewer }
+        var renewer = takeRenewer()
         await storeWhatIsLeft(&renewer)
-        state.withLock { [renewer] in $0.renewer = renewer }
+        putBack(renewer)
         await writeNotes()
     }
+
+    private func takeRenewer() -> TokenRenewer {
+        let renewer = state.withLock { $0.renewer.take() }
+        assert(renewer != nil, "Two turns of one keeper run at a time.")
+        return renewer ?? TokenRenewer(context: context)
+    }
+
+    private func putBack(_ renewer: TokenRenewer) { state.withLock { $0.renewer = renewer } }
 
     /// Refuses the requests that wait, and accepts no more.
     package func close() {
@@ -439,6 +459,29 @@ extension TokenKeeper {
             group.cancelAll()
         }
     }
+}
+
+/// Calls to the authority, and what comes of them.
+extension TokenKeeper {
+    /// Whether the subjects of the credential have a call left for this one, and their password was not refused. If not, every
+    /// waiting request is refused.
+    private func isGranted(_ call: TokenCall) async -> Bool {
+        guard let limit = context.callLimit, !call.isFirstLook else { return true }
+        let now = context.clock.now().monotonic
+        if let refusal = limit.refusal {
+            refuse(call, refusal, at: now)
+            return false
+        }
+        guard case .spent(let isNews) = limit.spend(for: call, isLook: false, at: now) else { return true }
+        let failure = limit.failure
+        refuse(call, failure, at: now)
+        await context.report(failure.problem, of: limit, call, isNews: isNews)
+        return false
+    }
+
+    private func refuse(_ call: TokenCall, _ failure: TokenFailure, at now: MonotonicTime) {
+        for waiter in decide({ $0.slowDown(call, by: failure, at: now) }) { waiter(.failure(failure.problem)) }
+    }
 
     func make(_ call: TokenCall, _ renewer: inout TokenRenewer) async {
         switch await perform(call, by: &renewer) {
@@ -469,8 +512,8 @@ extension TokenKeeper {
     }
 
     func perform(_ call: TokenCall, by renewer: inout TokenRenewer) async -> TokenRenewer.End {
-        let generation = look { $0.generation }
-        return await renewer.perform(call, after: generation) { self.look { $0.waiterCount } }
+        let generation = highestGeneration
+        return await renewer.perform(call, after: generation) { self.read { $0.waiterCount } }
     }
 
     func use(_ fresh: FreshToken, obtainedBy call: TokenCall) {
@@ -482,17 +525,24 @@ extension TokenKeeper {
         release(outcome)
     }
 
+    /// Takes a token that no call has brought: from an operator, or from the store.
+    func install(_ fresh: FreshToken) {
+        let (now, jitter) = (context.clock.now(), jitter())
+        let outcome = decide { $0.import(fresh, at: now, jitter: jitter) }
+        rejections?.replaced(by: fresh.generation, isOwn: false, at: now.monotonic)
+        release(outcome)
+    }
+
     /// Makes the status say what the renewer knows of the refresh token.
     func showUncertainty(of renewer: TokenRenewer) {
-        let isUncertain = renewer.isUncertain && !context.grant.canAcquireAnew
-        decide { $0.show(isRotationUncertain: isUncertain) }
+        decide { $0.show(isRotationUncertain: renewer.isRotationUncertain) }
     }
 
     /// Whether a failure leaves nothing that could be used, until a person has brought another token.
-    func isGone(after failure: TokenFailure, at now: MonotonicTime) -> Bool {
+    private func isGone(after failure: TokenFailure, at now: MonotonicTime) -> Bool {
         if failure.clearsToken { return true }
-        guard failure.class.asksForLogin, look({ $0.generation }) > 0 else { return false }
-        return look { $0.servable }?.isUsable(at: now) != true
+        guard failure.class.asksForLogin, highestGeneration > 0 else { return false }
+        return read { $0.servable }?.isUsable(at: now) != true
     }
 
     func release(_ ended: Machine.EndedWaits?) {
@@ -526,6 +576,102 @@ extension TokenKeeper {
     }
 }
 
+/// Single steps under the lock, for operators, reloads and the files beside this one, which do not see the machine.
+extension TokenKeeper {
+    /// The highest generation there has been.
+    var highestGeneration: Int { read { $0.generation } }
+    var held: HeldToken? { read { $0.held } }
+    /// The token, unless it must not be given to anybody.
+    var servable: HeldToken? { read { $0.servable == nil ? nil : $0.held } }
+    var servableGeneration: Int? { read { $0.servable?.generation } }
+    /// Why there is no new token at the moment; nil when nothing is wrong.
+    var lastFailure: TokenFailure? { read { $0.lastFailure } }
+    /// Whether another gateway is renewing the token.
+    var isPostponed: Bool { read { $0.isPostponed } }
+
+    /// nil unless an operator has locked it.
+    package var lockedProblem: GatewayProblem? { read { $0.isLocked ? $0.lockedProblem : nil } }
+
+    /// Refuses the requests that wait. Does not record it: the caller does where a person asked for it.
+    package func lock() {
+        let rest = change(isLocked: true)
+        rest()
+    }
+
+    /// A reload has left the credential as it is: what failed for a reason of the configuration may be tried again.
+    package func reloaded() {
+        let sendsSecrets = context.grant.sendsSecrets
+        if decide({ $0.reloaded(sendsSecrets: sendsSecrets) }) { wake() }
+    }
+
+    package func unlock() {
+        let rest = change(isLocked: false)
+        rest()
+    }
+
+    /// Locks or unlocks for a caller that decides under a lock of its own.
+    ///
+    /// - Returns: The rest, to be done after that lock: it refuses the requests that wait, or wakes the keeper.
+    package func change(isLocked: Bool) -> @Sendable () -> Void {
+        guard isLocked else {
+            decide { $0.unlock() }
+            return { self.wake() }
+        }
+        let (waiters, problem) = decide { $0.lock() }
+        return { for waiter in waiters { waiter(.failure(problem)) } }
+    }
+
+    /// Locks or unlocks as the store says. Does not record it: see ``SharedUnlocks`` for what is.
+    ///
+    /// - Returns: See ``change(isLocked:)``; nil if it is so already.
+    package func follow(isLocked: Bool) -> (@Sendable () -> Void)? {
+        read { $0.isLocked } == isLocked ? nil : change(isLocked: isLocked)
+    }
+
+    /// The store works again: a call that failed for its sake is made now.
+    package func storeReturned() {
+        if decide({ $0.storeReturned() }) { wake() }
+    }
+
+    /// Begins a call for an operator; nil while locked, or while another call is under way.
+    func beginRefresh() -> TokenCall? { decide { $0.refresh() } }
+
+    /// See ``TokenLifecycle/beginImport(generation:)``.
+    func beginImport(generation: Int) -> TokenCall? { decide { $0.beginImport(generation: generation) } }
+
+    /// Ends the call of ``beginImport(generation:)``: see ``TokenLifecycle/importFailed(_:of:replacing:by:at:jitter:)``.
+    func failImport(
+        _ failure: TokenFailure,
+        of imported: FreshToken,
+        replacing earlier: FreshToken?,
+        by call: TokenCall
+    ) -> Machine.OnImportFailure {
+        let (now, jitter) = (context.clock.now(), jitter())
+        return decide { $0.importFailed(failure, of: imported, replacing: earlier, by: call, at: now, jitter: jitter) }
+    }
+
+    /// Forgets the token before the turn of a `clear`. Requests wait until then.
+    func beginClear() { decide { $0.beginClear() } }
+
+    /// Forgets the token and any refusal. Requests that wait cause a new call.
+    func forget() { decide { $0.clear() } }
+
+    /// Says at once when only a person can go on.
+    func leave(_ renewer: inout TokenRenewer) {
+        let isSeeded = renewer.record == nil && context.grant.seed(at: context.clock.now()) != nil
+        guard !isSeeded, let failure = renewer.obstacle.map(context.advised) else { return decide { $0.clear() } }
+        for waiter in decide({ $0.clear(leaving: failure) }) { waiter(.failure(failure.problem)) }
+    }
+
+    /// Hands out nothing until ``resume()``. Requests wait.
+    func suspend() { decide { $0.suspend() } }
+
+    func resume() {
+        let now = context.clock.now().monotonic
+        release(decide { $0.resume(at: now) })
+    }
+}
+
 /// Commands of operators that wait for their turn.
 extension TokenKeeper {
     func enqueue(_ command: OperatorCommand) -> Bool {
@@ -548,8 +694,11 @@ extension TokenKeeper {
     package func runOffline() { state.withLock { $0.isAlone = true } }
 }
 
-/// What others have written to the store and the keeper has yet to apply.
+/// What other gateways, and operators there, have written to the store.
 extension TokenKeeper {
+    /// Whether other gateways may write the record.
+    package var sharesStore: Bool { context.store.isShared }
+
     /// Whether the store holds another record than this keeper knows.
     package func isUnknown(_ revision: TokenRevision) -> Bool { revision != context.published.revision }
 
@@ -578,7 +727,88 @@ extension TokenKeeper {
         return takesAway
     }
 
-    func takeChange() -> RemoteChange? { state.withLock { $0.change.take() } }
+    private func takeChange() -> RemoteChange? { state.withLock { $0.change.take() } }
+
+    /// Reads what others may have written, before the authority is told of a token.
+    func readRemoteChange(_ renewer: inout TokenRenewer) async {
+        guard sharesStore, renewer.phase == .open, let entry = try? await context.store.load(context.key) else {
+            return
+        }
+        await apply(entry, &renewer)
+    }
+
+    private func apply(_ entry: TokenEntry, _ renewer: inout TokenRenewer) async {
+        switch await renewer.apply(entry, after: highestGeneration) {
+        case .nothing: break
+        case .adopted(let fresh): install(fresh)
+        case .withdrawn: forgetWithdrawn(&renewer)
+        }
+    }
+
+    /// - Returns: Whether there was any.
+    private func applyRemoteChange(_ renewer: inout TokenRenewer) async -> Bool {
+        guard renewer.phase != .unread, let change = nextRemoteChange(&renewer) else { return false }
+        await apply(change.entry, &renewer)
+        if change.hasTakenAway { resume() }
+        showUncertainty(of: renewer)
+        return true
+    }
+
+    /// What has overtaken a write comes first. A change may be one of the keeper's own writes.
+    private func nextRemoteChange(_ renewer: inout TokenRenewer) -> RemoteChange? {
+        if let entry = renewer.takeOvertaking() { return RemoteChange(entry: entry, hasTakenAway: false) }
+        return takeChange()
+    }
+
+    /// Takes from the store what can be shown while no gateway runs the keeper; uses and records nothing.
+    package func loadForDisplay() async {
+        var renewer = TokenRenewer(context: context)
+        do throws(TokenStoreError) {
+            try await renewer.loadRecord(highestGeneration: highestGeneration)
+        } catch {
+            let failure = renewer.unreadable(error)
+            return decide { _ = $0.clear(leaving: failure) }
+        }
+        if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
+            install(renewer.fresh(record))
+            showUncertainty(of: renewer)
+            _ = stop(forRefusalIn: renewer, at: context.clock.now().monotonic)
+        } else {
+            leave(&renewer)
+        }
+    }
+
+    /// The token was taken away at another gateway.
+    private func forgetWithdrawn(_ renewer: inout TokenRenewer) {
+        leave(&renewer)
+        dropDescendants()
+    }
+}
+
+/// A refresh token that the authority has refused to another gateway, or to an earlier run of this one.
+extension TokenKeeper {
+    /// Asks for a login if the record says that the refresh token was refused, and does not ask the authority.
+    func followRefusal(_ renewer: TokenRenewer) async {
+        let now = context.clock.now().monotonic
+        guard let (failure, waiters) = stop(forRefusalIn: renewer, at: now) else { return }
+        for waiter in waiters { waiter(.failure(failure.problem)) }
+        context.logger.warning(
+            "The authority has refused the refresh token before; it is not sent again",
+            metadata: [
+                "gateway.credential": "\(name)", "gateway.error": "\(failure.problem.cause?.code ?? "none")",
+                "gateway.problem": "\(failure.problem.kind.rawValue)",
+            ]
+        )
+        await renewer.noteLogin(failure)
+        if isGone(after: failure, at: now) { dropDescendants() }
+    }
+
+    /// - Returns: Why a login is needed from now on, and who waits; nil when nothing has changed.
+    private func stop(forRefusalIn renewer: TokenRenewer, at now: MonotonicTime) -> (TokenFailure, [Done])? {
+        guard let refusal = renewer.record?.knownRefusal else { return nil }
+        let failure = context.advised(refusal.failure)
+        return decide { $0.stop(forRefusal: failure, at: now) }.map { (failure, $0.waiters) }
+    }
 }
 
 /// Forgetting what was made from a token, as soon as the token itself is forgotten.
@@ -624,19 +854,123 @@ extension TokenKeeper {
     }
 }
 
-/// What the status says of failures.
+/// What operators are shown.
 extension TokenKeeper {
-    var withheldRequests: Int { state.withLock { $0.withheldRequests } }
+    /// A missing login is reported before the first request asks for the token.
+    package func outlook(at now: MonotonicTime) -> CredentialAnswer {
+        let answer = current(at: now)
+        guard case .wait = answer, read({ $0.state(at: now) }) == .empty, let missing = context.missingLogin else {
+            return answer
+        }
+        return .unavailable(missing)
+    }
+
+    package func status(at now: Moment) -> TokenStatus {
+        var (state, held, failure, unresolved, generation) = read {
+            (
+                $0.state(at: now.monotonic), $0.held, $0.lastFailure?.problem, $0.failing(at: now.monotonic),
+                $0.generation
+            )
+        }
+        // No request has needed it yet; the first one that does gets this problem.
+        if state == .empty, let missing = context.missingLogin { (state, failure) = (.loginRequired, missing) }
+        var status = TokenStatus(
+            credential: name,
+            strategy: strategy,
+            subject: context.grant.identity.subject,
+            state: state,
+            generation: held?.generation ?? generation,
+            isRenewable: isRenewable
+        )
+        if let held {
+            status.obtainedAt = held.token.obtainedAt.rfc3339
+            status.expiresAt = held.token.expiresAt?.rfc3339
+            status.remainingSeconds = held.credential.expiresAt.map {
+                Int(max(($0 - now.monotonic).wholeMilliseconds / 1000, 0))
+            }
+            if held.lacksRefreshToken { status.lacksRefreshToken = true }
+            if let end = held.lacksRefreshToken ? held.token.expiresAt : held.token.refreshTokenExpiresAt {
+                status.renewalExpiresAt = end.rfc3339
+                status.renewalRemainingSeconds = Int(max((end - now.wall).wholeMilliseconds / 1000, 0))
+            }
+            if held.isLive(at: now.monotonic) {
+                status.renewsAt = held.renewAt.map { (now.wall + ($0 - now.monotonic)).rfc3339 }
+            }
+        }
+        let budgets = rejections?.emptyBudgets(at: now.monotonic, limit: Self.shownBudgets) ?? []
+        if !budgets.isEmpty {
+            status.emptyBudgets = budgets.map { budget in
+                let fillsAt = now.wall + (budget.fillsAt - now.monotonic)
+                return TokenStatus.EmptyBudget(client: budget.client, fillsAt: fillsAt.rfc3339)
+            }
+        }
+        status.canLogIn = context.grant.login != nil
+        status.perSubjectCredential = perSubjectCredential
+        status.parent = context.parent?.name
+        status.lastError = (failure ?? unresolved?.failure.problem)?.detail
+        status.failing = unresolved.map { failing($0, at: now) }
+        status.authorityError = unresolved?.failure.authorityError
+        if state == .locked {
+            status.action = GatewayCommand.line("token", "unlock", name)
+        } else if let problem = failure, status.needsPerson {
+            status.action = problem.command ?? action(for: problem.kind.recovery)
+        } else if state == .rotationUncertain, failure == nil, read({ $0.isIdle }) {
+            // Restored: its refresh token is not sent by itself.
+            status.action = context.loginCommand ?? context.importCommand
+        }
+        return status
+    }
+
+    /// How many clients with an empty budget are named.
+    private static let shownBudgets = 8
+
+    private func failing(_ unresolved: UnresolvedFailure, at now: Moment) -> TokenStatus.Failing {
+        let commands = TokenStatus.Failing.Commands(
+            login: context.loginCommand,
+            refresh: context.refreshCommand,
+            importing: context.importCommand
+        )
+        let requests = state.withLock { $0.withheldRequests }
+        var failing = TokenStatus.Failing(unresolved, at: now, commands: commands, failedRequests: requests)
+        failing.since = wallTime(of: unresolved.since, at: now).rfc3339
+        return failing
+    }
 
     /// The time of the first failure, the same in each answer: the two clocks are not read at once, and differ by some milliseconds
     /// each time.
-    func wallTime(of failingSince: MonotonicTime, at now: Moment) -> UnixTime {
+    private func wallTime(of failingSince: MonotonicTime, at now: Moment) -> UnixTime {
         state.withLock { state in
             if let known = state.failingSince, known.monotonic == failingSince { return known.wall }
             let wall = now.wall + (failingSince - now.monotonic)
             state.failingSince = Moment(monotonic: failingSince, wall: wall)
             return wall
         }
+    }
+
+    private func action(for recovery: ProblemRecovery) -> String {
+        switch recovery {
+        case .reauthorize: "Give the credential a new token: \(context.importCommand)"
+        case .fixConfiguration: "Correct the credential, then run: \(context.refreshCommand)"
+        case .retryLater, .fixRequest: "See the log; authgateway token refresh tries again."
+        }
+    }
+
+    /// What of this credential's token only a person can replace, and when that ends.
+    package func expirations(at now: Moment) -> [Expiration] {
+        guard let held else { return [] }
+        let token = held.token
+        var expirations: [Expiration] = []
+        if !isRenewable, let end = token.expiresAt {
+            let action = context.manualRenewal?.problem.command ?? context.importCommand
+            let start = token.obtainedAt
+            expirations.append(Expiration(.token, of: name, from: start, to: end, at: now.wall, action: action))
+        }
+        let loginEnd = held.lacksRefreshToken ? token.expiresAt : token.refreshTokenExpiresAt
+        if let command = context.loginCommand, let end = loginEnd {
+            let start = token.refreshTokenObtainedAt ?? token.obtainedAt
+            expirations.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
+        }
+        return expirations
     }
 }
 

@@ -5,7 +5,7 @@ import Logging
 /// Performs calls: reads and writes the store, speaks to the authority, commits events.
 ///
 /// A value that one turn of the keeper owns while it waits: the turn takes it from the keeper's state, changes it between one
-/// wait and the next without a lock, and puts it back. What others must see at once goes through ``TokenKeeper/decide(_:)`` or
+/// wait and the next without a lock, and puts it back. What others must see at once goes through the keeper's machine or
 /// ``PublishedToken``.
 ///
 /// The order within a call is the promise: lease (stores that gateways share) -> event `acquiring` or `renewing` -> journal
@@ -53,8 +53,10 @@ struct TokenRenewer {
     }
 
     private let context: KeeperContext
-    private(set) var record: StoredToken?
-    /// What the store held when it was last asked.
+    /// What the next call works on.
+    private var known: RenewalRecord
+    /// What the store held when it was last asked. Each change publishes the revision: others compare with it what they have read,
+    /// on threads of their own.
     private var stored = StoredRecord() {
         didSet { context.published.revision = stored.revision }
     }
@@ -64,8 +66,6 @@ struct TokenRenewer {
     private var uncommitted: Uncommitted?
     /// The write of ``record`` that the store has not taken yet.
     private(set) var pendingWrite = PendingWrite.none
-    /// A refresh token was sent and no answer came that says what became of it.
-    private(set) var isUncertain = false
     /// Why what an operator has just taken away is not in the audit log yet.
     private var unrecorded: AuditError?
 
@@ -73,7 +73,16 @@ struct TokenRenewer {
     init(context: KeeperContext, phase: Phase = .unread) {
         self.context = context
         self.phase = phase
+        known = RenewalRecord(
+            rotatesRefreshToken: context.grant.rotatesRefreshToken,
+            canAcquireAnew: context.grant.canAcquireAnew
+        )
     }
+
+    var record: StoredToken? { known.token }
+    private var isUncertain: Bool { known.isUncertain }
+    /// See ``RenewalRecord/isRotationUncertain``.
+    var isRotationUncertain: Bool { known.isRotationUncertain }
 
     /// What has overtaken a write and has yet to be applied.
     mutating func takeOvertaking() -> TokenEntry? { overtakenBy.take() }
@@ -91,11 +100,6 @@ struct TokenRenewer {
         if context.store.isShared, pendingWrite == .none { await endLease() }
         return end
     }
-
-    /// The number of the next token.
-    ///
-    /// - Parameter highest: The highest generation there has been.
-    private func nextGeneration(after highest: Int) -> Int { max(highest, record?.generation ?? 0) + 1 }
 
     private mutating func commit(_ uncommitted: Uncommitted) async -> End {
         self.uncommitted = uncommitted
@@ -116,9 +120,7 @@ struct TokenRenewer {
     }
 
     mutating func storeRejection(of generation: Int) async {
-        guard record?.generation == generation else { return }
-        amendRecord { $0.isRejected = true }
-        await save()
+        if known.reject(generation) { await save() }
     }
 
     // MARK: The record
@@ -129,17 +131,9 @@ struct TokenRenewer {
     /// - Returns: The token whose event was dropped.
     @discardableResult
     private mutating func replaceRecord(with token: StoredToken?) -> Uncommitted? {
-        record = token
+        known.replace(with: token)
         pendingWrite = .none
-        isUncertain = context.isUncertain(token)
         return uncommitted.take()
-    }
-
-    /// Changes what is known of the present record.
-    private mutating func amendRecord(_ change: (inout StoredToken) -> Void) {
-        guard var amended = record else { return }
-        change(&amended)
-        record = amended
     }
 }
 
@@ -197,9 +191,8 @@ extension TokenRenewer {
             }
             switch await perform(first, in: attempt) {
             case .token(let token, let reply, let duration, let isSpent):
-                let next = nextGeneration(after: generation)
-                var accepted = successor(of: holding?.refreshToken, with: token, as: next)
-                if isSpent, context.grant.rotatesRefreshToken { accepted.attempt = newAttempt(of: next) }
+                let (next, spent) = (known.nextGeneration(after: generation), holding?.refreshToken)
+                let accepted = known.successor(of: spent, with: token, as: next, isSpent ? newAttempt(of: next) : nil)
                 return await accept(accepted, from: parent, call, reply, duration, waiters())
             case .parentRefused(let failure, let reply, let duration):
                 let code = failure.problem.cause?.code
@@ -215,7 +208,7 @@ extension TokenRenewer {
                     steps.lookForAnother(after: failure, of: sent)
                     || steps.passesOver(sent, after: failed.reply, in: record, isUncertain: isUncertain)
                 guard looksForAnother else {
-                    if failed.fate.isLost { isUncertain = true }
+                    if failed.fate.isLost { known.answerLost() }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
                     if failed.reply != nil, await noteRefusal(of: sent, by: failure) {
                         return await refused(failure, call)
@@ -239,7 +232,7 @@ extension TokenRenewer {
     /// Why a call is not made by itself. An operator may know that the authority accepts the refresh token again.
     private mutating func manualRenewal(insteadOf call: TokenCall) -> TokenFailure? {
         guard call.trigger == .operator else { return manualRenewal }
-        amendRecord { $0.refusal = nil }
+        known.forgetRefusal()
         return nil
     }
 
@@ -253,8 +246,8 @@ extension TokenRenewer {
 
     /// Stores what a call that failed has made of the refresh token.
     private mutating func settle(_ fate: RefreshTokenState, of sent: Secret?) async {
-        if context.grant.rotatesRefreshToken { await keep(fate, spending: sent) }
-        if fate.isRefused { await dropRefreshToken(sent) }
+        if known.keep(fate, spending: sent) { await save() }
+        if fate.isRefused, known.dropRefreshToken(sent) { await save() }
     }
 
     private var isFirst: Bool { record?.isRevoked ?? true }
@@ -272,35 +265,6 @@ extension TokenRenewer {
         if let failure = await context.commit(event) { return .ended(.failed(failure)) }
         guard sendsRefreshToken || context.grant.rotatesRefreshToken else { return .granted }
         return await journal(for: call, after: generation)
-    }
-
-    /// Stores the next refresh token of an attempt that failed all the same: the one that was sent is spent.
-    ///
-    /// While the next one is unproven, the journal stays. With it, this gateway, a later start, other gateways and earlier
-    /// versions of the program send the next one first, and the previous one if that is refused.
-    private mutating func keep(_ fate: RefreshTokenState, spending spent: Secret?) async {
-        guard var kept = record, let spent, let next = fate.next, next != spent else { return }
-        let mayBeNone = fate.isLost || fate.isUnproven && !context.grant.canAcquireAnew
-        // What was sent may be none itself. The last one that has worked must outlive a row of such answers.
-        let isSpentUnproven = fate.isUnproven && kept.isUnproven && spent == kept.token.refreshToken
-        kept.previousRefreshToken = isSpentUnproven ? kept.previousRefreshToken ?? spent : spent
-        kept.isUnproven = fate.isUnproven && mayBeNone
-        kept.token.refreshToken = next
-        kept.token.refreshTokenExpiresAt = nil
-        kept.token.refreshTokenObtainedAt = nil
-        kept.isRestored = false
-        kept.refusal = nil
-        if !mayBeNone { kept.attempt = nil }
-        amendRecord { $0 = kept }
-        isUncertain = mayBeNone
-        await save()
-    }
-
-    /// What is stored of an answer that has brought a token.
-    private func successor(of spent: Secret?, with token: TokenSet, as generation: Int) -> StoredToken {
-        let isRotated = context.grant.rotatesRefreshToken && token.refreshToken != spent
-        // One that has just worked needs no previous one.
-        return StoredToken(generation: generation, token: token, previousRefreshToken: isRotated ? spent : nil)
     }
 
     private mutating func accept(
@@ -435,7 +399,7 @@ extension TokenRenewer {
         let stored = record?.token.refreshToken
         let isNoted = await noteRefusal(of: steps.hasRefused(stored) ? stored : nil, by: failure)
         if !isNoted { await strikeJournal() }
-        isUncertain = wasUncertain
+        known.goOnShowing(isUncertain: wasUncertain)
         return await refused(failure, call)
     }
 
@@ -443,11 +407,7 @@ extension TokenRenewer {
     ///
     /// - Returns: Whether that is so. The journal is struck then.
     private mutating func noteRefusal(of sent: Secret?, by failure: TokenFailure) async -> Bool {
-        guard let stored = record?.token.refreshToken, stored == sent,
-            let refusal = RefreshTokenRefusal(of: stored, by: failure, isRotationUncertain: isUncertain)
-        else { return false }
-        amendRecord { ($0.refusal, $0.attempt) = (refusal, nil) }
-        isUncertain = context.isUncertain(record)
+        guard known.noteRefusal(of: sent, by: failure) else { return false }
         await save(endingLease: true)
         return true
     }
@@ -456,26 +416,11 @@ extension TokenRenewer {
         if failure.clearsToken {
             let wasUncertain = isUncertain
             await withdraw(isOperators: false)
-            isUncertain = wasUncertain
+            known.goOnShowing(isUncertain: wasUncertain)
         }
         // One that is only likely is tried again, and the first alone is news: see ``TokenLifecycle/Failed/isEscalated``.
         if case .loginRequired = failure.class { await noteLogin(failure, call) }
         return .failed(failure)
-    }
-
-    /// What the authority has refused is not sent again.
-    private mutating func dropRefreshToken(_ refused: Secret?) async {
-        guard let refused, record?.token.refreshToken == refused else { return }
-        amendRecord { record in
-            record.token.refreshToken = nil
-            record.token.refreshTokenExpiresAt = nil
-            record.token.refreshTokenObtainedAt = nil
-            record.isUnproven = false
-            record.attempt = nil
-            record.refusal = nil
-        }
-        isUncertain = false
-        await save()
     }
 
     /// - Parameter call: nil where the record says so, and no call was made.
@@ -507,7 +452,9 @@ extension TokenRenewer {
         do throws(TokenStoreError) {
             let isNew = stored.lease == nil
             let clearance = try await takeLease(writing: nil, for: call, after: generation)
-            if case .granted = clearance, isNew, takeUpJournal() { return .again }
+            if case .granted = clearance, isNew, pendingWrite == .none, known.takeUpJournal(of: stored.seen.token) {
+                return .again
+            }
             return clearance
         } catch {
             await report(error, while: "lease", generation: record?.generation)
@@ -516,23 +463,10 @@ extension TokenRenewer {
         }
     }
 
-    /// A journal that was read before the lease was granted is that of a gateway that did not end its attempt.
-    ///
-    /// - Returns: Whether there is one that was not known.
-    private mutating func takeUpJournal() -> Bool {
-        guard pendingWrite == .none, let record, let seen = stored.seen.token, seen.token == record.token,
-            record.attempt == nil, let attempt = seen.attempt
-        else { return false }
-        amendRecord { $0.attempt = attempt }
-        isUncertain = true
-        return true
-    }
-
     /// Notes that the refresh token is about to be spent: without the note a crash could not be told from a token that was
     /// never sent. Takes the lease in the same step, if it has none yet.
     private mutating func journal(for call: TokenCall, after generation: Int) async -> Clearance {
-        guard var journalled = record else { return .granted }
-        journalled.attempt = newAttempt(of: journalled.generation)
+        guard let record, let journalled = known.journalled(newAttempt(of: record.generation)) else { return .granted }
         do throws(TokenStoreError) {
             return try await takeLease(writing: journalled, for: call, after: generation)
         } catch {
@@ -580,7 +514,7 @@ extension TokenRenewer {
         switch stored.leased(answer, writing: token, holding: record) {
         case .begin:
             if let token {
-                amendRecord { $0.attempt = token.attempt }
+                known.noteJournal(token.attempt)
                 pendingWrite = .none
             }
             return .granted
@@ -591,10 +525,7 @@ extension TokenRenewer {
         case .adopt(let token): return await use(token, after: generation, call.trigger).map { .ended($0) } ?? .again
         case .again:
             learnOfRevocation()
-            if let seen = stored.seen.token, seen.token == record?.token {
-                amendRecord { ($0.attempt, $0.refusal) = (seen.attempt, seen.refusal) }
-            }
-            isUncertain = context.isUncertain(record)
+            known.follow(stored.seen.token)
             return .again
         }
     }
@@ -700,8 +631,11 @@ extension TokenRenewer {
     /// Why the present token gets no successor without a person; nil if it gets one, or if there is no token.
     private var manualRenewal: TokenFailure? {
         guard let record, !record.isRevoked else { return nil }
-        if let refused = record.knownRefusal?.failure ?? context.manualRenewal(ofRestored: record) { return refused }
-        return record.token.access.isEmpty ? nil : context.manualRenewal
+        switch known.hold {
+        case .refused(let refusal): return refusal.failure
+        case .restored: return context.restored
+        case nil: return record.token.access.isEmpty ? nil : context.manualRenewal
+        }
     }
 
     private mutating func use(
@@ -726,7 +660,7 @@ extension TokenRenewer {
                 "gateway.from": "\(origin)",
             ]
         )
-        isUncertain = context.isUncertain(found)
+        known.begin(with: found)
         guard call.trigger != .operator else { return nil }
         if found.isRejected, let obstacle { return await refused(obstacle, call) }
         var token = fresh(found)
@@ -789,7 +723,10 @@ extension TokenRenewer {
             }
             switch write {
             case .done: return nil
-            case .again: if record != nil { record = keepFindings() }
+            case .again:
+                guard record != nil else { continue }
+                known.keepFindings(of: stored.seen.token)
+                record = self.record
             case .later(let time): return min(time, Self.saveInterval)
             case .overtaken(let entry):
                 overtakenBy = entry
@@ -815,21 +752,8 @@ extension TokenRenewer {
         }
     }
 
-    /// What others have found out about the token of the record is not overwritten.
-    ///
-    /// - Returns: The record to write.
-    private mutating func keepFindings() -> StoredToken? {
-        if let seen = stored.seen.token { amendRecord { $0.keepFindings(of: seen) } }
-        isUncertain = isUncertain || context.isUncertain(record)
-        return record
-    }
-
-    /// The refresh token is known to be unspent, or known to be refused.
     private mutating func strikeJournal() async {
-        isUncertain = false
-        guard record?.attempt != nil else { return }
-        amendRecord { $0.attempt = nil }
-        await save(endingLease: true)
+        if known.strikeJournal() { await save(endingLease: true) }
     }
 
     private func report(_ error: TokenStoreError, while operation: String, generation: Int?) async {
@@ -897,7 +821,7 @@ extension TokenRenewer {
         case .none:
             stored.load(entry)
             learnOfRevocation()
-            learnOfRefusal()
+            known.followRefusal(of: stored.seen.token)
             return .nothing
         case .wentBack:
             await reportLoss(of: entry)
@@ -928,13 +852,6 @@ extension TokenRenewer {
     private mutating func learnOfRevocation() {
         guard record == nil, let token = stored.seen.token, token.isRevoked else { return }
         replaceRecord(with: token)
-    }
-
-    /// The authority has refused the refresh token to another gateway, or an operator there has it sent again.
-    private mutating func learnOfRefusal() {
-        guard let seen = stored.seen.token, seen.token == record?.token, seen.refusal != record?.refusal else { return }
-        amendRecord { ($0.attempt, $0.refusal) = (seen.attempt, seen.refusal) }
-        isUncertain = context.isUncertain(record)
     }
 
     /// A token whose event cannot be recorded is used all the same: the one that is at hand may have been revoked.
@@ -1069,11 +986,11 @@ extension TokenRenewer {
         as name: TokenEvent.Name,
         after highest: Int
     ) async -> Result<FreshToken, TokenFailure> {
-        let generation = nextGeneration(after: highest)
+        let generation = known.nextGeneration(after: highest)
         let isIncomplete = token.access.isEmpty
         let record =
             isIncomplete && name == .loginCompleted
-            ? recordOfLogin(with: token, as: generation)
+            ? known.login(with: token, as: generation, newAttempt(of: generation))
             : StoredToken(generation: generation, token: token, isRejected: isIncomplete)
         var event = context.event(name, generation: generation, trigger: .operator)
         event.expiresAt = token.expiresAt
@@ -1084,26 +1001,6 @@ extension TokenRenewer {
         await save(asOperators: true)
         await noteOvertaken(dropped?.event)
         return .success(fresh(record))
-    }
-
-    /// A login whose answer brought nothing that can be used but a refresh token, stored as after such an answer to a refresh:
-    /// beside the earlier refresh token, which is sent if the new one is refused. An earlier token is used until then.
-    private func recordOfLogin(with token: TokenSet, as generation: Int) -> StoredToken {
-        let earlier = record.flatMap { $0.isRevoked ? nil : $0 }
-        var kept = earlier ?? StoredToken(generation: generation, token: token, isRejected: true)
-        kept.generation = generation
-        kept.token.refreshToken = token.refreshToken
-        kept.token.refreshTokenExpiresAt = token.refreshTokenExpiresAt
-        kept.token.refreshTokenObtainedAt = token.obtainedAt
-        // One that was refused, or that may have been spent since a backup, is not sent by itself.
-        let isSent = earlier.map { $0.knownRefusal == nil && !$0.isRestored } ?? false
-        let proven = earlier.flatMap { $0.isUnproven ? $0.previousRefreshToken : $0.token.refreshToken }
-        kept.previousRefreshToken = isSent ? proven : nil
-        kept.isUnproven = true
-        kept.attempt = newAttempt(of: generation)
-        kept.isRestored = false
-        kept.refusal = nil
-        return kept
     }
 
     /// The record before a token is taken that may turn out to be no good.
@@ -1145,13 +1042,8 @@ extension TokenRenewer {
     }
 
     var revocation: Revocation {
-        guard let record, !record.isRevoked else { return .nothing }
-        var tokens = [record.token]
-        if record.isUnproven, let proven = record.previousRefreshToken, proven != record.token.refreshToken {
-            var earlier = record.token
-            earlier.refreshToken = proven
-            tokens.insert(earlier, at: 0)
-        }
+        let tokens = known.tokensToRevoke
+        if tokens.isEmpty { return .nothing }
         var starts: [RevocationStart] = []
         for token in tokens {
             let attempt = context.attempt(holding: token)

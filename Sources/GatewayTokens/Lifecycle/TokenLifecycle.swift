@@ -16,7 +16,7 @@ package import GatewayHTTP
 /// A suspect answer leads to `backingOff` twice, then to `stopped`.
 ///
 /// Whether a token is live depends on the time as well as on the phase. Each phase except `empty` may hold a live or
-/// a dead token. A live token is handed out in any phase. `lock` lies above all phases.
+/// a dead token. A live token is handed out in any phase. A lock overrides every phase.
 ///
 /// `Waiter` is what the caller gets back when its wait is over; tests use integers.
 package struct TokenLifecycle<Waiter>: ~Copyable {

@@ -140,7 +140,7 @@ struct OfflineExplainer: Sendable {
                 logger: LogOutput.standardError.logger("authgateway.explain", level: .error)
             )
             let control = offline?.control
-            for keeper in offline?.live.sources.allKeepers ?? [] { await keeper.look() }
+            for keeper in offline?.live.sources.allKeepers ?? [] { await keeper.loadForDisplay() }
             explainer = Explainer(
                 live: live,
                 proxy: proxy,

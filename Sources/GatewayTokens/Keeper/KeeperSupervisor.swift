@@ -1,18 +1,17 @@
-import GatewayHTTP
-import GatewayTokens
+package import GatewayHTTP
 import ServiceLifecycle
 import Synchronization
 
 /// Runs the keepers: those of the start, those that a reload brings, and those of subjects that requests name.
 ///
 /// A keeper has a task only while it works: most of ten thousand wait for their next renewal.
-final class KeeperSupervisor: Service {
+package final class KeeperSupervisor: Service {
     /// How many keepers of one authority work at a time. Each holds a connection to it while it calls.
     private static let limitPerAuthority = 256
     /// How many keepers work at a time. Each has at most one statement under way at the token store, which carries out
     /// a thousand or more a second and has 5 s for each. Beyond the limit, each authority has a few, so that authorities
     /// that do not answer stop no other.
-    static let limits = WorkLimits(group: limitPerAuthority, all: 2048, reserved: 8)
+    private static let limits = WorkLimits(group: limitPerAuthority, all: 2048, reserved: 8)
 
     /// What becomes of the notes of a keeper.
     private enum Notes {
@@ -45,10 +44,10 @@ final class KeeperSupervisor: Service {
     private let state = Mutex(State())
     private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
-    init(clock: any GatewayClock) { self.clock = clock }
+    package init(clock: any GatewayClock) { self.clock = clock }
 
     /// Two must not keep one token at a time: this one begins when the one before, whichever reload dropped it, has ended.
-    func start(_ keeper: TokenKeeper) {
+    package func start(_ keeper: TokenKeeper) {
         let isRefused = state.withLock { state in
             guard !state.isStopping else { return true }
             guard state.runs[keeper.key] == nil else {
@@ -90,7 +89,7 @@ final class KeeperSupervisor: Service {
         wakeUps.continuation.yield()
     }
 
-    func run() async throws {
+    package func run() async throws {
         await withGracefulShutdownHandler {
             await withDiscardingTaskGroup { tasks in
                 var timer: Task<Void, Never>?

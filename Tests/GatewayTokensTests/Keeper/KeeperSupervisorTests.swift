@@ -5,8 +5,6 @@ import GatewayTokens
 import Logging
 import Testing
 
-@testable import GatewayApp
-
 @Suite("Running keepers", .timeLimit(.minutes(5)))
 struct KeeperSupervisorTests {
     private func keeper(_ name: String, _ endpoint: ScriptedTokenEndpoint) -> TokenKeeper {
