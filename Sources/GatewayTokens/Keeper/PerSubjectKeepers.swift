@@ -115,8 +115,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
             let detail = "All \(grants.limit) tokens that \(name) may have at a time are busy\(key)."
             return .failure(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
         case .retired:
-            let detail = "The credential \(name) was changed or removed while the request waited; send it again."
-            return .failure(GatewayProblem(.draining, detail, retryAfter: .seconds(1)))
+            return .failure(.changed(name))
         case .locked: return .failure(.locked(name))
         }
     }
@@ -238,10 +237,10 @@ extension TokenKeeper {
             refuse(call, refusal, at: now)
             return false
         }
-        guard case .spent(let isNews) = limit.spend(for: call, isLook: false, at: now) else { return true }
+        guard case .spent(let isUnreported) = limit.spend(for: call, isLook: false, at: now) else { return true }
         let failure = limit.failure
         refuse(call, failure, at: now)
-        await context.report(failure.problem, of: limit, call, isNews: isNews)
+        await context.report(failure.problem, of: limit, call, isUnreported: isUnreported)
         return false
     }
 
@@ -256,11 +255,11 @@ extension KeeperContext {
     /// - Returns: Why the subjects of the credential have no look left; nil when they have.
     func refusal(ofLookFor call: TokenCall) async -> TokenFailure? {
         guard let limit = callLimit, call.trigger != .operator else { return nil }
-        guard case .spent(let isNews) = limit.spend(for: call, isLook: true, at: clock.now().monotonic) else {
+        guard case .spent(let isUnreported) = limit.spend(for: call, isLook: true, at: clock.now().monotonic) else {
             return nil
         }
         let failure = limit.failure
-        await report(failure.problem, of: limit, call, isNews: isNews)
+        await report(failure.problem, of: limit, call, isUnreported: isUnreported)
         return failure
     }
 
@@ -269,10 +268,10 @@ extension KeeperContext {
         _ problem: GatewayProblem,
         of limit: SubjectCallLimit,
         _ call: TokenCall,
-        isNews: Bool
+        isUnreported: Bool
     ) async {
         metrics.storm()
-        guard isNews else { return }
+        guard isUnreported else { return }
         logger.error(
             "Too many token requests for the subjects of a credential; those without a token get none for now",
             metadata: [

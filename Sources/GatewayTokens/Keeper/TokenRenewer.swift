@@ -208,14 +208,14 @@ extension TokenRenewer {
                 context.parent?.rejected(generation: parent.generation, by: demand(of: call))
             case .failure(let failed):
                 let (failure, sent) = (failed.failure, holding?.refreshToken)
-                await settle(failed.fate, of: sent)
+                await settle(failed.refreshToken, of: sent)
                 let (code, took) = (failed.code, failed.took)
                 await reportFailure(failure, call, failed.reply, code: code, took: took, waiters: waiters())
                 let looksForAnother =
                     steps.lookForAnother(after: failure, of: sent)
                     || steps.passesOver(sent, after: failed.reply, in: record, isUncertain: isUncertain)
                 guard looksForAnother else {
-                    if failed.fate.isLost { isUncertain = true }
+                    if failed.refreshToken.isLost { isUncertain = true }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
                     if failed.reply != nil, await noteRefusal(of: sent, by: failure) {
                         return await refused(failure, call)
@@ -252,9 +252,9 @@ extension TokenRenewer {
     }
 
     /// Stores what a call that failed has made of the refresh token.
-    private mutating func settle(_ fate: RefreshTokenState, of sent: Secret?) async {
-        if context.grant.rotatesRefreshToken { await keep(fate, spending: sent) }
-        if fate.isRefused { await dropRefreshToken(sent) }
+    private mutating func settle(_ refreshToken: RefreshTokenState, of sent: Secret?) async {
+        if context.grant.rotatesRefreshToken { await keep(refreshToken, spending: sent) }
+        if refreshToken.isRefused { await dropRefreshToken(sent) }
     }
 
     private var isFirst: Bool { record?.isRevoked ?? true }
@@ -278,13 +278,13 @@ extension TokenRenewer {
     ///
     /// While the next one is unproven, the journal stays. With it, this gateway, a later start, other gateways and earlier
     /// versions of the program send the next one first, and the previous one if that is refused.
-    private mutating func keep(_ fate: RefreshTokenState, spending spent: Secret?) async {
-        guard var kept = record, let spent, let next = fate.next, next != spent else { return }
-        let mayBeNone = fate.isLost || fate.isUnproven && !context.grant.canAcquireAnew
+    private mutating func keep(_ refreshToken: RefreshTokenState, spending spent: Secret?) async {
+        guard var kept = record, let spent, let next = refreshToken.next, next != spent else { return }
+        let mayBeNone = refreshToken.isLost || refreshToken.isUnproven && !context.grant.canAcquireAnew
         // What was sent may be none itself. The last one that has worked must outlive a row of such answers.
-        let isSpentUnproven = fate.isUnproven && kept.isUnproven && spent == kept.token.refreshToken
+        let isSpentUnproven = refreshToken.isUnproven && kept.isUnproven && spent == kept.token.refreshToken
         kept.previousRefreshToken = isSpentUnproven ? kept.previousRefreshToken ?? spent : spent
-        kept.isUnproven = fate.isUnproven && mayBeNone
+        kept.isUnproven = refreshToken.isUnproven && mayBeNone
         kept.token.refreshToken = next
         kept.token.refreshTokenExpiresAt = nil
         kept.token.refreshTokenObtainedAt = nil
