@@ -111,12 +111,11 @@ enum ImpureFiles {
         "GatewayProxy/Exchange/UploadMemory.swift",
         "GatewayProxy/Listen/ConnectionsPerAddress.swift",
         "GatewayProxy/Listen/UnfinishedHeads.swift",
-        "GatewayProxy/Upstream/ClientLeases.swift",
+        "GatewayProxy/Upstream/FairShare.swift",
         "GatewayTokens/Credentials/ChallengeCredentialSource.swift",
         "GatewayTokens/Credentials/ChallengeTokenCredentials.swift",
         "GatewayTokens/Credentials/Credential.swift",
         "GatewayTokens/Credentials/FixedCredentialSource.swift",
-        "GatewayTokens/Rejections/ConfirmedTemplates.swift",
         "GatewayTokens/Rejections/RejectionRecord.swift",
     ]
 

@@ -112,7 +112,7 @@ final class LockFollowerTests {
             programs: NoPrograms(),
             audit: audit,
             onAuditFailure: .degrade,
-            feed: AuditFeed(audit: audit, metrics: MetricRegistry(), logger: quiet),
+            feed: AuditEventQueue(audit: audit, metrics: MetricRegistry(), logger: quiet),
             locks: locks,
             start: { _ in },
             clock: clock,

@@ -56,7 +56,7 @@ struct Assembly: Sendable {
             } else {
                 endpoint
             }
-        let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
+        let feed = AuditEventQueue(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let keepers = KeeperSupervisor(clock: clock)
         let clocks = AuthorityClocks(
             measuring: AssertionEndpoint(endpoint: calls),
@@ -105,9 +105,9 @@ struct Assembly: Sendable {
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
         let authenticate = storage.key.authenticator(for: .engineGeneration)
-        let binding = ServerFactory(plan: plan, options: options, group: group, clock: clock)
+        let servers = ServerFactory(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
-            let proxy = try binding.makeProxy(
+            let proxy = try servers.makeProxy(
                 sources: sources,
                 observer: observer,
                 authenticate: authenticate,
@@ -116,8 +116,8 @@ struct Assembly: Sendable {
                 authority: storage.authority
             )
             self.proxy = proxy
-            try await binding.bind(proxy)
-            let adminTLS = try binding.makeOperatorTLS()
+            try await servers.bind(proxy)
+            let adminTLS = try servers.makeOperatorTLS()
             let reload = Reloader.Parts(
                 live: live,
                 proxy: proxy,
@@ -176,7 +176,7 @@ struct Assembly: Sendable {
                     metrics.gauge("gateway_audit_unshipped_events", []).set(Int64(shipper.shipping.unshipped))
                 }
             }
-            admin = binding.makeAdmin(
+            admin = servers.makeAdmin(
                 control: { makeControl() },
                 logins: logins,
                 vending: vending,
@@ -195,7 +195,7 @@ struct Assembly: Sendable {
                 users: { live.state.plan.admin.users },
                 tls: adminTLS
             )
-            adminPlace = try await binding.bind(admin, closing: proxy)
+            adminPlace = try await servers.bind(admin, closing: proxy)
         } catch {
             await Self.close(storage, endpoint, group)
             throw error

@@ -97,9 +97,9 @@ extension BackgroundService {
     }
 }
 
-/// Runs the audit feed until all services that record events have stopped.
+/// Runs the queue of audit events until all services that record events have stopped.
 struct AuditFeedService: Service {
-    let feed: AuditFeed
+    let feed: AuditEventQueue
 
     func run() async throws {
         await withGracefulShutdownHandler {

@@ -40,7 +40,7 @@ package struct CredentialSources: Sendable {
         let programs: any ProgramRunner
         let audit: any AuditLog
         let onAuditFailure: AuditPlan.OnFailure
-        let feed: AuditFeed
+        let feed: AuditEventQueue
         let locks: CredentialLocks
         /// Runs a keeper that did not exist when the configuration was loaded.
         let start: @Sendable (TokenKeeper) -> Void
@@ -54,7 +54,7 @@ package struct CredentialSources: Sendable {
             programs: any ProgramRunner,
             audit: any AuditLog,
             onAuditFailure: AuditPlan.OnFailure,
-            feed: AuditFeed,
+            feed: AuditEventQueue,
             locks: CredentialLocks,
             start: @escaping @Sendable (TokenKeeper) -> Void,
             clock: any GatewayClock,

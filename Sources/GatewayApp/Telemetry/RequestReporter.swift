@@ -9,7 +9,7 @@ import Synchronization
 /// Event loops and the admin listener add to it. ``writeDue(at:)`` is called every second.
 final class RequestReporter: Sendable {
     private let reports = Mutex(RequestReports<RequestUse>())
-    private let feed: AuditFeed
+    private let feed: AuditEventQueue
     private let metrics: MetricRegistry
     private let logger: Logger
     private let accessLogger: Logger
@@ -17,7 +17,7 @@ final class RequestReporter: Sendable {
     /// - Parameters:
     ///   - logger: Logs failures and denials.
     ///   - accessLogger: Logs requests for which no route was meant.
-    init(feed: AuditFeed, metrics: MetricRegistry, logger: Logger, accessLogger: Logger) {
+    init(feed: AuditEventQueue, metrics: MetricRegistry, logger: Logger, accessLogger: Logger) {
         self.feed = feed
         self.metrics = metrics
         self.logger = logger
@@ -104,7 +104,7 @@ final class RequestReporter: Sendable {
 ///
 /// Only events that may be late or, in a flood, be dropped (and counted): first uses of static credentials, replays, refused
 /// clients. Token events are not among them; their author waits for the commit.
-package final class AuditFeed: Service {
+package final class AuditEventQueue: Service {
     static let queueLimit = 1024
     /// How often the same problem is logged.
     private static let interval: Duration = .seconds(60)

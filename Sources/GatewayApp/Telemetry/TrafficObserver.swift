@@ -42,7 +42,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     init(
         audit: any AuditLog,
         usage: AuditPlan.Usage,
-        feed: AuditFeed,
+        feed: AuditEventQueue,
         metrics: MetricRegistry,
         clock: any GatewayClock,
         loggers: Loggers,

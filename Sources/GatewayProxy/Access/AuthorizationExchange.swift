@@ -26,16 +26,14 @@ final class AuthorizationExchange {
     private var startedAt: MonotonicTime
     /// What became of a generation that the engine reports as rejected; nil where it reports none.
     private var rejection: AuthzOutcome.Outcome?
+    private var wait = CredentialWait()
     /// What waits for a credential.
-    private var wait: Wait?
-    /// Tells the answer of a wait from that of an earlier one.
-    private var attempt: UInt64 = 0
+    private var waiter: Waiter?
 
-    private struct Wait {
+    private struct Waiter {
         let admitted: RequestAuthorizer.Admitted
         let route: WorkerRoute
         let source: any CredentialSource
-        var ticket: CredentialTicket?
     }
 
     init(_ engine: AuthzClient, on stream: any EngineStream, under configuration: WorkerConfiguration) {
@@ -50,7 +48,7 @@ final class AuthorizationExchange {
     }
 
     private var shared: ProxyShared { configuration.shared }
-    var isWaiting: Bool { wait != nil }
+    var isWaiting: Bool { wait.isWaiting }
 
     // MARK: Decision
 
@@ -138,7 +136,10 @@ final class AuthorizationExchange {
         }
     }
 
-    private static let undecided = GatewayProblem(.internalError, "The request was not decided about.")
+    private static let undecided = GatewayProblem(
+        .internalError,
+        "The gateway reached no decision. This is a bug; please report it."
+    )
 
     private func admit(_ admitted: consuming RequestAuthorizer.Admitted) {
         if let usage = shared.usage(of: admitted.client) {
@@ -166,7 +167,7 @@ final class AuthorizationExchange {
         switch source.current(at: startedAt) {
         case .ready(let credential):
             answer(admitted, by: configuration.credentialed(route, credential, from: admitted.chosen), from: source)
-        case .wait: waitForCredential(Wait(admitted: admitted, route: route, source: source))
+        case .wait: waitForCredential(Waiter(admitted: admitted, route: route, source: source))
         case .unavailable(let problem): withhold(problem, from: source, of: admitted)
         }
     }
@@ -211,8 +212,8 @@ final class AuthorizationExchange {
         let (state, engine) = (shared.state, engine.plan.name)
         switch state.spendRenewal(of: engine, source.name, generation: generation, at: startedAt) {
         case .granted: break
-        case .refused(let isNews):
-            if isNews {
+        case .refused(let isUnreported):
+            if isUnreported {
                 shared.logger.warning(
                     "An engine reports more rejected tokens than its budget of renewals allows",
                     metadata: ["gateway.engine": "\(engine)", "gateway.credential": "\(source.name)"]
@@ -247,59 +248,52 @@ final class AuthorizationExchange {
 
     // MARK: Waiting
 
-    private func waitForCredential(_ wait: consuming Wait) {
-        let client = wait.admitted.client
-        guard wait.route.waiting.take(for: client, limit: shared.pendingPerRoute, isShared: shared.hasClients) else {
-            let detail = "Too many requests already wait for a credential of this route."
-            let problem = GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
-            return withhold(problem, from: wait.source, of: wait.admitted)
+    private func waitForCredential(_ waiter: consuming Waiter) {
+        if let problem = wait.begin(on: waiter.route, for: waiter.admitted.client, under: shared) {
+            return withhold(problem, from: waiter.source, of: waiter.admitted)
         }
-        let (source, request) = (wait.source, credentialRequest(of: wait.admitted))
-        self.wait = wait
+        let (source, request) = (waiter.source, credentialRequest(of: waiter.admitted))
+        self.waiter = waiter
         stream.setDeadline(configuration.timeouts.credential)
-        attempt &+= 1
-        let (attempt, loop) = (attempt, configuration.loop)
-        let bound = NIOLoopBound(self, eventLoop: loop)
-        let ticket = source.wait(for: request) { result in
-            loop.execute { bound.value.credentialCame(result, attempt) }
+        let ticket = wait.ask(source, for: request, on: configuration.loop, self) { exchange, result, number in
+            exchange.credentialCame(result, number)
         }
-        self.wait?.ticket = ticket
+        wait.keep(ticket)
     }
 
-    private func credentialCame(_ result: Result<Credential, GatewayProblem>, _ attempt: UInt64) {
-        guard self.attempt == attempt, let wait = stopWaiting() else { return }
+    private func credentialCame(_ result: Result<Credential, GatewayProblem>, _ number: CredentialWait.Number) {
+        guard wait.isWaiting(number), let waiter = stopWaiting() else { return }
         switch result {
         case .success(let credential):
             // It may have been withdrawn on its way here.
             guard credential.isOffered(at: shared.clock.monotonic()) else {
                 startedAt = shared.clock.monotonic()
-                return take(from: wait.source, for: wait.admitted, by: wait.route)
+                return take(from: waiter.source, for: waiter.admitted, by: waiter.route)
             }
-            let route = configuration.credentialed(wait.route, credential, from: wait.admitted.chosen)
-            answer(wait.admitted, by: route, from: wait.source)
-        case .failure(let problem): withhold(problem, from: wait.source, of: wait.admitted)
+            let route = configuration.credentialed(waiter.route, credential, from: waiter.admitted.chosen)
+            answer(waiter.admitted, by: route, from: waiter.source)
+        case .failure(let problem): withhold(problem, from: waiter.source, of: waiter.admitted)
         }
     }
 
-    private func stopWaiting() -> Wait? {
-        guard let wait = wait.take() else { return nil }
-        wait.route.waiting.giveBack(of: wait.admitted.client)
+    private func stopWaiting() -> Waiter? {
+        guard let waiter = waiter.take() else { return nil }
+        _ = wait.end(on: waiter.route, of: waiter.admitted.client)
         stream.clearDeadline()
-        return wait
+        return waiter
     }
 
     func deadlinePassed() {
-        guard let wait = stopWaiting() else { return }
-        if let ticket = wait.ticket { wait.source.cancel(ticket) }
-        let detail = "No token came within \(ConfigUnits.text(configuration.limits.credentialTimeout))."
-        let problem = GatewayProblem(.tokenEndpointTimeout, detail, retryAfter: .seconds(1))
-        withhold(problem, from: wait.source, of: wait.admitted)
+        guard let waiter = giveUp() else { return }
+        withhold(CredentialWait.timedOut(under: configuration.limits), from: waiter.source, of: waiter.admitted)
     }
 
     /// The engine has left, or a reload decides anew.
-    func cancel() {
-        guard let wait = stopWaiting(), let ticket = wait.ticket else { return }
-        wait.source.cancel(ticket)
+    func cancel() { _ = giveUp() }
+
+    private func giveUp() -> Waiter? {
+        wait.cancel(at: waiter?.source)
+        return stopWaiting()
     }
 
     // MARK: Answer

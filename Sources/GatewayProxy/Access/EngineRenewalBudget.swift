@@ -10,8 +10,8 @@ package struct EngineRenewalBudget: Sendable {
 
     package enum Answer: Hashable, Sendable {
         case granted
-        /// - Parameter isNews: None was refused in the last minute, so that the log is told.
-        case refused(isNews: Bool)
+        /// - Parameter isUnreported: None was refused in the last minute, so that the log is told.
+        case refused(isUnreported: Bool)
     }
 
     /// Generations that were paid for lately.
@@ -21,7 +21,7 @@ package struct EngineRenewalBudget: Sendable {
         let generation: Int
     }
 
-    private static let pauseOfNews = Duration.seconds(60)
+    private static let reportInterval = Duration.seconds(60)
     private var fullAt: MonotonicTime?
     private var toldAt: MonotonicTime?
     private var paid: [Payment] = []
@@ -57,8 +57,8 @@ package struct EngineRenewalBudget: Sendable {
     }
 
     private mutating func refuse(at now: MonotonicTime) -> Answer {
-        let isNews = toldAt.map { now - $0 >= Self.pauseOfNews } ?? true
-        if isNews { toldAt = now }
-        return .refused(isNews: isNews)
+        let isUnreported = toldAt.map { now - $0 >= Self.reportInterval } ?? true
+        if isUnreported { toldAt = now }
+        return .refused(isUnreported: isUnreported)
     }
 }

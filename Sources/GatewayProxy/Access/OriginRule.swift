@@ -67,15 +67,15 @@ struct OriginRule: Sendable {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> Bool {
-        guard head.form != .absolute, listener.engine == nil, !authority.host.isEmpty,
-            listener.intercepted.map({ $0.listenerPort != nil }) ?? true
+        guard head.form != .absolute, connection.engine == nil, !authority.host.isEmpty,
+            connection.intercepted.map({ $0.listenerPort != nil }) ?? true
         else { return false }
-        let scheme: Origin.Scheme = listener.isTLS ? .https : .http
+        let scheme: Origin.Scheme = connection.isTLS ? .https : .http
         let port = authority.port ?? scheme.defaultPort
         let own = Origin(scheme: scheme, host: bytes.string(authority.host), port: port)
-        guard listener.isTLS || listener.reach == .loopback && own.isLoopback else { return false }
+        guard connection.isTLS || connection.reach == .loopback && own.isLoopback else { return false }
         let start = "\(scheme.rawValue)://"
         for field in head.section.fields {
             if field.kind == .origin {

@@ -145,7 +145,7 @@ extension RequestAuthorizer {
         of client: String?,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> ReloadWithdrawal.Verdict {
         guard refusal.mayLackProof, let client else {
             return refusal.mayLackProof || refusal.isByRule ? .refused : .other
@@ -153,7 +153,7 @@ extension RequestAuthorizer {
         // A signed token may have expired since, which ends nothing. The rules still apply to the client that it proved.
         var cache = ClientAuthenticationCache()
         var trace: AuthorizationTrace? = AuthorizationTrace(assuming: client)
-        return switch decide(head, bytes, on: listener, cache: &cache, trace: &trace) {
+        return switch decide(head, bytes, on: connection, cache: &cache, trace: &trace) {
         case .refused(let refusal): refusal.isByRule ? .refused : .other
         default: .other
         }

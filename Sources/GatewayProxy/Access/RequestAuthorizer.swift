@@ -68,39 +68,39 @@ package final class RequestAuthorizer: Sendable {
     package func decide(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         cache: inout ClientAuthenticationCache,
         trace: inout AuthorizationTrace?
     ) -> Decision {
-        if let origin = listener.intercepted {
-            return decide(head, bytes, inPlaceOf: origin, on: listener, &cache, &trace)
+        if let origin = connection.intercepted {
+            return decide(head, bytes, inPlaceOf: origin, on: connection, &cache, &trace)
         }
         guard let authority = authority(of: head, bytes) else {
             trace?.add(.hostRefused)
-            return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: listener)
+            return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: connection)
         }
         var upstream: RouteTable.Match?
         var shared: SharedUpstream?
-        switch findUpstream(head, bytes, authority, on: listener) {
+        switch findUpstream(head, bytes, authority, on: connection) {
         case .none: break
         case .one(let route): upstream = .upstream(route)
         case .shared(let found):
             shared = found
-            let evidence = evidence(of: head, bytes, on: listener, &cache, assuming: trace?.assumedClient)
+            let evidence = evidence(of: head, bytes, on: connection, &cache, assuming: trace?.assumedClient)
             upstream = found.route(for: evidence.client).map { .upstream($0) }
         }
-        if upstream == nil, let problem = hostRefusal(bytes, authority, head, on: listener) {
-            if shared == nil, let decision = judgeUnrouted(head, bytes, authority, on: listener, &cache, &trace) {
+        if upstream == nil, let problem = hostRefusal(bytes, authority, head, on: connection) {
+            if shared == nil, let decision = judgeUnrouted(head, bytes, authority, on: connection, &cache, &trace) {
                 return decision
             }
             trace?.add(.hostRefused)
             if head.form == .absolute { trace?.compare(nil, for: head, bytes, authority) }
-            guard let shared else { return refuse(problem, on: listener) }
+            guard let shared else { return refuse(problem, on: connection) }
             return refuse(
                 shared,
-                evidence(of: head, bytes, on: listener, &cache, assuming: trace?.assumedClient),
+                evidence(of: head, bytes, on: connection, &cache, assuming: trace?.assumedClient),
                 isProxyRequest: true,
-                on: listener
+                on: connection
             )
         }
         let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
@@ -110,7 +110,7 @@ package final class RequestAuthorizer: Sendable {
             match,
             authority,
             isProxyRequest: upstream != nil,
-            on: listener,
+            on: connection,
             &cache,
             &trace
         )
@@ -126,13 +126,13 @@ package final class RequestAuthorizer: Sendable {
         _ match: RouteTable.Match?,
         _ authority: Authority,
         isProxyRequest: Bool,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
         var grant: CrossOriginGrant?
         if answersPages || head.mayBeOfPage,
-            let decision = judgePage(head, bytes, match, on: listener, &grant, &cache, &trace)
+            let decision = judgePage(head, bytes, match, on: connection, &grant, &cache, &trace)
         {
             return decision
         }
@@ -144,7 +144,7 @@ package final class RequestAuthorizer: Sendable {
             match: match,
             isProxyRequest: isProxyRequest,
             grant,
-            on: listener,
+            on: connection,
             &cache,
             &trace
         )
@@ -154,26 +154,26 @@ package final class RequestAuthorizer: Sendable {
 
     private func refuse(
         _ problem: GatewayProblem,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         route: Int? = nil,
         client: String? = nil
     ) -> Decision {
-        .refused(refusal(problem, on: listener, route: route, client: client))
+        .refused(refusal(problem, on: connection, route: route, client: client))
     }
 
     package func refusal(
         _ problem: GatewayProblem,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         route: Int? = nil,
         client: String? = nil
     ) -> Refusal {
-        let disclosesNames = disclosesNames(to: client, on: listener)
+        let disclosesNames = disclosesNames(to: client, on: connection)
         return Refusal(problem: problem, route: route, client: client, disclosesNames: disclosesNames)
     }
 
     /// Whether an answer may name routes, credentials and strategies. For answers that need no decision, the client is nil.
-    package func disclosesNames(to client: String?, on listener: ConnectionContext) -> Bool {
-        NameDisclosure.isAllowed(to: client, on: listener.reach, hasClients: !clients.isEmpty)
+    package func disclosesNames(to client: String?, on connection: ConnectionContext) -> Bool {
+        NameDisclosure.isAllowed(to: client, on: connection.reach, hasClients: !clients.isEmpty)
     }
 
     /// Whether routes have this host name.
@@ -203,10 +203,10 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> RouteTable.UpstreamMatch {
         let (host, path) = (authority.host, head.path)
-        if let origin = listener.intercepted {
+        if let origin = connection.intercepted {
             return table.findUpstream(bytes, scheme: origin.scheme, host: host, port: origin.port, path: path)
         }
         guard head.form == .absolute else { return .none }
@@ -221,17 +221,17 @@ extension RequestAuthorizer {
         _ shared: SharedUpstream,
         _ evidence: ClientAuthenticator.Evidence,
         isProxyRequest: Bool,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> Decision {
-        if let refusal = refusal(of: evidence, isProxyRequest: isProxyRequest, on: listener) {
+        if let refusal = refusal(of: evidence, isProxyRequest: isProxyRequest, on: connection) {
             return .refused(refusal)
         }
-        let mayKnow = disclosesNames(to: evidence.client, on: listener)
+        let mayKnow = disclosesNames(to: evidence.client, on: connection)
         let routes = mayKnow ? ": " + shared.routes.prefix(20).map { gates[$0].name }.joined(separator: ", ") : ""
         let detail =
             "Several routes lead to this server\(routes). Tell them apart with match.upstream_path, clients or match.default, or"
             + " name one by its path."
-        return refuse(GatewayProblem(.misdirected, detail), on: listener, client: evidence.client)
+        return refuse(GatewayProblem(.misdirected, detail), on: connection, client: evidence.client)
     }
 
     /// Only names that are ours are answered: in `Host` on loopback listeners, in an absolute target on all.
@@ -242,14 +242,14 @@ extension RequestAuthorizer {
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
         _ head: borrowing RequestHead,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> GatewayProblem? {
-        guard listener.reach == .loopback || head.form == .absolute else { return nil }
+        guard connection.reach == .loopback || head.form == .absolute else { return nil }
         // HTTP/1.0 without Host: no browser does that.
         if authority.host.isEmpty { return head.isHTTP10 ? nil : Self.notOurs }
-        guard authority.port == nil || authority.port == listener.port else {
+        guard authority.port == nil || authority.port == connection.port else {
             // Where ports are mapped, hosts of routes come with others; a name of the client's own machine is another server's.
-            let isElsewhere = listener.reach != .loopback && table.knowsHost(bytes, authority.host)
+            let isElsewhere = connection.reach != .loopback && table.knowsHost(bytes, authority.host)
             return isElsewhere && !Self.plainOrigin(bytes, authority.host).isLoopback ? nil : Self.notOurs
         }
         return isOurs(bytes, authority.host) ? nil : Self.notOurs
@@ -279,22 +279,23 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match?,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         _ grant: inout CrossOriginGrant?,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision? {
         let rule = rule(for: match)
-        switch rule.decide(head, bytes, own: listener.intercepted) {
+        switch rule.decide(head, bytes, own: connection.intercepted) {
         case .passes:
             if rule.answersPages { grant = .unlisted }
             return nil
         case .refused(let problem):
             var problem = problem
-            if let authority = authority(of: head, bytes), OriginRule.isOfListener(head, bytes, authority, on: listener)
+            if let authority = authority(of: head, bytes),
+                OriginRule.isOfListener(head, bytes, authority, on: connection)
             {
                 // Browsers may leave Sec-Fetch fields out of WebSocket handshakes, and attach the certificate that the user has.
-                let prover = head.section.fields.contains { $0.kind == .upgrade } ? listener.withoutPeer : listener
+                let prover = head.section.fields.contains { $0.kind == .upgrade } ? connection.withoutPeer : connection
                 guard evidence(of: head, bytes, match, on: prover, &cache, assuming: trace?.assumedClient).client == nil
                 else {
                     trace?.add(.ownOrigin)
@@ -304,7 +305,7 @@ extension RequestAuthorizer {
                 problem = rule.unproven
             }
             trace?.add(.originRefused)
-            return .refused(refusal(problem, on: listener))
+            return .refused(refusal(problem, on: connection))
         case .granted(let found):
             trace?.add(.originAllowed(String(decoding: found.origin, as: UTF8.self)))
             guard let preflight = Preflight(head, bytes, route: match?.route, grant: found) else {
@@ -324,13 +325,13 @@ extension RequestAuthorizer {
     package func crossOriginFields(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> [ProblemAnswer.Field] {
         guard head.present.contains(.origin) else { return [] }
         guard let authority = authority(of: head, bytes) else { return [] }
-        let upstream = findUpstream(head, bytes, authority, on: listener).route
+        let upstream = findUpstream(head, bytes, authority, on: connection).route
         let match = upstream.map { .upstream($0) } ?? table.find(bytes, host: authority.host, path: head.path)
-        guard case .granted(let grant) = rule(for: match).decide(head, bytes, own: listener.intercepted) else {
+        guard case .granted(let grant) = rule(for: match).decide(head, bytes, own: connection.intercepted) else {
             return []
         }
         return grant.fields
@@ -345,30 +346,30 @@ extension RequestAuthorizer {
         match: RouteTable.Match?,
         isProxyRequest: Bool,
         _ grant: CrossOriginGrant?,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
-        let evidence = evidence(of: head, bytes, match, on: listener, &cache, assuming: trace?.assumedClient)
+        let evidence = evidence(of: head, bytes, match, on: connection, &cache, assuming: trace?.assumedClient)
         trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
-        if let refusal = refusal(of: evidence, isProxyRequest: isProxyRequest, on: listener, route: match?.route) {
+        if let refusal = refusal(of: evidence, isProxyRequest: isProxyRequest, on: connection, route: match?.route) {
             trace?.add(.clientRequired(by: "access.require_client"))
             return .refused(refusal)
         }
         guard let match else {
-            let problem = noRoute(disclosesNames(to: evidence.client, on: listener))
-            return refuse(problem, on: listener, client: evidence.client)
+            let problem = noRoute(disclosesNames(to: evidence.client, on: connection))
+            return refuse(problem, on: connection, client: evidence.client)
         }
         let gate = gates[match.route]
         // A route that names clients asks for one, whatever the listener does.
         if gate.clients != nil, evidence.client == nil {
             trace?.add(.clientRequired(by: "clients"))
-            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: match.route)
+            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: connection, route: match.route)
         }
-        if let problem = forbid(evidence.client, match, gate, head, bytes, on: listener, &trace) {
-            return refuse(problem, on: listener, route: match.route, client: evidence.client)
+        if let problem = forbid(evidence.client, match, gate, head, bytes, on: connection, &trace) {
+            return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
-        return choose(head, bytes, match, gate, evidence, grant, on: listener, &trace)
+        return choose(head, bytes, match, gate, evidence, grant, on: connection, &trace)
     }
 
     /// Why a client that has not proved itself is refused; nil where the listener asks for no proof (`access.require_client`).
@@ -377,13 +378,13 @@ extension RequestAuthorizer {
     private func refusal(
         of evidence: ClientAuthenticator.Evidence,
         isProxyRequest: Bool,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         route: Int? = nil
     ) -> Refusal? {
-        guard evidence.client == nil, evidence.isContradictory || access.requiresClient(on: listener.reach) else {
+        guard evidence.client == nil, evidence.isContradictory || access.requiresClient(on: connection.reach) else {
             return nil
         }
-        return refusal(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: route)
+        return refusal(evidence.refusal(isProxyRequest: isProxyRequest), on: connection, route: route)
     }
 
     /// Who sends a request, before that is judged. On a connection whose CONNECT was taken, the fields of a request are for the upstream.
@@ -395,21 +396,21 @@ extension RequestAuthorizer {
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match? = nil,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         assuming client: String?
     ) -> ClientAuthenticator.Evidence {
         var evidence =
             if clients.isEmpty {
                 ClientAuthenticator.Evidence()
-            } else if let origin = listener.intercepted, origin.listenerPort == nil {
-                clients.evidence(of: origin, in: head, bytes, peer: listener.clientPeer, cache: &cache)
+            } else if let origin = connection.intercepted, origin.listenerPort == nil {
+                clients.evidence(of: origin, in: head, bytes, peer: connection.clientPeer, cache: &cache)
             } else {
                 clients.evidence(
                     in: head,
                     bytes,
                     places: match.map { gates[$0.route].places },
-                    peer: listener.clientPeer,
+                    peer: connection.clientPeer,
                     cache: &cache
                 )
             }
@@ -426,17 +427,17 @@ extension RequestAuthorizer {
         _ gate: RouteGate,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         _ trace: inout AuthorizationTrace?
     ) -> GatewayProblem? {
-        if head.present.contains(.destination), listener.engine != nil, gate.guardsPaths {
+        if head.present.contains(.destination), connection.engine != nil, gate.guardsPaths {
             trace?.add(.notAllowed)
             let detail =
                 "An engine forwards Destination as it came, and the route \(gate.name) does not lead everywhere."
             return GatewayProblem(.routeForbidden, detail)
         }
         if let strictness = plainGates[match.route] {
-            switch judgePath(head, bytes, strictness, on: listener) {
+            switch judgePath(head, bytes, strictness, on: connection) {
             case .unambiguous: return nil
             case let verdict: return problem(of: verdict, match, gate, head, bytes, &trace)
             }
@@ -448,7 +449,7 @@ extension RequestAuthorizer {
             }
             trace?.add(.clientAllowed(onRoute: gate.name))
         }
-        let verdict = judgePath(head, bytes, gate.strictness, on: listener)
+        let verdict = judgePath(head, bytes, gate.strictness, on: connection)
         if case .unambiguous = verdict { return gate.forbid(match, head, bytes, &trace) }
         return problem(of: verdict, match, gate, head, bytes, &trace)
     }
@@ -458,9 +459,9 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ strictness: CanonicalPath.Strictness,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> CanonicalPath.Verdict {
-        CanonicalPath.judge(bytes, head.path, strictness: strictness, refusesReadings: listener.engine != nil)
+        CanonicalPath.judge(bytes, head.path, strictness: strictness, refusesReadings: connection.engine != nil)
     }
 
     /// Why a path that is not unambiguous is refused; nil if all its readings lead to the same route and the same rule.
@@ -556,16 +557,16 @@ extension RequestAuthorizer {
         _ gate: RouteGate,
         _ evidence: ClientAuthenticator.Evidence,
         _ grant: CrossOriginGrant?,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
         if let problem = loopRefusal(head, bytes) {
             trace?.add(.loopRefused)
-            return refuse(problem, on: listener, route: match.route, client: evidence.client)
+            return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
         if !evidence.usesAuthorization, let problem = gate.forbidConnectionAuth(head, bytes) {
             trace?.add(.connectionAuthRefused)
-            return refuse(problem, on: listener, route: match.route, client: evidence.client)
+            return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
         var chosen: (any CredentialSource)?
         if let subject = gate.subject {
@@ -573,11 +574,11 @@ extension RequestAuthorizer {
             case .success(let source): chosen = source
             case .failure(let problem):
                 trace?.add(.subjectRefused)
-                return refuse(problem, on: listener, route: match.route, client: evidence.client)
+                return refuse(problem, on: connection, route: match.route, client: evidence.client)
             }
         }
         trace?.add(.admitted)
-        return .admitted(admitted(match, evidence, from: chosen, grant, on: listener))
+        return .admitted(admitted(match, evidence, from: chosen, grant, on: connection))
     }
 
     private func admitted(
@@ -585,16 +586,16 @@ extension RequestAuthorizer {
         _ evidence: ClientAuthenticator.Evidence,
         from chosen: (any CredentialSource)? = nil,
         _ grant: CrossOriginGrant? = nil,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> Admitted {
         Admitted(
             match: match,
             client: evidence.client,
             stripsAuthorization: evidence.usesAuthorization,
-            reach: listener.reach,
+            reach: connection.reach,
             chosen: chosen,
             crossOrigin: grant,
-            disclosesNames: disclosesNames(to: evidence.client, on: listener)
+            disclosesNames: disclosesNames(to: evidence.client, on: connection)
         )
     }
 
@@ -645,14 +646,14 @@ extension RequestAuthorizer {
         scheme: Origin.Scheme?,
         route: [UInt8],
         askedBy engine: String,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         trace: inout AuthorizationTrace?
     ) -> Decision {
         // A connection of an engine carries requests of many clients.
         var cache = ClientAuthenticationCache()
         guard let authority = authority(of: head, bytes) else {
             trace?.add(.hostRefused)
-            return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: listener)
+            return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: connection)
         }
         let upstream = table.findUpstream(
             bytes,
@@ -667,27 +668,27 @@ extension RequestAuthorizer {
             case .none: break
             case .one(let route): match = .upstream(route)
             case .shared(let shared):
-                let evidence = evidence(of: head, bytes, on: listener, &cache, assuming: trace?.assumedClient)
+                let evidence = evidence(of: head, bytes, on: connection, &cache, assuming: trace?.assumedClient)
                 match = shared.route(for: evidence.client).map { .upstream($0) }
-                if match == nil { return refuse(shared, evidence, isProxyRequest: false, on: listener) }
+                if match == nil { return refuse(shared, evidence, isProxyRequest: false, on: connection) }
             }
         } else if isAmbiguous(upstream, match, head) {
             trace?.add(.hostRefused)
-            return refuse(Self.ambiguous, on: listener, route: match?.route)
+            return refuse(Self.ambiguous, on: connection, route: match?.route)
         }
         if let match, let problem = refusal(of: match, to: engine) ?? mismatch(match, chosen: route) {
             trace?.add(.notAllowed)
-            return refuse(problem, on: listener, route: match.route)
+            return refuse(problem, on: connection, route: match.route)
         }
-        let decision = judge(head, bytes, match, authority, isProxyRequest: false, on: listener, &cache, &trace)
+        let decision = judge(head, bytes, match, authority, isProxyRequest: false, on: connection, &cache, &trace)
         switch consume decision {
         case .admitted(let admitted): return .admitted(admitted)
         case .refused(let refusal): return .refused(refusal)
         // An answer with 2xx would let the engine forward it without a credential.
         case .preflight(let preflight):
             let detail = "The engine answers preflights itself; the gateway hands out no credential for them."
-            return refuse(GatewayProblem(.originRefused, detail), on: listener, route: preflight.route)
-        case .unrouted: return refuse(noRoute(false), on: listener)
+            return refuse(GatewayProblem(.originRefused, detail), on: connection, route: preflight.route)
+        case .unrouted: return refuse(noRoute(false), on: connection)
         }
     }
 
@@ -743,40 +744,40 @@ extension RequestAuthorizer {
     package func decideConnect(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> ConnectDecision {
         guard let authority = Authority(bytes, head.targetAuthority), let port = authority.port else {
-            return .refused(refusal(GatewayProblem(.requestRefused, "The target is no host and port."), on: listener))
+            return .refused(refusal(GatewayProblem(.requestRefused, "The target is no host and port."), on: connection))
         }
         let proof = head.first(.proxyAuthorization).map { bytes.array($0.value) }
         guard head.section.fields.count(where: { $0.kind == .proxyAuthorization }) <= 1 else {
             let problem = GatewayProblem(.requestRefused, "It has more than one Proxy-Authorization.")
-            return .refused(refusal(problem, on: listener))
+            return .refused(refusal(problem, on: connection))
         }
         let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
-        return decideConnect(to: host, port: port, isRooted: authority.isRooted, proof: proof, on: listener)
+        return decideConnect(to: host, port: port, isRooted: authority.isRooted, proof: proof, on: connection)
     }
 
     /// The server in whose place the gateway answers a client that has named it in its TLS hello; nil where no route leads there.
-    package func origin(named name: String, on listener: ConnectionContext) -> InterceptedOrigin? {
+    package func origin(named name: String, on connection: ConnectionContext) -> InterceptedOrigin? {
         let host = Array(Origin.unrooted(name.lowercased()).utf8)
         let ports = table.upstreamPorts(host.span, scheme: .https, host: host.indices)
         guard
-            let port = [listener.port, Origin.Scheme.https.defaultPort, ports.min()].compactMap(\.self).first(
+            let port = [connection.port, Origin.Scheme.https.defaultPort, ports.min()].compactMap(\.self).first(
                 where: ports.contains
             )
         else { return nil }
-        return InterceptedOrigin(host: name, port: port, listenerPort: listener.port)
+        return InterceptedOrigin(host: name, port: port, listenerPort: connection.port)
     }
 
     /// Whether the client would get the same tunnel now: a reload has come.
-    package func stillAdmits(_ tunnel: TunnelDestination, on listener: ConnectionContext) -> Bool {
+    package func stillAdmits(_ tunnel: TunnelDestination, on connection: ConnectionContext) -> Bool {
         let decision = decideConnect(
             to: tunnel.host,
             port: tunnel.port,
             isRooted: tunnel.isRooted,
             proof: tunnel.proof,
-            on: listener
+            on: connection
         )
         let new: TunnelDestination? =
             switch decision {
@@ -797,23 +798,23 @@ extension RequestAuthorizer {
         port: Int,
         isRooted: Bool,
         proof: [UInt8]?,
-        on listener: ConnectionContext
+        on connection: ConnectionContext
     ) -> ConnectDecision {
-        let evidence = clients.evidence(proof: proof, peer: listener.peer)
-        if let refusal = refusal(of: evidence, isProxyRequest: true, on: listener) { return .refused(refusal) }
+        let evidence = clients.evidence(proof: proof, peer: connection.peer)
+        if let refusal = refusal(of: evidence, isProxyRequest: true, on: connection) { return .refused(refusal) }
         let proof = evidence.client == nil ? nil : proof
-        guard listener.intercepted == nil else {
+        guard connection.intercepted == nil else {
             let problem = GatewayProblem(.methodRefused, "CONNECT is refused on a connection on which one was taken.")
-            return .refused(refusal(problem, on: listener, client: evidence.client))
+            return .refused(refusal(problem, on: connection, client: evidence.client))
         }
-        guard listener.intercepts else {
-            return .refused(refusal(Self.notIntercepting, on: listener, client: evidence.client))
+        guard connection.intercepts else {
+            return .refused(refusal(Self.notIntercepting, on: connection, client: evidence.client))
         }
         let name = Array(host.utf8)
         if table.hasUpstream(name.span, scheme: .https, host: name.indices, port: port) {
             return .intercept(InterceptedOrigin(host: host, port: port, proof: proof))
         }
-        let plan = listener.address.flatMap { connect[$0] } ?? ConnectPlan()
+        let plan = connection.address.flatMap { connect[$0] } ?? ConnectPlan()
         let problem = plan.refusal(host: host, port: port)
         let tunnel = TunnelDestination(
             host: host,
@@ -827,7 +828,7 @@ extension RequestAuthorizer {
             let origin = InterceptedOrigin(scheme: .http, host: host, port: port, proof: proof)
             return .peek(origin, tunnel: problem == nil ? tunnel : nil)
         }
-        if let problem { return .refused(refusal(problem, on: listener, client: evidence.client)) }
+        if let problem { return .refused(refusal(problem, on: connection, client: evidence.client)) }
         return .tunnel(tunnel)
     }
 
@@ -836,7 +837,7 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         inPlaceOf origin: InterceptedOrigin,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
@@ -845,26 +846,26 @@ extension RequestAuthorizer {
         else {
             trace?.add(.hostRefused)
             let way = origin.listenerPort == nil ? "CONNECT" : "the name in the TLS hello"
-            let client = evidence(of: head, bytes, on: listener, &cache, assuming: trace?.assumedClient).client
+            let client = evidence(of: head, bytes, on: connection, &cache, assuming: trace?.assumedClient).client
             let route =
-                disclosesNames(to: client, on: listener) ? name(ofRouteTo: origin).map { ", route \($0)" } ?? "" : ""
+                disclosesNames(to: client, on: connection) ? name(ofRouteTo: origin).map { ", route \($0)" } ?? "" : ""
             let detail = "This connection was opened for \(origin.host):\(origin.port) (\(way)\(route))."
-            return refuse(GatewayProblem(.misdirected, detail), on: listener, client: client)
+            return refuse(GatewayProblem(.misdirected, detail), on: connection, client: client)
         }
         var match: RouteTable.Match?
-        switch findUpstream(head, bytes, authority, on: listener) {
+        switch findUpstream(head, bytes, authority, on: connection) {
         case .none: break
         case .one(let route): match = .upstream(route)
         case .shared(let shared):
-            let evidence = evidence(of: head, bytes, on: listener, &cache, assuming: trace?.assumedClient)
+            let evidence = evidence(of: head, bytes, on: connection, &cache, assuming: trace?.assumedClient)
             match = shared.route(for: evidence.client).map { .upstream($0) }
             if match == nil {
                 trace?.add(.hostRefused)
                 trace?.compare(nil, for: head, bytes, authority)
-                return refuse(shared, evidence, isProxyRequest: false, on: listener)
+                return refuse(shared, evidence, isProxyRequest: false, on: connection)
             }
         }
-        return judge(head, bytes, match, authority, isProxyRequest: false, on: listener, &cache, &trace)
+        return judge(head, bytes, match, authority, isProxyRequest: false, on: connection, &cache, &trace)
     }
 
     /// The name of the route that leads to the whole server.
@@ -890,24 +891,24 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision? {
-        guard head.form == .absolute, !head.asksForTLS(bytes), !authority.host.isEmpty, listener.intercepts,
-            let plan = listener.address.flatMap({ connect[$0] }), plan.unrouted == .tunnel,
+        guard head.form == .absolute, !head.asksForTLS(bytes), !authority.host.isEmpty, connection.intercepts,
+            let plan = connection.address.flatMap({ connect[$0] }), plan.unrouted == .tunnel,
             !table.leads(to: bytes, authority.host, port: authority.port)
         else { return nil }
-        let evidence = evidence(of: head, bytes, on: listener, &cache, assuming: trace?.assumedClient)
+        let evidence = evidence(of: head, bytes, on: connection, &cache, assuming: trace?.assumedClient)
         trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
-        if let refusal = refusal(of: evidence, isProxyRequest: true, on: listener) {
+        if let refusal = refusal(of: evidence, isProxyRequest: true, on: connection) {
             trace?.add(.clientRequired(by: "access.require_client"))
             return .refused(refusal)
         }
         let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
         let port = authority.port ?? Origin.Scheme.http.defaultPort
         if let problem = loopRefusal(head, bytes) ?? plan.refusal(host: host, port: port, scheme: .http) {
-            return refuse(problem, on: listener, client: evidence.client)
+            return refuse(problem, on: connection, client: evidence.client)
         }
         let server = TunnelDestination(
             host: host,
@@ -917,6 +918,118 @@ extension RequestAuthorizer {
             proof: nil,
             plan: plan
         )
-        return .unrouted(UnroutedRequest(to: server, admitted(.unrouted, evidence, on: listener)))
+        return .unrouted(UnroutedRequest(to: server, admitted(.unrouted, evidence, on: connection)))
+    }
+}
+
+// MARK: - Decisions
+
+/// What becomes of a request.
+extension RequestAuthorizer {
+    /// Handed on, never copied: there is one for every request.
+    package enum Decision: ~Copyable, Sendable {
+        case admitted(Admitted)
+        case refused(Refusal)
+        case preflight(Preflight)
+        /// No route leads to the server, and the request passes without a credential.
+        case unrouted(UnroutedRequest)
+    }
+
+    package struct Admitted: Sendable {
+        package let match: RouteTable.Match
+        /// nil for a server that no route leads to.
+        package var route: Int? { match == .unrouted ? nil : match.route }
+        package let client: String?
+        /// The client authenticated to us with `Authorization`, so it must not go upstream.
+        package let stripsAuthorization: Bool
+        /// The reach of the listener that the request came to.
+        package let reach: ConnectionContext.Reach
+        /// Where the route leaves the choice to the request; nil otherwise.
+        package let chosen: (any CredentialSource)?
+        /// What the response says to the browser of a page; nil where no page of another origin may call the route.
+        package let crossOrigin: CrossOriginGrant?
+        /// Whether a later refusal may name routes, credentials and strategies (``NameDisclosure``).
+        package let disclosesNames: Bool
+    }
+
+    /// A class, so that a decision is no larger than what is admitted.
+    package final class Refusal: Sendable {
+        package let problem: GatewayProblem
+        package let route: Int?
+        package let client: String?
+        /// Whether the answer may name routes, credentials and strategies (``NameDisclosure``).
+        ///
+        /// If not, it has ``GatewayProblem/withoutNames``. The log has the whole problem.
+        package let disclosesNames: Bool
+
+        init(problem: GatewayProblem, route: Int?, client: String?, disclosesNames: Bool) {
+            self.problem = problem
+            self.route = route
+            self.client = client
+            self.disclosesNames = disclosesNames
+        }
+    }
+
+    /// What becomes of a CONNECT (RFC 9110 section 9.3.6).
+    package enum ConnectDecision: Sendable {
+        /// The gateway answers in place of that server.
+        case intercept(InterceptedOrigin)
+        /// A plain route leads to the server, and ``TunnelOpening`` says what becomes of the connection.
+        ///
+        /// - Parameter tunnel: nil where bytes may not pass as they are.
+        case peek(InterceptedOrigin, tunnel: TunnelDestination?)
+        /// Bytes pass as they are, if the server has an address that may be dialled.
+        case tunnel(TunnelDestination)
+        case refused(Refusal)
+    }
+}
+
+/// A plain request with an absolute target, for a server that no route leads to (`connect.unrouted: tunnel`).
+///
+/// It passes without a credential. What the client has sent for that server stays, such as `Authorization`. What proves the client to
+/// the gateway does not.
+///
+/// A class, so that a decision is no larger than what is admitted.
+package final class UnroutedRequest: Sendable {
+    package let server: TunnelDestination
+    package let admitted: RequestAuthorizer.Admitted
+
+    init(to server: TunnelDestination, _ admitted: RequestAuthorizer.Admitted) {
+        self.server = server
+        self.admitted = admitted
+    }
+
+    /// The answer to a client that asks in HTTP/2. Clients ask their proxy in HTTP/1.1 for plain URLs.
+    package var refusalInHTTP2: RequestAuthorizer.Refusal {
+        RequestAuthorizer.Refusal(
+            problem: GatewayProblem(.misdirected, "Servers without a route are reached by HTTP/1.1 alone."),
+            route: nil,
+            client: admitted.client,
+            disclosesNames: admitted.disclosesNames
+        )
+    }
+}
+
+extension RouteTable.Match {
+    /// The path is forwarded as it came. There is no such route.
+    static var unrouted: Self { .upstream(Int.max) }
+}
+
+/// Who is told names from the configuration: of routes, credentials, strategies, upstreams and commands.
+package enum NameDisclosure {
+    /// Names are for known clients.
+    ///
+    /// If no client is configured, they are for everyone who can reach a local listener: loopback, or a unix socket, whose
+    /// peer the kernel has let in. An engine may pass an answer on to anybody.
+    ///
+    /// - Parameters:
+    ///   - client: The one that sent the request; nil where it is not known.
+    ///   - hasClients: `access.clients` names at least one.
+    package static func isAllowed(
+        to client: String?,
+        on reach: ConnectionContext.Reach,
+        hasClients: Bool
+    ) -> Bool {
+        client != nil || (!hasClients && reach != .network && reach != .engine)
     }
 }

@@ -36,7 +36,7 @@ final class RequestMessage {
 extension RequestAuthorizer {
     func decide(
         _ request: RequestMessage,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         cache: inout ClientAuthenticationCache
     ) -> Decision {
         var trace: AuthorizationTrace?
@@ -44,7 +44,7 @@ extension RequestAuthorizer {
         return decide(
             request.decoder.head,
             bytes.readableBytesUInt8Span,
-            on: listener,
+            on: connection,
             cache: &cache,
             trace: &trace
         )
@@ -62,7 +62,7 @@ protocol ClientStream: AnyObject {
     var request: RequestMessage { get }
     /// The client's address as `Forwarded` names it; nil on a unix socket.
     var clientAddress: String? { get }
-    /// The listener that accepted its connection.
+    /// What its connection is known by: the listener that accepted it, and who the client is.
     var identity: ConnectionContext { get }
     var isTLS: Bool { get }
     /// Content has come that the exchange has not taken yet.
@@ -72,7 +72,9 @@ protocol ClientStream: AnyObject {
     /// The exchange takes more of the request.
     func resumeRequest()
     /// The upstream connection that only its requests use (`connection_auth: true`).
-    var privateConnection: PrivateConnection? { get set }
+    var privateConnection: PrivateConnection? { get }
+    /// Keeps it as ``privateConnection``. It is closed with the client's connection.
+    func use(_ connection: PrivateConnection)
 
     // MARK: Response
 
@@ -142,7 +144,7 @@ extension ClientStream {
         if let privateConnection, privateConnection.serves(pool, client) { return privateConnection }
         privateConnection?.close()
         let new = PrivateConnection(to: pool, for: client)
-        privateConnection = new
+        use(new)
         return new
     }
 }
@@ -235,6 +237,16 @@ struct ClientDeadline {
         guard watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) else { return false }
         timer.set(deadline, for: keeper)
         return true
+    }
+
+    /// Whether the client of a connection takes what was written, however slowly. It then has `amount` to take more.
+    mutating func clientTakes(
+        within amount: TimeAmount,
+        from writer: SocketWriter,
+        by clock: LoopClock,
+        for keeper: any DeadlineKeeper
+    ) -> Bool {
+        extend(to: clock.now + amount, for: keeper, untaken: writer.untakenBytes())
     }
 
     func clear() { timer.clear() }

@@ -30,11 +30,12 @@ final class ExchangeDriver {
     private var isAuthorized = false
     private var upstream: (any UpstreamStream)?
     private var content: RequestContent
-    private var wait: CredentialWait?
+    private var wait = CredentialWait()
     /// In the queue for a connection to the upstream.
-    private var place: WaiterTicket?
-    /// Tells the answer of a wait or a connection attempt from that of an earlier one.
-    private var attemptID: UInt64 = 0
+    private var queueTicket: WaiterTicket?
+    /// Tells the result of the attempt at hand to get a connection from that of an earlier one. One that is put off to the next turn
+    /// of the event loop counts, too.
+    private var connectionAttempt: UInt64 = 0
     /// What the stream before this one could not send any of.
     private var unsent: ByteBuffer?
     /// What the response says of the token.
@@ -52,11 +53,6 @@ final class ExchangeDriver {
     private var goesByHTTP1 = false
     /// When the exchange began, by the event loop's clock.
     private let begunAt: NIODeadline
-
-    private struct CredentialWait {
-        /// nil until the source has given it out.
-        var ticket: CredentialTicket?
-    }
 
     /// Ends that came while an event was carried out: at most one of each side.
     private struct Backlog {
@@ -241,30 +237,19 @@ final class ExchangeDriver {
     }
 
     private func waitForCredential(_ source: any CredentialSource) {
-        let isShared = shared.hasClients
-        guard route.state.waiting.take(for: record.client, limit: shared.pendingPerRoute, isShared: isShared) else {
-            let detail = "Too many requests already wait for a credential of this route."
-            return credentialUnavailable(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
+        if let problem = wait.begin(on: route.state, for: record.client, under: shared) {
+            return credentialUnavailable(problem)
         }
-        wait = CredentialWait()
         _ = rules.handle(.credentialAwaited)
         followDeadline()
-        let attempt = nextAttempt()
-        let loop = configuration.loop
-        let bound = NIOLoopBound(self, eventLoop: loop)
-        let ticket = source.wait(for: credentialRequest) { result in
-            loop.execute { bound.value.credentialCame(result, attempt) }
+        let ticket = wait.ask(source, for: credentialRequest, on: configuration.loop, self) { driver, result, number in
+            driver.credentialCame(result, number)
         }
-        wait?.ticket = ticket
+        wait.keep(ticket)
     }
 
-    private func nextAttempt() -> UInt64 {
-        attemptID &+= 1
-        return attemptID
-    }
-
-    private func credentialCame(_ result: Result<Credential, GatewayProblem>, _ attempt: UInt64) {
-        guard wait != nil, attemptID == attempt else { return }
+    private func credentialCame(_ result: Result<Credential, GatewayProblem>, _ number: CredentialWait.Number) {
+        guard wait.isWaiting(number) else { return }
         enter()
         stopWaiting()
         switch result {
@@ -276,17 +261,14 @@ final class ExchangeDriver {
     }
 
     private func stopWaiting() {
-        guard wait != nil else { return }
-        wait = nil
-        route.state.waiting.giveBack(of: record.client)
+        guard wait.end(on: route.state, of: record.client) else { return }
         client.clearDeadline()
     }
 
     private func credentialTimedOut() {
-        if let ticket = wait?.ticket { source?.cancel(ticket) }
+        wait.cancel(at: source)
         stopWaiting()
-        let detail = "No token came within \(ConfigUnits.text(configuration.limits.credentialTimeout))."
-        credentialUnavailable(GatewayProblem(.tokenEndpointTimeout, detail, retryAfter: .seconds(1)))
+        credentialUnavailable(CredentialWait.timedOut(under: configuration.limits))
     }
 
     private func credentialUnavailable(_ problem: GatewayProblem) {
@@ -345,10 +327,15 @@ final class ExchangeDriver {
         let own = route.usesPrivateConnection ? client.privateConnection(to: pool, for: record.client) : nil
         guard mayRepeat || isFresh || !(own?.isBusyReading ?? pool.isBusyReading) else { return connectNextTurn() }
         if !isFresh, let stream = takeIdle(of: pool, or: own, mayRepeat: mayRepeat) { return send(on: stream) }
-        let attempt = nextAttempt()
-        place = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
+        let attempt = nextConnectionAttempt()
+        queueTicket = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
             connected(result, attempt)
         }
+    }
+
+    private func nextConnectionAttempt() -> UInt64 {
+        connectionAttempt &+= 1
+        return connectionAttempt
     }
 
     private func takeIdle(
@@ -362,10 +349,10 @@ final class ExchangeDriver {
 
     /// By then it is known whether a connection that has just brought a response has ended with it.
     private func connectNextTurn() {
-        let attempt = nextAttempt()
+        let attempt = nextConnectionAttempt()
         configuration.loop.assumeIsolated()
             .execute { [self] in
-                guard rules.phase == .connecting, attemptID == attempt else { return }
+                guard rules.phase == .connecting, connectionAttempt == attempt else { return }
                 enter()
                 connect(isFresh: false)
                 leave()
@@ -374,12 +361,12 @@ final class ExchangeDriver {
     }
 
     private func connected(_ result: Result<any UpstreamStream, GatewayProblem>, _ attempt: UInt64) {
-        guard rules.phase == .connecting, attemptID == attempt else {
+        guard rules.phase == .connecting, connectionAttempt == attempt else {
             if case .success(let stream) = result { stream.returnUnused() }
             return
         }
         enter()
-        place = nil
+        queueTicket = nil
         switch result {
         case .success(let stream): send(onceConnected: stream)
         case .failure(let problem): end(with: .connectionFailed, problem)
@@ -401,12 +388,12 @@ final class ExchangeDriver {
 
     /// Gives up the place in the queue for a connection, and asks the source again.
     private func reauthorize(at now: MonotonicTime) {
-        if let place = place.take() { pool.leave(place) }
+        if let ticket = queueTicket.take() { pool.leave(ticket) }
         // It begins with the credential that is asked for anew.
         unsent = nil
         isAuthorized = false
         // A connection that comes for the earlier attempt is given back.
-        attemptID &+= 1
+        connectionAttempt &+= 1
         authorize(at: now)
     }
 
@@ -417,7 +404,7 @@ final class ExchangeDriver {
         let bytes = request.bytes
         // What one request has wanted must not take calls of gRPC away from the others of the route: HTTP/1.1 cannot carry them.
         goesByHTTP1 =
-            route.state.http1Demand.holds(at: shared.clock.monotonic()) && !isGRPC
+            route.state.http1Fallback.holds(at: shared.clock.monotonic()) && !isGRPC
             || UpstreamVersionRule.needsHTTP1(
                 request.decoder.head,
                 bytes.readableBytesUInt8Span,
@@ -440,7 +427,7 @@ final class ExchangeDriver {
     func goOnInHTTP1() -> Bool {
         guard mayFallBack, rules.isHolding, !goesByHTTP1, !isGRPC else { return false }
         goesByHTTP1 = true
-        route.state.http1Demand.begin(at: shared.clock.monotonic())
+        route.state.http1Fallback.begin(at: shared.clock.monotonic())
         return true
     }
 
@@ -1088,7 +1075,7 @@ final class ExchangeDriver {
         enter()
         switch rules.phase {
         case _ where isInspecting: upstream?.endInspection()
-        case .authorizing, .connecting, .replaying: if wait != nil { credentialTimedOut() }
+        case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))
         case .forwarding, .responding: transferStalled()
@@ -1335,8 +1322,8 @@ final class ExchangeDriver {
     }
 
     private func leaveUpstream(isCut: Bool) {
-        if let ticket = wait?.ticket { source?.cancel(ticket) }
-        if let place = place.take() { pool.leave(place) }
+        wait.cancel(at: source)
+        if let ticket = queueTicket.take() { pool.leave(ticket) }
         upstream.take()?.abandon(isCut: isCut)
     }
 
@@ -1422,23 +1409,6 @@ private struct RequestContent {
             )
         }
         return content
-    }
-}
-
-/// Remembers how far a slow transfer was when its deadline passed, to tell at the next one whether it has moved.
-struct TransferWatch {
-    /// Nothing else has moved the deadline since.
-    private var hasLooked = false
-    private var last = TransferProgress.unknown
-
-    /// Something has moved the deadline.
-    mutating func reset() { hasLooked = false }
-
-    /// - Parameter rule: Given the progress at the last look and the present one.
-    mutating func hasMoved(_ now: TransferProgress, by rule: (TransferProgress, TransferProgress) -> Bool) -> Bool {
-        let before = hasLooked ? last : .unknown
-        (hasLooked, last) = (true, now)
-        return rule(before, now)
     }
 }
 

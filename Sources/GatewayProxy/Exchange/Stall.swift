@@ -54,6 +54,23 @@ package struct TransferProgress: Hashable, Sendable {
     func responseGrows(since last: TransferProgress) -> Bool { (responseSent ?? -1) > (last.responseSent ?? -1) }
 }
 
+/// Remembers how far a slow transfer was when its deadline passed, to tell at the next one whether it has moved.
+struct TransferWatch {
+    /// Nothing else has moved the deadline since.
+    private var hasLooked = false
+    private var last = TransferProgress.unknown
+
+    /// Something has moved the deadline.
+    mutating func reset() { hasLooked = false }
+
+    /// - Parameter rule: Given the progress at the last look and the present one.
+    mutating func hasMoved(_ now: TransferProgress, by rule: (TransferProgress, TransferProgress) -> Bool) -> Bool {
+        let before = hasLooked ? last : .unknown
+        (hasLooked, last) = (true, now)
+        return rule(before, now)
+    }
+}
+
 /// Finds the party that holds up a transfer whose deadline has passed.
 package struct StallPolicy: Hashable, Sendable {
     package var requestIsComplete: Bool

@@ -16,13 +16,13 @@ struct RequestJudge: Sendable {
     func judge(as client: String?) async -> RequestJudgement? {
         var judgement = RequestJudgement(request, arrival: arrival)
         judgement.idField = shared.configuration.requestIDHeader
-        var identity = arrival.listener.identity
+        var connection = arrival.listener.identity
         if request.contentLength == nil {
             judgement.remarks.append("The size of the content is not known here: it is taken as chunked.")
         }
         if arrival.form == .connect {
-            switch judgeConnect(on: identity) {
-            case .success(.intercept(let origin)): identity = identity.intercepting(origin)
+            switch judgeConnect(on: connection) {
+            case .success(.intercept(let origin)): connection = connection.intercepting(origin)
             case .success(.tunnel(let destination)):
                 judgement.tunnel = destination.authority
                 judgement.problem = shared.usage(of: destination.client)?.outlook(at: shared.clock.monotonic())
@@ -37,7 +37,7 @@ struct RequestJudge: Sendable {
         var decoder = RequestHeadDecoder(maxBytes: shared.limits.headerBytes, maxFields: shared.limits.headerFields)
         if let problem = Self.decode(bytes, &decoder, shared.limits) {
             judgement.problem = problem
-            judgement.disclosesNames = shared.authorizer.disclosesNames(to: nil, on: identity)
+            judgement.disclosesNames = shared.authorizer.disclosesNames(to: nil, on: connection)
             return judgement
         }
         var cache = ClientAuthenticationCache()
@@ -45,7 +45,7 @@ struct RequestJudge: Sendable {
         let decision = shared.authorizer.decide(
             decoder.head,
             bytes.span,
-            on: identity,
+            on: connection,
             cache: &cache,
             trace: &trace
         )
@@ -62,7 +62,7 @@ struct RequestJudge: Sendable {
             judgement.disclosesNames = unrouted.admitted.disclosesNames
             return judgement
         case .preflight(let preflight):
-            judgement.disclosesNames = shared.authorizer.disclosesNames(to: nil, on: identity)
+            judgement.disclosesNames = shared.authorizer.disclosesNames(to: nil, on: connection)
             judgement.route = preflight.route.map { shared.routes[$0].plan }
             return judgement
         case .admitted(let admitted):
@@ -94,16 +94,16 @@ struct RequestJudge: Sendable {
         case tunnel(TunnelDestination)
     }
 
-    private func judgeConnect(on identity: ConnectionContext) -> Result<TakenConnect, RefusedConnect> {
+    private func judgeConnect(on connection: ConnectionContext) -> Result<TakenConnect, RefusedConnect> {
         var connect = request
         connect.content = []
         let bytes = Array(arrival.head(of: connect, contentLength: nil).utf8)
         var decoder = RequestHeadDecoder(maxBytes: shared.limits.headerBytes, maxFields: shared.limits.headerFields)
         if let problem = Self.decode(bytes, &decoder, shared.limits) {
-            let disclosesNames = shared.authorizer.disclosesNames(to: nil, on: identity)
+            let disclosesNames = shared.authorizer.disclosesNames(to: nil, on: connection)
             return .failure(RefusedConnect(problem: problem, disclosesNames: disclosesNames))
         }
-        switch shared.authorizer.decideConnect(decoder.head, bytes.span, on: identity) {
+        switch shared.authorizer.decideConnect(decoder.head, bytes.span, on: connection) {
         case .intercept(let origin), .peek(let origin, _): return .success(.intercept(origin))
         case .tunnel(let destination): return .success(.tunnel(destination))
         case .refused(let refusal):

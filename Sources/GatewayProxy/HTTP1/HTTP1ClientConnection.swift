@@ -7,6 +7,24 @@ import NIOTLS
 
 /// One HTTP/1 connection of a client: reads its requests one after the other, and writes the responses.
 ///
+///      ┌──────── response is complete ────────┐
+///      ▼                                      │
+///     head ── request ───────────────────▶ exchange ── 101 ──▶ tunnel
+///      │                                    │    ▲
+///      │                                    ▼    │ of an engine's request
+///      │                                engineContent
+///      ├── CONNECT ──▶ preparing ──▶ another HTTP1ClientConnection takes over, behind TLS
+///      │       ├─────▶ peeking ──▶ head          for a route without TLS
+///      │       │          ▼
+///      │       └─────▶ dialling ──▶ a ConnectTunnel takes over
+///      └── ALPN, or the preface of HTTP/2 ──▶ an HTTP2ClientConnection takes over
+///
+///     any of them ──▶ finishing ──▶ lingering ──▶ closed          the last response is whole
+///     any of them ──▶ cutting ──▶ closed                          it is not, which a reset shows the client
+///
+/// It owns the ``ExchangeDriver`` of the request at hand, or the ``AuthorizationExchange`` of an engine's, and the upstream connection
+/// that only it uses (``PrivateConnection``).
+///
 /// Has what belongs to a connection: pipelining, pausing, half-close, reuse and the ways to end. Decides nothing about a request.
 /// Lives on one event loop.
 final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler, DeadlineKeeper, ClientConnection {
@@ -15,7 +33,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    enum Phase: Equatable {
+    private enum Phase: Equatable {
         /// Between requests, or within a head.
         case head
         /// The exchange says what is read.
@@ -41,7 +59,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private(set) var configuration: WorkerConfiguration
     private(set) var identity: ConnectionContext
     /// The certificate of the client, if the listener asks for one. Read when the handshake is over.
-    var peerCertificate: PeerCertificate?
+    private var peerCertificate: PeerCertificate?
     /// Tells which listener accepted the connection.
     let listenerNumber: Int
     private var context: ChannelHandlerContext?
@@ -50,7 +68,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     /// TLS is not in the pipeline.
     private let hasDirectSocket: Bool
     /// The TLS handshake is under way, and what is written waits for it.
-    private(set) var isOpening: Bool
+    private var isOpening: Bool
     private let clock: LoopClock
     private let buffers: SpareBuffers
     private var phase = Phase.head
@@ -64,7 +82,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     /// Waits for the client's first bytes after a CONNECT to a server that a plain route leads to; nil otherwise.
     private var tunnelPeek: TunnelPeek?
     /// For routes with `connection_auth: true`.
-    var privateConnection: PrivateConnection?
+    private(set) var privateConnection: PrivateConnection?
     /// The way of the last request to a server without a route, made under ``configuration``.
     private var unroutedRoute: UnroutedRoute?
     /// What the client has proved on this connection, valid under ``shared``.
@@ -92,14 +110,21 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
 
-    init(configuration: WorkerConfiguration, listener: ConnectionContext, listenerNumber: Int, hasDirectSocket: Bool) {
+    init(
+        configuration: WorkerConfiguration,
+        identity: ConnectionContext,
+        listenerNumber: Int,
+        hasDirectSocket: Bool,
+        peerCertificate: PeerCertificate? = nil
+    ) {
         self.configuration = configuration
+        self.peerCertificate = peerCertificate
         self.hasDirectSocket = hasDirectSocket
         isOpening = !hasDirectSocket
         deadline = ClientDeadline(queue: configuration.worker.deadlines)
         clock = configuration.clock
         buffers = configuration.buffers
-        identity = listener
+        self.identity = identity
         self.listenerNumber = listenerNumber
         stage = ResponseStage(writer, buffers: configuration.buffers)
         reader = RequestReader(limits: configuration.shared.limits, empty: configuration.buffers.empty)
@@ -109,7 +134,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     // MARK: Reload
 
     /// Takes the next request under the configuration of the last reload.
-    func takeConfiguration() {
+    private func takeConfiguration() {
         guard let current = configuration.worker.current else { return }
         closePrivateConnection()
         unroutedRoute = nil
@@ -147,7 +172,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             } else if places.isHeldForRefusal {
                 closing.refusal = problem
             } else {
-                return refuseUnsaid(problem)
+                return refuseWithoutAnswer(problem)
             }
             return setDeadline(timeouts.linger)
         }
@@ -197,7 +222,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     /// Requests for a server follow its CONNECT on this connection, in whatever version of HTTP.
-    func beginRequests(inPlaceOf origin: InterceptedOrigin) {
+    private func beginRequests(inPlaceOf origin: InterceptedOrigin) {
         identity = identity.intercepting(origin)
         clientCache = ClientAuthenticationCache()
         isFirst = true
@@ -264,7 +289,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     /// Takes from ``reader`` what the phase allows; called whenever either has changed.
-    func process() {
+    private func process() {
         guard !isProcessing else { return }
         isProcessing = true
         var goesOn = true
@@ -292,7 +317,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
 /// From the first byte of a head to the exchange of its request.
 extension HTTP1ClientConnection {
     /// - Returns: Whether there is more to do with what has come.
-    func readHead() -> Bool {
+    private func readHead() -> Bool {
         let wasWithinHead = request.decoder.isWithinHead
         if configuration.isReplaced, !wasWithinHead { takeConfiguration() }
         switch reader.readHead() {
@@ -327,7 +352,7 @@ extension HTTP1ClientConnection {
         }
     }
 
-    func releaseHead() { unfinishedHead.release(in: configuration.worker) }
+    private func releaseHead() { unfinishedHead.release(in: configuration.worker) }
 
     private func countHead() {
         unfinishedHead.count(reader.shrink(), of: self, in: configuration.worker)
@@ -335,12 +360,12 @@ extension HTTP1ClientConnection {
     }
 
     /// Newer heads need the memory of this one (`limits.head_memory`).
-    func endHeadForItsMemory() {
+    func refuseForHeadMemory() {
         unfinishedHead.forget()
         refuse(shared.state.headMemory.problem)
     }
 
-    func authorize() {
+    private func authorize() {
         isFirst = false
         if let engine = identity.engine { return answerEngine(engine) }
         if request.decoder.head.form == .authority { return connect() }
@@ -355,7 +380,11 @@ extension HTTP1ClientConnection {
     }
 
     /// - Parameter route: nil for the one that was matched.
-    func begin(_ id: RequestID, _ admitted: consuming RequestAuthorizer.Admitted, by route: CredentialedRoute? = nil) {
+    private func begin(
+        _ id: RequestID,
+        _ admitted: consuming RequestAuthorizer.Admitted,
+        by route: CredentialedRoute? = nil
+    ) {
         let now = shared.clock.monotonic()
         let exchange = exchange(id, admitted, by: route, under: configuration, contentIsFramed: true, at: now)
         self.exchange = exchange
@@ -365,7 +394,7 @@ extension HTTP1ClientConnection {
 }
 
 extension HTTP1ClientConnection {
-    func readContent() -> Bool {
+    private func readContent() -> Bool {
         guard let exchange, exchange.intake == .content else { return false }
         switch reader.nextPart(forbidden: forbiddenTrailers(exchange)) {
         case .content(let bytes, let length, let isLast): exchange.receive(bytes, length: length, isLast: isLast)
@@ -385,7 +414,7 @@ extension HTTP1ClientConnection {
         return exchange.namesKeptFromUpstream + request.decoder.head.options.nominatedAsOwned
     }
 
-    func readTunnel() -> Bool {
+    private func readTunnel() -> Bool {
         guard let exchange, exchange.intake == .content else { return false }
         exchange.receive(tunnelled: reader.takeAll())
         return true
@@ -394,7 +423,7 @@ extension HTTP1ClientConnection {
 
 extension HTTP1ClientConnection {
     /// Passes a plain request to a server that no route leads to.
-    func forward(_ unrouted: UnroutedRequest, id: RequestID) {
+    private func forward(_ unrouted: UnroutedRequest, id: RequestID) {
         do throws(ListenerError) {
             let way = try unroutedRoute(to: unrouted.server)
             begin(id, unrouted.admitted, by: way.route)
@@ -438,7 +467,7 @@ extension HTTP1ClientConnection {
     }
 
     func clearDeadline() { deadline.clear() }
-    func cancelDeadline() { deadline.cancel() }
+    private func cancelDeadline() { deadline.cancel() }
 
     func deadlinePassed() {
         switch phase {
@@ -449,7 +478,7 @@ extension HTTP1ClientConnection {
             } else if isWritable, writer.hasInput {
                 // A request has come and waits for its turn.
                 setDeadline(timeouts.idle)
-            } else if !clientTakes(within: timeouts.idle) {
+            } else if !deadline.clientTakes(within: timeouts.idle, from: writer, by: clock, for: self) {
                 closeNow()
             }
         case .exchange, .tunnel:
@@ -458,16 +487,12 @@ extension HTTP1ClientConnection {
         case .engineContent:
             endEngineContent(GatewayProblem(.requestTimeout, "The content of the engine's request took too long."))
         // A slow client has as long for the rest of its answer as for any other part of it.
-        case .finishing: if !clientTakes(within: timeouts.response) { reset() }
+        case .finishing:
+            if !deadline.clientTakes(within: timeouts.response, from: writer, by: clock, for: self) { reset() }
         case .cutting: resetWhenTaken()
         case .peeking: peekIsLate()
         case .preparing, .lingering, .dialling, .closed: closeNow()
         }
-    }
-
-    /// Whether the client takes what was written, however slowly; then it has `amount` to take more.
-    private func clientTakes(within amount: TimeAmount) -> Bool {
-        deadline.extend(to: clock.now + amount, for: self, untaken: writer.untakenBytes())
     }
 }
 
@@ -579,14 +604,14 @@ extension HTTP1ClientConnection: ClientStream {
         closeAfterWrites(lingering: sendsMore)
     }
 
-    func becomeReady() {
+    private func becomeReady() {
         phase = .head
         reader.nextRequest()
         setDeadline(timeouts.idle)
         process()
     }
 
-    func endExchange() {
+    private func endExchange() {
         if exchange != nil { exchange = nil }
         sendsChunks = false
     }
@@ -608,7 +633,7 @@ extension HTTP1ClientConnection: ClientStream {
     // MARK: Problems
 
     /// Answers a request that no exchange has begun for.
-    func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
+    private func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
         let hasHead = request.bytes.readableBytes > 0
         let subject = refused(problem, refusal, id: id, under: configuration)
         respond(with: problem, as: subject, requestIsComplete: hasHead && request.decoder.head.framing == .none)
@@ -623,13 +648,13 @@ extension HTTP1ClientConnection: ClientStream {
     }
 
     /// Answers the browser of a page without an exchange.
-    func answer(_ preflight: Preflight, id: RequestID) {
+    private func answer(_ preflight: Preflight, id: RequestID) {
         let framing = request.decoder.head.framing
         let answer = configuration.answer(preflight, of: request, id: id, isTLS: isTLS)
         send(answer, closes: !keepsAlive || framing != .none || request.decoder.head.isHTTP10)
     }
 
-    func send(_ answer: ProblemAnswer, closes: Bool) {
+    private func send(_ answer: ProblemAnswer, closes: Bool) {
         let response = ProblemResponse(answer: answer, closes: closes)
         stage.append { response.write(at: shared.clock.now().wall, into: &$0) }
         flush()
@@ -642,7 +667,7 @@ extension HTTP1ClientConnection: EngineStream {
     /// An engine has sent a request, and ``request`` has its head.
     ///
     /// - Parameter contentIsRead: All of it.
-    func answerEngine(_ name: String, contentIsRead: Bool = false) {
+    private func answerEngine(_ name: String, contentIsRead: Bool = false) {
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         guard let engine = shared.engines[name] else {
             return refuse(GatewayProblem(.draining, "The engine is no longer configured."))
@@ -732,7 +757,7 @@ extension HTTP1ClientConnection: EngineStream {
     }
 
     /// - Returns: Whether a reload decides about the request anew.
-    func engineFollowsReload() -> Bool {
+    private func engineFollowsReload() -> Bool {
         guard let authorization, authorization.isWaiting else { return false }
         authorization.cancel()
         decideAgain()
@@ -741,7 +766,7 @@ extension HTTP1ClientConnection: EngineStream {
     }
 
     /// An answer that the engine has not taken yet may hold what was withdrawn.
-    func engineLosesWithdrawn() {
+    private func engineLosesWithdrawn() {
         guard identity.engine != nil, writer.untakenBytes() > 0 else { return }
         reset()
     }
@@ -754,13 +779,13 @@ extension HTTP1ClientConnection {
 
     /// Whether the client's first bytes begin HTTP/2. With TLS it has to be agreed on by ALPN, except behind a CONNECT to an `http`
     /// server: that TLS is the proxy's, and what passes inside is in clear.
-    func beginsHTTP2() -> Bool {
+    private func beginsHTTP2() -> Bool {
         guard hasDirectSocket || identity.intercepted?.scheme == .http else { return false }
         return isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
     }
 
     /// The TLS handshake is over. Only now it is known in which version of HTTP a client that is one too many can be refused.
-    func agreed(onHTTP2: Bool) {
+    private func agreed(onHTTP2: Bool) {
         guard let refusal = closing.refusal.take() else {
             if onHTTP2 { becomeHTTP2() }
             return
@@ -781,7 +806,7 @@ extension HTTP1ClientConnection {
         closeAfterWrites(lingering: true)
     }
 
-    func becomeHTTP2() {
+    private func becomeHTTP2() {
         guard phase == .head, let context else { return }
         releaseHead()
         let rest = reader.takeAll()
@@ -790,7 +815,7 @@ extension HTTP1ClientConnection {
         let failures = HTTP2FailureWatch()
         let connection = HTTP2ClientConnection(
             configuration: configuration,
-            listener: identity,
+            identity: identity,
             listenerNumber: listenerNumber,
             isTLS: isTLS,
             places: places,
@@ -804,7 +829,7 @@ extension HTTP1ClientConnection {
         let frames = HTTP2FrameGuard(of: connection)
         let joiner = HTTP2FrameJoiner(configuration.buffers)
         guard
-            let handOver = try? HandlerSwap(
+            let swap = try? HandlerSwap(
                 from: context,
                 to: [frames, joiner, HTTP2FirstSettings(), http2, connection]
             )
@@ -812,25 +837,25 @@ extension HTTP1ClientConnection {
             return context.close(promise: nil)
         }
         if isEnding || shared.isDraining { connection.drain() }
-        handOver.finish(replaying: rest)
+        swap.finish(replaying: rest)
     }
 
     // MARK: Handing over
 
     /// The places of this connection, which now count for the handler that takes it over.
-    func handOverPlaces() -> ConnectionPlaces {
+    private func handOverPlaces() -> ConnectionPlaces {
         defer { places = ConnectionPlaces() }
         return places
     }
 
     /// Another handler takes the connection from here on.
-    func hand(over context: ChannelHandlerContext) {
+    private func hand(over context: ChannelHandlerContext) {
         var places = handPlaces(over: context)
         places.giveBack(to: shared)
     }
 
     /// The same, where it goes on with the places that the connection has.
-    func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
+    private func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
         configuration.worker.unregister(self)
         phase = .closed
         clock.end()
@@ -841,7 +866,7 @@ extension HTTP1ClientConnection {
 
 /// CONNECT: the client asks for a connection to a server, and speaks TLS with the gateway in its place.
 extension HTTP1ClientConnection {
-    func connect() {
+    private func connect() {
         // What the client has sent behind it is for another protocol, whatever the answer is.
         keepsAlive = false
         guard !isEnding, !shared.isDraining else { return refuse(Self.ending) }
@@ -883,14 +908,14 @@ extension HTTP1ClientConnection {
         hand(over: context)
         let inner = HTTP1ClientConnection(
             configuration: configuration.worker.current ?? configuration,
-            listener: identity.intercepting(origin),
+            identity: identity.intercepting(origin),
             listenerNumber: listenerNumber,
             hasDirectSocket: false
         )
-        guard let handOver = try? HandlerSwap(from: context, to: [NIOSSLServerHandler(context: tls), inner]) else {
+        guard let swap = try? HandlerSwap(from: context, to: [NIOSSLServerHandler(context: tls), inner]) else {
             return context.close(promise: nil)
         }
-        handOver.finish(replaying: rest)
+        swap.finish(replaying: rest)
     }
 
     // MARK: Without TLS
@@ -905,7 +930,7 @@ extension HTTP1ClientConnection {
     }
 
     /// - Returns: Whether there is more to do with what has come.
-    func peekAtOpening() -> Bool {
+    private func peekAtOpening() -> Bool {
         guard let peek = tunnelPeek else { return false }
         let bytes = reader.bytes
         switch TunnelOpening.judge(bytes.readableBytesUInt8Span) {
@@ -934,7 +959,7 @@ extension HTTP1ClientConnection {
     }
 
     /// Its deadline has passed. Bytes that could still become a request of the route must not pass without it.
-    func peekIsLate() {
+    private func peekIsLate() {
         guard reader.isEmpty, let peek = tunnelPeek, peek.tunnel != nil else { return closeNow() }
         openConnectTunnel(peek)
     }
@@ -945,16 +970,16 @@ extension HTTP1ClientConnection {
         openTunnel(to: tunnel, isEstablished: true)
     }
 
-    static let ending = GatewayProblem(
+    private static let ending = GatewayProblem(
         .overloaded,
         "This connection ends, because the listener has changed or the gateway stops. Connect again.",
         retryAfter: .seconds(1)
     )
-    static let established = ByteBuffer(string: "HTTP/1.1 200 Connection Established\r\n\r\n")
+    private static let established = ByteBuffer(string: "HTTP/1.1 200 Connection Established\r\n\r\n")
 }
 
 /// What the client's first bytes decide between, behind a CONNECT.
-struct TunnelPeek {
+private struct TunnelPeek {
     let origin: InterceptedOrigin
     /// nil where bytes may not pass as they are.
     let tunnel: TunnelDestination?
@@ -965,7 +990,7 @@ struct TunnelPeek {
 /// CONNECT to a server that no route leads to.
 extension HTTP1ClientConnection {
     /// - Parameter isEstablished: The client was told that its CONNECT was taken, and can be told nothing else.
-    func openTunnel(to destination: TunnelDestination, isEstablished: Bool = false) {
+    private func openTunnel(to destination: TunnelDestination, isEstablished: Bool = false) {
         let usage = shared.usage(of: destination.client)
         if let problem = usage?.refusal(at: shared.clock.monotonic()) {
             let refusal = shared.authorizer.refusal(problem, on: identity, client: destination.client)
@@ -1003,7 +1028,7 @@ extension HTTP1ClientConnection {
             return fail(tunnel, with: Self.ending)
         }
         let client = TunnelEnd(hasDirectSocket: hasDirectSocket)
-        guard let handOver = try? HandlerSwap(from: context, to: [client]) else {
+        guard let swap = try? HandlerSwap(from: context, to: [client]) else {
             connection.end.cut()
             return fail(tunnel, with: Self.ending)
         }
@@ -1016,14 +1041,14 @@ extension HTTP1ClientConnection {
         let rest = reader.takeAll()
         tunnel.open(between: client, and: connection.end, places: handOverPlaces())
         hand(over: context)
-        handOver.finish(replaying: rest)
+        swap.finish(replaying: rest)
         if clientHasClosedOutput { client.inputEnded() }
         connection.end.resumeReading()
     }
 }
 
 /// What a connection that ends has to remember.
-struct ClosingState {
+private struct ClosingState {
     enum Patience {
         case long
         case short
@@ -1052,7 +1077,7 @@ extension HTTP1ClientConnection {
     ///
     /// A client that asked for the connection to be closed may do so and still read; any other has left, and its upstream
     /// must not go on working for it.
-    func clientClosedOutput() {
+    private func clientClosedOutput() {
         clientHasClosedOutput = true
         switch phase {
         // Nothing more can come, so that nothing is waited for: with TLS, a close_notify.
@@ -1066,7 +1091,7 @@ extension HTTP1ClientConnection {
     }
 
     /// The client sends no more; what it sent may still wait here.
-    func inputEnded() {
+    private func inputEnded() {
         switch phase {
         case .exchange:
             guard let exchange else { return }
@@ -1114,7 +1139,7 @@ extension HTTP1ClientConnection {
 
     /// Ends the connection of a client that has left, or is broken, and what the upstream does for it. Answers that were written
     /// before may still be read.
-    func leaveClient() {
+    private func leaveClient() {
         let exchange = exchange.take()
         let hasPart = exchange?.responseHasBegun ?? false
         exchange?.clientLeft(isCut: wasCut)
@@ -1123,22 +1148,23 @@ extension HTTP1ClientConnection {
     }
 
     /// Closes without an answer: the TLS handshake would have to come first, and there is no room to wait for it.
-    func refuseUnsaid(_ problem: GatewayProblem) {
+    private func refuseWithoutAnswer(_ problem: GatewayProblem) {
         observe(problem, under: configuration)
         phase = .closed
         writer.closeAtOnce()
     }
 
-    func closePrivateConnection() { privateConnection.take()?.close() }
+    func use(_ connection: PrivateConnection) { privateConnection = connection }
+    private func closePrivateConnection() { privateConnection.take()?.close() }
 
-    func closeNow() {
+    private func closeNow() {
         phase = .closed
         writer.closeConnection()
         if clientHasClosedOutput { writer.closeAtOnce() }
     }
 
     /// Ends the connection in a way that no client takes for a good end; what it has not taken yet is lost.
-    func reset() {
+    private func reset() {
         phase = .closed
         wasCut = true
         cancelDeadline()
@@ -1147,7 +1173,7 @@ extension HTTP1ClientConnection {
 
     /// - Parameter lingering: The client may still be sending: closing at once would reset the connection and take the
     ///   answer away before it is read.
-    func closeAfterWrites(lingering: Bool) {
+    private func closeAfterWrites(lingering: Bool) {
         guard context != nil else { return }
         closePrivateConnection()
         phase = .finishing
@@ -1189,7 +1215,7 @@ extension HTTP1ClientConnection {
         resetWhenTaken()
     }
 
-    func resetWhenTaken() {
+    private func resetWhenTaken() {
         let untaken = writer.untakenBytes()
         if untaken < closing.untaken {
             closing.takesUntil = .now() + timeouts.response
@@ -1204,7 +1230,7 @@ extension HTTP1ClientConnection {
 }
 
 /// What a connection's unfinished head holds of `limits.head_memory`.
-struct UnfinishedHead {
+private struct UnfinishedHead {
     private var place: UnfinishedHeads<HTTP1ClientConnection>.Place?
     private var bytes = 0
 

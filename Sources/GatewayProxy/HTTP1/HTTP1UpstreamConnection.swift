@@ -5,13 +5,25 @@ import NIOTLS
 
 /// One HTTP/1 connection to an upstream: carries one exchange after the other.
 ///
+///                   ┌─────── response is complete ──────┐
+///                   ▼                                   │
+///     opening ──▶ idle ── begin ──▶ head ────────────▶ body
+///                   ▲                │ ├── 101 ──▶ tunnel
+///                   │                │ └──▶ inspecting ──▶ body, or held
+///                   │                ▼
+///                   └── dropped ─── held ── passed on ──▶ body
+///
+///     any of them ──▶ closed
+///
+/// ``UpstreamPool`` or a ``PrivateConnection`` owns it while it is idle. In between an ``ExchangeDriver`` has it on lease.
+///
 /// Lives on one event loop. It reads only while the client takes more.
 final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    enum Phase {
+    private enum Phase {
         /// Not ready for a request: the TLS handshake is under way, or the library has not said yet that it is connected.
         case opening
         case idle
@@ -26,18 +38,18 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     /// What became of the connection while a response was held back. The client need not know before the response is passed on.
-    enum EndWhileHeld {
+    private enum EndWhileHeld {
         case none
         case ended
         /// Without a close_notify: content that ends with the connection has no end to trust.
         case cut
     }
 
-    let pool: UpstreamPool
-    private(set) var context: ChannelHandlerContext?
+    private let pool: UpstreamPool
+    private var context: ChannelHandlerContext?
     private let writer = SocketWriter()
     /// TLS is not in the pipeline.
-    let hasDirectSocket: Bool
+    private let hasDirectSocket: Bool
     private var exchange: ExchangeDriver?
     private var phase = Phase.opening
     private var reader: ResponseReader
@@ -75,8 +87,8 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     /// Called when the tunnel has ended, if its client left before.
     private var tunnelEnded: (() -> Void)?
     private let clock: LoopClock
-    let timeouts: Timeouts
-    let buffers: SpareBuffers
+    private let timeouts: Timeouts
+    private let buffers: SpareBuffers
     /// The upstream takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
     /// Bounds the TLS handshake and the time without a request.
@@ -108,9 +120,9 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     // MARK: Deadlines
 
-    func setDeadline(_ amount: TimeAmount) { timer.set(clock.now + amount, for: self) }
-    func clearDeadline() { timer.clear() }
-    var responseTimeout: TimeAmount { timeouts.response }
+    private func setDeadline(_ amount: TimeAmount) { timer.set(clock.now + amount, for: self) }
+    private func clearDeadline() { timer.clear() }
+    private var responseTimeout: TimeAmount { timeouts.response }
 
     func deadlinePassed() {
         switch phase {
@@ -132,7 +144,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         resumeReading()
     }
 
-    func becameIdle() {
+    private func becameIdle() {
         phase = .idle
         isReused = true
     }
@@ -237,7 +249,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         }
     }
 
-    func connectionEnded() {
+    private func connectionEnded() {
         let wasClosed = phase == .closed
         let endsContent = phase == .body && reader.endsWithConnection && inputHasEnded && endWhileHeld != .cut
         // Earlier, the last bytes of the client would be lost.
@@ -306,7 +318,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
 
 extension HTTP1UpstreamConnection {
     /// What waits for the connection to become ready.
-    struct Opening {
+    private struct Opening {
         let origin: Origin
         let done: UpstreamPool.Done
     }
@@ -341,7 +353,7 @@ extension HTTP1UpstreamConnection {
         settle(.success(self))
     }
 
-    func settle(_ result: Result<any UpstreamStream, GatewayProblem>) { opening.take()?.done(result) }
+    private func settle(_ result: Result<any UpstreamStream, GatewayProblem>) { opening.take()?.done(result) }
 
     static var lost: GatewayProblem {
         GatewayProblem(.upstreamUnreachable, "The upstream closed the connection.", hopError: .connectionTerminated)
@@ -486,7 +498,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
 
     // MARK: Response
 
-    func process() {
+    private func process() {
         while !reader.isEmpty {
             switch phase {
             case .head: guard readHead() else { return }
@@ -615,13 +627,13 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         }
     }
 
-    func fail(_ detail: String) {
+    private func fail(_ detail: String) {
         let exchange = exchange.take()
         close()
         exchange?.upstreamBroke(detail)
     }
 
-    func flushResponse() {
+    private func flushResponse() {
         guard hasUnflushedResponse else { return }
         hasUnflushedResponse = false
         exchange?.flushResponse()
@@ -647,7 +659,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     }
 
     /// The body that is looked at has ended with the connection.
-    func inspectLast() {
+    private func inspectLast() {
         endWhileHeld = .ended
         endInspection()
         if phase != .held { connectionEnded() }

@@ -6,6 +6,16 @@ import NIOHTTP2
 
 /// One HTTP/2 connection of a client: its streams, the windows of the connection and the ways to end.
 ///
+///     opening ──▶ open ──▶ announcing ──▶ draining ──▶ lingering ──▶ closed
+///     SETTINGS ───┘        │              │            │             │
+///     drain, or its age ───┘              │            │             │
+///     PING was answered, or client ends ──┘            │             │
+///     no stream is left, or a rule was broken ─────────┘             │
+///     client is gone, or a deadline has passed ──────────────────────┘
+///
+///     HTTP2ClientConnection ──▶ HTTP2ClientStream ──▶ ExchangeDriver, or AuthorizationExchange for an engine
+///                          owns                  owns
+///
 /// Stands behind an `NIOHTTP2Handler` without a multiplexer, and lives on one event loop. Decides nothing about a request: each
 /// ``HTTP2ClientStream`` has an exchange of its own.
 final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushable, ClientConnection {
@@ -13,7 +23,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     typealias OutboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
 
-    enum Phase {
+    private enum Phase {
         /// The client's SETTINGS have not come.
         case opening
         case open
@@ -65,7 +75,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// - Parameter places: What the connection takes of the limits; it has begun as one of HTTP/1.
     init(
         configuration: WorkerConfiguration,
-        listener: ConnectionContext,
+        identity: ConnectionContext,
         listenerNumber: Int,
         isTLS: Bool,
         places: ConnectionPlaces,
@@ -76,7 +86,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         self.listenerNumber = listenerNumber
         self.places = places
         self.failures = failures
-        identity = listener
+        self.identity = identity
         maximumStreams = configuration.limits.streamsPerConnection
         clock = configuration.clock
         meter = HTTP2FrameMeter(at: configuration.shared.clock.monotonic())
@@ -495,17 +505,13 @@ extension HTTP2ClientConnection {
         case .opening: closeNow()
         case .open:
             guard streams.isEmpty else { return }
-            guard !clientTakes(within: timeouts.idle) else { return }
+            guard !deadline.clientTakes(within: timeouts.idle, from: writer, by: clock, for: self) else { return }
             clientEnds()
         case .announcing: announced()
         case .draining, .closed: break
-        case .lingering: if !clientTakes(within: timeouts.response) { closeNow() }
+        case .lingering:
+            if !deadline.clientTakes(within: timeouts.response, from: writer, by: clock, for: self) { closeNow() }
         }
-    }
-
-    /// Whether the client has taken some of what was written. It then has `amount` to take more.
-    private func clientTakes(within amount: TimeAmount) -> Bool {
-        deadline.extend(to: clock.now + amount, for: self, untaken: writer.untakenBytes())
     }
 }
 

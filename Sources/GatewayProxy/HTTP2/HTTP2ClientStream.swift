@@ -5,9 +5,18 @@ import NIOHPACK
 import NIOHTTP2
 
 /// One stream of an HTTP/2 connection: brings one request to its exchange, and takes the response.
+///
+///     begin ── admitted ──▶ exchange ────────────────▶ end: what waits is sent ──▶ closed
+///      │                       │ └── WebSocket ──▶ tunnel ──────────────────────────▲
+///      │                       └── cut: what waits is sent, then the stream is reset ─┤
+///      ├── of an engine ──▶ question ──▶ authorization ──▶ end                        │
+///      └── refused ──▶ end                                                            │
+///     any of them ── reset, or the connection is lost ────────────────────────────────┘
+///
+/// Its ``HTTP2ClientConnection`` owns it. It owns the ``ExchangeDriver``, or the ``AuthorizationExchange`` of an engine's request.
 final class HTTP2ClientStream: DeadlineKeeper {
-    let id: HTTP2StreamID
-    let connection: HTTP2ClientConnection
+    private let id: HTTP2StreamID
+    private let connection: HTTP2ClientConnection
     let request: RequestMessage
     private var exchange: ExchangeDriver?
     /// For a request of an engine.
@@ -24,10 +33,10 @@ final class HTTP2ClientStream: DeadlineKeeper {
     private var input: Input
     private var output: Output
     /// For routes with `connection_auth: true`, which are refused before they use it.
-    var privateConnection: PrivateConnection?
+    private(set) var privateConnection: PrivateConnection?
 
     /// The request on its way to the exchange.
-    struct Input {
+    private struct Input {
         /// Counts content that waits for the exchange as held.
         var window: ReceiveWindow
         /// Content that waits for the exchange.
@@ -45,7 +54,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     }
 
     /// The response on its way to the client.
-    struct Output {
+    private struct Output {
         var window: SendWindow
         /// Leaves with the first content.
         var head: HPACKHeaders?
@@ -102,7 +111,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     // MARK: End
 
     /// The client has broken a rule that concerns this stream alone.
-    func resetForFault() {
+    private func resetForFault() {
         reset(.protocolError)
         connection.countFault()
     }
@@ -134,7 +143,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         exchange?.clientLeft(isCut: isCut && !isFinished)
     }
 
-    func dropIncoming() {
+    private func dropIncoming() {
         connection.took(input.bytes.readableBytes)
         input.window.take(input.bytes.readableBytes)
         input.bytes = connection.configuration.buffers.empty
@@ -186,7 +195,7 @@ extension HTTP2ClientStream {
         authorize()
     }
 
-    func authorize() {
+    private func authorize() {
         if let engine = connection.identity.engine { return answerEngine(engine) }
         guard request.decoder.head.form != .authority else {
             return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
@@ -270,7 +279,7 @@ extension HTTP2ClientStream {
     }
 
     /// Gives the exchange what it takes; called whenever either has changed.
-    func process() {
+    private func process() {
         guard !input.isProcessing else { return }
         input.isProcessing = true
         while let exchange, !input.isDelivered, exchange.intake == .content {
@@ -345,7 +354,7 @@ extension HTTP2ClientStream {
     }
 
     /// Answers a request that no exchange has begun for.
-    func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
+    private func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
         let subject = refused(problem, refusal, id: id, under: connection.configuration)
         respond(with: problem, as: subject, requestIsComplete: input.hasEnded)
     }
@@ -363,6 +372,7 @@ extension HTTP2ClientStream: ClientStream {
     var untakenBytes: Int { output.bytes.readableBytes }
 
     func resumeRequest() { process() }
+    func use(_ connection: PrivateConnection) { privateConnection = connection }
 
     // MARK: Head
 
@@ -470,7 +480,7 @@ extension HTTP2ClientStream: ClientStream {
     }
 
     /// The exchange is over, and what waits to be sent is the rest of the response.
-    func end() {
+    private func end() {
         let wasTunnel = isTunnel
         output.isComplete = true
         leaveExchange()
@@ -515,7 +525,7 @@ extension HTTP2ClientStream: ClientStream {
     /// Sends what the windows allow.
     ///
     /// - Parameter frames: How many with content are sent at most.
-    func send(frames: Int = .max) {
+    private func send(frames: Int = .max) {
         guard !isClosed, !output.isSending else { return }
         output.isSending = true
         sendHead()
@@ -603,7 +613,7 @@ extension HTTP2ClientStream: ClientStream {
 ///
 /// Content of a request is thrown away. That of a call of gRPC is the question.
 extension HTTP2ClientStream: CheckStream {
-    func answerEngine(_ name: String) {
+    private func answerEngine(_ name: String) {
         guard let engine = connection.shared.engines[name] else {
             return refuse(GatewayProblem(.draining, "The engine is no longer configured."))
         }
@@ -634,7 +644,7 @@ extension HTTP2ClientStream: CheckStream {
     // MARK: Question
 
     /// - Returns: Whether the content is a part of the question.
-    func collect(_ data: ByteBuffer) -> Bool {
+    private func collect(_ data: ByteBuffer) -> Bool {
         guard let count = question?.readableBytes else { return false }
         guard count + data.readableBytes <= Self.maximumQuestion else {
             question = nil
@@ -649,7 +659,7 @@ extension HTTP2ClientStream: CheckStream {
     private static let maximumQuestion = 1_048_576
 
     /// The question is complete.
-    func ask() {
+    private func ask() {
         guard question != nil, !isClosed, let engine = connection.identity.engine else { return }
         deadline.clear()
         // A reload may have come since its head.
@@ -658,7 +668,7 @@ extension HTTP2ClientStream: CheckStream {
     }
 
     /// - Returns: Whether the deadline was for an engine.
-    func engineIsLate() -> Bool {
+    private func engineIsLate() -> Bool {
         guard let authorization else { return false }
         if authorization.isWaiting {
             authorization.deadlinePassed()
@@ -666,7 +676,7 @@ extension HTTP2ClientStream: CheckStream {
         }
         guard question != nil, !input.hasEnded else { return false }
         question = nil
-        authorization.refuse(GatewayProblem(.requestTimeout, "The question of the engine took too long."))
+        authorization.refuse(GatewayProblem(.requestTimeout, "The proxy's authorization request timed out."))
         return true
     }
 
@@ -691,7 +701,7 @@ extension HTTP2ClientStream: CheckStream {
         end()
     }
 
-    func engineFollowsReload() {
+    private func engineFollowsReload() {
         guard let authorization, authorization.isWaiting else { return }
         authorization.cancel()
         self.authorization = nil

@@ -6,6 +6,12 @@ import NIOSSL
 
 /// One HTTP/2 connection to an upstream: carries many exchanges at one time, each on an ``HTTP2UpstreamStream``.
 ///
+///     opening ── SETTINGS ──▶ open ── GOAWAY ──▶ open, and retired: no more streams ──▶ closed
+///                              └── idle, silent, or a rule was broken ─────────────────────▲
+///
+///     UpstreamPool ──▶ HTTP2UpstreamConnection ──▶ HTTP2UpstreamStream ◀── ExchangeDriver
+///                 owns                        owns                    leases
+///
 /// Stands behind `NIOHTTP2Handler`, which knows frames, HPACK and the states of streams. Flow control is done here: without a
 /// channel for each stream the library sends no WINDOW_UPDATE, and would hold what exceeds the window without a limit.
 final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flushable {
@@ -29,7 +35,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     let pool: UpstreamPool
     let id: ConnectionID
-    let origin: Origin
+    private let origin: Origin
     let limits: Limits
     let buffers: SpareBuffers
     let clock: LoopClock
@@ -43,7 +49,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var nextID = HTTP2StreamID(1)
     private var hasCarried = false
     /// The upstream takes no more streams.
-    private(set) var isRetired = false
+    private var isRetired = false
     /// Whether the upstream takes WebSockets (RFC 8441).
     private(set) var takesWebSocket = false
     // What is sent.

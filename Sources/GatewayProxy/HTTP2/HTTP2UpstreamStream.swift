@@ -5,6 +5,15 @@ import NIOHTTP2
 
 /// One request and its response on an ``HTTP2UpstreamConnection``.
 ///
+///     head ───────────────────▶ body ────▶ over
+///      │ │ └── WebSocket ──▶ tunnel ───────▲
+///      │ └──▶ inspecting ──▶ body, or held │
+///      ▼                                   │
+///     held ── passed on ──▶ body           │
+///       └── dropped, to be sent again ─────┘
+///
+/// Its connection owns it, and an ``ExchangeDriver`` has it on lease.
+///
 /// Content waits here while the client takes none. The upstream may send more once the client has taken it, so the window of the stream
 /// bounds what waits.
 final class HTTP2UpstreamStream: UpstreamStream {

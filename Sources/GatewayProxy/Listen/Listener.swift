@@ -259,17 +259,15 @@ final class Listener: Sendable {
             guard !settings.plan.usesLocalAuthority else {
                 return try TLSHello.add(to: channel, configuration, identity, listenerNumber: settings.number)
             }
+            let tls = settings.tls.map { NIOSSLServerHandler(context: $0) }
             let handler = HTTP1ClientConnection(
                 configuration: configuration,
-                listener: identity,
+                identity: identity,
                 listenerNumber: settings.number,
-                hasDirectSocket: settings.tls == nil
+                hasDirectSocket: tls == nil,
+                peerCertificate: tls.flatMap { PeerCertificate(settings.plan.tls, $0) }
             )
-            if let context = settings.tls {
-                let tls = NIOSSLServerHandler(context: context)
-                handler.peerCertificate = PeerCertificate(settings.plan.tls, tls)
-                try channel.pipeline.syncOperations.addHandler(tls)
-            }
+            if let tls { try channel.pipeline.syncOperations.addHandler(tls) }
             try channel.pipeline.syncOperations.addHandler(handler)
         }
     }

@@ -1,3 +1,4 @@
+import GatewayEvents
 import GatewayHTTP
 import GatewayTokens
 import NIOCore
@@ -151,7 +152,7 @@ final class WorkerRoute {
     let http1Pool: UpstreamPool
     /// Requests that wait for a credential, by client (`limits.pending_per_route`, this worker's part).
     var waiting = ClientPlaces()
-    var http1Demand = HTTP1Fallback()
+    var http1Fallback = HTTP1Fallback()
     /// The longest time from the end of a request to the head of its response.
     let responseTimeout: TimeAmount
     /// The longest silence within a response or a tunnel.
@@ -163,5 +164,78 @@ final class WorkerRoute {
         responsePause = TimeAmount(limits.responsePause(of: route.plan.timeouts))
         self.pool = pool
         self.http1Pool = http1Pool
+    }
+}
+
+/// How one request waits for a credential of its route: with a place among the requests that wait, and a ticket of the source.
+///
+/// The request owns it, begins and ends each wait, and has the deadline. The source answers on any thread, and may do so when the
+/// request no longer waits, or waits for the second time. The answer is brought to the event loop; ``isWaiting(_:)`` tells whether
+/// it still counts.
+struct CredentialWait {
+    /// Tells the answer of one wait from that of an earlier one.
+    typealias Number = UInt64
+
+    private(set) var isWaiting = false
+    /// nil until the source has given it out.
+    private var ticket: CredentialTicket?
+    private var number: Number = 0
+
+    /// Takes a place among the requests that wait.
+    ///
+    /// - Returns: Why there is none; nil where the request waits now.
+    mutating func begin(on route: WorkerRoute, for client: String?, under shared: ProxyShared) -> GatewayProblem? {
+        guard route.waiting.take(for: client, limit: shared.pendingPerRoute, isShared: shared.hasClients) else {
+            let detail = "Too many requests already wait for a credential of this route."
+            return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
+        }
+        isWaiting = true
+        number &+= 1
+        return nil
+    }
+
+    /// Asks the source. Keep what is returned with ``keep(_:)``.
+    ///
+    /// - Parameter answer: Called on the event loop, on a later turn, with the number of this wait.
+    func ask<Owner: AnyObject>(
+        _ source: any CredentialSource,
+        for request: CredentialRequest,
+        on loop: any EventLoop,
+        _ owner: Owner,
+        _ answer: @escaping @Sendable (Owner, Result<Credential, GatewayProblem>, Number) -> Void
+    ) -> CredentialTicket {
+        let (bound, number) = (NIOLoopBound(owner, eventLoop: loop), number)
+        return source.wait(for: request) { result in
+            loop.execute { answer(bound.value, result, number) }
+        }
+    }
+
+    mutating func keep(_ ticket: CredentialTicket) {
+        if isWaiting { self.ticket = ticket }
+    }
+
+    /// Whether an answer is for the wait at hand.
+    func isWaiting(_ number: Number) -> Bool { isWaiting && self.number == number }
+
+    /// Tells the source that the request waits no longer; without effect where it does not wait. ``end(on:of:)`` follows.
+    func cancel(at source: (any CredentialSource)?) {
+        if let ticket { source?.cancel(ticket) }
+    }
+
+    /// Gives the place back.
+    ///
+    /// - Returns: Whether the request has waited.
+    mutating func end(on route: WorkerRoute, of client: String?) -> Bool {
+        guard isWaiting else { return false }
+        isWaiting = false
+        ticket = nil
+        route.waiting.giveBack(of: client)
+        return true
+    }
+
+    /// The deadline has passed.
+    static func timedOut(under limits: Limits) -> GatewayProblem {
+        let detail = "No token came within \(ConfigUnits.text(limits.credentialTimeout))."
+        return GatewayProblem(.tokenEndpointTimeout, detail, retryAfter: .seconds(1))
     }
 }

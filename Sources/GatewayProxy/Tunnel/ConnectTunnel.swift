@@ -5,6 +5,14 @@ import NIOPosix
 
 /// A connection of a client to a server that no route leads to: bytes pass as they are, without a credential.
 ///
+///     dialling ──▶ open ── both ends have ended, or one is lost ──▶ over
+///         └── no connection, or the client has left ─────────────────▲
+///
+///     client ◀──▶ TunnelEnd ◀──▶ ConnectTunnel ◀──▶ TunnelEnd ◀──▶ server
+///
+/// The ``HTTP1ClientConnection`` with the CONNECT holds it while it is dialling. When it opens, a ``TunnelEnd`` takes the place of that
+/// connection; both ends and the worker hold the tunnel until it is over.
+///
 /// Begins with the CONNECT, and is reported when it is over. Lives on one event loop.
 final class ConnectTunnel: DeadlineKeeper {
     private enum Phase {
@@ -16,7 +24,7 @@ final class ConnectTunnel: DeadlineKeeper {
     private(set) var destination: TunnelDestination
     /// The client was told that its CONNECT was taken, and can be told nothing else.
     let isEstablished: Bool
-    private let listener: ConnectionContext
+    private let connection: ConnectionContext
     let listenerNumber: Int
     private let configuration: WorkerConfiguration
     private let place: RequestPlace
@@ -40,7 +48,7 @@ final class ConnectTunnel: DeadlineKeeper {
         self.isEstablished = isEstablished
         self.destination = destination
         self.usage = usage
-        listener = client.identity
+        connection = client.identity
         listenerNumber = client.listenerNumber
         configuration = client.configuration
         timer = DeadlineTimer(queue: configuration.worker.deadlines)
@@ -114,7 +122,7 @@ final class ConnectTunnel: DeadlineKeeper {
     }
 
     private func isAdmitted(by shared: ProxyShared) -> Bool {
-        shared.authorizer.stillAdmits(destination, on: listener)
+        shared.authorizer.stillAdmits(destination, on: connection)
     }
 
     /// - Parameter problem: nil for what belongs to tunnels: an end is lost, or nothing has passed for long.

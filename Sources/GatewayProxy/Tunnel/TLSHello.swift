@@ -106,15 +106,15 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
         guard let context, let current = configuration.worker.current else { return close() }
         let connection = HTTP1ClientConnection(
             configuration: current,
-            listener: identity.intercepting(origin),
+            identity: identity.intercepting(origin),
             listenerNumber: listenerNumber,
             hasDirectSocket: false
         )
         places.giveBack(to: configuration.shared)
-        guard let handOver = try? HandlerSwap(from: context, to: [NIOSSLServerHandler(context: tls), connection]) else {
+        guard let swap = try? HandlerSwap(from: context, to: [NIOSSLServerHandler(context: tls), connection]) else {
             return close()
         }
-        handOver.finish()
+        swap.finish()
     }
 
     /// A fatal alert (RFC 8446 section 6): the record, then the level and the number of the alert.

@@ -302,10 +302,10 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
     private func becomeHTTP1(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: Done) throws {
         let connection = dialer.makeConnection(of: pool)
         try context.channel.syncOptions?.setOption(.recvAllocator, value: dialer.receiveAllocator(for: connection))
-        let handOver = try HandlerSwap(from: context, to: [connection])
+        let swap = try HandlerSwap(from: context, to: [connection])
         guard connection.begin(as: id, of: nil) else { throw ChannelError.ioOnClosedChannel }
         connection.becameReady()
-        handOver.finish()
+        swap.finish()
         done(.success(.http1(connection)))
     }
 

@@ -175,7 +175,7 @@ final class ProxyShared: Sendable {
         _ problem: GatewayProblem,
         to subject: ProblemSubject,
         of request: RequestMessage,
-        on listener: ConnectionContext,
+        on connection: ConnectionContext,
         isHTTP2: Bool = false
     ) -> ProblemAnswer {
         let bytes = request.bytes
@@ -188,7 +188,7 @@ final class ProxyShared: Sendable {
         )
         let answer = answer(problem, to: subject, in: form)
         guard hasHead, problem.kind != .originRefused else { return answer }
-        let named = authorizer.crossOriginFields(request.decoder.head, bytes.readableBytesUInt8Span, on: listener)
+        let named = authorizer.crossOriginFields(request.decoder.head, bytes.readableBytesUInt8Span, on: connection)
         return answer.with(named)
     }
 

@@ -16,7 +16,7 @@ struct AuthorityCall {
         let failure: TokenFailure
         var reply: TokenReply?
         let code: String?
-        let fate: RefreshTokenState
+        let refreshToken: RefreshTokenState
         let took: Duration
     }
 
@@ -39,7 +39,7 @@ struct AuthorityCall {
     /// The outcome of a step that sends nothing.
     private static func failed(_ failure: TokenFailure) -> Outcome {
         let code = failure.problem.cause?.code
-        return .failure(Failed(failure: failure, code: code, fate: RefreshTokenState(), took: .zero))
+        return .failure(Failed(failure: failure, code: code, refreshToken: RefreshTokenState(), took: .zero))
     }
 
     private enum Question {
@@ -54,7 +54,7 @@ struct AuthorityCall {
 
     private func ask(from first: Question, in begun: GrantAttempt) async -> Outcome {
         var (attempt, question) = (begun, first)
-        var fate = RefreshTokenState()
+        var refreshToken = RefreshTokenState()
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
@@ -65,13 +65,16 @@ struct AuthorityCall {
             let duration = attempt.now.monotonic - start
             switch answer {
             case .failure(let failure):
-                fate.takeNoAnswer(mayHaveBeenProcessed: failure.mayHaveBeenProcessed, wasSent: sendsRefreshToken)
+                refreshToken.takeNoAnswer(
+                    mayHaveBeenProcessed: failure.mayHaveBeenProcessed,
+                    wasSent: sendsRefreshToken
+                )
                 let (explained, code) = (failure.explained, failure.code)
-                return .failure(Failed(failure: explained, code: code, fate: fate, took: duration))
+                return .failure(Failed(failure: explained, code: code, refreshToken: refreshToken, took: duration))
             case .success(let reply):
                 let meaning = context.grant.interpret(reply, in: &attempt)
                 context.log(&attempt.remarks)
-                fate.take(reply, meaning, in: attempt, wasSent: sendsRefreshToken)
+                refreshToken.take(reply, meaning, in: attempt, wasSent: sendsRefreshToken)
                 let hop = question.nextHop
                 let named = { (failure: TokenFailure) in
                     failure.naming(hop, context.said(reply, to: question.secrets, in: attempt))
@@ -79,7 +82,13 @@ struct AuthorityCall {
                 let failed = { (failure: TokenFailure) in
                     let code = failure.problem.cause?.code
                     return Outcome.failure(
-                        Failed(failure: named(failure), reply: reply, code: code, fate: fate, took: duration)
+                        Failed(
+                            failure: named(failure),
+                            reply: reply,
+                            code: code,
+                            refreshToken: refreshToken,
+                            took: duration
+                        )
                     )
                 }
                 switch meaning {

@@ -115,8 +115,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
             let detail = "All \(grants.limit) tokens that \(name) may have at a time are busy\(key)."
             return .failure(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
         case .retired:
-            let detail = "The credential \(name) was changed or removed while the request waited; send it again."
-            return .failure(GatewayProblem(.draining, detail, retryAfter: .seconds(1)))
+            return .failure(.changed(name))
         case .locked: return .failure(.locked(name))
         }
     }
@@ -234,11 +233,11 @@ extension KeeperContext {
     /// - Returns: Why the subjects of the credential have no look left; nil when they have.
     func refusal(ofLookFor call: TokenCall) async -> TokenFailure? {
         guard let limit = callLimit, call.trigger != .operator else { return nil }
-        guard case .spent(let isNews) = limit.spend(for: call, isLook: true, at: clock.now().monotonic) else {
+        guard case .spent(let isUnreported) = limit.spend(for: call, isLook: true, at: clock.now().monotonic) else {
             return nil
         }
         let failure = limit.failure
-        await report(failure.problem, of: limit, call, isNews: isNews)
+        await report(failure.problem, of: limit, call, isUnreported: isUnreported)
         return failure
     }
 
@@ -247,10 +246,10 @@ extension KeeperContext {
         _ problem: GatewayProblem,
         of limit: SubjectCallLimit,
         _ call: TokenCall,
-        isNews: Bool
+        isUnreported: Bool
     ) async {
         metrics.storm()
-        guard isNews else { return }
+        guard isUnreported else { return }
         logger.error(
             "Too many token requests for the subjects of a credential; those without a token get none for now",
             metadata: [

@@ -107,7 +107,7 @@ extension TokenKeeper {
     ) async -> Result<VendedToken, GatewayProblem> {
         let start = context.clock.now().monotonic
         if case .failure(let problem) = await credential(for: demand, within: limit) {
-            return .failure(problem.kind == .requestTimeout ? lateProblem : problem)
+            return .failure(problem.kind == .requestTimeout ? lateProblem(retryAfter: .seconds(1)) : problem)
         }
         let now = context.clock.now().monotonic
         if isRenewable, let held, !held.isFresh(at: now) {
@@ -166,8 +166,8 @@ extension TokenKeeper {
         )
     }
 
-    private var lateProblem: GatewayProblem {
-        GatewayProblem(.tokenEndpointTimeout, "The credential \(name) had no token in time.", retryAfter: .seconds(1))
+    private func lateProblem(retryAfter pause: Duration? = nil) -> GatewayProblem {
+        GatewayProblem(.tokenEndpointTimeout, "The credential \(name) had no token in time.", retryAfter: pause)
     }
 
     private var endingProblem: GatewayProblem {
@@ -190,7 +190,7 @@ extension TokenKeeper: ParentCredential {
             bufferingPolicy: .bufferingOldest(1)
         )
         let ticket = wait(for: demand) { answer.yield($0) }
-        let late = GatewayProblem(.tokenEndpointTimeout, "The credential \(name) had no token in time.")
+        let late = lateProblem()
         let clock = context.clock
         let result = await withTaskGroup(of: Void.self) { group in
             group.addTask {

@@ -369,8 +369,7 @@ extension TokenKeeper {
     /// What to say of a keeper that has stopped.
     private func stopProblem(_ problem: GatewayProblem) -> GatewayProblem {
         guard state.withLock({ $0.ending == .retired }) else { return problem }
-        let detail = "The credential \(name) was changed or removed while the request waited; send it again."
-        return GatewayProblem(.draining, detail, retryAfter: .seconds(1))
+        return .changed(name)
     }
 
     /// The last chance to store what the store has not taken yet: the next keeper of this token begins with what is
@@ -1009,5 +1008,13 @@ struct AuditBuffer: Sendable {
     mutating func take() -> [TokenEvent] {
         defer { waiting = [] }
         return waiting
+    }
+}
+
+extension GatewayProblem {
+    /// A reload has replaced the keeper of the credential.
+    static func changed(_ credential: String) -> GatewayProblem {
+        let detail = "The credential \(credential) was changed or removed while the request waited; send it again."
+        return GatewayProblem(.draining, detail, retryAfter: .seconds(1))
     }
 }

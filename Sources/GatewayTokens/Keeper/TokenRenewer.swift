@@ -201,14 +201,14 @@ extension TokenRenewer {
                 context.parent?.rejected(generation: parent.generation, by: demand(of: call))
             case .failure(let failed):
                 let (failure, sent) = (failed.failure, holding?.refreshToken)
-                await settle(failed.fate, of: sent)
+                await settle(failed.refreshToken, of: sent)
                 let (code, took) = (failed.code, failed.took)
                 await reportFailure(failure, call, failed.reply, code: code, took: took, waiters: waiters())
                 let looksForAnother =
                     steps.lookForAnother(after: failure, of: sent)
                     || steps.passesOver(sent, after: failed.reply, in: record, isUncertain: isUncertain)
                 guard looksForAnother else {
-                    if failed.fate.isLost { known.answerLost() }
+                    if failed.refreshToken.isLost { known.answerLost() }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
                     if failed.reply != nil, await noteRefusal(of: sent, by: failure) {
                         return await refused(failure, call)
@@ -245,9 +245,9 @@ extension TokenRenewer {
     }
 
     /// Stores what a call that failed has made of the refresh token.
-    private mutating func settle(_ fate: RefreshTokenState, of sent: Secret?) async {
-        if known.keep(fate, spending: sent) { await save() }
-        if fate.isRefused, known.dropRefreshToken(sent) { await save() }
+    private mutating func settle(_ refreshToken: RefreshTokenState, of sent: Secret?) async {
+        if known.keep(refreshToken, spending: sent) { await save() }
+        if refreshToken.isRefused, known.dropRefreshToken(sent) { await save() }
     }
 
     private var isFirst: Bool { record?.isRevoked ?? true }

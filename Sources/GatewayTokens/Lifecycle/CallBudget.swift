@@ -78,8 +78,8 @@ package struct CallBudget: Sendable {
 package struct SubjectCallBudget: Sendable {
     package enum SpendResult: Hashable, Sendable {
         case granted
-        /// `isNews`: the limit was not reported since calls were last available.
-        case spent(isNews: Bool)
+        /// `isUnreported`: the limit was not reported since calls were last available.
+        case spent(isUnreported: Bool)
     }
 
     private static let parts = 4
@@ -95,7 +95,7 @@ package struct SubjectCallBudget: Sendable {
         mutating func spend(by client: String?, at now: MonotonicTime) -> SpendResult {
             guard isOpen(to: client, at: now), calls.spend(at: now) else {
                 defer { isSaid = true }
-                return .spent(isNews: !isSaid)
+                return .spent(isUnreported: !isSaid)
             }
             if calls.isHalfFree { isSaid = false }
             return .granted

@@ -463,8 +463,8 @@ extension TokenLifecycle where Waiter: Sendable {
             if failure.isRetried { configurationFailures += 1 }
             let pause = RetrySchedule.afterConfigurationFailures(configurationFailures)
             stop(with: failure, after, until: failure.isRetried ? now + pause : nil)
-            let isNews = failure.class == .loginLikely && configurationFailures == 1
-            return Failed(waiters: waitersToRefuse(at: now), problem: failure.problem, isEscalated: isNews)
+            let isEscalated = failure.class == .loginLikely && configurationFailures == 1
+            return Failed(waiters: waitersToRefuse(at: now), problem: failure.problem, isEscalated: isEscalated)
         }
     }
 
@@ -530,8 +530,8 @@ extension TokenLifecycle where Waiter: Sendable {
         let escalated = failure.escalated(command: rules.loginCommand)
         stop(with: escalated, after, until: pause.until)
         remember(escalated, at: now)
-        let isNews = suspectAnswers == RetrySchedule.suspectAnswersForDoubt
-        return Failed(waiters: waitersToRefuse(at: now), problem: escalated.problem, isEscalated: isNews)
+        let isEscalated = suspectAnswers == RetrySchedule.suspectAnswersForDoubt
+        return Failed(waiters: waitersToRefuse(at: now), problem: escalated.problem, isEscalated: isEscalated)
     }
 
     private mutating func stop(with failure: TokenFailure, _ after: AfterFailure, until retryAt: MonotonicTime?) {

@@ -58,7 +58,7 @@ struct OfflineTokens: Sendable {
                 programs: SystemProgramRunner(),
                 audit: storage.recorder,
                 onAuditFailure: plan.audit.onFailure,
-                feed: AuditFeed(audit: storage.audit, metrics: MetricRegistry(), logger: logger),
+                feed: AuditEventQueue(audit: storage.audit, metrics: MetricRegistry(), logger: logger),
                 locks: storage.locks,
                 start: { _ in },
                 clock: clock,
@@ -196,7 +196,7 @@ struct OfflineExplainer: Sendable {
                 programs: NoPrograms(),
                 audit: NoAuditLog(),
                 onAuditFailure: plan.audit.onFailure,
-                feed: AuditFeed(audit: NoAuditLog(), metrics: MetricRegistry(), logger: logger),
+                feed: AuditEventQueue(audit: NoAuditLog(), metrics: MetricRegistry(), logger: logger),
                 locks: try CredentialLocks(in: plan.stateDirectory),
                 start: { _ in },
                 clock: SystemClock(),
@@ -212,7 +212,6 @@ struct OfflineExplainer: Sendable {
 /// Nothing is sent anywhere.
 private struct NoObserver: ExchangeObserver {
     func finished(_ record: borrowing ExchangeRecord) {}
-    func denied(_ demand: CredentialRequest?, requestID: String, reason: ProblemKind) {}
 }
 
 private struct NoEndpoint: TokenEndpoint {

@@ -383,7 +383,7 @@ final class StaticCredentialLockTests {
             programs: NoPrograms(),
             audit: audit,
             onAuditFailure: .degrade,
-            feed: AuditFeed(audit: audit, metrics: MetricRegistry(), logger: Self.quiet),
+            feed: AuditEventQueue(audit: audit, metrics: MetricRegistry(), logger: Self.quiet),
             locks: locks,
             start: { _ in },
             clock: ManualClock(),

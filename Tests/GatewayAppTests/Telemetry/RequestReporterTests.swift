@@ -26,11 +26,11 @@ struct RequestReporterTests {
     private let clock = ManualClock()
     private let metrics = MetricRegistry()
     private let lines = Lines()
-    private let feed: AuditFeed
+    private let feed: AuditEventQueue
     private let observer: TrafficObserver
 
     init() {
-        feed = AuditFeed(audit: audit, metrics: metrics, logger: lines.logger("audit"))
+        feed = AuditEventQueue(audit: audit, metrics: metrics, logger: lines.logger("audit"))
         observer = TrafficObserver(
             audit: audit,
             usage: .minute,
@@ -184,22 +184,22 @@ struct RequestReporterTests {
 }
 
 @Suite("Events that may be late", .timeLimit(.minutes(1)))
-struct AuditFeedTests {
+struct AuditEventQueueTests {
     @Test func eventsAboveTheLimitAreDroppedAndCounted() async throws {
         let (audit, metrics) = (RecordingAuditLog(), MetricRegistry())
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let feed = AuditFeed(audit: audit, metrics: metrics, logger: logger)
+        let feed = AuditEventQueue(audit: audit, metrics: metrics, logger: logger)
         func isDropped(_ count: Int) -> Bool {
             metrics.text().contains("gateway_audit_events_dropped_total \(count)\n")
         }
         let event = TokenEvent(at: UnixTime(seconds: 0), name: .acquired, trigger: .demand)
-        for _ in 0..<AuditFeed.queueLimit { feed.offer(event) }
+        for _ in 0..<AuditEventQueue.queueLimit { feed.offer(event) }
         #expect(isDropped(0))
         feed.offer(event)
         #expect(isDropped(1))
         feed.finish()
         await feed.run()
-        #expect(audit.events.count == AuditFeed.queueLimit)
+        #expect(audit.events.count == AuditEventQueue.queueLimit)
         #expect(isDropped(1))
     }
 }

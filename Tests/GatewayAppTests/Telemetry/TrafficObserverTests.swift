@@ -14,12 +14,12 @@ struct TrafficObserverTests {
     private let audit = RecordingAuditLog()
     private let clock = ManualClock()
     private let metrics = MetricRegistry()
-    private let feed: AuditFeed
+    private let feed: AuditEventQueue
     private let observer: TrafficObserver
 
     init() {
         let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        feed = AuditFeed(audit: audit, metrics: metrics, logger: quiet)
+        feed = AuditEventQueue(audit: audit, metrics: metrics, logger: quiet)
         observer = TrafficObserver(
             audit: audit,
             usage: .minute,
@@ -209,7 +209,7 @@ struct RouteTrafficTests {
         observer = TrafficObserver(
             audit: audit,
             usage: .none,
-            feed: AuditFeed(audit: audit, metrics: metrics, logger: quiet),
+            feed: AuditEventQueue(audit: audit, metrics: metrics, logger: quiet),
             metrics: metrics,
             clock: clock,
             loggers: TrafficObserver.Loggers(audit: quiet, requests: quiet, access: quiet),

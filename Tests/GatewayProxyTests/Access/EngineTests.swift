@@ -222,11 +222,13 @@ struct EngineTests {
         let start = MonotonicTime(nanoseconds: 0)
         for generation in 0..<EngineRenewalBudget.burst { _ = budget.spend("box", generation: generation, at: start) }
         let answers = (0..<3).map { budget.spend("box", generation: 100 + $0, at: start) }
-        #expect(answers == [.refused(isNews: true), .refused(isNews: false), .refused(isNews: false)])
+        #expect(
+            answers == [.refused(isUnreported: true), .refused(isUnreported: false), .refused(isUnreported: false)]
+        )
         let later = start + .seconds(90)
         for generation in 200..<260 { _ = budget.spend("box", generation: generation, at: later) }
         let last = budget.spend("box", generation: 300, at: later)
-        #expect(last == .refused(isNews: true))
+        #expect(last == .refused(isUnreported: true))
     }
 
     // MARK: Status

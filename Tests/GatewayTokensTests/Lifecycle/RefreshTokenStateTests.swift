@@ -24,78 +24,93 @@ struct RefreshTokenStateTests {
 
     @Test(arguments: [(200, true), (400, false), (401, false), (500, true), (502, true), (503, false), (0, false)])
     func aFailureAfterTheTokenWasSentMayHaveSpentIt(_ status: Int, _ isLost: Bool) {
-        var fate = RefreshTokenState()
-        fate.take(TokenReply(status: status), Self.failure, in: Self.attempt(), wasSent: true)
-        #expect(fate.isLost == isLost)
-        #expect(fate.next == nil)
+        var refreshToken = RefreshTokenState()
+        refreshToken.take(TokenReply(status: status), Self.failure, in: Self.attempt(), wasSent: true)
+        #expect(refreshToken.isLost == isLost)
+        #expect(refreshToken.next == nil)
     }
 
     @Test(arguments: [(#"{"error":"server_error"}"#, false), ("{}", true)])
     func anErrorWithStatus200IsAnAnswer(_ body: String, _ isLost: Bool) {
-        var fate = RefreshTokenState()
-        fate.take(TokenReply(status: 200, body: Array(body.utf8)), Self.failure, in: Self.attempt(), wasSent: true)
-        #expect(fate.isLost == isLost)
+        var refreshToken = RefreshTokenState()
+        refreshToken.take(
+            TokenReply(status: 200, body: Array(body.utf8)),
+            Self.failure,
+            in: Self.attempt(),
+            wasSent: true
+        )
+        #expect(refreshToken.isLost == isLost)
     }
 
     @Test(arguments: [(RefreshError.refused, true), (.suspect, false), (.configuration, false), (.request, false)])
     func onlyARefusalEndsTheOneAtHand(_ error: RefreshError, _ isRefused: Bool) throws {
-        var (fate, attempt) = (RefreshTokenState(), Self.attempt())
+        var (refreshToken, attempt) = (RefreshTokenState(), Self.attempt())
         attempt.beginAnew(after: error)
-        fate.take(TokenReply(status: 400), try Self.next(), in: attempt, wasSent: true)
-        #expect(fate.isRefused == isRefused)
-        #expect(!fate.isLost)
+        refreshToken.take(TokenReply(status: 400), try Self.next(), in: attempt, wasSent: true)
+        #expect(refreshToken.isRefused == isRefused)
+        #expect(!refreshToken.isLost)
     }
 
     @Test func whatWasNotSentIsNotLost() {
-        var fate = RefreshTokenState()
-        fate.take(TokenReply(status: 500), Self.failure, in: Self.attempt(), wasSent: false)
-        fate.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: false)
-        fate.takeNoAnswer(mayHaveBeenProcessed: false, wasSent: true)
-        #expect(!fate.isLost)
+        var refreshToken = RefreshTokenState()
+        refreshToken.take(TokenReply(status: 500), Self.failure, in: Self.attempt(), wasSent: false)
+        refreshToken.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: false)
+        refreshToken.takeNoAnswer(mayHaveBeenProcessed: false, wasSent: true)
+        #expect(!refreshToken.isLost)
     }
 
     @Test func noAnswerAfterTheTokenWasSentMayHaveSpentIt() {
-        var fate = RefreshTokenState()
-        fate.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: true)
-        #expect(fate.isLost)
-        fate.takeNoAnswer(mayHaveBeenProcessed: false, wasSent: false)
-        #expect(fate.isLost, "a later step does not bring it back")
+        var refreshToken = RefreshTokenState()
+        refreshToken.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: true)
+        #expect(refreshToken.isLost)
+        refreshToken.takeNoAnswer(mayHaveBeenProcessed: false, wasSent: false)
+        #expect(refreshToken.isLost, "a later step does not bring it back")
     }
 
     @Test func aNextTokenIsNotLostUntilItIsSentItself() throws {
-        var fate = RefreshTokenState()
-        fate.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: true)
-        fate.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(next: "r2"), wasSent: true)
-        #expect(fate.next == Secret("r2"))
-        #expect(!fate.isLost)
-        fate.take(TokenReply(status: 500), Self.failure, in: Self.attempt(next: "r2", answers: 2), wasSent: true)
-        #expect(fate.next == Secret("r2"))
-        #expect(fate.isLost)
+        var refreshToken = RefreshTokenState()
+        refreshToken.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: true)
+        refreshToken.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(next: "r2"), wasSent: true)
+        #expect(refreshToken.next == Secret("r2"))
+        #expect(!refreshToken.isLost)
+        refreshToken.take(
+            TokenReply(status: 500),
+            Self.failure,
+            in: Self.attempt(next: "r2", answers: 2),
+            wasSent: true
+        )
+        #expect(refreshToken.next == Secret("r2"))
+        #expect(refreshToken.isLost)
     }
 
     @Test func aNextTokenOfAnAnswerWithoutAUsableTokenIsUnproven() throws {
-        var fate = RefreshTokenState()
-        fate.take(TokenReply(status: 200), Self.failure, in: Self.attempt(next: "r2"), wasSent: true)
-        #expect(fate.next == Secret("r2") && fate.isUnproven && !fate.isLost)
-        fate = RefreshTokenState()
-        fate.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(next: "r2"), wasSent: true)
-        fate.take(TokenReply(status: 503), Self.failure, in: Self.attempt(next: "r2", answers: 2), wasSent: false)
-        #expect(fate.next == Secret("r2") && !fate.isUnproven, "an earlier step has brought it")
+        var refreshToken = RefreshTokenState()
+        refreshToken.take(TokenReply(status: 200), Self.failure, in: Self.attempt(next: "r2"), wasSent: true)
+        #expect(refreshToken.next == Secret("r2") && refreshToken.isUnproven && !refreshToken.isLost)
+        refreshToken = RefreshTokenState()
+        refreshToken.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(next: "r2"), wasSent: true)
+        refreshToken.take(
+            TokenReply(status: 503),
+            Self.failure,
+            in: Self.attempt(next: "r2", answers: 2),
+            wasSent: false
+        )
+        #expect(refreshToken.next == Secret("r2") && !refreshToken.isUnproven, "an earlier step has brought it")
     }
 
     @Test func aStepThatARefusalLeadsToSpendsNothing() throws {
-        var fate = RefreshTokenState()
-        fate.take(TokenReply(status: 401), try Self.next(), in: Self.attempt(), wasSent: true)
-        #expect(!fate.isLost)
-        fate.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(answers: 2), wasSent: true)
-        #expect(fate.isLost)
+        var refreshToken = RefreshTokenState()
+        refreshToken.take(TokenReply(status: 401), try Self.next(), in: Self.attempt(), wasSent: true)
+        #expect(!refreshToken.isLost)
+        refreshToken.take(TokenReply(status: 200), try Self.next(), in: Self.attempt(answers: 2), wasSent: true)
+        #expect(refreshToken.isLost)
     }
 
     @Test func anAttemptThatBeginsAnotherWayWasRefused() throws {
-        var fate = RefreshTokenState()
-        fate.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: true)
+        var refreshToken = RefreshTokenState()
+        refreshToken.takeNoAnswer(mayHaveBeenProcessed: true, wasSent: true)
         let restarted = Self.attempt(answers: 2, restartedAfter: 2)
-        fate.take(TokenReply(status: 200), try Self.next(), in: restarted, wasSent: true)
-        #expect(!fate.isLost)
+        refreshToken.take(TokenReply(status: 200), try Self.next(), in: restarted, wasSent: true)
+        #expect(!refreshToken.isLost)
     }
 }

@@ -22,12 +22,12 @@ struct SubjectCallBudgetTests {
     @Test(arguments: [1, 100]) func thereAreSixtyForEachPlace(_ members: Int) {
         var budget = Self.spent(members: members)
         let result = budget.spend(for: .rejected, at: Self.start)
-        #expect(result == .spent(isNews: true))
+        #expect(result == .spent(isUnreported: true))
         let pause = Duration.seconds(60) / members
         let (early, late) = (Self.start + pause - .milliseconds(1), Self.start + pause + .milliseconds(1))
         var results: [SubjectCallBudget.SpendResult] = []
         for time in [early, late, late] { results.append(budget.spend(for: .demand, at: time)) }
-        #expect(results == [.spent(isNews: false), .granted, .spent(isNews: false)])
+        #expect(results == [.spent(isUnreported: false), .granted, .spent(isUnreported: false)])
     }
 
     @Test func whoInventsSubjectsStopsNoRenewal() {
@@ -37,7 +37,7 @@ struct SubjectCallBudgetTests {
             #expect(result == .granted)
         }
         let result = budget.spend(for: .aheadOfExpiry, at: Self.start)
-        #expect(result == .spent(isNews: true))
+        #expect(result == .spent(isUnreported: true))
     }
 
     @Test func oneClientLeavesAQuarterToTheOthers() {
@@ -79,11 +79,11 @@ struct SubjectCallBudgetTests {
     @Test func itIsSaidAgainWhenHalfOfItWasFreeInBetween() {
         var budget = Self.spent(members: 1)
         let first = budget.spend(for: .demand, at: Self.start)
-        #expect(first == .spent(isNews: true))
+        #expect(first == .spent(isUnreported: true))
         let later = Self.start + .seconds(1860)
         for _ in 0..<31 { _ = budget.spend(for: .demand, at: later) }
         let second = budget.spend(for: .demand, at: later)
-        #expect(second == .spent(isNews: true))
+        #expect(second == .spent(isUnreported: true))
     }
 
     @Test func shortLivedTokensAreRenewedOnSchedule() {
