@@ -27,8 +27,11 @@ package struct FieldBlockDecoder: Sendable {
         table = DynamicFieldTable(limit: maximumTableSize)
     }
 
-    /// As the peer counts: for tests and figures.
-    package var tableSize: Int { table.size }
+    /// What the peer has had remembered, the newest first, and its size as the peer counts it. For tests.
+    var remembered: (lines: [String], size: Int) {
+        let lines = (0..<table.count).compactMap { table[$0].map { table.bytes.span.string($0.line) } }
+        return (lines, table.size)
+    }
 
     /// Decodes a whole block.
     ///
@@ -119,7 +122,7 @@ package struct FieldBlockDecoder: Sendable {
 }
 
 /// Reads the primitives of field blocks (RFC 7541 section 5).
-private struct FieldBlockReader {
+struct FieldBlockReader {
     private(set) var position = 0
     let end: Int
 

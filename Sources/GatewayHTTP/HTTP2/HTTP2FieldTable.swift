@@ -231,7 +231,7 @@ package struct HTTP2FieldTable: Sendable {
         case .invalidTE: return refuse(.invalidTE)
         case .paddedValue: return refuse(.paddedValue)
         case .invalidValue: return refuse(.invalidValue)
-        case .controlByte: return refuse(.invalidFieldValue)
+        case .controlByte: return message == .unjudged || refuse(.invalidFieldValue)
         }
         guard size <= maxBytes else { return refuse(note.use == .path ? .targetTooLong : .headTooLarge) }
         // Even what is not kept has its place and its count.
