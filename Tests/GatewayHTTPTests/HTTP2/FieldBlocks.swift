@@ -53,3 +53,43 @@ enum FieldLiteral {
         return result + [UInt8(rest)]
     }
 }
+
+/// Writes frames as a peer does, well or badly.
+enum TestFrame {
+    static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+    /// `:method: GET`, `:scheme: https`, `:path: /` and an authority.
+    static let request = hexBytes("82 87 84 01 01 61")
+
+    static func frame(_ type: HTTP2FrameType, _ flags: UInt8 = 0, _ stream: UInt32 = 0, _ payload: [UInt8] = [])
+        -> [UInt8]
+    {
+        frame(type.rawValue, flags, stream, payload)
+    }
+
+    static func frame(_ type: UInt8, _ flags: UInt8, _ stream: UInt32, _ payload: [UInt8]) -> [UInt8] {
+        [UInt8(payload.count >> 16), UInt8(payload.count >> 8 & 0xFF), UInt8(payload.count & 0xFF), type, flags]
+            + word(stream) + payload
+    }
+
+    static func word(_ value: UInt32) -> [UInt8] {
+        [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: value >> UInt32($0)) }
+    }
+
+    static func settings(_ settings: (UInt16, UInt32)...) -> [UInt8] {
+        frame(.settings, 0, 0, settings.flatMap { [UInt8($0.0 >> 8), UInt8($0.0 & 0xFF)] + word($0.1) })
+    }
+
+    static func headers(_ stream: UInt32, isLast: Bool = true, _ block: [UInt8] = request) -> [UInt8] {
+        frame(.headers, isLast ? 5 : 4, stream, block)
+    }
+
+    static func data(_ stream: UInt32, _ count: Int, isLast: Bool = false) -> [UInt8] {
+        frame(.data, isLast ? 1 : 0, stream, [UInt8](repeating: 0x61, count: count))
+    }
+
+    static func windowUpdate(_ stream: UInt32, _ increment: UInt32) -> [UInt8] {
+        frame(.windowUpdate, 0, stream, word(increment))
+    }
+
+    static func reset(_ stream: UInt32, _ code: UInt32 = 8) -> [UInt8] { frame(.reset, 0, stream, word(code)) }
+}
