@@ -266,6 +266,8 @@ package struct HTTP2FieldTable: Sendable {
             )
         case .cookie:
             if !hasFields { beginFields() }
+            // An empty one could leave a space at the end.
+            guard valueLength > 0 else { return }
             if !cookie.isEmpty { cookie += [0x3B, 0x20] }
             let value = end &+ nameLength &+ 2
             cookie += bytes[value..<value &+ valueLength]
