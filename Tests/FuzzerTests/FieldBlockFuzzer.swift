@@ -37,7 +37,7 @@ private func decode(
     _ fields: inout HTTP2FieldTable
 ) -> Bool {
     fields.begin(message, maxBytes: limit, maxFields: 16)
-    do throws(FieldBlockDecoder.Fault) {
+    do throws(HTTP2Fault) {
         try decoder.decode(block.span, into: &fields, maxBytes: limit)
         return true
     } catch {

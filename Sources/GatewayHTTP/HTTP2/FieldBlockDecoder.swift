@@ -3,21 +3,13 @@
 /// It lives as long as the connection, and has to see each block, in order: a fault leaves both ends with different tables, so the
 /// connection cannot go on.
 package struct FieldBlockDecoder: Sendable {
-    /// Why the connection cannot go on (COMPRESSION_ERROR).
-    package enum Fault: String, Error, Hashable, Sendable {
-        case truncated = "a field block ends within a field"
-        case invalidIndex = "a field block names an entry that is not in the table"
-        case largeInteger = "a number in a field block is too large"
-        case invalidHuffman = "a string in a field block is not valid Huffman code"
-        case invalidTableSize = "a field block changes the size of the table where or to what it must not"
-        case expands = "a field block stands for far more than the limit"
-    }
-
     /// The table that both ends begin with (RFC 9113 section 6.5.2).
     package static let initialTableSize = 4096
     /// What a block may stand for where the limit of a head is low. Fields beyond the limit are not kept, but the work has a bound too.
     private static let leastExpansion = 1 << 20
 
+    /// Asked for once: a table that all share is behind a lock.
+    private let standard = StaticFieldTable.standard
     private var table: DynamicFieldTable
     /// What we have told the peer (SETTINGS_HEADER_TABLE_SIZE).
     private let maximumTableSize: Int
@@ -42,7 +34,7 @@ package struct FieldBlockDecoder: Sendable {
         _ block: borrowing Span<UInt8>,
         into fields: inout HTTP2FieldTable,
         maxBytes: Int
-    ) throws(Fault) {
+    ) throws(HTTP2Fault) {
         let expansion = max(4 * maxBytes, Self.leastExpansion)
         var reader = FieldBlockReader(end: block.count)
         try changeTableSize(block, &reader)
@@ -59,7 +51,7 @@ package struct FieldBlockDecoder: Sendable {
                 let note = try draft(block, &reader, mask: 0x0F, &fields)
                 fields.keepDraft(valueLength: note.valueLength, note.note, isNeverIndexed: byte & 0x10 != 0)
             }
-            guard fields.listSize <= expansion else { throw .expands }
+            guard fields.listSize <= expansion else { throw .expandingBlock }
         }
         fields.finish()
     }
@@ -67,7 +59,7 @@ package struct FieldBlockDecoder: Sendable {
     /// New sizes stand before the first field, and there are at most two: the smallest that there was, and the last (RFC 7541
     /// section 4.2).
     private mutating func changeTableSize(_ block: borrowing Span<UInt8>, _ reader: inout FieldBlockReader)
-        throws(Fault)
+        throws(HTTP2Fault)
     {
         var changes = 0
         while reader.position < reader.end, block[reader.position] & 0xE0 == 0x20 {
@@ -79,8 +71,7 @@ package struct FieldBlockDecoder: Sendable {
     }
 
     @inline(__always)
-    private func addIndexed(_ index: Int, to fields: inout HTTP2FieldTable) throws(Fault) {
-        let standard = StaticFieldTable.standard
+    private func addIndexed(_ index: Int, to fields: inout HTTP2FieldTable) throws(HTTP2Fault) {
         if index <= standard.entries.count {
             guard index > 0 else { throw .invalidIndex }
             fields.add(standard.entries[index &- 1], of: standard.bytes)
@@ -96,9 +87,8 @@ package struct FieldBlockDecoder: Sendable {
         _ reader: inout FieldBlockReader,
         mask: UInt8,
         _ fields: inout HTTP2FieldTable
-    ) throws(Fault) -> (valueLength: Int, note: FieldNote) {
+    ) throws(HTTP2Fault) -> (valueLength: Int, note: FieldNote) {
         let index = try reader.integer(block, mask: mask)
-        let standard = StaticFieldTable.standard
         var note: FieldNote
         if index == 0 {
             let (range, isHuffman) = try reader.string(block)
@@ -130,17 +120,17 @@ struct FieldBlockReader {
 
     /// - Parameter mask: The bits of the first byte that belong to the number. There is a first byte.
     @inline(__always)
-    mutating func integer(_ block: borrowing Span<UInt8>, mask: UInt8) throws(FieldBlockDecoder.Fault) -> Int {
+    mutating func integer(_ block: borrowing Span<UInt8>, mask: UInt8) throws(HTTP2Fault) -> Int {
         let first = block[position] & mask
         position &+= 1
         return first < mask ? Int(first) : try rest(block, Int(mask))
     }
 
     /// At most four bytes follow: no length and no index needs more.
-    private mutating func rest(_ block: borrowing Span<UInt8>, _ first: Int) throws(FieldBlockDecoder.Fault) -> Int {
+    private mutating func rest(_ block: borrowing Span<UInt8>, _ first: Int) throws(HTTP2Fault) -> Int {
         var value = first
         for shift in stride(from: 0, through: 21, by: 7) {
-            guard position < end else { throw .truncated }
+            guard position < end else { throw .truncatedBlock }
             let byte = block[position]
             position &+= 1
             value &+= Int(byte & 0x7F) << shift
@@ -152,11 +142,11 @@ struct FieldBlockReader {
     @inline(__always)
     mutating func string(
         _ block: borrowing Span<UInt8>
-    ) throws(FieldBlockDecoder.Fault) -> (range: Range<Int>, isHuffman: Bool) {
-        guard position < end else { throw .truncated }
+    ) throws(HTTP2Fault) -> (range: Range<Int>, isHuffman: Bool) {
+        guard position < end else { throw .truncatedBlock }
         let isHuffman = block[position] & 0x80 != 0
         let length = try integer(block, mask: 0x7F)
-        guard length <= end &- position else { throw .truncated }
+        guard length <= end &- position else { throw .truncatedBlock }
         defer { position &+= length }
         return (position..<position &+ length, isHuffman)
     }

@@ -111,7 +111,7 @@ package struct HTTP2Conversation: Sendable {
             case .frame(let frame, let type, let next):
                 position = next
                 guard meter.receive(type: type, at: now) else {
-                    throw HTTP2Fault(.enhanceYourCalm, "too many frames that carry no message")
+                    throw .tooManyFrames
                 }
                 let event = try receive(frame, bytes, &fields, now)
                 try count(event, now)
@@ -140,7 +140,7 @@ package struct HTTP2Conversation: Sendable {
         case .reset(let id, let code):
             let place = try streams.receiveReset(id)
             if peerIsClient, !resets.spend(at: now()) {
-                throw HTTP2Fault(.enhanceYourCalm, "too many streams were reset")
+                throw .tooManyResets
             }
             return place.map { .reset($0, code) } ?? .nothing
         case .settings(let payload):
@@ -177,15 +177,11 @@ package struct HTTP2Conversation: Sendable {
         let message: HTTP2FieldTable.Message =
             !peerIsClient ? .response : id > streams.lastID ? .request : .trailers
         fields.begin(message, maxBytes: limits.headerBytes, maxFields: limits.headerFields)
-        do throws(FieldBlockDecoder.Fault) {
-            if let block {
-                try decoder.decode(bytes.extracting(block), into: &fields, maxBytes: limits.headerBytes)
-            } else {
-                let whole = reader.takeBlock()
-                try decoder.decode(whole.span, into: &fields, maxBytes: limits.headerBytes)
-            }
-        } catch {
-            throw HTTP2Fault(error)
+        if let block {
+            try decoder.decode(bytes.extracting(block), into: &fields, maxBytes: limits.headerBytes)
+        } else {
+            let whole = reader.takeBlock()
+            try decoder.decode(whole.span, into: &fields, maxBytes: limits.headerBytes)
         }
         let isClosing = streams.isClosing
         let verdict = try streams.receiveFields(id, isLast: isLast)
@@ -215,7 +211,7 @@ package struct HTTP2Conversation: Sendable {
     package mutating func spendFault(at now: () -> MonotonicTime) -> Bool { faults.spend(at: now()) }
 
     private mutating func countFault(_ now: () -> MonotonicTime) throws(HTTP2Fault) {
-        guard spendFault(at: now) else { throw HTTP2Fault(.enhanceYourCalm, "too many faults") }
+        guard spendFault(at: now) else { throw .tooManyFaults }
     }
 
     private mutating func count(_ event: Event, _ now: () -> MonotonicTime) throws(HTTP2Fault) {
@@ -226,7 +222,7 @@ package struct HTTP2Conversation: Sendable {
         guard isEmpty else { return emptyFrames = 0 }
         emptyFrames += 1
         guard emptyFrames <= Self.maximumEmptyFrames else {
-            throw HTTP2Fault(.enhanceYourCalm, "too many frames of DATA without content")
+            throw .tooManyEmptyFrames
         }
     }
 

@@ -71,18 +71,79 @@ package struct HTTP2ErrorNumber: RawRepresentable, Hashable, Sendable {
     package static let http11Required = HTTP2ErrorNumber(rawValue: 13)
 }
 
-/// A rule of HTTP/2 that the peer has broken, or a limit that it has exceeded.
-package struct HTTP2Fault: Error, Hashable, Sendable {
+/// A rule of HTTP/2 that the peer has broken, or a limit that it has exceeded, in words for the log.
+package enum HTTP2Fault: String, Error, Hashable, Sendable {
+    // COMPRESSION_ERROR: both ends have different tables from here on.
+    case truncatedBlock = "a field block ends in the middle of a field"
+    case invalidIndex = "a field block names an entry that is not in the table"
+    case largeInteger = "a number in a field block is too large"
+    case invalidHuffman = "a string in a field block has invalid Huffman code"
+    case invalidTableSize = "a field block has an invalid dynamic table size update"
+    case expandingBlock = "a field block expands to far more than the limit"
+    // FRAME_SIZE_ERROR
+    case longFrame = "a frame is longer than SETTINGS_MAX_FRAME_SIZE"
+    case prioritySize = "PRIORITY does not have 5 bytes"
+    case resetSize = "RST_STREAM does not have 4 bytes"
+    case pingSize = "PING does not have 8 bytes"
+    case goAwaySize = "GOAWAY is too short"
+    case windowUpdateSize = "WINDOW_UPDATE does not have 4 bytes"
+    case headersSize = "HEADERS is too short for its priority"
+    case acknowledgementSize = "an acknowledgement of SETTINGS has a payload"
+    case settingsSize = "SETTINGS ends in the middle of a setting"
+    case missingPadding = "a padded frame is empty"
+    // PROTOCOL_ERROR
+    case invalidEnablePush = "SETTINGS_ENABLE_PUSH is invalid"
+    case invalidMaximumFrame = "SETTINGS_MAX_FRAME_SIZE is invalid"
+    case invalidConnectProtocol = "SETTINGS_ENABLE_CONNECT_PROTOCOL is invalid"
+    case missingSettings = "the first frame is not SETTINGS"
+    case interruptedBlock = "another frame interrupts a field block"
+    case missingPreface = "the connection does not begin with the preface"
+    case pushPromise = "PUSH_PROMISE is not allowed"
+    case zeroIncrement = "WINDOW_UPDATE has an increment of 0"
+    case strayContinuation = "CONTINUATION without HEADERS"
+    case longPadding = "the padding is longer than the frame"
+    case missingStream = "a frame that belongs to a stream names none"
+    case unexpectedStream = "a frame that belongs to the connection names a stream"
+    case invalidStream = "HEADERS for a stream that the peer cannot open"
+    case unfinishedTrailers = "trailers do not end the stream"
+    case dataForIdle = "DATA for an idle stream"
+    case resetOfIdle = "RST_STREAM for an idle stream"
+    case windowUpdateOfIdle = "WINDOW_UPDATE for an idle stream"
+    // STREAM_CLOSED
+    case afterEnd = "a frame after the end of the stream"
+    // FLOW_CONTROL_ERROR
+    case invalidInitialWindow = "SETTINGS_INITIAL_WINDOW_SIZE is invalid"
+    case connectionWindowExceeded = "DATA exceeds the connection's window"
+    case streamWindowExceeded = "DATA exceeds the stream's window"
+    case largeWindow = "WINDOW_UPDATE exceeds the largest window"
+    case largeInitialWindow = "SETTINGS_INITIAL_WINDOW_SIZE makes a window exceed the maximum"
+    // ENHANCE_YOUR_CALM
+    case tooManyFrames = "too many control frames"
+    case tooManyResets = "too many streams reset"
+    case tooManyFaults = "too many stream errors"
+    case tooManyEmptyFrames = "too many empty DATA frames"
+    case longBlock = "a field block is too long or has too many frames"
+
     /// Sent in GOAWAY, or in RST_STREAM if a stream alone is broken.
-    package let code: HTTP2ErrorNumber
-    /// For the log.
-    package let reason: String
-
-    package init(_ code: HTTP2ErrorNumber, _ reason: StaticString) { self.init(code, text: "\(reason)") }
-
-    init(_ fault: FieldBlockDecoder.Fault) { self.init(.compressionError, text: fault.rawValue) }
-
-    private init(_ code: HTTP2ErrorNumber, text: String) { (self.code, reason) = (code, text) }
+    package var code: HTTP2ErrorNumber {
+        switch self {
+        case .truncatedBlock, .invalidIndex, .largeInteger, .invalidHuffman, .invalidTableSize, .expandingBlock:
+            .compressionError
+        case .longFrame, .prioritySize, .resetSize, .pingSize, .goAwaySize, .windowUpdateSize, .headersSize,
+            .acknowledgementSize, .settingsSize, .missingPadding:
+            .frameSizeError
+        case .invalidEnablePush, .invalidMaximumFrame, .invalidConnectProtocol, .missingSettings, .interruptedBlock,
+            .missingPreface, .pushPromise, .zeroIncrement, .strayContinuation, .longPadding, .missingStream,
+            .unexpectedStream, .invalidStream, .unfinishedTrailers, .dataForIdle, .resetOfIdle, .windowUpdateOfIdle:
+            .protocolError
+        case .afterEnd:
+            .streamClosed
+        case .invalidInitialWindow, .connectionWindowExceeded, .streamWindowExceeded, .largeWindow, .largeInitialWindow:
+            .flowControlError
+        case .tooManyFrames, .tooManyResets, .tooManyFaults, .tooManyEmptyFrames, .longBlock:
+            .enhanceYourCalm
+        }
+    }
 }
 
 /// What the peer wants of us (RFC 9113 section 6.5.2). Each value holds until it is changed.
@@ -115,22 +176,22 @@ package struct HTTP2PeerSettings: Hashable, Sendable {
         case .headerTableSize, .maximumHeaderList: break
         case .enablePush:
             guard value == 0 || value == 1 && !ofServer else {
-                throw HTTP2Fault(.protocolError, "SETTINGS_ENABLE_PUSH is invalid")
+                throw .invalidEnablePush
             }
             isPushEnabled = value == 1
         case .maximumStreams: maximumStreams = Int(value)
         case .initialWindow:
             guard value <= SendWindow.maximum else {
-                throw HTTP2Fault(.flowControlError, "SETTINGS_INITIAL_WINDOW_SIZE is invalid")
+                throw .invalidInitialWindow
             }
             initialWindow = Int(value)
         case .maximumFrame:
             guard (HTTP2FrameHeader.defaultMaximum...HTTP2FrameHeader.largestMaximum).contains(Int(value)) else {
-                throw HTTP2Fault(.protocolError, "SETTINGS_MAX_FRAME_SIZE is invalid")
+                throw .invalidMaximumFrame
             }
             maximumFrame = Int(value)
         case .enableConnectProtocol:
-            guard value <= 1 else { throw HTTP2Fault(.protocolError, "SETTINGS_ENABLE_CONNECT_PROTOCOL is invalid") }
+            guard value <= 1 else { throw .invalidConnectProtocol }
             allowsExtendedConnect = value == 1
         }
     }

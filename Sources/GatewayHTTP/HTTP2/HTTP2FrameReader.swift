@@ -69,16 +69,16 @@ package struct HTTP2FrameReader: Sendable {
         let header = HTTP2FrameHeader(bytes, at: start)
         // Before the payload is awaited.
         guard header.length <= HTTP2FrameHeader.defaultMaximum else {
-            throw HTTP2Fault(.frameSizeError, "a frame is longer than SETTINGS_MAX_FRAME_SIZE")
+            throw .longFrame
         }
         if awaitsSettings {
             guard header.type == HTTP2FrameType.settings.rawValue, !header.flags.contains(.acknowledgement) else {
-                throw HTTP2Fault(.protocolError, "the first frame is not SETTINGS")
+                throw .missingSettings
             }
         }
         if blockStream != 0 {
             guard header.type == HTTP2FrameType.continuation.rawValue, header.stream == blockStream else {
-                throw HTTP2Fault(.protocolError, "another frame comes within a field block")
+                throw .interruptedBlock
             }
         }
         let payload = start &+ HTTP2FrameHeader.size..<start &+ HTTP2FrameHeader.size &+ header.length
@@ -94,7 +94,7 @@ package struct HTTP2FrameReader: Sendable {
             for index in 0..<come where unsafe bytes[start &+ index] != preface[index] { return false }
             return true
         }
-        guard isPreface else { throw HTTP2Fault(.protocolError, "the connection does not begin with the preface") }
+        guard isPreface else { throw .missingPreface }
         return come == length
     }
 
@@ -119,38 +119,37 @@ package struct HTTP2FrameReader: Sendable {
         case .priority:
             try Self.requireStream(header)
             guard payload.count == 5 else {
-                return .streamFault(stream: header.stream, HTTP2Fault(.frameSizeError, "PRIORITY has not 5 bytes"))
+                return .streamFault(stream: header.stream, .prioritySize)
             }
             return .ignored
         case .reset:
             try Self.requireStream(header)
-            try Self.require(payload.count == 4, "RST_STREAM has not 4 bytes")
+            try Self.require(payload.count == 4, .resetSize)
             return .reset(
                 stream: header.stream,
                 HTTP2ErrorNumber(rawValue: bytes.bigEndian(at: payload.lowerBound))
             )
         case .settings: return try Self.readSettings(header, payload)
-        case .pushPromise: throw HTTP2Fault(.protocolError, "PUSH_PROMISE, which nobody may send us")
+        case .pushPromise: throw .pushPromise
         case .ping:
             try Self.requireConnection(header)
-            try Self.require(payload.count == 8, "PING has not 8 bytes")
+            try Self.require(payload.count == 8, .pingSize)
             let high = UInt64(bytes.bigEndian(at: payload.lowerBound))
             let data = high << 32 | UInt64(bytes.bigEndian(at: payload.lowerBound &+ 4))
             return header.flags.contains(.acknowledgement) ? .pingAnswer(data) : .ping(data)
         case .goAway:
             try Self.requireConnection(header)
-            try Self.require(payload.count >= 8, "GOAWAY is too short")
+            try Self.require(payload.count >= 8, .goAwaySize)
             return .goAway(
                 last: bytes.bigEndian(at: payload.lowerBound) & 0x7FFF_FFFF,
                 HTTP2ErrorNumber(rawValue: bytes.bigEndian(at: payload.lowerBound &+ 4))
             )
         case .windowUpdate:
-            try Self.require(payload.count == 4, "WINDOW_UPDATE has not 4 bytes")
+            try Self.require(payload.count == 4, .windowUpdateSize)
             let increment = Int(bytes.bigEndian(at: payload.lowerBound) & 0x7FFF_FFFF)
             guard increment > 0 else {
-                let fault = HTTP2Fault(.protocolError, "WINDOW_UPDATE by nothing")
-                guard header.stream != 0 else { throw fault }
-                return .streamFault(stream: header.stream, fault)
+                guard header.stream != 0 else { throw .zeroIncrement }
+                return .streamFault(stream: header.stream, .zeroIncrement)
             }
             return .windowUpdate(stream: header.stream, increment: increment)
         case nil: return .ignored
@@ -167,7 +166,7 @@ package struct HTTP2FrameReader: Sendable {
         try Self.requireStream(header)
         var fragment = try Self.withoutPadding(bytes, header, payload)
         if header.flags.contains(.priority) {
-            try Self.require(fragment.count >= 5, "HEADERS is too short for its priority")
+            try Self.require(fragment.count >= 5, .headersSize)
             fragment = fragment.lowerBound &+ 5..<fragment.upperBound
         }
         let isLast = header.flags.contains(.endStream)
@@ -185,10 +184,10 @@ package struct HTTP2FrameReader: Sendable {
         _ header: HTTP2FrameHeader,
         _ payload: Range<Int>
     ) throws(HTTP2Fault) -> Frame {
-        guard blockStream != 0 else { throw HTTP2Fault(.protocolError, "CONTINUATION without HEADERS") }
+        guard blockStream != 0 else { throw .strayContinuation }
         continuations += 1
         guard continuations <= maximumContinuations, block.count + payload.count <= maximumBlock else {
-            throw HTTP2Fault(.enhanceYourCalm, "a field block is too long, or in too many frames")
+            throw .longBlock
         }
         append(bytes, payload)
         guard header.flags.contains(.endHeaders) else { return .ignored }
@@ -212,10 +211,10 @@ package struct HTTP2FrameReader: Sendable {
     ) throws(HTTP2Fault) -> Frame {
         try requireConnection(header)
         guard !header.flags.contains(.acknowledgement) else {
-            try require(payload.isEmpty, "an acknowledgement of SETTINGS has content")
+            try require(payload.isEmpty, .acknowledgementSize)
             return .settingsAcknowledgement
         }
-        try require(payload.count.isMultiple(of: 6), "SETTINGS ends within a setting")
+        try require(payload.count.isMultiple(of: 6), .settingsSize)
         return .settings(payload)
     }
 
@@ -228,23 +227,23 @@ package struct HTTP2FrameReader: Sendable {
         _ payload: Range<Int>
     ) throws(HTTP2Fault) -> Range<Int> {
         guard header.flags.contains(.padded) else { return payload }
-        try require(!payload.isEmpty, "a padded frame has no length of its padding")
+        try require(!payload.isEmpty, .missingPadding)
         let padding = Int(bytes[payload.lowerBound])
-        guard padding < payload.count else { throw HTTP2Fault(.protocolError, "a frame has more padding than bytes") }
+        guard padding < payload.count else { throw .longPadding }
         return payload.lowerBound &+ 1..<payload.upperBound &- padding
     }
 
     @inline(__always)
-    private static func require(_ condition: Bool, _ reason: StaticString) throws(HTTP2Fault) {
-        guard condition else { throw HTTP2Fault(.frameSizeError, reason) }
+    private static func require(_ condition: Bool, _ fault: HTTP2Fault) throws(HTTP2Fault) {
+        guard condition else { throw fault }
     }
 
     @inline(__always)
     private static func requireStream(_ header: HTTP2FrameHeader) throws(HTTP2Fault) {
-        guard header.stream != 0 else { throw HTTP2Fault(.protocolError, "a frame of a stream names none") }
+        guard header.stream != 0 else { throw .missingStream }
     }
 
     private static func requireConnection(_ header: HTTP2FrameHeader) throws(HTTP2Fault) {
-        guard header.stream == 0 else { throw HTTP2Fault(.protocolError, "a frame of the connection names a stream") }
+        guard header.stream == 0 else { throw .unexpectedStream }
     }
 }

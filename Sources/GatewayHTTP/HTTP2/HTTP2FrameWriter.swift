@@ -84,7 +84,7 @@
 
     /// What a field needs at most; also for its share in the headers of CONTINUATION frames, of which there is one for 16 KiB.
     package static func room(for nameLength: Int, _ valueLength: Int) -> Int {
-        let length = nameLength + valueLength + 11
+        let length = nameLength + valueLength + 2 + 2 * roomForLength
         return length + (length / HTTP2FrameHeader.defaultMaximum + 1) * HTTP2FrameHeader.size
     }
 
@@ -196,7 +196,7 @@
     ) {
         let index = StaticFieldTable.index(bytes, name)
         if index != 0 { return field(index: index, bytes, value, isSecret: isSecret) }
-        guard reserve(1 &+ 5 &+ name.count &+ 5 &+ value.count) else { return }
+        guard reserve(1 &+ Self.roomForLength &+ name.count &+ Self.roomForLength &+ value.count) else { return }
         write(isSecret ? 0x10 as UInt8 : 0x00)
         integer(name.count)
         lowercased(bytes, name)
@@ -220,7 +220,7 @@
         _ value: Range<Int>,
         isSecret: Bool = false
     ) {
-        guard reserve(2 &+ 5 &+ value.count) else { return }
+        guard reserve(2 &+ Self.roomForLength &+ value.count) else { return }
         let pattern: UInt8 = isSecret ? 0x10 : 0x00
         if index < 0x0F {
             put(pattern | index)
@@ -233,12 +233,15 @@
     }
 
     private mutating func string(_ text: StaticString) {
-        guard reserve(5 &+ text.utf8CodeUnitCount) else { return }
+        guard reserve(Self.roomForLength &+ text.utf8CodeUnitCount) else { return }
         integer(text.utf8CodeUnitCount)
         text.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
     }
 
-    /// A length, with a prefix of 7 bits and without Huffman's code. There is room for five bytes.
+    /// What a length below 2^35 needs at most.
+    private static let roomForLength = 6
+
+    /// A length, with a prefix of 7 bits and without Huffman's code. There is room for it.
     @inline(__always)
     private mutating func integer(_ value: Int) {
         guard value >= 0x7F else { return put(UInt8(truncatingIfNeeded: value)) }

@@ -100,7 +100,7 @@ package struct HTTP2StreamTable: Sendable {
         defer { checkInvariants() }
         if isIdle(id) {
             guard peerIsClient, id & 1 == 1 else {
-                throw HTTP2Fault(.protocolError, "HEADERS open a stream that the peer cannot open")
+                throw .invalidStream
             }
             lastID = id
             guard count < maximumStreams, !isClosing else {
@@ -110,12 +110,12 @@ package struct HTTP2StreamTable: Sendable {
             return .opened(add(id, isRemoteOpen: !isLast))
         }
         guard let place = place(of: id) else {
-            guard !ended.contains(id) else { throw Self.afterEnd }
+            guard !ended.contains(id) else { throw .afterEnd }
             return .ignored
         }
-        guard streams[place].isRemoteOpen else { return reset(place, Self.afterEnd) }
+        guard streams[place].isRemoteOpen else { return reset(place, .afterEnd) }
         guard isLast || !peerIsClient else {
-            return reset(place, HTTP2Fault(.protocolError, "trailers do not end the stream"))
+            return reset(place, .unfinishedTrailers)
         }
         return .more(place, isClosed: isLast && endRemote(place))
     }
@@ -130,36 +130,34 @@ package struct HTTP2StreamTable: Sendable {
         isLast: Bool
     ) throws(HTTP2Fault) -> Verdict {
         defer { checkInvariants() }
-        guard !isIdle(id) else { throw HTTP2Fault(.protocolError, "DATA for a stream that was not opened") }
+        guard !isIdle(id) else { throw .dataForIdle }
         guard receiving.receive(count &+ padding) else {
-            throw HTTP2Fault(.flowControlError, "more content than the connection's window allows")
+            throw .connectionWindowExceeded
         }
         receiving.take(padding)
         guard let place = place(of: id) else {
-            guard !ended.contains(id) else { throw Self.afterEnd }
+            guard !ended.contains(id) else { throw .afterEnd }
             receiving.take(count)
             return .ignored
         }
         guard streams[place].isRemoteOpen else {
             receiving.take(count)
-            return reset(place, Self.afterEnd)
+            return reset(place, .afterEnd)
         }
         guard streams[place].receiving.receive(count &+ padding) else {
             receiving.take(count)
-            return reset(place, HTTP2Fault(.flowControlError, "more content than the stream's window allows"))
+            return reset(place, .streamWindowExceeded)
         }
         streams[place].receiving.take(padding)
         return .more(place, isClosed: isLast && endRemote(place))
     }
-
-    private static let afterEnd = HTTP2Fault(.streamClosed, "the peer goes on after it has ended the stream")
 
     /// RST_STREAM has come.
     ///
     /// - Returns: The place of the stream, which is free now; nil if it was closed before.
     package mutating func receiveReset(_ id: UInt32) throws(HTTP2Fault) -> Place? {
         defer { checkInvariants() }
-        guard !isIdle(id) else { throw HTTP2Fault(.protocolError, "RST_STREAM for a stream that was not opened") }
+        guard !isIdle(id) else { throw .resetOfIdle }
         guard let place = place(of: id) else { return nil }
         streams[place].isRemoteOpen = false
         remove(place)
@@ -169,14 +167,13 @@ package struct HTTP2StreamTable: Sendable {
     /// - Parameter id: 0 for the connection.
     /// - Returns: The stream that can send more; nil for the connection, and for a stream that is closed.
     package mutating func receiveWindowUpdate(_ id: UInt32, _ increment: Int) throws(HTTP2Fault) -> Verdict? {
-        let fault = HTTP2Fault(.flowControlError, "WINDOW_UPDATE beyond the largest window")
         if id == 0 {
-            guard sending.grow(by: increment) else { throw fault }
+            guard sending.grow(by: increment) else { throw .largeWindow }
             return nil
         }
-        guard !isIdle(id) else { throw HTTP2Fault(.protocolError, "WINDOW_UPDATE for a stream that was not opened") }
+        guard !isIdle(id) else { throw .windowUpdateOfIdle }
         guard let place = place(of: id) else { return nil }
-        guard streams[place].sending.grow(by: increment) else { return reset(place, fault) }
+        guard streams[place].sending.grow(by: increment) else { return reset(place, .largeWindow) }
         return .more(place, isClosed: false)
     }
 
@@ -192,9 +189,10 @@ package struct HTTP2StreamTable: Sendable {
     package mutating func changeInitialWindow(to size: Int) throws(HTTP2Fault) {
         let delta = size - initialSending
         initialSending = size
+        guard delta != 0 else { return }
         for place in places {
             guard streams[place].sending.grow(by: delta) else {
-                throw HTTP2Fault(.flowControlError, "SETTINGS make a window larger than it can be")
+                throw .largeInitialWindow
             }
         }
     }

@@ -5,13 +5,11 @@ import Testing
 
 @Suite("Field blocks of HTTP/2", .timeLimit(.minutes(5)))
 struct FieldBlockDecoderTests {
-    typealias Fault = FieldBlockDecoder.Fault
-
     private static let start = hexBytes("82 87 84 01 01 61")
 
-    private func fault(_ block: [UInt8]) -> Fault? {
+    private func fault(_ block: [UInt8]) -> HTTP2Fault? {
         var decoder = FieldBlockDecoder()
-        do throws(Fault) {
+        do throws(HTTP2Fault) {
             _ = try decoder.decode(block)
             return nil
         } catch {
@@ -23,20 +21,22 @@ struct FieldBlockDecoderTests {
 
     @Test(arguments: [
         // An index: 0, behind the static table, behind all that a number can be.
-        ("80", Fault.invalidIndex), ("be", .invalidIndex), ("ff00", .invalidIndex), ("7f0000", .invalidIndex),
+        ("80", HTTP2Fault.invalidIndex), ("be", .invalidIndex), ("ff00", .invalidIndex), ("7f0000", .invalidIndex),
         ("ffffffff7f", .invalidIndex), ("0f3001", .invalidIndex),
         // A number that does not end, or is too large.
-        ("ff", .truncated), ("ff80", .truncated), ("ff8080808080", .largeInteger), ("ffffffffff0f", .largeInteger),
+        ("ff", .truncatedBlock), ("ff80", .truncatedBlock), ("ff8080808080", .largeInteger),
+        ("ffffffffff0f", .largeInteger),
         ("3fffffffffff00", .largeInteger), ("007fffffffff7f", .largeInteger),
         // A string that is longer than the block.
-        ("00", .truncated), ("0001", .truncated), ("000161", .truncated), ("00016102", .truncated),
-        ("0001610261", .truncated),
-        ("00ff", .truncated), ("40", .truncated), ("10", .truncated), ("41", .truncated), ("00016185ff", .truncated),
+        ("00", .truncatedBlock), ("0001", .truncatedBlock), ("000161", .truncatedBlock), ("00016102", .truncatedBlock),
+        ("0001610261", .truncatedBlock),
+        ("00ff", .truncatedBlock), ("40", .truncatedBlock), ("10", .truncatedBlock), ("41", .truncatedBlock),
+        ("00016185ff", .truncatedBlock),
         // Sizes of the table: too large, behind a field, three of them.
         ("3fe21f", .invalidTableSize), ("8220", .invalidTableSize), ("202020", .invalidTableSize),
         ("3fff7f", .invalidTableSize),
     ])
-    func aBrokenBlockEndsTheConnection(_ hex: String, _ expected: Fault) {
+    func aBrokenBlockEndsTheConnection(_ hex: String, _ expected: HTTP2Fault) {
         #expect(fault(hexBytes(hex)) == expected)
         // Behind a field no size may come at all.
         let isSize = hex.hasPrefix("3f") || hex.hasPrefix("20")
@@ -60,7 +60,7 @@ struct FieldBlockDecoderTests {
     func paddingOfHuffmansCode(_ hex: String, _ text: String?) {
         let string = FieldLiteral.string(hexBytes(hex), isHuffman: true)
         var decoder = FieldBlockDecoder()
-        do throws(Fault) {
+        do throws(HTTP2Fault) {
             let fields = try decoder.decode([0x00, 0x01, 0x61] + string, .unjudged)
             #expect(
                 "\(String(decoding: fields.bytes[..<fields.end], as: UTF8.self))" == text.map { "a: \($0)\r\n\r\n" }
@@ -195,15 +195,17 @@ struct FieldBlockDecoderTests {
     @Test func aBombEndsTheConnection() throws {
         let large = String(repeating: "v", count: 4000)
         #expect(
-            fault(Self.start + FieldLiteral.indexed("x", large) + [UInt8](repeating: 0xBE, count: 4000)) == .expands
+            fault(Self.start + FieldLiteral.indexed("x", large) + [UInt8](repeating: 0xBE, count: 4000))
+                == .expandingBlock
         )
         // Each takes the long name of the one before it, and is remembered in its place.
         let name = String(repeating: "n", count: 4000)
         let repeated = (0..<4000).flatMap { _ in hexBytes("7e00") }
-        #expect(fault(Self.start + FieldLiteral.indexed(name, "") + repeated) == .expands)
+        #expect(fault(Self.start + FieldLiteral.indexed(name, "") + repeated) == .expandingBlock)
         // A field of nothing counts, too.
         #expect(
-            fault(Self.start + FieldLiteral.indexed("cookie", "") + [UInt8](repeating: 0xBE, count: 40_000)) == .expands
+            fault(Self.start + FieldLiteral.indexed("cookie", "") + [UInt8](repeating: 0xBE, count: 40_000))
+                == .expandingBlock
         )
     }
 

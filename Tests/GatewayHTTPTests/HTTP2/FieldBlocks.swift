@@ -22,7 +22,7 @@ extension FieldBlockDecoder {
         _ message: HTTP2FieldTable.Message = .request,
         maxBytes: Int = 32_768,
         maxFields: Int = 100
-    ) throws(Fault) -> HTTP2FieldTable {
+    ) throws(HTTP2Fault) -> HTTP2FieldTable {
         var fields = HTTP2FieldTable()
         fields.begin(message, maxBytes: maxBytes, maxFields: maxFields)
         try decode(block.span, into: &fields, maxBytes: maxBytes)

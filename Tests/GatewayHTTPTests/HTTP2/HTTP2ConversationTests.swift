@@ -184,7 +184,7 @@ struct HTTP2ConversationTests {
         _ = peer.send(TestFrame.headers(1))
         #expect(
             peer.send(frame) == [
-                .streamFault(stream: 1, 0, HTTP2Fault(.streamClosed, "the peer goes on after it has ended the stream"))
+                .streamFault(stream: 1, 0, .afterEnd)
             ]
         )
         // Closed.
