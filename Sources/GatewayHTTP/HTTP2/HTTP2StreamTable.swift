@@ -56,9 +56,10 @@ package struct HTTP2StreamTable: Sendable {
     package var maximumStreams: Int
     /// No stream may be opened any more.
     package private(set) var isClosing = false
-    /// Streams that the peer has ended and that are closed, as far as they are remembered; a ring.
-    private var ended: [UInt32] = []
-    private var nextEnded = 0
+    /// Closed streams that the peer has ended: nothing but WINDOW_UPDATE and RST_STREAM may follow.
+    private var ended = RecentStreams(capacity: 32)
+    /// Closed streams that we have reset before the peer had ended them: anything may follow.
+    private var cut = RecentStreams(capacity: 256)
 
     private var sending = SendWindow()
     private var receiving: ReceiveWindow
@@ -67,7 +68,6 @@ package struct HTTP2StreamTable: Sendable {
     private var initialReceiving = SendWindow.initial
     private let streamWindow: Int
 
-    private static let rememberedEnds = 32
     private static let largestID: UInt32 = (1 << 31) - 1
 
     /// - Parameters:
@@ -104,13 +104,15 @@ package struct HTTP2StreamTable: Sendable {
             }
             lastID = id
             guard count < maximumStreams, !isClosing else {
-                if isLast { remember(id) }
+                if isLast { ended.insert(id) } else { cut.insert(id) }
                 return .refused
             }
             return .opened(add(id, isRemoteOpen: !isLast))
         }
         guard let place = place(of: id) else {
             guard !ended.contains(id) else { throw .afterEnd }
+            // A client opens streams in order, so it has skipped this one (RFC 9113 section 5.1.1).
+            guard !peerIsClient || cut.contains(id) else { throw .invalidStream }
             return .ignored
         }
         guard streams[place].isRemoteOpen else { return reset(place, .afterEnd) }
@@ -339,17 +341,11 @@ package struct HTTP2StreamTable: Sendable {
     private mutating func remove(_ place: Place) {
         let stream = streams[place]
         guard let index = index(of: stream.id) else { return }
-        if !stream.isRemoteOpen { remember(stream.id) }
+        if stream.isRemoteOpen { cut.insert(stream.id) } else { ended.insert(stream.id) }
         ids.remove(at: index)
         places.remove(at: index)
         streams[place].id = 0
         free.append(place)
-    }
-
-    private mutating func remember(_ id: UInt32) {
-        guard ended.count == Self.rememberedEnds else { return ended.append(id) }
-        ended[nextEnded] = id
-        nextEnded = (nextEnded + 1) % Self.rememberedEnds
     }
 
     private func checkInvariants() {
@@ -361,5 +357,22 @@ package struct HTTP2StreamTable: Sendable {
             places.allSatisfy { streams[$0].isRemoteOpen || streams[$0].isLocalOpen },
             "A stream that is closed has a place."
         )
+    }
+}
+
+/// The streams that were closed last, in a ring.
+private struct RecentStreams: Sendable {
+    private var ids: [UInt32] = []
+    private var next = 0
+    private let capacity: Int
+
+    init(capacity: Int) { self.capacity = capacity }
+
+    func contains(_ id: UInt32) -> Bool { ids.contains(id) }
+
+    mutating func insert(_ id: UInt32) {
+        guard ids.count == capacity else { return ids.append(id) }
+        ids[next] = id
+        next = next &+ 1 == capacity ? 0 : next &+ 1
     }
 }
