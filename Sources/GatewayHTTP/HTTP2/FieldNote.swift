@@ -63,14 +63,24 @@ struct FieldNote: Hashable, Sendable {
         guard let first = value.first, let last = value.last else {
             return kind == .te ? FieldNote(kind, .invalidTE, hasUnderscore: hasUnderscore) : self
         }
-        let fault: Use? =
+        var fault: Use? =
             if bytes[first].isOptionalWhitespace || bytes[last].isOptionalWhitespace {
                 .paddedValue
             } else {
                 Self.controlFault(bytes.extracting(value))
                     ?? (kind == .te && !bytes.equalsLowercased(value, "trailers") ? .invalidTE : nil)
             }
+        // The grammars of pseudo-header fields have no such bytes, and their readers say what is wrong.
+        if fault == .controlByte, isPseudo { fault = nil }
         return fault.map { FieldNote(kind, $0, hasUnderscore: hasUnderscore) } ?? self
+    }
+
+    /// A valid pseudo-header field, so far as name and value say.
+    var isPseudo: Bool {
+        switch use {
+        case .method, .scheme, .authority, .path, .protocolName, .status: true
+        default: false
+        }
     }
 
     /// Whether the note says nothing of the name any more.

@@ -15,7 +15,8 @@ package struct HTTP2FieldTable: Sendable {
         case unjudged
     }
 
-    /// Where the values of the pseudo-header fields are.
+    /// Where the values of the pseudo-header fields are. They have no CR, LF or NUL and no whitespace around them; whether they are valid
+    /// otherwise is for the reader of the message to judge.
     package struct Pseudo: Hashable, Sendable {
         package fileprivate(set) var method: Range<Int>?
         package fileprivate(set) var scheme: Range<Int>?
@@ -25,14 +26,14 @@ package struct HTTP2FieldTable: Sendable {
         package fileprivate(set) var status: Range<Int>?
     }
 
-    /// Lines with their CRLF; what stands behind ``end`` is no part of them.
+    /// Lines with their CRLF. Bytes from ``end`` on are left over from other messages.
     package private(set) var bytes: [UInt8]
     package private(set) var end = 0
-    /// Where the fields begin that are no pseudo-header fields.
+    /// Where the fields begin, behind the pseudo-header fields.
     package private(set) var start = 0
     package private(set) var section = FieldSection()
     package private(set) var pseudo = Pseudo()
-    /// Why the stream is to be reset; the first reason of all.
+    /// Why the stream has to be reset: the first rule that was broken.
     package private(set) var malformation: HTTP2Malformation?
     /// Why the message is refused, if it is not malformed.
     package private(set) var refusal: HeadRefusal?
@@ -46,7 +47,7 @@ package struct HTTP2FieldTable: Sendable {
     private var size = 0
     private var hasFields = false
     private var hasCookie = false
-    /// Crumbs, joined.
+    /// The crumbs so far, joined.
     private var cookie: [UInt8] = []
     /// The length of the name that was written behind ``end``.
     private var draftName = 0
@@ -71,22 +72,16 @@ package struct HTTP2FieldTable: Sendable {
         size = message == .trailers ? 2 : Self.wording
         (hasFields, hasCookie) = (false, false)
         cookie.removeAll(keepingCapacity: true)
+        guard bytes.count > 8 * Self.usualCapacity else { return }
         // After a very large message.
-        if bytes.count > 8 * Self.usualCapacity { bytes = [UInt8](repeating: 0, count: Self.usualCapacity) }
+        (bytes, cookie) = ([UInt8](repeating: 0, count: Self.usualCapacity), [])
     }
 
     /// The block is complete: writes the joined cookie, and the empty line.
     package mutating func finish() {
         if !hasFields { start = end }
-        if hasCookie, !cookie.isEmpty, malformation == nil, refusal == nil {
-            let length = "cookie: ".utf8.count + cookie.count + 2
-            if section.fields.count < maxFields {
-                reserve(length + 2)
-                write(cookieName: "cookie: ")
-                addField(nameLength: "cookie".utf8.count, length: length, .cookie, isNeverIndexed: false)
-            } else {
-                refusal = .tooManyFields
-            }
+        if !cookie.isEmpty, malformation == nil, refusal == nil {
+            if section.fields.count < maxFields { addCookie() } else { refusal = .tooManyFields }
         }
         reserve(2)
         bytes[end] = 0x0D
@@ -95,30 +90,28 @@ package struct HTTP2FieldTable: Sendable {
         checkInvariants()
     }
 
-    private mutating func write(cookieName name: StaticString) {
-        var position = end
-        name.withUTF8Buffer { name in
-            for index in name.indices { put(unsafe name[index], at: &position) }
-        }
-        for byte in cookie { put(byte, at: &position) }
-        put(0x0D, at: &position)
-        put(0x0A, at: &position)
+    private mutating func addCookie() {
+        let length = Self.cookieName.count + cookie.count + 4
+        reserve(length)
+        copy(Self.cookieName, Self.cookieName.indices, at: end)
+        let value = end + Self.cookieName.count + 2
+        copy(cookie, cookie.indices, at: value)
+        (bytes[value - 2], bytes[value - 1]) = (0x3A, 0x20)
+        (bytes[end + length - 2], bytes[end + length - 1]) = (0x0D, 0x0A)
+        addField(nameLength: Self.cookieName.count, length: length, .cookie, isNeverIndexed: false)
     }
 
-    private mutating func put(_ byte: UInt8, at position: inout Int) {
-        bytes[position] = byte
-        position += 1
-    }
+    private static let cookieName = Array("cookie".utf8)
 
     // MARK: Writing
 
     /// A field of a table.
     @inline(__always)
-    mutating func add(_ entry: FieldEntry, of source: [UInt8], isNeverIndexed: Bool = false) {
+    mutating func add(_ entry: FieldEntry, of source: [UInt8]) {
         guard counts(entry.nameLength, entry.valueLength, entry.note) else { return }
         reserve(entry.length)
         copy(source, entry.line, at: end)
-        keep(Int(entry.nameLength), Int(entry.valueLength), entry.note, isNeverIndexed: isNeverIndexed)
+        keep(Int(entry.nameLength), Int(entry.valueLength), entry.note, isNeverIndexed: false)
     }
 
     /// Writes the name of a field that is being read, from a table.
@@ -221,8 +214,7 @@ package struct HTTP2FieldTable: Sendable {
         switch note.use {
         case .field:
             size &+= length &+ FieldEntry.framing
-            guard size <= maxBytes else { return refuse(.headTooLarge) }
-            guard section.fields.count < maxFields else { return refuse(.tooManyFields) }
+            guard section.fields.count < maxFields || size > maxBytes else { return refuse(.tooManyFields, note) }
         case .cookie: size &+= Int(valueLength) &+ (hasCookie ? 2 : 10)
         case .method, .scheme, .authority, .path, .protocolName, .status: size &+= Int(valueLength)
         case .unknownPseudo: return refuse(.unknownPseudoField)
@@ -231,16 +223,16 @@ package struct HTTP2FieldTable: Sendable {
         case .invalidTE: return refuse(.invalidTE)
         case .paddedValue: return refuse(.paddedValue)
         case .invalidValue: return refuse(.invalidValue)
-        case .controlByte: return message == .unjudged || refuse(.invalidFieldValue)
+        case .controlByte: return message == .unjudged || refuse(.invalidFieldValue, note)
         }
-        guard size <= maxBytes else { return refuse(note.use == .path ? .targetTooLong : .headTooLarge) }
-        // Even what is not kept has its place and its count.
+        guard size <= maxBytes else { return refuse(note.use == .path ? .targetTooLong : .headTooLarge, note) }
         return refusal == nil || note.use != .field
     }
 
-    private mutating func refuse(_ reason: HeadRefusal) -> Bool {
+    private mutating func refuse(_ reason: HeadRefusal, _ note: FieldNote) -> Bool {
         if refusal == nil { refusal = reason }
-        hasFields = true
+        // A pseudo-header field that follows would be late, whether this field is kept or not.
+        if !note.isPseudo { hasFields = true }
         return false
     }
 

@@ -133,6 +133,23 @@ struct HTTP2FieldTableTests {
         #expect(try decode(Self.request + [("a", "b\tc")]).refusal == nil)
     }
 
+    /// It is answered, so what follows must not make it malformed.
+    @Test func aPseudoFieldThatIsTooLongOrHasAControlByte() throws {
+        var long = Self.request
+        long.insert((":path", "/" + String(repeating: "p", count: 40_000)), at: 0)
+        long.removeLast()
+        var decoder = FieldBlockDecoder()
+        let fields = try decoder.decode((long + [("a", "b")]).flatMap { FieldLiteral.field($0.0, $0.1) })
+        #expect(fields.malformation == nil && fields.refusal == .targetTooLong)
+        #expect(fields.pseudo.path == nil && fields.section.fields.isEmpty)
+        let control = try decode([(":path", "/\u{1}"), (":method", "GET"), (":scheme", "https")])
+        #expect(control.malformation == nil && control.refusal == nil)
+        #expect(control.text(control.pseudo.path) == "/\u{1}")
+        #expect(
+            try decode(Self.request.dropLast() + [("a", "\u{1}"), (":path", "/")]).malformation == .latePseudoField
+        )
+    }
+
     @Test func pseudoFieldsOfOtherMessages() throws {
         let response = try decode([(":status", "204"), ("date", "x")], .response)
         #expect(response.malformation == nil && response.text(response.pseudo.status) == "204")
