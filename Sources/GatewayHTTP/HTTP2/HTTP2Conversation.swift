@@ -34,7 +34,7 @@ package struct HTTP2Conversation: Sendable {
     package enum Event: Hashable, Sendable {
         /// What is left of the bytes has to come again, with more behind it.
         case needMore
-        /// The frame is dealt with.
+        /// The frame is dealt with. There may be credit for the connection (``HTTP2StreamTable/connectionCredit()``).
         case nothing
         /// A client has begun a request; its fields are in the table that was given.
         case request(HTTP2StreamTable.Place, isLast: Bool)
@@ -44,7 +44,8 @@ package struct HTTP2Conversation: Sendable {
         case content(HTTP2StreamTable.Place, Range<Int>, isLast: Bool, isClosed: Bool)
         /// Answer with RST_STREAM (REFUSED_STREAM).
         case refused(stream: UInt32)
-        /// The peer has reset the stream, whose place is free.
+        /// The peer has reset the stream, whose place is free. Content of it that is still held has to be taken
+        /// (``HTTP2StreamTable/take(_:_:)``), as with each stream that closes.
         case reset(HTTP2StreamTable.Place, HTTP2ErrorNumber)
         /// The stream may send more; nil for the connection.
         case windowGrew(HTTP2StreamTable.Place?)
