@@ -6,6 +6,7 @@ import Testing
 struct FuzzerTests {
     static let fuzzers: [(name: String, run: @Sendable ([UInt8]) -> Void)] = [
         ("AuditFuzzer", fuzzAudit), ("ChallengeFuzzer", fuzzChallenge), ("ChunkFuzzer", fuzzChunk),
+        ("FieldBlockFuzzer", fuzzFieldBlock), ("HTTP2FrameFuzzer", fuzzHTTP2Frame),
         ("RequestHeadFuzzer", fuzzRequestHead), ("ResponseHeadFuzzer", fuzzResponseHead),
         ("TokenAnswerFuzzer", fuzzTokenAnswer), ("YAMLFuzzer", fuzzYAML),
     ]

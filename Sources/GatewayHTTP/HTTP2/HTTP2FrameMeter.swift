@@ -64,7 +64,13 @@ package struct HTTP2FrameMeter: Sendable {
 
     private mutating func count(_ bytes: borrowing Span<UInt8>, at start: Int, _ now: () -> MonotonicTime) -> Bool {
         rest = Int(bytes[start]) << 16 | Int(bytes[start + 1]) << 8 | Int(bytes[start + 2])
-        switch bytes[start + 3] {
+        return receive(type: bytes[start + 3], at: now)
+    }
+
+    /// - Returns: Whether the connection may go on.
+    @inline(__always)
+    package mutating func receive(type: UInt8, at now: () -> MonotonicTime) -> Bool {
+        switch type {
         case 0x00: pay(1)
         case 0x01: pay(Self.perMessage)
         case 0x09: break

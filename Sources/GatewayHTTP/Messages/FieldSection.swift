@@ -32,6 +32,13 @@ package struct FieldSection: Sendable {
         scanned = offset
     }
 
+    /// Takes a field of HTTP/2, which was judged where it was decoded.
+    @inline(__always)
+    mutating func add(_ field: HeadField, hasUnderscore: Bool) {
+        fields.append(field)
+        if hasUnderscore { self.hasUnderscore = true }
+    }
+
     mutating func read(_ bytes: borrowing Span<UInt8>, maxBytes: Int, maxFields: Int) -> Line {
         while true {
             switch Self.endOfLine(bytes, from: scanned) {

@@ -8,6 +8,8 @@ package struct HeadField: Hashable, Sendable {
     package let valueEnd: UInt32
     /// The position after the line's CRLF.
     package let end: UInt32
+    /// It came by HTTP/2 as one that no table may remember, on no hop (RFC 7541 section 6.2.3).
+    package var isNeverIndexed = false
 
     package var line: Range<Int> { Int(start)..<Int(end) }
     package var name: Range<Int> { Int(start)..<Int(nameEnd) }

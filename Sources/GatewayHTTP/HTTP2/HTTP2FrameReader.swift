@@ -1,0 +1,249 @@
+/// Cuts what a peer sends into frames, and checks what a frame can say by itself: its length, its flags, its stream and its place (RFC
+/// 9113 sections 4 and 6). What it means for a stream is for ``HTTP2StreamTable`` to judge.
+///
+/// A field block in several frames is put together here, up to a limit.
+package struct HTTP2FrameReader: Sendable {
+    package enum Frame: Hashable, Sendable {
+        /// The content without its padding; `padding` has the byte with its length.
+        case data(stream: UInt32, content: Range<Int>, padding: Int, isLast: Bool)
+        /// A whole field block: a range of the bytes that were read, or nil if ``HTTP2FrameReader/takeBlock()`` has it.
+        case fields(stream: UInt32, block: Range<Int>?, isLast: Bool)
+        case reset(stream: UInt32, HTTP2ErrorNumber)
+        /// A whole number of settings.
+        case settings(Range<Int>)
+        case settingsAcknowledgement
+        case ping(UInt64)
+        case pingAnswer(UInt64)
+        /// - `last`: The last stream that the peer has dealt with, or will.
+        case goAway(last: UInt32, HTTP2ErrorNumber)
+        /// `stream` is 0 for the connection.
+        case windowUpdate(stream: UInt32, increment: Int)
+        /// PRIORITY, a part of a field block, or a frame that we do not know.
+        case ignored
+        /// The rest of the connection can go on.
+        case streamFault(stream: UInt32, HTTP2Fault)
+    }
+
+    package enum Result: Hashable, Sendable {
+        case needMore
+        /// `type` as it came, and where the next frame begins.
+        case frame(Frame, type: UInt8, next: Int)
+    }
+
+    package static let preface: StaticString = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+    /// A field block that does not come in one frame.
+    private var block: [UInt8] = []
+    /// Whose block is not whole; 0 for none.
+    private var blockStream: UInt32 = 0
+    private var blockIsLast = false
+    private var continuations = 0
+    private var awaitsPreface: Bool
+    private var awaitsSettings = true
+    private let maximumBlock: Int
+    private let maximumContinuations: Int
+
+    /// - Parameters:
+    ///   - ofClient: The peer is a client, and begins with the preface (RFC 9113 section 3.4).
+    ///   - maximumList: Bytes of fields that the peer is told to send at most. A block may have twice as many: one that is too long for a
+    ///     head, but not absurdly so, is decoded and answered.
+    package init(ofClient: Bool, maximumList: Int) {
+        awaitsPreface = ofClient
+        maximumBlock = 2 * maximumList + HTTP2FrameHeader.defaultMaximum
+        maximumContinuations = max(5, maximumBlock / HTTP2FrameHeader.defaultMaximum + 1)
+    }
+
+    /// Nothing but the rest of a field block may follow.
+    package var isWithinBlock: Bool { blockStream != 0 }
+
+    /// Reads the next frame.
+    ///
+    /// - Parameter start: Where the last one ended. What is left of the bytes has to come again, with more behind it.
+    package mutating func next(_ bytes: borrowing Span<UInt8>, from start: Int) throws(HTTP2Fault) -> Result {
+        var start = start
+        if awaitsPreface {
+            guard try readPreface(bytes, from: start) else { return .needMore }
+            start &+= Self.preface.utf8CodeUnitCount
+        }
+        guard start &+ HTTP2FrameHeader.size <= bytes.count else { return .needMore }
+        let header = HTTP2FrameHeader(bytes, at: start)
+        // Before the payload is awaited.
+        guard header.length <= HTTP2FrameHeader.defaultMaximum else {
+            throw .longFrame
+        }
+        if awaitsSettings {
+            guard header.type == HTTP2FrameType.settings.rawValue, !header.flags.contains(.acknowledgement) else {
+                throw .missingSettings
+            }
+        }
+        if blockStream != 0 {
+            guard header.type == HTTP2FrameType.continuation.rawValue, header.stream == blockStream else {
+                throw .interruptedBlock
+            }
+        }
+        let payload = start &+ HTTP2FrameHeader.size..<start &+ HTTP2FrameHeader.size &+ header.length
+        guard payload.upperBound <= bytes.count else { return .needMore }
+        (awaitsSettings, awaitsPreface) = (false, false)
+        return .frame(try read(bytes, header, payload), type: header.type, next: payload.upperBound)
+    }
+
+    private func readPreface(_ bytes: borrowing Span<UInt8>, from start: Int) throws(HTTP2Fault) -> Bool {
+        let length = Self.preface.utf8CodeUnitCount
+        let come = min(length, bytes.count &- start)
+        let isPreface = Self.preface.withUTF8Buffer { preface in
+            for index in 0..<come where unsafe bytes[start &+ index] != preface[index] { return false }
+            return true
+        }
+        guard isPreface else { throw .missingPreface }
+        return come == length
+    }
+
+    @inline(__always)
+    private mutating func read(
+        _ bytes: borrowing Span<UInt8>,
+        _ header: HTTP2FrameHeader,
+        _ payload: Range<Int>
+    ) throws(HTTP2Fault) -> Frame {
+        switch HTTP2FrameType(rawValue: header.type) {
+        case .data:
+            try Self.requireStream(header)
+            let content = try Self.withoutPadding(bytes, header, payload)
+            return .data(
+                stream: header.stream,
+                content: content,
+                padding: payload.count &- content.count,
+                isLast: header.flags.contains(.endStream)
+            )
+        case .headers: return try readHeaders(bytes, header, payload)
+        case .continuation: return try readContinuation(bytes, header, payload)
+        case .priority:
+            try Self.requireStream(header)
+            guard payload.count == 5 else {
+                return .streamFault(stream: header.stream, .prioritySize)
+            }
+            return .ignored
+        case .reset:
+            try Self.requireStream(header)
+            try Self.require(payload.count == 4, .resetSize)
+            return .reset(
+                stream: header.stream,
+                HTTP2ErrorNumber(rawValue: bytes.bigEndian(at: payload.lowerBound))
+            )
+        case .settings: return try Self.readSettings(header, payload)
+        case .pushPromise: throw .pushPromise
+        case .ping:
+            try Self.requireConnection(header)
+            try Self.require(payload.count == 8, .pingSize)
+            let high = UInt64(bytes.bigEndian(at: payload.lowerBound))
+            let data = high << 32 | UInt64(bytes.bigEndian(at: payload.lowerBound &+ 4))
+            return header.flags.contains(.acknowledgement) ? .pingAnswer(data) : .ping(data)
+        case .goAway:
+            try Self.requireConnection(header)
+            try Self.require(payload.count >= 8, .goAwaySize)
+            return .goAway(
+                last: bytes.bigEndian(at: payload.lowerBound) & 0x7FFF_FFFF,
+                HTTP2ErrorNumber(rawValue: bytes.bigEndian(at: payload.lowerBound &+ 4))
+            )
+        case .windowUpdate:
+            try Self.require(payload.count == 4, .windowUpdateSize)
+            let increment = Int(bytes.bigEndian(at: payload.lowerBound) & 0x7FFF_FFFF)
+            guard increment > 0 else {
+                guard header.stream != 0 else { throw .zeroIncrement }
+                return .streamFault(stream: header.stream, .zeroIncrement)
+            }
+            return .windowUpdate(stream: header.stream, increment: increment)
+        case nil: return .ignored
+        }
+    }
+
+    // MARK: Frames
+
+    private mutating func readHeaders(
+        _ bytes: borrowing Span<UInt8>,
+        _ header: HTTP2FrameHeader,
+        _ payload: Range<Int>
+    ) throws(HTTP2Fault) -> Frame {
+        try Self.requireStream(header)
+        var fragment = try Self.withoutPadding(bytes, header, payload)
+        if header.flags.contains(.priority) {
+            try Self.require(fragment.count >= 5, .headersSize)
+            fragment = fragment.lowerBound &+ 5..<fragment.upperBound
+        }
+        let isLast = header.flags.contains(.endStream)
+        guard !header.flags.contains(.endHeaders) else {
+            return .fields(stream: header.stream, block: fragment, isLast: isLast)
+        }
+        (blockStream, blockIsLast, continuations) = (header.stream, isLast, 0)
+        block = []
+        append(bytes, fragment)
+        return .ignored
+    }
+
+    private mutating func readContinuation(
+        _ bytes: borrowing Span<UInt8>,
+        _ header: HTTP2FrameHeader,
+        _ payload: Range<Int>
+    ) throws(HTTP2Fault) -> Frame {
+        guard blockStream != 0 else { throw .strayContinuation }
+        continuations += 1
+        guard continuations <= maximumContinuations, block.count + payload.count <= maximumBlock else {
+            throw .longBlock
+        }
+        append(bytes, payload)
+        guard header.flags.contains(.endHeaders) else { return .ignored }
+        blockStream = 0
+        return .fields(stream: header.stream, block: nil, isLast: blockIsLast)
+    }
+
+    private mutating func append(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
+        unsafe bytes.extracting(range).withUnsafeBufferPointer { unsafe block.append(contentsOf: $0) }
+    }
+
+    /// The whole block that came in several frames. A connection that waits keeps no memory for the next one.
+    package mutating func takeBlock() -> [UInt8] {
+        defer { block = [] }
+        return block
+    }
+
+    private static func readSettings(
+        _ header: HTTP2FrameHeader,
+        _ payload: Range<Int>
+    ) throws(HTTP2Fault) -> Frame {
+        try requireConnection(header)
+        guard !header.flags.contains(.acknowledgement) else {
+            try require(payload.isEmpty, .acknowledgementSize)
+            return .settingsAcknowledgement
+        }
+        try require(payload.count.isMultiple(of: 6), .settingsSize)
+        return .settings(payload)
+    }
+
+    // MARK: Rules
+
+    @inline(__always)
+    private static func withoutPadding(
+        _ bytes: borrowing Span<UInt8>,
+        _ header: HTTP2FrameHeader,
+        _ payload: Range<Int>
+    ) throws(HTTP2Fault) -> Range<Int> {
+        guard header.flags.contains(.padded) else { return payload }
+        try require(!payload.isEmpty, .missingPadding)
+        let padding = Int(bytes[payload.lowerBound])
+        guard padding < payload.count else { throw .longPadding }
+        return payload.lowerBound &+ 1..<payload.upperBound &- padding
+    }
+
+    @inline(__always)
+    private static func require(_ condition: Bool, _ fault: HTTP2Fault) throws(HTTP2Fault) {
+        guard condition else { throw fault }
+    }
+
+    @inline(__always)
+    private static func requireStream(_ header: HTTP2FrameHeader) throws(HTTP2Fault) {
+        guard header.stream != 0 else { throw .missingStream }
+    }
+
+    private static func requireConnection(_ header: HTTP2FrameHeader) throws(HTTP2Fault) {
+        guard header.stream == 0 else { throw .unexpectedStream }
+    }
+}

@@ -1,0 +1,318 @@
+/// Writes frames in memory that was reserved for them, field blocks included.
+///
+/// A connection writes all that one turn of its loop has for a peer behind each other, and sends it once. What does not fit is not
+/// written, and ``isComplete`` says so.
+///
+/// Field blocks (RFC 7541) are stateless: a field is an entry of the static table or is spelled out, and no table is built. Nothing
+/// has to be remembered for the connection, nothing of one client can be guessed from the length of what another is sent, and a block
+/// can be thrown away before it was sent. Huffman's code is left out, too: it would cost more than the bytes that it saves.
+@safe package struct HTTP2FrameWriter: ~Copyable {
+    private let target: UnsafeMutableRawBufferPointer
+    package private(set) var count = 0
+    package private(set) var isComplete = true
+    /// Where the header of the frame with the field block begins.
+    private var blockStart = 0
+
+    /// - Parameter target: Has room for all that is written: ``room(for:_:)`` for each field, ``roomForBlock`` for each block.
+    package init(_ target: UnsafeMutableRawBufferPointer) { unsafe self.target = target }
+
+    // MARK: Frames
+
+    @inline(__always)
+    package mutating func header(_ header: HTTP2FrameHeader) {
+        guard reserve(HTTP2FrameHeader.size) else { return }
+        put(header, at: count)
+        count &+= HTTP2FrameHeader.size
+    }
+
+    package mutating func header(_ type: HTTP2FrameType, _ flags: HTTP2Flags, stream: UInt32, length: Int) {
+        header(HTTP2FrameHeader(length: length, type: type.rawValue, flags: flags, stream: stream))
+    }
+
+    /// The content follows.
+    @inline(__always)
+    package mutating func dataHeader(stream: UInt32, length: Int, isLast: Bool) {
+        header(.data, isLast ? .endStream : [], stream: stream, length: length)
+    }
+
+    /// A frame with content, at most as long as the peer takes.
+    @inline(__always)
+    package mutating func data(_ content: UnsafeRawBufferPointer, stream: UInt32, isLast: Bool) {
+        guard reserve(HTTP2FrameHeader.size &+ content.count) else { return }
+        dataHeader(stream: stream, length: content.count, isLast: isLast)
+        unsafe write(content)
+    }
+
+    package mutating func settings(_ settings: [(key: HTTP2SettingKey, value: Int)]) {
+        header(.settings, [], stream: 0, length: settings.count * 6)
+        for (key, value) in settings {
+            write(UInt8(truncatingIfNeeded: key.rawValue >> 8))
+            write(UInt8(truncatingIfNeeded: key.rawValue))
+            write(UInt32(truncatingIfNeeded: value))
+        }
+    }
+
+    package mutating func settingsAcknowledgement() { header(.settings, .acknowledgement, stream: 0, length: 0) }
+
+    package mutating func ping(_ data: UInt64, isAnswer: Bool) {
+        header(.ping, isAnswer ? .acknowledgement : [], stream: 0, length: 8)
+        write(UInt32(truncatingIfNeeded: data >> 32))
+        write(UInt32(truncatingIfNeeded: data))
+    }
+
+    package mutating func goAway(last: UInt32, _ code: HTTP2ErrorNumber) {
+        header(.goAway, [], stream: 0, length: 8)
+        write(last)
+        write(code.rawValue)
+    }
+
+    package mutating func reset(stream: UInt32, _ code: HTTP2ErrorNumber) {
+        header(.reset, [], stream: stream, length: 4)
+        write(code.rawValue)
+    }
+
+    /// - Parameter stream: 0 for the connection.
+    package mutating func windowUpdate(stream: UInt32, _ increment: Int) {
+        header(.windowUpdate, [], stream: stream, length: 4)
+        write(UInt32(truncatingIfNeeded: increment))
+    }
+
+    // MARK: Field blocks
+
+    /// For the first frame of a block, and the size of the table.
+    package static let roomForBlock = HTTP2FrameHeader.size + 1
+
+    /// What a field needs at most; also for its share in the headers of CONTINUATION frames, of which there is one for 16 KiB.
+    package static func room(for nameLength: Int, _ valueLength: Int) -> Int {
+        let length = nameLength + valueLength + 2 + 2 * roomForLength
+        return length + (length / HTTP2FrameHeader.defaultMaximum + 1) * HTTP2FrameHeader.size
+    }
+
+    /// - Parameter isFirst: Of our blocks on the connection: it tells the peer that we use no table (RFC 7541 section 4.2).
+    package mutating func beginFields(stream: UInt32, isFirst: Bool) {
+        blockStart = count
+        header(.headers, [], stream: stream, length: 0)
+        if isFirst { write(0x20 as UInt8) }
+    }
+
+    /// Completes the block: patches the length of its frame, and cuts it where it is longer than a frame.
+    ///
+    /// - Parameter maximumFrame: The payload that the peer takes.
+    package mutating func endFields(isLast: Bool, maximumFrame: Int = HTTP2FrameHeader.defaultMaximum) {
+        guard isComplete else { return }
+        let stream = unsafe UnsafeRawBufferPointer(target).bigEndian(at: blockStart &+ 5)
+        let end: HTTP2Flags = isLast ? .endStream : []
+        var rest = count &- blockStart &- HTTP2FrameHeader.size
+        let first = min(rest, maximumFrame)
+        rest &-= first
+        let flags: HTTP2Flags = rest == 0 ? .endHeaders : []
+        put(HTTP2FrameHeader(length: first, type: 1, flags: end.union(flags), stream: stream), at: blockStart)
+        guard rest > 0 else { return }
+        let frames = (rest &+ maximumFrame &- 1) / maximumFrame
+        guard reserve(frames &* HTTP2FrameHeader.size) else { return }
+        // From the last part on, so that each is moved once.
+        var source = count
+        count &+= frames &* HTTP2FrameHeader.size
+        var place = count
+        for index in stride(from: frames &- 1, through: 0, by: -1) {
+            let length = index == frames &- 1 ? rest &- index &* maximumFrame : maximumFrame
+            source &-= length
+            place &-= length
+            // Bounds: reserve.
+            if let base = unsafe target.baseAddress {
+                unsafe (base + place).copyMemory(from: base + source, byteCount: length)
+            }
+            place &-= HTTP2FrameHeader.size
+            let flags: HTTP2Flags = index == frames &- 1 ? .endHeaders : []
+            put(HTTP2FrameHeader(length: length, type: 9, flags: flags, stream: stream), at: place)
+        }
+    }
+
+    /// `:status`.
+    package mutating func status(_ status: Int) {
+        switch status {
+        case 200: write(0x88 as UInt8)
+        case 204: write(0x89 as UInt8)
+        case 206: write(0x8A as UInt8)
+        case 304: write(0x8B as UInt8)
+        case 400: write(0x8C as UInt8)
+        case 404: write(0x8D as UInt8)
+        case 500: write(0x8E as UInt8)
+        default:
+            guard reserve(5) else { return }
+            write(0x08 as UInt8)
+            write(3 as UInt8)
+            for power in [100, 10, 1] { write(0x30 &+ UInt8(truncatingIfNeeded: status / power % 10)) }
+        }
+    }
+
+    /// `:method`.
+    package mutating func method(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) {
+        if bytes.equals(value, "GET") { return write(0x82 as UInt8) }
+        if bytes.equals(value, "POST") { return write(0x83 as UInt8) }
+        field(index: 2, bytes, value)
+    }
+
+    /// `:scheme`.
+    package mutating func scheme(isTLS: Bool) { write(isTLS ? 0x87 as UInt8 : 0x86) }
+
+    /// `:path`.
+    ///
+    /// - Parameter isSecret: The target holds a credential.
+    package mutating func path(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>, isSecret: Bool) {
+        if !isSecret, bytes.equals(value, "/") { return write(0x84 as UInt8) }
+        field(index: 4, bytes, value, isSecret: isSecret)
+    }
+
+    /// `:authority`.
+    package mutating func authority(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) {
+        field(index: 1, bytes, value)
+    }
+
+    /// `:protocol` (RFC 8441).
+    package mutating func protocolName(_ value: StaticString) {
+        field(name: ":protocol", value)
+    }
+
+    /// A field of a head, with its name in lower case. The caller leaves those of the connection out.
+    ///
+    /// - Parameter isSecret: No table on its way may remember the value (RFC 7541 section 7.1.3). Credentials and cookies are always
+    ///   secret, and so is what came as such.
+    @inline(__always)
+    package mutating func field(_ bytes: borrowing Span<UInt8>, _ field: HeadField, isSecret: Bool = false) {
+        let isSecret =
+            isSecret || field.isNeverIndexed || field.kind == .authorization || field.kind == .cookie
+            || field.kind == .setCookie || field.kind == .proxyAuthorization
+        self.field(bytes, name: field.name, value: field.value, isSecret: isSecret)
+    }
+
+    /// - Parameter name: Of a field; its letters may be large.
+    @inline(__always)
+    package mutating func field(
+        _ bytes: borrowing Span<UInt8>,
+        name: Range<Int>,
+        value: Range<Int>,
+        isSecret: Bool = false
+    ) {
+        let index = StaticFieldTable.index(bytes, name)
+        if index != 0 { return field(index: index, bytes, value, isSecret: isSecret) }
+        guard reserve(1 &+ Self.roomForLength &+ name.count &+ Self.roomForLength &+ value.count) else { return }
+        write(isSecret ? 0x10 as UInt8 : 0x00)
+        integer(name.count)
+        lowercased(bytes, name)
+        integer(value.count)
+        copy(bytes, value)
+    }
+
+    /// A field of our own.
+    ///
+    /// - Parameter name: In lower case.
+    package mutating func field(name: StaticString, _ value: StaticString) {
+        write(0x00 as UInt8)
+        string(name)
+        string(value)
+    }
+
+    @inline(__always)
+    private mutating func field(
+        index: UInt8,
+        _ bytes: borrowing Span<UInt8>,
+        _ value: Range<Int>,
+        isSecret: Bool = false
+    ) {
+        guard reserve(2 &+ Self.roomForLength &+ value.count) else { return }
+        let pattern: UInt8 = isSecret ? 0x10 : 0x00
+        if index < 0x0F {
+            put(pattern | index)
+        } else {
+            put(pattern | 0x0F)
+            put(index &- 0x0F)
+        }
+        integer(value.count)
+        copy(bytes, value)
+    }
+
+    private mutating func string(_ text: StaticString) {
+        guard reserve(Self.roomForLength &+ text.utf8CodeUnitCount) else { return }
+        integer(text.utf8CodeUnitCount)
+        text.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// What a length below 2^35 needs at most.
+    private static let roomForLength = 6
+
+    /// A length, with a prefix of 7 bits and without Huffman's code. There is room for it.
+    @inline(__always)
+    private mutating func integer(_ value: Int) {
+        guard value >= 0x7F else { return put(UInt8(truncatingIfNeeded: value)) }
+        put(0x7F)
+        var rest = value &- 0x7F
+        while rest >= 0x80 {
+            put(UInt8(truncatingIfNeeded: rest) | 0x80)
+            rest >>= 7
+        }
+        put(UInt8(truncatingIfNeeded: rest))
+    }
+
+    // MARK: Bytes
+
+    @inline(__always)
+    private mutating func reserve(_ length: Int) -> Bool {
+        guard unsafe target.count &- count >= length else {
+            isComplete = false
+            return false
+        }
+        return true
+    }
+
+    @inline(__always)
+    private mutating func write(_ byte: UInt8) {
+        guard reserve(1) else { return }
+        put(byte)
+    }
+
+    private mutating func write(_ word: UInt32) {
+        guard reserve(4) else { return }
+        for shift in [24, 16, 8, 0] as [UInt32] { put(UInt8(truncatingIfNeeded: word >> shift)) }
+    }
+
+    /// Bounds: `reserve`, of all callers.
+    @inline(__always)
+    private mutating func put(_ byte: UInt8) {
+        unsafe target[count] = byte
+        count &+= 1
+    }
+
+    /// Bounds: `reserve`, of all callers.
+    @inline(__always)
+    private func put(_ header: HTTP2FrameHeader, at start: Int) {
+        let first = UInt32(truncatingIfNeeded: header.length) << 8 | UInt32(header.type)
+        unsafe target.storeBytes(of: first.bigEndian, toByteOffset: start, as: UInt32.self)
+        unsafe target[start &+ 4] = header.flags.rawValue
+        unsafe target.storeBytes(of: header.stream.bigEndian, toByteOffset: start &+ 5, as: UInt32.self)
+    }
+
+    @inline(__always)
+    private mutating func write(_ bytes: UnsafeRawBufferPointer) {
+        guard reserve(bytes.count) else { return }
+        guard let from = bytes.baseAddress, let to = unsafe target.baseAddress else { return }
+        unsafe (to + count).copyMemory(from: from, byteCount: bytes.count)
+        count &+= bytes.count
+    }
+
+    @inline(__always)
+    private mutating func copy(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
+        unsafe bytes.extracting(range).withUnsafeBytes { unsafe write($0) }
+    }
+
+    @inline(__always)
+    private mutating func lowercased(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
+        for index in range { put(bytes[index].asciiLowercased) }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    fileprivate func bigEndian(at start: Int) -> UInt32 {
+        unsafe loadUnaligned(fromByteOffset: start, as: UInt32.self).bigEndian
+    }
+}
