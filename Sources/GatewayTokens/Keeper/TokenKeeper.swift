@@ -471,10 +471,10 @@ extension TokenKeeper {
             refuse(call, refusal, at: now)
             return false
         }
-        guard case .spent(let isNews) = limit.spend(for: call, isLook: false, at: now) else { return true }
+        guard case .spent(let isUnreported) = limit.spend(for: call, isLook: false, at: now) else { return true }
         let failure = limit.failure
         refuse(call, failure, at: now)
-        await context.report(failure.problem, of: limit, call, isNews: isNews)
+        await context.report(failure.problem, of: limit, call, isUnreported: isUnreported)
         return false
     }
 
