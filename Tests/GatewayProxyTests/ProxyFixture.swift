@@ -10,6 +10,8 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
+@testable import GatewayApp
+
 struct TestClock: GatewayClock {
     func now() -> Moment {
         let elapsed = ContinuousClock.now - Self.start

@@ -1,4 +1,4 @@
-package import GatewayProxy
+import GatewayProxy
 import Hummingbird
 import HummingbirdCore
 package import Logging
@@ -177,12 +177,4 @@ package struct AdminSecurity: Sendable {
     let secure: @Sendable (any Channel) -> EventLoopFuture<Void>
     /// Who is at the other end, by the certificate; nil without one.
     let peer: @Sendable (any Channel) async -> PeerIdentity?
-
-    package init(
-        secure: @escaping @Sendable (any Channel) -> EventLoopFuture<Void>,
-        peer: @escaping @Sendable (any Channel) async -> PeerIdentity?
-    ) {
-        self.secure = secure
-        self.peer = peer
-    }
 }

@@ -27,13 +27,6 @@ package struct Attention: Hashable, Sendable {
     package var command: String?
     /// The credential that a browser can log in for.
     package var login: String?
-
-    package init(severity: Severity, title: String, text: String, command: String? = nil) {
-        self.severity = severity
-        self.title = title
-        self.text = text
-        self.command = command
-    }
 }
 
 extension Attention {

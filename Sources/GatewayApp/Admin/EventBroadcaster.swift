@@ -66,17 +66,10 @@ package final class EventBroadcaster: Sendable {
     /// What the log held before the first event was published. Ids ascend.
     package struct Past: Sendable {
         let newest: [AuditEntry]
+        /// Whether the log held no others than the newest.
         let isWhole: Bool
+        /// Rows of the last day that stand in a timeline.
         let marked: [AuditEntry]
-
-        /// - Parameters:
-        ///   - isWhole: Whether the log held no others than the newest.
-        ///   - marked: Rows of the last day that stand in a timeline.
-        package init(newest: [AuditEntry], isWhole: Bool, marked: [AuditEntry]) {
-            self.newest = newest
-            self.isWhole = isWhole
-            self.marked = marked
-        }
     }
 
     func begin(with past: Past) {

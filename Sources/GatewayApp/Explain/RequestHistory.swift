@@ -36,11 +36,6 @@ package struct RequestHistory: Hashable, Sendable, Codable {
         /// How many requests the row stands for that it was counted in.
         package var countedWith: Int?
         package var events: [Event] = []
-
-        package init(requestId: String, at: String) {
-            self.requestId = requestId
-            self.at = at
-        }
     }
 
     /// When a request had what it needed, in milliseconds since it began.
@@ -49,13 +44,6 @@ package struct RequestHistory: Hashable, Sendable, Codable {
         package var connection: Int?
         package var response: Int?
         package var total: Int
-
-        package init(credential: Int?, connection: Int?, response: Int?, total: Int) {
-            self.credential = credential
-            self.connection = connection
-            self.response = response
-            self.total = total
-        }
     }
 
     /// A row of the audit log.
@@ -69,12 +57,6 @@ package struct RequestHistory: Hashable, Sendable, Codable {
         package var httpStatus: Int?
         package var errorCode: String?
         package var milliseconds: Int?
-
-        package init(at: String, event: String, failed: Bool) {
-            self.at = at
-            self.event = event
-            self.failed = failed
-        }
     }
 
     package var id: String

@@ -9,9 +9,9 @@ package struct Plan: Sendable {
     package var stateDirectory: String
     package var workers: WorkerCount
     /// Answers carry `Proxy-Status` (RFC 9209): the next hop and what it answered, or why it could not.
-    package var sendsProxyStatus: Bool
+    package var sendsProxyStatus = true
     /// The field that names each request in its answer; nil sends none.
-    package var requestIDHeader: String?
+    package var requestIDHeader: String? = "Gateway-Request-Id"
     package var listeners: [ListenerPlan]
     /// Where other proxies ask.
     package var authz: [ListenerPlan] = []
@@ -34,34 +34,6 @@ package struct Plan: Sendable {
         /// One event-loop thread per core.
         case auto
         case exactly(Int)
-    }
-
-    package init(
-        stateDirectory: String,
-        workers: WorkerCount,
-        sendsProxyStatus: Bool = true,
-        requestIDHeader: String? = "Gateway-Request-Id",
-        listeners: [ListenerPlan],
-        admin: AdminPlan,
-        access: AccessPlan,
-        audit: AuditPlan,
-        tokens: TokenPlan,
-        limits: Limits,
-        credentials: [CredentialPlan],
-        routes: [RoutePlan]
-    ) {
-        self.stateDirectory = stateDirectory
-        self.workers = workers
-        self.sendsProxyStatus = sendsProxyStatus
-        self.requestIDHeader = requestIDHeader
-        self.listeners = listeners
-        self.admin = admin
-        self.access = access
-        self.audit = audit
-        self.tokens = tokens
-        self.limits = limits
-        self.credentials = credentials
-        self.routes = routes
     }
 
     /// The files with certificates that listeners and routes name; the plan holds their paths alone.

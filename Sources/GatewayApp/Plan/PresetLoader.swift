@@ -63,11 +63,6 @@ private struct PresetReading {
     var state: ConfigLoader.State
     private(set) var presets: [Preset] = []
 
-    init(span: SourceSpan, state: ConfigLoader.State) {
-        self.span = span
-        self.state = state
-    }
-
     mutating func report(_ message: String, _ severity: ConfigDiagnostic.Severity = .error) {
         state.diagnostics.append(ConfigDiagnostic(severity, message, at: span, path: Self.path))
     }

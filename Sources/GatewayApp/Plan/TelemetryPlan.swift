@@ -7,33 +7,15 @@ package struct TelemetryPlan: Hashable, Sendable {
     /// The collector. `/v1/traces` and `/v1/metrics` go behind its path.
     package var origin: Origin
     /// Empty, or with a slash at the beginning and none at the end.
-    package var path: String
+    package var path = ""
     /// What each export carries, such as a token of the collector.
-    package var headers: [Injection.Field]
-    package var serviceName: String
+    package var headers: [Injection.Field] = []
+    package var serviceName = "authgateway"
     /// Percent of the traces that begin here. One that a client has begun is recorded as the client says.
-    package var sampling: Int
+    package var sampling = 100
     /// How often metrics are exported; nil: never.
-    package var metricsInterval: Duration?
-    package var exportsTraces: Bool
-
-    package init(
-        origin: Origin,
-        path: String = "",
-        headers: [Injection.Field] = [],
-        serviceName: String = "authgateway",
-        sampling: Int = 100,
-        metricsInterval: Duration? = .seconds(60),
-        exportsTraces: Bool = true
-    ) {
-        self.origin = origin
-        self.path = path
-        self.headers = headers
-        self.serviceName = serviceName
-        self.sampling = sampling
-        self.metricsInterval = metricsInterval
-        self.exportsTraces = exportsTraces
-    }
+    package var metricsInterval: Duration? = .seconds(60)
+    package var exportsTraces = true
 
     /// ``metricsInterval`` is read before it.
     private var exportsMetrics: Bool {

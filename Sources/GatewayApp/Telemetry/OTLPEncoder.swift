@@ -162,18 +162,6 @@ package struct TelemetryMetric: Sendable {
     package let help: String
     /// All of one kind.
     package let points: [(attributes: [TelemetryAttribute], value: Point)]
-
-    package init(
-        name: String,
-        unit: String,
-        help: String,
-        points: [(attributes: [TelemetryAttribute], value: Point)]
-    ) {
-        self.name = name
-        self.unit = unit
-        self.help = help
-        self.points = points
-    }
 }
 
 /// When telemetry is sent to a collector that refuses it for now. The same batch is sent until it is taken or refused for good.

@@ -10,12 +10,6 @@ package struct TracedRequest: Sendable {
         /// Where its paths begin.
         package let path: String
         package let upstream: Origin
-
-        package init(name: String, path: String, upstream: Origin) {
-            self.name = name
-            self.path = path
-            self.upstream = upstream
-        }
     }
 
     private let trace: RequestTrace

@@ -75,11 +75,4 @@ package struct RuleMiss: Hashable, Sendable {
     package let rule: String
     package let takesMethod: Bool
     package let takesPath: Bool
-
-    init(number: Int, rule: String, takesMethod: Bool, takesPath: Bool) {
-        self.number = number
-        self.rule = rule
-        self.takesMethod = takesMethod
-        self.takesPath = takesPath
-    }
 }

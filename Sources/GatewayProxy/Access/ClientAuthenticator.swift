@@ -15,8 +15,6 @@ package struct ClientAuthenticator: Sendable {
         /// The token stood in `Authorization`, which must not reach the upstream.
         package fileprivate(set) var usesAuthorization = false
 
-        package init() {}
-
         /// Something proves this client.
         fileprivate mutating func prove(_ name: String) {
             guard !isContradictory, client.map({ $0 != name }) ?? false else {

@@ -387,23 +387,16 @@ package struct RequestFacts: Hashable, Sendable {
     /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 section 9.2.2).
     package var isIdempotent: Bool
     package var hasContent: Bool
-    package var expectsContinue: Bool
-    package var isHTTP10: Bool
-
-    package init(isIdempotent: Bool, hasContent: Bool, expectsContinue: Bool = false, isHTTP10: Bool = false) {
-        self.isIdempotent = isIdempotent
-        self.hasContent = hasContent
-        self.expectsContinue = expectsContinue
-        self.isHTTP10 = isHTTP10
-    }
+    package var expectsContinue = false
+    package var isHTTP10 = false
 }
 
 /// What the rules need to know of the head of a final response.
 package struct ResponseFacts: Hashable, Sendable {
     package var status: Int
-    package var rejection: Rejection
+    package var rejection: Rejection = .none
     /// A 101 names only protocols that the request offered.
-    package var switchesAsOffered: Bool
+    package var switchesAsOffered = false
 
     /// What the response says of the credential that the request went with.
     package enum Rejection: Hashable, Sendable {
@@ -420,12 +413,6 @@ package struct ResponseFacts: Hashable, Sendable {
         /// The upstream asks for a credential that the request went without.
         case challenge(isAnswered: Bool)
     }
-
-    package init(status: Int, rejection: Rejection = .none, switchesAsOffered: Bool = false) {
-        self.status = status
-        self.rejection = rejection
-        self.switchesAsOffered = switchesAsOffered
-    }
 }
 
 /// How an upstream connection was lost before the response was complete.
@@ -435,16 +422,9 @@ package struct ConnectionLoss: Hashable, Sendable {
     /// Nothing of the request has left.
     package var isUnprocessed: Bool
     /// The upstream said that it has not looked at the request (RFC 9113 section 8.7).
-    package var isRefused: Bool
+    package var isRefused = false
     /// Why the upstream ended the connection, if TLS said so.
     package var alert: TLSAlert?
-
-    package init(hasAnswered: Bool, isUnprocessed: Bool, isRefused: Bool = false, alert: TLSAlert? = nil) {
-        self.hasAnswered = hasAnswered
-        self.isUnprocessed = isUnprocessed
-        self.isRefused = isRefused
-        self.alert = alert
-    }
 }
 
 // MARK: - Steps

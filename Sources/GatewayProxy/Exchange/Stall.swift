@@ -23,12 +23,6 @@ package struct TransferProgress: Hashable, Sendable {
     /// Bytes of the response that were sent to the client; nil before its head.
     package var responseSent: Int?
 
-    package init(untakenByClient: Int, untakenByUpstream: Int, responseSent: Int?) {
-        self.untakenByClient = untakenByClient
-        self.untakenByUpstream = untakenByUpstream
-        self.responseSent = responseSent
-    }
-
     /// The progress before anything was looked at: whatever waits counts as progress.
     package static let unknown = TransferProgress(
         untakenByClient: .max,
@@ -61,18 +55,6 @@ package struct StallPolicy: Hashable, Sendable {
     package var awaitsContinue: Bool
     package var clientIsWritable: Bool
     package var upstreamIsWritable: Bool
-
-    package init(
-        requestIsComplete: Bool,
-        awaitsContinue: Bool,
-        clientIsWritable: Bool,
-        upstreamIsWritable: Bool
-    ) {
-        self.requestIsComplete = requestIsComplete
-        self.awaitsContinue = awaitsContinue
-        self.clientIsWritable = clientIsWritable
-        self.upstreamIsWritable = upstreamIsWritable
-    }
 
     /// - Parameter last: At the deadline before this one, if nothing else has moved the deadline since.
     /// - Returns: nil while something moves, however slowly.

@@ -108,7 +108,7 @@ package struct DescribedRequest: Hashable, Sendable {
         case file(String, dropsLineBreaks: Bool)
     }
 
-    package var method: String
+    package var method = "GET"
     package var url: RequestURL
     /// Without `Host`, framing and what a proxy is told.
     package var fields: [Field] = []
@@ -124,11 +124,6 @@ package struct DescribedRequest: Hashable, Sendable {
     package var socket: String?
     /// What somebody should know of how the input was read.
     package var remarks: [String] = []
-
-    package init(method: String = "GET", url: RequestURL) {
-        self.method = method
-        self.url = url
-    }
 
     /// nil where a file has to be read to know it.
     package var contentLength: Int? {

@@ -52,16 +52,6 @@ package struct RequestJudgement: Sendable {
         package let dropped: [(name: String, reason: RequestFieldRules.DropReason)]
         /// Fields that the upstream gets and the client did not send.
         package let added: [DescribedRequest.Field]
-
-        package init(
-            head: [UInt8],
-            dropped: [(name: String, reason: RequestFieldRules.DropReason)],
-            added: [DescribedRequest.Field]
-        ) {
-            self.head = head
-            self.dropped = dropped
-            self.added = added
-        }
     }
 
     package let arrival: ListenerMatch

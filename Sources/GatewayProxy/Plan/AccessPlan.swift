@@ -77,11 +77,6 @@ package struct ClientLimitsPlan: Hashable, Sendable {
     /// Requests in a second; nil allows any number.
     package var perSecond: Int?
 
-    package init(concurrent: Int? = nil, perSecond: Int? = nil) {
-        self.concurrent = concurrent
-        self.perSecond = perSecond
-    }
-
     package var isEmpty: Bool { concurrent == nil && perSecond == nil }
 }
 
@@ -131,15 +126,7 @@ package struct ClientJWTPlan: Hashable, Sendable {
     /// Exactly this one; with `/*` at its end all below it (``CertificateName/isBelow(_:_:)``). nil: any.
     package var subject: String?
     /// The required values, by the name of the claim. A claim that is a list has to contain the text.
-    package var claims: [String: String]
-
-    package init(issuer: String, audience: String, keys: Keys, subject: String?, claims: [String: String] = [:]) {
-        self.issuer = issuer
-        self.audience = audience
-        self.keys = keys
-        self.subject = subject
-        self.claims = claims
-    }
+    package var claims: [String: String] = [:]
 
     /// nil where the keys are in a file.
     package var url: AuthorityURL? { if case .url(let url) = keys { url } else { nil } }

@@ -54,12 +54,6 @@ package struct ListenerPlan: Hashable, Sendable {
         package var privateKey: Secret
         /// PEM of the authorities that client certificates must come from; nil asks for none.
         package var clientCAPath: String?
-
-        package init(certificatePath: String, privateKey: Secret, clientCAPath: String?) {
-            self.certificatePath = certificatePath
-            self.privateKey = privateKey
-            self.clientCAPath = clientCAPath
-        }
     }
 
     package var address: Address
@@ -175,29 +169,13 @@ package struct EnginePlan: Hashable, Sendable {
     package var name: String
     package var contract: Contract
     /// One of these the engine sends in ``tokenField``. Empty where it proves itself in another way.
-    package var tokens: [Secret]
+    package var tokens: [Secret] = []
     /// One of these names the certificate of the engine has. Empty where none is asked for.
-    package var certificates: [CertificateName]
+    package var certificates: [CertificateName] = []
     /// Stands before the path of each request of ``Contract/envoy``. It begins with a slash, has none at its end, and may be empty.
-    package var pathPrefix: String
+    package var pathPrefix = ""
     /// How long the engine may keep an answer; nil: not at all.
     package var cache: Duration?
-
-    package init(
-        name: String,
-        contract: Contract,
-        tokens: [Secret] = [],
-        certificates: [CertificateName] = [],
-        pathPrefix: String = "",
-        cache: Duration? = nil
-    ) {
-        self.name = name
-        self.contract = contract
-        self.tokens = tokens
-        self.certificates = certificates
-        self.pathPrefix = pathPrefix
-        self.cache = cache
-    }
 
     /// A new one, and the one that it replaces.
     package static let maximumTokens = 2

@@ -20,33 +20,15 @@ package struct RoutePlan: Hashable, Sendable {
         package var privateKey: Secret?
         /// One of these keys the upstream's certificate must have; empty asks for none.
         package var pins: [CertificatePin] = []
-
-        package init(
-            caPath: String? = nil,
-            serverName: String? = nil,
-            certificatePath: String? = nil,
-            privateKey: Secret? = nil
-        ) {
-            self.caPath = caPath
-            self.serverName = serverName
-            self.certificatePath = certificatePath
-            self.privateKey = privateKey
-        }
     }
 
     /// Header fields of the request that the route has a say in.
     package struct Headers: Hashable, Sendable {
         /// Sent with every request, in the place of what the client sends under the name.
-        package var set: [Injection.Field]
+        package var set: [Injection.Field] = []
         /// Never forwarded.
-        package var remove: [String]
-        package var forwarded: ForwardedPolicy
-
-        package init(set: [Injection.Field] = [], remove: [String] = [], forwarded: ForwardedPolicy = .standard) {
-            self.set = set
-            self.remove = remove
-            self.forwarded = forwarded
-        }
+        package var remove: [String] = []
+        package var forwarded: ForwardedPolicy = .standard
     }
 
     /// How long the route waits for its upstream, where that is not what ``Limits`` says for all routes.
@@ -55,11 +37,6 @@ package struct RoutePlan: Hashable, Sendable {
         package var response: Duration?
         /// The longest pause within a response or a tunnel.
         package var idle: Duration?
-
-        package init(response: Duration? = nil, idle: Duration? = nil) {
-            self.response = response
-            self.idle = idle
-        }
     }
 
     package struct Allow: Hashable, Sendable {

@@ -6,11 +6,6 @@ package struct TunnelDestination: Sendable {
         package let address: IPAddress
         /// This machine has it.
         package let isOwn: Bool
-
-        package init(address: IPAddress, isOwn: Bool) {
-            self.address = address
-            self.isOwn = isOwn
-        }
     }
 
     /// The host in lower case, without a port, brackets and the dot of the root.

@@ -220,8 +220,6 @@ private struct WaitingClient: Sendable {
     var urgent = LinkedSlots.List()
     var ordinary = LinkedSlots.List()
 
-    init(name: String?) { self.name = name }
-
     subscript(_ isUrgent: Bool) -> LinkedSlots.List {
         get { isUrgent ? urgent : ordinary }
         set { if isUrgent { urgent = newValue } else { ordinary = newValue } }

@@ -46,11 +46,6 @@ package struct PoolState: ~Copyable, Sendable {
         package var opensOneAtATime = false
         /// Requests at one time on an HTTP/2 connection, whatever the upstream allows.
         package var maximumStreams = 100
-
-        package init(maximumWaiters: Int, idleTimeout: Duration) {
-            self.maximumWaiters = maximumWaiters
-            self.idleTimeout = idleTimeout
-        }
     }
 
     fileprivate struct Connection: Sendable {

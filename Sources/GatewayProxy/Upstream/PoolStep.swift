@@ -15,11 +15,6 @@ package struct PoolSituation: Hashable, Sendable {
     package var now: MonotonicTime
     /// A pool of another event loop waits for a place.
     package var othersWait: Bool
-
-    package init(now: MonotonicTime, othersWait: Bool) {
-        self.now = now
-        self.othersWait = othersWait
-    }
 }
 
 /// What becomes of an idle connection that would be taken for a request.

@@ -1,9 +1,10 @@
-import GatewayApp
 import GatewayEvents
 import GatewayHTTP
 import GatewayLocalAuthority
-import GatewayTokens
 import Synchronization
+
+@testable import GatewayApp
+@testable import GatewayTokens
 
 /// Answers with what a test put in, and remembers what it was told to do.
 final class ScriptedControl: GatewayControl {

@@ -3,10 +3,11 @@ import GatewayApp
 import GatewayConfiguration
 import GatewayEvents
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Plan", .timeLimit(.minutes(5)))
 struct PlanTests {
