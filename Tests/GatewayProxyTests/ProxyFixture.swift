@@ -2,7 +2,6 @@ import Foundation
 import GatewayConfiguration
 import GatewayEvents
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Logging
@@ -11,6 +10,7 @@ import NIOPosix
 import Synchronization
 
 @testable import GatewayApp
+@testable import GatewayProxy
 
 struct TestClock: GatewayClock {
     func now() -> Moment {

@@ -1,5 +1,6 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 /// Which requests are sent again when the connection that they were given dies under them.
 @Suite(.timeLimit(.minutes(5)))

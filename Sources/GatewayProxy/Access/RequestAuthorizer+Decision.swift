@@ -18,15 +18,15 @@ extension RequestAuthorizer {
         package var route: Int? { match == .unrouted ? nil : match.route }
         package let client: String?
         /// The client authenticated to us with `Authorization`, so it must not go upstream.
-        package let stripsAuthorization: Bool
+        let stripsAuthorization: Bool
         /// The reach of the listener that the request came to.
         package let reach: ConnectionContext.Reach
         /// Where the route leaves the choice to the request; nil otherwise.
         package let chosen: (any CredentialSource)?
         /// What the response says to the browser of a page; nil where no page of another origin may call the route.
-        package let crossOrigin: CrossOriginGrant?
+        let crossOrigin: CrossOriginGrant?
         /// Whether a later refusal may name routes, credentials and strategies (``NameDisclosure``).
-        package let disclosesNames: Bool
+        let disclosesNames: Bool
     }
 
     /// A class, so that a decision is no larger than what is admitted.
@@ -37,7 +37,7 @@ extension RequestAuthorizer {
         /// Whether the answer may name routes, credentials and strategies (``NameDisclosure``).
         ///
         /// If not, it has ``GatewayProblem/withoutNames``. The log has the whole problem.
-        package let disclosesNames: Bool
+        let disclosesNames: Bool
 
         init(problem: GatewayProblem, route: Int?, client: String?, disclosesNames: Bool) {
             self.problem = problem
@@ -48,7 +48,7 @@ extension RequestAuthorizer {
     }
 
     /// What becomes of a CONNECT (RFC 9110 section 9.3.6).
-    package enum ConnectDecision: Sendable {
+    enum ConnectDecision: Sendable {
         /// The gateway answers in place of that server.
         case intercept(InterceptedOrigin)
         /// A plain route leads to the server, and ``TunnelOpening`` says what becomes of the connection.
@@ -77,7 +77,7 @@ package final class UnroutedRequest: Sendable {
     }
 
     /// The answer to a client that asks in HTTP/2. Clients ask their proxy in HTTP/1.1 for plain URLs.
-    package var refusalInHTTP2: RequestAuthorizer.Refusal {
+    var refusalInHTTP2: RequestAuthorizer.Refusal {
         RequestAuthorizer.Refusal(
             problem: GatewayProblem(.misdirected, "Servers without a route are reached by HTTP/1.1 alone."),
             route: nil,
@@ -93,7 +93,7 @@ extension RouteTable.Match {
 }
 
 /// Who is told names from the configuration: of routes, credentials, strategies, upstreams and commands.
-package enum NameDisclosure {
+enum NameDisclosure {
     /// Names are for known clients.
     ///
     /// If no client is configured, they are for everyone who can reach a local listener: loopback, or a unix socket, whose
@@ -102,7 +102,7 @@ package enum NameDisclosure {
     /// - Parameters:
     ///   - client: The one that sent the request; nil where it is not known.
     ///   - hasClients: `access.clients` names at least one.
-    package static func isAllowed(
+    static func isAllowed(
         to client: String?,
         on reach: ConnectionContext.Reach,
         hasClients: Bool

@@ -172,7 +172,7 @@ package final class RequestAuthorizer: Sendable {
     }
 
     /// Whether an answer may name routes, credentials and strategies. For answers that need no decision, the client is nil.
-    package func disclosesNames(to client: String?, on listener: ConnectionContext) -> Bool {
+    func disclosesNames(to client: String?, on listener: ConnectionContext) -> Bool {
         NameDisclosure.isAllowed(to: client, on: listener.reach, hasClients: !clients.isEmpty)
     }
 
@@ -321,7 +321,7 @@ extension RequestAuthorizer {
     }
 
     /// What an answer of the gateway's own says to the browser of a page, so that the page can read why there is no other.
-    package func crossOriginFields(
+    func crossOriginFields(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         on listener: ConnectionContext
@@ -533,7 +533,7 @@ extension RequestAuthorizer {
     /// the method, which the credential opens like the first.
     ///
     /// - Parameter destination: As the upstream gets it; nil for several.
-    package func forbid(
+    func forbid(
         destination: [UInt8]?,
         of method: String,
         on route: Int,
@@ -740,7 +740,7 @@ extension RequestAuthorizer {
 /// Connections that clients ask for with CONNECT, or by their TLS hello.
 extension RequestAuthorizer {
     /// - Parameter head: Its target has the form of an authority.
-    package func decideConnect(
+    func decideConnect(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         on listener: ConnectionContext
@@ -770,7 +770,7 @@ extension RequestAuthorizer {
     }
 
     /// Whether the client would get the same tunnel now: a reload has come.
-    package func stillAdmits(_ tunnel: TunnelDestination, on listener: ConnectionContext) -> Bool {
+    func stillAdmits(_ tunnel: TunnelDestination, on listener: ConnectionContext) -> Bool {
         let decision = decideConnect(
             to: tunnel.host,
             port: tunnel.port,

@@ -117,7 +117,7 @@ package struct DescribedRequest: Hashable, Sendable {
     /// The target that is used instead of the URL's path and query.
     package var target: String?
     package var content: [Part] = []
-    package var isHTTP10 = false
+    var isHTTP10 = false
     /// The authority of the proxy that the client is told to use.
     package var proxy: String?
     /// The unix socket that the client is told to connect to.

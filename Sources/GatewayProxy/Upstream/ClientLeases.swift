@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Names a client in the account of ``ClientLeases``.
-package struct PoolClient: Hashable, Sendable {
+struct PoolClient: Hashable, Sendable {
     /// Clients have no names, so there is nothing to count.
     static let uncounted = PoolClient(index: -1)
     /// Requests without a client's name are one client.
@@ -15,12 +15,12 @@ package struct PoolClient: Hashable, Sendable {
 /// Counts the connections to one upstream that each client has in use, over all event loops.
 ///
 /// Two loops that look at the same moment can give a client one connection more than its share.
-package final class ClientLeases: Sendable {
+final class ClientLeases: Sendable {
     private final class Count: Sendable {
         let value = Atomic<Int>(0)
     }
 
-    package let maximum: Int
+    let maximum: Int
     private let clients: [String: PoolClient]
     private let names: [String?]
     private let counts: [Count]
@@ -29,7 +29,7 @@ package final class ClientLeases: Sendable {
     /// - Parameters:
     ///   - maximum: Connections of all clients.
     ///   - clients: The names; nothing is counted when there are none.
-    package init(maximum: Int, clients: [String]) {
+    init(maximum: Int, clients: [String]) {
         self.maximum = maximum
         names = clients.isEmpty ? [] : [nil] + clients
         counts = names.map { _ in Count() }

@@ -2,10 +2,11 @@ import FoundationEssentials
 import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokenStores
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("What doctor says of this machine", .timeLimit(.minutes(5)))
 struct DoctorRuleTests {

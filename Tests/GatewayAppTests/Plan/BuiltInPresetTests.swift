@@ -2,11 +2,12 @@ import Foundation
 import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import GatewayTesting
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 /// The presets that come with the program: `Sources/CPresets`.
 @Suite("Built-in presets", .timeLimit(.minutes(5)))

@@ -2,11 +2,12 @@ import Foundation
 import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import GatewayTesting
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 /// Every strategy has a whole file in `examples/strategies`, named after its kind.
 @Suite("Examples of strategies", .timeLimit(.minutes(5)))

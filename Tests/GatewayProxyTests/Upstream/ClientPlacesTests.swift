@@ -1,5 +1,6 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Places that clients share", .timeLimit(.minutes(1)))
 struct ClientPlacesTests {
