@@ -1,4 +1,4 @@
-package import GatewayEvents
+import GatewayEvents
 package import GatewayHTTP
 import GatewayProxy
 package import GatewayTokens
@@ -20,7 +20,7 @@ package enum AdminAPI {
         .success(await gateway.routes())
     }
 
-    package static let traffic = Operation<[TrafficStatus]>(.get, "/api/traffic", .viewer) { gateway, _ in
+    static let traffic = Operation<[TrafficStatus]>(.get, "/api/traffic", .viewer) { gateway, _ in
         .success(await gateway.traffic())
     }
 

@@ -5,7 +5,7 @@ package import GatewayTokens
 /// What a running gateway is and serves, apart from its credentials and routes. Holds no secret.
 package struct GatewayOverview: Hashable, Sendable, Codable {
     /// What is known about the chain of the audit log without reading all of it.
-    package enum AuditChain: String, Sendable, Codable {
+    enum AuditChain: String, Sendable, Codable {
         /// Nothing has been recomputed since the start.
         case notVerified = "not_verified"
         case intact
@@ -18,10 +18,10 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
     /// Six hexadecimal digits that tell one configuration of this installation from another.
     package var configurationDigest: String
     /// RFC 3339.
-    package var configurationLoadedAt: String
-    package var auditChain: AuditChain = .notVerified
+    var configurationLoadedAt: String
+    var auditChain: AuditChain = .notVerified
     /// When the chain was recomputed, RFC 3339; nil when it was not.
-    package var auditVerifiedAt: String?
+    var auditVerifiedAt: String?
     /// Where clients find the gateway: URLs, and `unix:PATH`.
     package var listeners: [String] = []
     /// Whether requests need a client token.

@@ -2,9 +2,9 @@ package import GatewayConfiguration
 import GatewayHTTP
 
 /// Reads the YAML of presets.
-package enum PresetLoader {
+enum PresetLoader {
     /// - Returns: The presets without a mistake, and what is wrong with the others.
-    package static func load(
+    static func load(
         _ bytes: [UInt8],
         named name: String,
         file: Int = 0

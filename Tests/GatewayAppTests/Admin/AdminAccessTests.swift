@@ -1,7 +1,7 @@
-import GatewayApp
 import GatewayHTTP
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("Who may do what on the admin listener", .timeLimit(.minutes(1)))

@@ -1,5 +1,4 @@
 import AsyncHTTPClient
-import GatewayApp
 import GatewayHTTP
 import Logging
 import NIOCore
@@ -8,6 +7,7 @@ import NIOPosix
 import Synchronization
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayTokens
 
 @Suite("Tokens for clients on the admin listener", .timeLimit(.minutes(5)))

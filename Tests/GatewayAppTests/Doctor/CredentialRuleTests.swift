@@ -1,7 +1,7 @@
-import GatewayApp
 import GatewayHTTP
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayTokens
 
 @Suite("What doctor says of credentials", .timeLimit(.minutes(5)))

@@ -1,11 +1,11 @@
 import FoundationEssentials
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
 import GatewayTokenStores
 import GatewayTokens
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("What doctor says of this machine", .timeLimit(.minutes(5)))

@@ -1,8 +1,8 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayStrategies
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 /// Limits of single clients.

@@ -1,8 +1,8 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayStrategies
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("The local authority in the configuration", .timeLimit(.minutes(5)))

@@ -1,9 +1,9 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
 import GatewayStrategies
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 @testable import GatewayTokens
 

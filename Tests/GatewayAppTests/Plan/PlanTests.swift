@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GatewayApp
 import GatewayConfiguration
 import GatewayEvents
 import GatewayHTTP
@@ -7,6 +6,7 @@ import GatewayStrategies
 import GatewayTokens
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("Plan", .timeLimit(.minutes(5)))

@@ -1,10 +1,10 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
 import GatewayStrategies
 import GatewayTokens
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("preset", .timeLimit(.minutes(5)))

@@ -1,10 +1,10 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
 import GatewayStrategies
 import GatewayTokens
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 /// Keys of a route that decide what its clients can get out of the upstream's connection and answers.

@@ -1,5 +1,4 @@
 import Foundation
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
 import GatewayStrategies
@@ -7,6 +6,7 @@ import GatewayTesting
 import GatewayTokens
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 /// Every strategy has a whole file in `examples/strategies`, named after its kind.

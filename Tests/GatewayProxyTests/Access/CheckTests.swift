@@ -3,6 +3,7 @@ import GatewayTesting
 import GatewayTokens
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("Questions of Envoy by gRPC", .timeLimit(.minutes(5)))

@@ -4,6 +4,7 @@ import GatewayTesting
 import GatewayTokens
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("Response fields that go to the client", .timeLimit(.minutes(5)))

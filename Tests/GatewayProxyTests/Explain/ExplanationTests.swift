@@ -3,6 +3,7 @@ import GatewayHTTP
 import GatewayTokens
 import Testing
 
+@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("Explanation", .timeLimit(.minutes(5)))
