@@ -2,7 +2,6 @@ import ArgumentParser
 import AsyncHTTPClient
 import Foundation
 import GatewayHTTP
-import GatewayProxy
 import GatewaySandbox
 import Logging
 import NIOCore
@@ -10,6 +9,7 @@ import NIOHTTP1
 import Testing
 
 @testable import GatewayApp
+@testable import GatewayProxy
 @testable import GatewayTools
 
 /// A sandbox, a folder of its own, and gateways made from configuration text; all of it ends with the test.

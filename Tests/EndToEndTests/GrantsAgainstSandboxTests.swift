@@ -1,5 +1,4 @@
 import Foundation
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
 import GatewaySandbox
@@ -9,6 +8,8 @@ import GatewayTokenClient
 import GatewayTokens
 import Logging
 import Testing
+
+@testable import GatewayApp
 
 /// Grants and the token client against the authorities of the sandbox: what one side writes, the other understands.
 @Suite("Grants against the sandbox", .timeLimit(.minutes(5)))

@@ -1,10 +1,11 @@
 import Foundation
-import GatewayApp
 import GatewayHTTP
 import GatewayProxy
 import GatewaySandbox
 import NIOHTTP1
 import Testing
+
+@testable import GatewayApp
 
 /// What operators do with tokens, through the admin listener and the commands, against the sandbox's authorities.
 @Suite("Token operations", .timeLimit(.minutes(5)))

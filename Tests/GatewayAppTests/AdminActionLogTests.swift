@@ -1,10 +1,10 @@
 import GatewayEvents
-import GatewayProxy
 import GatewayTesting
 import Logging
 import Testing
 
 @testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("What operators ask for", .timeLimit(.minutes(1)))
 struct AdminActionLogTests {

@@ -4,13 +4,13 @@ import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
 import GatewayTokenStores
-import GatewayTokens
 import Logging
 import Synchronization
 import Testing
 
 @testable import GatewayApp
 @testable import GatewayProxy
+@testable import GatewayTokens
 
 /// A strategy whose tokens are those of ``SampleGrant``.
 private struct SampleStrategy: AuthStrategy {

@@ -9,6 +9,7 @@ import Logging
 import Synchronization
 
 @testable import GatewayAudit
+@testable import GatewayProxy
 
 /// A log, and a database of its own that it is copied to.
 struct ShippingBench {

@@ -2,13 +2,13 @@ import Crypto
 import Foundation
 import GatewayFiles
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import SwiftASN1
 import Testing
 import X509
 
 @testable import GatewayLocalAuthority
+@testable import GatewayProxy
 
 @Suite("Local authority", .timeLimit(.minutes(5)))
 struct LocalAuthorityTests {

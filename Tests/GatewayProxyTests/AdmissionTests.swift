@@ -1,9 +1,10 @@
 import Foundation
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokens
 import Synchronization
 import Testing
+
+@testable import GatewayProxy
 
 @Suite(.timeLimit(.minutes(5)))
 struct AdmissionTests {

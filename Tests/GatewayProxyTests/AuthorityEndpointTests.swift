@@ -1,7 +1,8 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 /// What the gateway asks of an authority itself is out of reach on a route that carries its token.
 @Suite(.timeLimit(.minutes(5)))

@@ -1,9 +1,10 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Synchronization
 import Testing
+
+@testable import GatewayProxy
 
 /// Another proxy asks for the fields of a request, byte by byte.
 @Suite("Answers to engines", .timeLimit(.minutes(5)))

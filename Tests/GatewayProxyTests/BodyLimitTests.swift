@@ -1,8 +1,9 @@
 import Foundation
 import GatewayHTTP
-import GatewayProxy
 import Synchronization
 import Testing
+
+@testable import GatewayProxy
 
 /// `limits.request_body_bytes`.
 @Suite(.timeLimit(.minutes(5)))

@@ -1,8 +1,9 @@
 import Foundation
 import GatewayHTTP
-import GatewayProxy
 import Synchronization
 import Testing
+
+@testable import GatewayProxy
 
 private let rejection =
     "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer error=\"invalid_token\"\r\nContent-Length: 0\r\n"

@@ -1,9 +1,10 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Synchronization
 import Testing
+
+@testable import GatewayProxy
 
 /// No engine is handed what was withdrawn: neither while its request waits, nor while an answer waits for the engine to read it.
 @Suite("Withdrawal from engines", .timeLimit(.minutes(1)))

@@ -1,7 +1,8 @@
 import Dispatch
 import Foundation
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite(.timeLimit(.minutes(5)))
 struct ForwardingTests {

@@ -1,8 +1,9 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 /// Connections to an upstream that speaks HTTP/2, frame by frame.
 @Suite("Upstreams of HTTP/2", .timeLimit(.minutes(5)))

@@ -1,9 +1,10 @@
 import GatewayEvents
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Synchronization
+
+@testable import GatewayProxy
 
 /// A credential that an operator takes away.
 final class LockableSource: CredentialSource {

@@ -1,7 +1,8 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import Testing
+
+@testable import GatewayProxy
 
 /// Routes with `connection_auth: true`.
 @Suite("Private connections to an upstream", .timeLimit(.minutes(5)))

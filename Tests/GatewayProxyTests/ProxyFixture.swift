@@ -2,13 +2,15 @@ import Foundation
 import GatewayConfiguration
 import GatewayEvents
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Logging
 import NIOCore
 import NIOPosix
 import Synchronization
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 struct TestClock: GatewayClock {
     func now() -> Moment {

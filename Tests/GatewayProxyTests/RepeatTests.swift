@@ -1,5 +1,7 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 /// Which requests are sent again when the connection that they were given dies under them.
 @Suite(.timeLimit(.minutes(5)))

@@ -1,8 +1,10 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokens
 import Synchronization
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 /// What Box sends: 401, empty, and a challenge that names the reason.
 private let rejection =

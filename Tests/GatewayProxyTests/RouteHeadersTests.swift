@@ -1,8 +1,9 @@
 import GatewayHTTP
-import GatewayProxy
-import GatewayTokens
 import Synchronization
 import Testing
+
+@testable import GatewayProxy
+@testable import GatewayTokens
 
 /// Fields that a route sets or removes, judged by what reaches the origin.
 @Suite(.timeLimit(.minutes(5)))

@@ -1,11 +1,12 @@
 import Foundation
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import NIOCore
 import NIOPosix
 import NIOSSL
 import Testing
+
+@testable import GatewayProxy
 
 /// Tells whether a connection ended with an error, which a client can see, or in good order.
 private final class EndWatcher: ChannelInboundHandler {

@@ -1,5 +1,6 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Lookups of servers without a route", .serialized, .timeLimit(.minutes(5)))
 struct UnroutedLookupTests {

@@ -1,9 +1,10 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Synchronization
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Withdrawal", .timeLimit(.minutes(5)))
 struct WithdrawalTests {

@@ -1,4 +1,4 @@
-package import GatewayEvents
+import GatewayEvents
 package import GatewayHTTP
 import GatewayProxy
 package import GatewayTokens

@@ -1,15 +1,15 @@
-package import GatewayHTTP
-package import GatewayProxy
+import GatewayHTTP
+import GatewayProxy
 
 /// Finds out who uses the admin listener, and what that person may do.
-package struct AdminAuthorizer: Sendable {
+struct AdminAuthorizer: Sendable {
     /// A user whose proof was accepted.
-    package enum Person: Hashable, Sendable {
+    enum Person: Hashable, Sendable {
         /// Who can read the state directory: an operator.
         case holderOfAdminToken
         case user(String, AdminRole)
 
-        package var role: AdminRole {
+        var role: AdminRole {
             switch self {
             case .holderOfAdminToken: .operator
             case .user(_, let role): role
@@ -18,20 +18,20 @@ package struct AdminAuthorizer: Sendable {
     }
 
     /// What a request says about its sender.
-    package enum Evidence: Hashable, Sendable {
+    enum Evidence: Hashable, Sendable {
         case none
         case person(Person)
         /// The token and the certificate are those of different users.
         case contradictory
 
-        package var isPerson: Bool { if case .person = self { true } else { false } }
+        var isPerson: Bool { if case .person = self { true } else { false } }
     }
 
     private let adminToken: Secret
     private let users: [AdminUser]
     private let proofs: ClientAuthenticator
 
-    package init(adminToken: Secret, users: [AdminUser], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+    init(adminToken: Secret, users: [AdminUser], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
         self.adminToken = adminToken
         self.users = users
         proofs = ClientAuthenticator(users.map(\.proofs), sha256: sha256)
@@ -40,7 +40,7 @@ package struct AdminAuthorizer: Sendable {
     /// - Parameters:
     ///   - token: nil where the request has none.
     ///   - peer: The peer of the connection.
-    package func evidence(presenting token: [UInt8]?, peer: PeerIdentity?) -> Evidence {
+    func evidence(presenting token: [UInt8]?, peer: PeerIdentity?) -> Evidence {
         if let token, adminToken.matches(token) { return .person(.holderOfAdminToken) }
         let evidence = proofs.evidence(of: token.map { [$0] } ?? [], peer: peer)
         guard !evidence.isContradictory else { return .contradictory }
@@ -51,7 +51,7 @@ package struct AdminAuthorizer: Sendable {
     }
 
     /// Why a user without this role is refused; nil for a user with it.
-    package func refusal(of evidence: Evidence, needing role: AdminRole) -> GatewayProblem? {
+    func refusal(of evidence: Evidence, needing role: AdminRole) -> GatewayProblem? {
         switch evidence {
         case .none:
             let detail =

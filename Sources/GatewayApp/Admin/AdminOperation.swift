@@ -14,7 +14,7 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
     package let path: String
     package let role: AdminRole
     /// Whether it may take a right away. It is then done even if it cannot be recorded.
-    package let withdraws: Bool
+    let withdraws: Bool
     let body: AdminBody
     /// Whether an answer means that the gateway refused. It is then sent with status 409.
     let isConflict: (@Sendable (Answer) -> Bool)?

@@ -1,14 +1,14 @@
-package import GatewayProxy
+import GatewayProxy
 import Hummingbird
 import HummingbirdCore
-package import Logging
-package import NIOCore
+import Logging
+import NIOCore
 import NIOPosix
 
 /// The admin listener: status page, health, metrics and the operations of the command line.
 ///
 /// Bound first and served later, so that a port in use is found before anything else starts.
-package actor AdminServer {
+actor AdminServer {
     private typealias Listener = NIOAsyncChannel<AcceptedConnection, Never>
 
     private enum State {
@@ -32,7 +32,7 @@ package actor AdminServer {
     ///   - connections: How many may be open; the oldest gives way to the next.
     ///   - security: nil without TLS.
     ///   - prepare: Adds to the listener's channel what every listener of the program has.
-    package init(
+    init(
         group: any EventLoopGroup,
         options: AdminOptions,
         connections: Int = DescriptorShares.adminConnections(of: nil),
@@ -52,7 +52,7 @@ package actor AdminServer {
     ///
     /// - Returns: The port, which is the system's choice when `port` is 0.
     /// - Throws: The system's error, for example `EADDRINUSE`.
-    package func bind(host: String, port: Int) async throws -> Int {
+    func bind(host: String, port: Int) async throws -> Int {
         let connection = makeConnection(host: host)
         let logger = logger
         let listener =
@@ -69,13 +69,13 @@ package actor AdminServer {
     }
 
     /// Clients that may wait to be accepted.
-    package static let backlog: Int32 = 64
+    static let backlog: Int32 = 64
 
     /// Takes a unix socket that is bound already; the caller sees to the file.
     ///
     /// - Parameter admits: Whether the peer may connect.
     /// - Throws: The system's error.
-    package func serve(
+    func serve(
         _ socket: NIOBSDSocket.Handle,
         admits: @escaping @Sendable (any Channel) -> EventLoopFuture<Bool>
     ) async throws {
@@ -103,7 +103,7 @@ package actor AdminServer {
     }
 
     /// Serves until ``close()`` or cancellation.
-    package func run() async {
+    func run() async {
         guard case .bound(let listener, let connection) = state else { return }
         state = .serving(listener.channel)
         let (logger, options) = (logger, options)
@@ -130,7 +130,7 @@ package actor AdminServer {
     }
 
     /// Stops listening; a request under way is answered.
-    package func close() async {
+    func close() async {
         options.broadcaster.close()
         switch state {
         case .bound(let listener, _):
@@ -172,17 +172,9 @@ package actor AdminServer {
 private struct PeerRefused: Error {}
 
 /// TLS of the admin listener, given as closures so that it knows none of its neighbours.
-package struct AdminSecurity: Sendable {
+struct AdminSecurity: Sendable {
     /// Adds TLS to a connection that was accepted.
     let secure: @Sendable (any Channel) -> EventLoopFuture<Void>
     /// Who is at the other end, by the certificate; nil without one.
     let peer: @Sendable (any Channel) async -> PeerIdentity?
-
-    package init(
-        secure: @escaping @Sendable (any Channel) -> EventLoopFuture<Void>,
-        peer: @escaping @Sendable (any Channel) async -> PeerIdentity?
-    ) {
-        self.secure = secure
-        self.peer = peer
-    }
 }

@@ -1,44 +1,37 @@
 import GatewayHTTP
-package import GatewayTokens
+import GatewayTokens
 
 /// Something that a person must do: for the page, the worst first. Holds no secret.
-package struct Attention: Hashable, Sendable {
-    package enum Severity: Int, Comparable, Sendable {
+struct Attention: Hashable, Sendable {
+    enum Severity: Int, Comparable, Sendable {
         /// Requests fail until it is done.
         case failing
         /// Requests are served, and will fail if it is not done.
         case soon
 
-        package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+        static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
     }
 
-    package var severity: Severity
+    var severity: Severity
     /// `campus: a login is needed`.
-    package var title: String
-    package var text: String
+    var title: String
+    var text: String
     /// RFC 3339.
-    package var since: String?
-    package var failedRequests: Int?
+    var since: String?
+    var failedRequests: Int?
     /// RFC 3339.
-    package var nextTryAt: String?
+    var nextTryAt: String?
     /// Nothing is tried before somebody acts.
-    package var waits = false
+    var waits = false
     /// What to type.
-    package var command: String?
+    var command: String?
     /// The credential that a browser can log in for.
-    package var login: String?
-
-    package init(severity: Severity, title: String, text: String, command: String? = nil) {
-        self.severity = severity
-        self.title = title
-        self.text = text
-        self.command = command
-    }
+    var login: String?
 }
 
 extension Attention {
     /// All there is to do.
-    package static func items(
+    static func items(
         readiness: Readiness,
         tokens: [TokenStatus],
         expirations: [Expiration]

@@ -4,7 +4,7 @@ import Synchronization
 /// Holds the newest events in memory and hands them to every stream as they are committed. Touches no disk.
 package final class EventBroadcaster: Sendable {
     /// Streams at once. Operators and probes need connections of the admin listener, too.
-    package static let streamLimit = 32
+    static let streamLimit = 32
     /// Signals that wait for one reader; one that is slower is cut.
     static let queueLimit = 256
     static let heartbeatSeconds = 15
@@ -55,7 +55,7 @@ package final class EventBroadcaster: Sendable {
     // MARK: Events
 
     /// Takes rows that were committed just now. Never blocks.
-    package func publish(_ entries: [AuditEntry]) {
+    func publish(_ entries: [AuditEntry]) {
         send { state in
             state.recent.add(entries)
             for entry in entries { state.timeline.add(entry) }
@@ -64,19 +64,12 @@ package final class EventBroadcaster: Sendable {
     }
 
     /// What the log held before the first event was published. Ids ascend.
-    package struct Past: Sendable {
+    struct Past: Sendable {
         let newest: [AuditEntry]
+        /// Whether the log held no others than the newest.
         let isWhole: Bool
+        /// Rows of the last day that stand in a timeline.
         let marked: [AuditEntry]
-
-        /// - Parameters:
-        ///   - isWhole: Whether the log held no others than the newest.
-        ///   - marked: Rows of the last day that stand in a timeline.
-        package init(newest: [AuditEntry], isWhole: Bool, marked: [AuditEntry]) {
-            self.newest = newest
-            self.isWhole = isWhole
-            self.marked = marked
-        }
     }
 
     func begin(with past: Past) {

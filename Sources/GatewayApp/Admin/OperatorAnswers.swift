@@ -6,19 +6,12 @@ package struct KeyRotationReport: Hashable, Sendable, Codable {
     package var tokens: Int
     /// Where the new key is.
     package var file: String
-
-    package init(tokens: Int, file: String) {
-        self.tokens = tokens
-        self.file = file
-    }
 }
 
 /// What the gateway says to a copy of its state.
 package struct BackupNote: Hashable, Sendable, Codable {
     /// Which gateway it is, as the audit log names it.
     package var instance: String
-
-    package init(instance: String) { self.instance = instance }
 }
 
 /// What came of a rotation of the local authority.
@@ -48,28 +41,6 @@ package struct RouteStatus: Hashable, Sendable, Codable {
     package var health: UpstreamHealth?
     /// The engines that are handed its credential; nil where none is.
     package var authz: [String]?
-
-    package init(
-        name: String,
-        upstream: String,
-        path: String,
-        hosts: [String],
-        credential: String?,
-        strategy: String,
-        needs: String? = nil,
-        health: UpstreamHealth? = nil,
-        authz: [String]? = nil
-    ) {
-        self.authz = authz
-        self.name = name
-        self.upstream = upstream
-        self.path = path
-        self.hosts = hosts
-        self.credential = credential
-        self.strategy = strategy
-        self.needs = needs
-        self.health = health
-    }
 }
 
 /// What became of a reload.
@@ -95,23 +66,9 @@ package struct ReloadReport: Hashable, Sendable, Codable {
     package var cause: Cause
     package var outcome: Outcome
     /// The problems as people read them; empty if it was loaded.
-    package var problems: String
-    package var changes: [PlanChange]
-    package var warnings: String
-
-    package init(
-        cause: Cause,
-        outcome: Outcome,
-        problems: String = "",
-        changes: [PlanChange] = [],
-        warnings: String = ""
-    ) {
-        self.cause = cause
-        self.outcome = outcome
-        self.problems = problems
-        self.changes = changes
-        self.warnings = warnings
-    }
+    package var problems = ""
+    package var changes: [PlanChange] = []
+    package var warnings = ""
 }
 
 /// The plan that is served, to be compared with another one in another process.

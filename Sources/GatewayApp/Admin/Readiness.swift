@@ -77,7 +77,7 @@ extension Readiness {
 
     /// What the gateway knows of itself when it is asked.
     package struct Facts: Sendable {
-        package var phase: Phase
+        var phase: Phase
         /// Why the configuration on disk is not the one that is served.
         package var refusal: String?
         /// See ``StorageHealth/troubles(_:rotating:)``.
@@ -87,9 +87,9 @@ extension Readiness {
         package var tokens: [TokenStatus] = []
         package var expirations: [Expiration] = []
         /// What to do about a clock that differs from an authority's.
-        package var clockAdvice: String?
+        var clockAdvice: String?
         /// Why the gateways that share the token store do not know this one.
-        package var unlisted: String?
+        var unlisted: String?
 
         package init(_ phase: Phase) { self.phase = phase }
     }
@@ -114,18 +114,18 @@ extension Readiness {
 }
 
 /// Tells from the states of tokens, and from what ends, what people have to do.
-package enum ReadinessReasons {
+enum ReadinessReasons {
     /// One sentence for each token that needs something.
     ///
     /// - Parameter tokens: Tokens with ``TokenStatus/needsAttention``.
-    package static func needs(of tokens: [TokenStatus]) -> [String] {
+    static func needs(of tokens: [TokenStatus]) -> [String] {
         TokenStatus.firstOfEachCredential(tokens).map { token, others in
             "\(token.credential): \(reason(token))\(TokenStatus.othersText(others))"
         }
     }
 
     /// - Parameter reason: Why the database does not take what the gateway tells of itself.
-    package static func unlisted(_ reason: String) -> String {
+    static func unlisted(_ reason: String) -> String {
         "authgateway fleet does not list this gateway, and operators are not told what it follows: \(reason)"
     }
 
@@ -137,7 +137,7 @@ package enum ReadinessReasons {
     }
 
     /// nil when there is time.
-    package static func notice(of expiration: Expiration) -> String? {
+    static func notice(of expiration: Expiration) -> String? {
         guard expiration.isSoon else { return nil }
         let remaining = expiration.remainingSeconds
         let when = remaining > 0 ? "ends in \(ConfigUnits.countdown(remaining))" : "has ended"

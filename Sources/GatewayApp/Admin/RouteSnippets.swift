@@ -3,18 +3,18 @@ import GatewayHTTP
 import GatewayProxy
 
 /// What a person copies to use a route: for a terminal, for an SDK, and for programs that know a proxy.
-package struct RouteSnippets: Hashable, Sendable {
-    package struct Snippet: Hashable, Sendable {
-        package let title: String
-        package let text: String
+struct RouteSnippets: Hashable, Sendable {
+    struct Snippet: Hashable, Sendable {
+        let title: String
+        let text: String
     }
 
-    package let all: [Snippet]
+    let all: [Snippet]
 
     /// - Parameters:
     ///   - listeners: Where clients find the gateway: URLs, and `unix:PATH`. The first one is used.
     ///   - asksForClients: Whether requests need a client token.
-    package init(_ route: RouteStatus, listeners: [String], asksForClients: Bool) {
+    init(_ route: RouteStatus, listeners: [String], asksForClients: Bool) {
         let listener = listeners.first { $0.hasPrefix("http") } ?? listeners.first ?? ""
         let token = asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
         let path = route.path == "/" ? "" : route.path

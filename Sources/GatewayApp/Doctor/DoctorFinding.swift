@@ -77,7 +77,7 @@ package struct DoctorReport: Sendable, Encodable {
     package func count(_ level: DoctorFinding.Level) -> Int { findings.count { $0.level == level } }
 
     /// The maximum number of findings of one level that a group shows to people.
-    package static let mostShown = 20
+    static let mostShown = 20
 
     /// What people read of a group: findings that say the same of more than three subjects are one, and the first
     /// ``mostShown`` of each level stand for all.

@@ -214,14 +214,14 @@ package enum EndpointRule {
 /// What the clocks of the authorities say of this machine's.
 package enum ClockRule {
     /// A `Date` field has whole seconds, and the answer took its time.
-    package static let tolerance: Duration = .seconds(5)
+    static let tolerance: Duration = .seconds(5)
     /// From here on, authorities refuse what is signed here, and tokens seem to end early or late.
     package static let limit: Duration = .seconds(60)
 
     package struct Reading: Hashable, Sendable {
         package let authority: Origin
         /// How far this machine's clock is ahead of the authority's; negative when it is behind.
-        package let ahead: Duration
+        let ahead: Duration
 
         package init(authority: Origin, ahead: Duration) {
             self.authority = authority

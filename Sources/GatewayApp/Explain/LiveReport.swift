@@ -10,7 +10,7 @@ package struct LiveReport: Hashable, Sendable, Codable {
     /// The id that the gateway gave the request; nil if the answer names none.
     package var requestId: String?
     /// Bytes of the response behind its head, framing included.
-    package var contentBytes: Int
+    var contentBytes: Int
     package var milliseconds: Int
     /// What the gateway says of a request that it answered by itself.
     package var problem: String?

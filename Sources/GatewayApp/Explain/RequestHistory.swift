@@ -8,14 +8,14 @@ package struct RequestHistory: Hashable, Sendable, Codable {
     package struct Request: Hashable, Sendable, Codable {
         /// The gateway's.
         package var requestId: String
-        package var clientRequestId: String?
+        var clientRequestId: String?
         /// RFC 3339, when it ended.
         package var at: String
         package var route: String?
         package var client: String?
         package var method: String?
         /// Where a request that failed came from, and what it asked for.
-        package var peer: String?
+        var peer: String?
         package var host: String?
         package var path: String?
         /// What the client was answered; 0 when nothing was sent, nil where it is not known.
@@ -27,35 +27,23 @@ package struct RequestHistory: Hashable, Sendable, Codable {
         package var command: String?
         package var credential: String?
         package var generation: Int?
-        package var wasReplayed = false
+        var wasReplayed = false
         /// The engine that asked about it; nil where the gateway itself forwarded it.
         package var engine: String?
         package var bytesReceived: Int?
         package var bytesSent: Int?
-        package var times: Times?
+        var times: Times?
         /// How many requests the row stands for that it was counted in.
-        package var countedWith: Int?
+        var countedWith: Int?
         package var events: [Event] = []
-
-        package init(requestId: String, at: String) {
-            self.requestId = requestId
-            self.at = at
-        }
     }
 
     /// When a request had what it needed, in milliseconds since it began.
-    package struct Times: Hashable, Sendable, Codable {
-        package var credential: Int?
-        package var connection: Int?
-        package var response: Int?
-        package var total: Int
-
-        package init(credential: Int?, connection: Int?, response: Int?, total: Int) {
-            self.credential = credential
-            self.connection = connection
-            self.response = response
-            self.total = total
-        }
+    struct Times: Hashable, Sendable, Codable {
+        var credential: Int?
+        var connection: Int?
+        var response: Int?
+        var total: Int
     }
 
     /// A row of the audit log.
@@ -66,21 +54,15 @@ package struct RequestHistory: Hashable, Sendable, Codable {
         package var generation: Int?
         package var trigger: String?
         package var failed: Bool
-        package var httpStatus: Int?
-        package var errorCode: String?
+        var httpStatus: Int?
+        var errorCode: String?
         package var milliseconds: Int?
-
-        package init(at: String, event: String, failed: Bool) {
-            self.at = at
-            self.event = event
-            self.failed = failed
-        }
     }
 
     package var id: String
     package var requests: [Request]
     /// Where was looked, and what was not.
-    package var remarks: [String]
+    var remarks: [String]
 
     /// Puts together what several places say of the same requests.
     ///
@@ -222,7 +204,7 @@ extension RequestHistory.Request {
 
 extension RequestHistory.Times {
     /// Where the time went: `157 ms: credential 2 ms, connection 31 ms, response head 120 ms, content 4 ms`
-    package var text: String {
+    var text: String {
         // It was refused before it needed anything.
         if total == 0, credential == nil { return "0 ms" }
         var parts: [String] = []

@@ -7,11 +7,11 @@ package import GatewayTokens
 /// What the configuration says, checked and complete: immutable, comparable, printable without secrets.
 package struct Plan: Sendable {
     package var stateDirectory: String
-    package var workers: WorkerCount
+    var workers: WorkerCount
     /// Answers carry `Proxy-Status` (RFC 9209): the next hop and what it answered, or why it could not.
-    package var sendsProxyStatus: Bool
+    var sendsProxyStatus = true
     /// The field that names each request in its answer; nil sends none.
-    package var requestIDHeader: String?
+    var requestIDHeader: String? = "Gateway-Request-Id"
     package var listeners: [ListenerPlan]
     /// Where other proxies ask.
     package var authz: [ListenerPlan] = []
@@ -21,51 +21,23 @@ package struct Plan: Sendable {
     package var tokens: TokenPlan
     package var limits: Limits
     /// nil: nothing is exported.
-    package var telemetry: TelemetryPlan?
+    var telemetry: TelemetryPlan?
     /// Signs the certificates for intercepted hosts.
-    package var localAuthority = LocalAuthorityPlan()
+    var localAuthority = LocalAuthorityPlan()
     /// Named credentials first, in file order, then those written inside routes (named `routes.<route>`) and those that
     /// a route switched to another subject (`box-service[user:42]`). A weaker token that is vended stands behind the named
     /// ones (`box-service[vend]`).
     package var credentials: [CredentialPlan]
     package var routes: [RoutePlan]
 
-    package enum WorkerCount: Hashable, Sendable {
+    enum WorkerCount: Hashable, Sendable {
         /// One event-loop thread per core.
         case auto
         case exactly(Int)
     }
 
-    package init(
-        stateDirectory: String,
-        workers: WorkerCount,
-        sendsProxyStatus: Bool = true,
-        requestIDHeader: String? = "Gateway-Request-Id",
-        listeners: [ListenerPlan],
-        admin: AdminPlan,
-        access: AccessPlan,
-        audit: AuditPlan,
-        tokens: TokenPlan,
-        limits: Limits,
-        credentials: [CredentialPlan],
-        routes: [RoutePlan]
-    ) {
-        self.stateDirectory = stateDirectory
-        self.workers = workers
-        self.sendsProxyStatus = sendsProxyStatus
-        self.requestIDHeader = requestIDHeader
-        self.listeners = listeners
-        self.admin = admin
-        self.access = access
-        self.audit = audit
-        self.tokens = tokens
-        self.limits = limits
-        self.credentials = credentials
-        self.routes = routes
-    }
-
     /// The files with certificates that listeners and routes name; the plan holds their paths alone.
-    package var certificatePaths: [String] {
+    var certificatePaths: [String] {
         ((listeners + authz).map(\.tls) + [admin.tls]).compactMap(\.self)
             .flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
             + routes.flatMap { [$0.tls.caPath, $0.tls.certificatePath] }.compactMap(\.self)

@@ -16,7 +16,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
     /// `upstream: https://a -> https://b`; no secrets.
     package var notes: [String]
     /// It cannot be changed while the gateway runs.
-    package var needsRestart: Bool
+    var needsRestart: Bool
 
     /// In the order of the configuration.
     package static func between(_ old: PlanDigest, _ new: PlanDigest) -> [PlanChange] {
@@ -147,7 +147,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
 
 extension PlanChange {
     /// Those that are not merely kept.
-    package static func effective(_ changes: [PlanChange]) -> [PlanChange] { changes.filter { $0.kind != .kept } }
+    static func effective(_ changes: [PlanChange]) -> [PlanChange] { changes.filter { $0.kind != .kept } }
 
     /// One line per change, then what is kept, counted.
     package static func text(_ changes: [PlanChange]) -> String {

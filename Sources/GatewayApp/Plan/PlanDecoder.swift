@@ -1,21 +1,21 @@
-package import GatewayConfiguration
+import GatewayConfiguration
 import GatewayEvents
-package import GatewayHTTP
+import GatewayHTTP
 import GatewayProxy
-package import GatewayTokens
+import GatewayTokens
 
 /// What decoding a document yields.
-package struct PlanDecoding: Sendable {
+struct PlanDecoding: Sendable {
     /// nil when there was any error.
-    package let plan: Plan?
+    let plan: Plan?
     /// All of them, in file order; warnings also when there is a plan.
-    package let diagnostics: [ConfigDiagnostic]
+    let diagnostics: [ConfigDiagnostic]
     /// What must not be shown with a diagnostic.
-    package let secretSpans: Set<SourceSpan>
+    let secretSpans: Set<SourceSpan>
 }
 
 /// Checks a configuration document and makes a plan of it.
-package enum PlanDecoder {
+enum PlanDecoder {
     /// The keys of the whole document.
     static let keys = Keys {
         $0("version", type: "the number 1", example: "1")
@@ -71,7 +71,7 @@ package enum PlanDecoder {
     /// - Parameters:
     ///   - earlier: What loading has found already. What decoding says about the same place is left out.
     ///   - presets: What `preset` can name.
-    package static func decode(
+    static func decode(
         _ document: ConfigDocument,
         after earlier: [ConfigDiagnostic] = [],
         catalog: StrategyCatalog,

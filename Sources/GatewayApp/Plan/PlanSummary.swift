@@ -28,10 +28,10 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     }
 
     /// The limits of a client that has any.
-    package struct ClientLimits: Hashable, Sendable, Codable {
-        package var name: String
-        package var concurrent: Int?
-        package var perSecond: Int?
+    struct ClientLimits: Hashable, Sendable, Codable {
+        var name: String
+        var concurrent: Int?
+        var perSecond: Int?
     }
 
     /// A credential, with what is shown of its renewal (``RenewalPolicy/keys``) among the values.
@@ -42,24 +42,24 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     }
 
     package var stateDirectory: String
-    package var workers: String
+    var workers: String
     package var proxyStatus: Bool
-    package var requestIdHeader: String
+    var requestIdHeader: String
     package var listeners: [Listener]
     /// nil where no other proxy asks.
     package var authz: [Engine]?
     package var admin: String
     /// The role of each user, by name; nil where there are none.
-    package var adminUsers: [String: String]?
+    var adminUsers: [String: String]?
     package var clients: [String]
-    package var clientLimits: [ClientLimits]
+    var clientLimits: [ClientLimits]
     package var requireClient: String
-    package var allowOrigins: [String]
+    var allowOrigins: [String]
     package var audit: [String: String]
     package var tokens: [String: String]
     package var limits: [String: String]
     /// Empty where nothing is exported.
-    package var telemetry: [String: String]
+    var telemetry: [String: String]
     /// Empty where nothing is intercepted.
     package var ca: [String: String]
     package var credentials: [Credential]

@@ -2,9 +2,9 @@ package import GatewayConfiguration
 import GatewayHTTP
 
 /// Reads the YAML of presets.
-package enum PresetLoader {
+enum PresetLoader {
     /// - Returns: The presets without a mistake, and what is wrong with the others.
-    package static func load(
+    static func load(
         _ bytes: [UInt8],
         named name: String,
         file: Int = 0
@@ -62,11 +62,6 @@ private struct PresetReading {
     let span: SourceSpan
     var state: ConfigLoader.State
     private(set) var presets: [Preset] = []
-
-    init(span: SourceSpan, state: ConfigLoader.State) {
-        self.span = span
-        self.state = state
-    }
 
     mutating func report(_ message: String, _ severity: ConfigDiagnostic.Severity = .error) {
         state.diagnostics.append(ConfigDiagnostic(severity, message, at: span, path: Self.path))

@@ -1,39 +1,21 @@
-package import GatewayConfiguration
-package import GatewayHTTP
-package import GatewayTokens
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayTokens
 
 /// Where spans and metrics are exported to, by OpenTelemetry's protocol (OTLP) over HTTP: `telemetry`.
-package struct TelemetryPlan: Hashable, Sendable {
+struct TelemetryPlan: Hashable, Sendable {
     /// The collector. `/v1/traces` and `/v1/metrics` go behind its path.
-    package var origin: Origin
+    var origin: Origin
     /// Empty, or with a slash at the beginning and none at the end.
-    package var path: String
+    var path = ""
     /// What each export carries, such as a token of the collector.
-    package var headers: [Injection.Field]
-    package var serviceName: String
+    var headers: [Injection.Field] = []
+    var serviceName = "authgateway"
     /// Percent of the traces that begin here. One that a client has begun is recorded as the client says.
-    package var sampling: Int
+    var sampling = 100
     /// How often metrics are exported; nil: never.
-    package var metricsInterval: Duration?
-    package var exportsTraces: Bool
-
-    package init(
-        origin: Origin,
-        path: String = "",
-        headers: [Injection.Field] = [],
-        serviceName: String = "authgateway",
-        sampling: Int = 100,
-        metricsInterval: Duration? = .seconds(60),
-        exportsTraces: Bool = true
-    ) {
-        self.origin = origin
-        self.path = path
-        self.headers = headers
-        self.serviceName = serviceName
-        self.sampling = sampling
-        self.metricsInterval = metricsInterval
-        self.exportsTraces = exportsTraces
-    }
+    var metricsInterval: Duration? = .seconds(60)
+    var exportsTraces = true
 
     /// ``metricsInterval`` is read before it.
     private var exportsMetrics: Bool {
@@ -43,7 +25,7 @@ package struct TelemetryPlan: Hashable, Sendable {
 }
 
 extension TelemetryPlan {
-    package static let keys = Keys(TelemetryPlan(origin: Origin(scheme: .https, host: "", port: 443))) {
+    static let keys = Keys(TelemetryPlan(origin: Origin(scheme: .https, host: "", port: 443))) {
         $0("otlp", type: "an http or https URL", shown: { "\($0.origin)\($0.path)" }, example: "http://127.0.0.1:4318")
             .means(
                 "The collector that spans and metrics are sent to: OTLP over HTTP with JSON. /v1/traces and /v1/metrics are put"

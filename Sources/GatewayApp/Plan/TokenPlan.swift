@@ -32,13 +32,6 @@ package struct TokenPlan: Hashable, Sendable {
     package var program: TokenProgram?
     /// Set for ``Store/postgres``.
     package var database: PostgreSQLPlan?
-
-    package init(store: Store, path: String, key: Key, program: TokenProgram? = nil) {
-        self.store = store
-        self.path = path
-        self.key = key
-        self.program = program
-    }
 }
 
 extension TokenPlan {

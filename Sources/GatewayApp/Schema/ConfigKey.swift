@@ -7,9 +7,9 @@ package struct ConfigKey: Hashable, Sendable {
     /// As people write it: `routes.NAME.upstream`.
     package let path: String
     /// The strategies that read it; empty for a key that does not depend on one.
-    package internal(set) var strategies: [String]
+    var strategies: [String]
     package let type: String
-    package let isRequired: Bool
+    let isRequired: Bool
     /// nil for some keys deep within a strategy, which its example shows.
     package let meaning: String?
     /// As it would be written; nil when there is no value without the key.
@@ -20,7 +20,7 @@ package struct ConfigKey: Hashable, Sendable {
     package let keys: [String]
 
     /// `*` stands for a name that people choose; a segment that ends with `[]` is a list.
-    package var segments: [String] {
+    var segments: [String] {
         path.split(separator: ".").map { $0 == Self.sampleName ? KeyMeaning.anyName : String($0) }
     }
 

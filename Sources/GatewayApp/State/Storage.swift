@@ -25,7 +25,7 @@ package struct Storage: Sendable {
     package let tokens: any TokenStore
     /// nil for a store without a key of its own.
     package let keyRotation: KeyRotation?
-    package let adminToken: Secret
+    let adminToken: Secret
     package let locks: CredentialLocks
     /// Held until the databases are closed.
     private let databaseLocks: DatabaseLocks

@@ -2,7 +2,7 @@ package import GatewayHTTP
 import Glibc
 package import Logging
 import Metrics
-package import NIOPosix
+import NIOPosix
 import Synchronization
 
 /// Where log lines go and how they look.
@@ -127,8 +127,8 @@ private struct StreamLogHandler: LogHandler {
 /// Writes lines from its own thread, so that a reader that stops reading does not block requests.
 ///
 /// What does not fit into the buffer is lost, counted, and said as soon as there is room again.
-package final class LineWriter: Sendable {
-    package static let capacityBytes = 1 << 20
+final class LineWriter: Sendable {
+    static let capacityBytes = 1 << 20
 
     private struct State {
         var pending: [UInt8] = []
@@ -144,7 +144,7 @@ package final class LineWriter: Sendable {
     /// - Parameters:
     ///   - write: May block for as long as it likes.
     ///   - lossNotice: The line that says how many were lost.
-    package init(
+    init(
         pool: NIOThreadPool,
         write: @escaping @Sendable ([UInt8]) -> Void,
         lossNotice: @escaping @Sendable (_ lines: Int) -> String
@@ -155,7 +155,7 @@ package final class LineWriter: Sendable {
     }
 
     /// Never blocks.
-    package func add(_ line: String) {
+    func add(_ line: String) {
         let begins = state.withLock { state in
             guard state.pending.count + line.utf8.count <= Self.capacityBytes else {
                 state.lost += 1
@@ -183,7 +183,7 @@ package final class LineWriter: Sendable {
     }
 
     /// Waits until everything is written, at most a second: for the end of the process.
-    package func flush() async {
+    func flush() async {
         for _ in 0..<100 where state.withLock(\.isWriting) {
             guard (try? await Task.sleep(for: .milliseconds(10))) != nil else { return }
         }

@@ -1,19 +1,19 @@
 package import GatewayHTTP
 
 /// Writes spans and metrics as OTLP wants them in JSON (opentelemetry-proto 1.3: `/v1/traces`, `/v1/metrics`).
-package struct OTLPEncoder: Sendable {
+struct OTLPEncoder: Sendable {
     private let resource: String
     private let scope: String
 
     /// - Parameter attributes: Who exports: `service.name` and the like.
-    package init(_ attributes: [TelemetryAttribute], version: String) {
+    init(_ attributes: [TelemetryAttribute], version: String) {
         resource = "{\"attributes\":\(Self.list(attributes))}"
         scope = "{\"name\":\"authgateway\",\"version\":\(Self.quoted(version))}"
     }
 
     // MARK: Spans
 
-    package func spans(_ spans: some Sequence<TelemetrySpan>) -> String {
+    func spans(_ spans: some Sequence<TelemetrySpan>) -> String {
         let list = spans.map(Self.span).joined(separator: ",")
         return
             "{\"resourceSpans\":[{\"resource\":\(resource),\"scopeSpans\":[{\"scope\":\(scope),\"spans\":[\(list)]}]}]}"
@@ -33,7 +33,7 @@ package struct OTLPEncoder: Sendable {
     /// - Parameters:
     ///   - start: When counting began, in nanoseconds since 1970.
     ///   - now: The present time, in nanoseconds since 1970.
-    package func metrics(_ metrics: [TelemetryMetric], from start: Int64, to now: Int64) -> String {
+    func metrics(_ metrics: [TelemetryMetric], from start: Int64, to now: Int64) -> String {
         let list = metrics.map { Self.metric($0, "\"startTimeUnixNano\":\"\(start)\",\"timeUnixNano\":\"\(now)\"") }
             .joined(separator: ",")
         return
@@ -145,35 +145,23 @@ package struct TelemetrySpan: Hashable, Sendable {
     package let start: Int64
     package let end: Int64
     package let attributes: [TelemetryAttribute]
-    package let isError: Bool
+    let isError: Bool
 }
 
 /// One metric as it is exported: all values since the start.
-package struct TelemetryMetric: Sendable {
-    package enum Point: Hashable, Sendable {
+struct TelemetryMetric: Sendable {
+    enum Point: Hashable, Sendable {
         case sum(Int64)
         case gauge(Double)
         /// One count more than there are bounds.
         case histogram(counts: [Int64], sum: Double, bounds: [Double])
     }
 
-    package let name: String
-    package let unit: String
-    package let help: String
+    let name: String
+    let unit: String
+    let help: String
     /// All of one kind.
-    package let points: [(attributes: [TelemetryAttribute], value: Point)]
-
-    package init(
-        name: String,
-        unit: String,
-        help: String,
-        points: [(attributes: [TelemetryAttribute], value: Point)]
-    ) {
-        self.name = name
-        self.unit = unit
-        self.help = help
-        self.points = points
-    }
+    let points: [(attributes: [TelemetryAttribute], value: Point)]
 }
 
 /// When telemetry is sent to a collector that refuses it for now. The same batch is sent until it is taken or refused for good.
@@ -200,7 +188,7 @@ package struct ExportSchedule: Sendable {
 
     package init() {}
 
-    package func isDue(at now: MonotonicTime) -> Bool { next.map { now >= $0 } ?? true }
+    func isDue(at now: MonotonicTime) -> Bool { next.map { now >= $0 } ?? true }
 
     /// - Parameter jitter: 0...1, evenly distributed.
     /// - Returns: Whether the batch is to be kept and sent again.

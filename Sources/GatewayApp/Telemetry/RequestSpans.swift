@@ -10,12 +10,6 @@ package struct TracedRequest: Sendable {
         /// Where its paths begin.
         package let path: String
         package let upstream: Origin
-
-        package init(name: String, path: String, upstream: Origin) {
-            self.name = name
-            self.path = path
-            self.upstream = upstream
-        }
     }
 
     private let trace: RequestTrace
@@ -51,7 +45,7 @@ extension TracedRequest {
     /// The span of the request, and one below it for each time that it was sent to the upstream.
     ///
     /// - Parameter offset: What to add to a monotonic reading to get nanoseconds since 1970.
-    package func spans(_ route: Route?, offset: Int64) -> [TelemetrySpan] {
+    func spans(_ route: Route?, offset: Int64) -> [TelemetrySpan] {
         let method = HTTPConventions.method(method)
         var spans = [server(method, route, offset)]
         guard let route, trace.tries > 0 else { return spans }
@@ -175,21 +169,21 @@ extension TelemetrySpan {
 }
 
 /// What OpenTelemetry's conventions for HTTP (version 1.27) want of the values.
-package enum HTTPConventions {
+enum HTTPConventions {
     private static let methods: Set<String> = [
         "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
     ]
 
     /// Clients can make up methods without end, so those that are not registered share one name.
-    package static func method(_ name: String) -> String { methods.contains(name) ? name : "_OTHER" }
+    static func method(_ name: String) -> String { methods.contains(name) ? name : "_OTHER" }
 
     /// Seconds.
-    package static let durationBounds: [Double] = [
+    static let durationBounds: [Double] = [
         0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
     ]
 
     /// `error.type`: the problem that the gateway answered with, or the status of a failure; nil for a success.
-    package static func error(ofServerSpan status: Int, _ problem: ProblemKind?) -> String? {
+    static func error(ofServerSpan status: Int, _ problem: ProblemKind?) -> String? {
         if let problem { return problem.rawValue }
         if status == 0 { return "client_left" }
         return status >= 500 ? String(status) : nil
@@ -201,7 +195,7 @@ package enum HTTPConventions {
     }
 
     /// A status from 400 on is a failure for the sender of the request.
-    package static func error(ofClientSpan status: Int, _ problem: ProblemKind?) -> String? {
+    static func error(ofClientSpan status: Int, _ problem: ProblemKind?) -> String? {
         if let problem { return problem.rawValue }
         if status == 0 { return "no_response" }
         return status >= 400 ? String(status) : nil

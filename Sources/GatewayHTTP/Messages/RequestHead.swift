@@ -35,8 +35,6 @@ package struct RequestHead: ~Copyable, Sendable {
     /// Which of the rarer kinds are there at all, so that rules about them need no search.
     package internal(set) var present: FieldPresence = []
 
-    init() {}
-
     /// Whether the connection can carry another request after this one, as far as the client is concerned.
     package var clientKeepsAlive: Bool { isHTTP10 ? options.keepAlive && !options.close : !options.close }
 

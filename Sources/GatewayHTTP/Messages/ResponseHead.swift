@@ -20,8 +20,6 @@ package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var hasTransportSecurity = false
     package internal(set) var end = 0
 
-    init() {}
-
     package var fields: [HeadField] { section.fields }
     package var isInformational: Bool { status < 200 }
 
@@ -51,8 +49,6 @@ package struct ConnectionOptions: Hashable, Sendable {
 
     /// - Parameter name: In lower case.
     func nominates(_ name: String) -> Bool { nominated.contains { $0.elementsEqual(name.utf8) } }
-
-    package init() {}
 
     mutating func add(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) {
         if bytes.equalsLowercased(value, "keep-alive") {

@@ -34,11 +34,11 @@ package struct AuthorizationTrace: Sendable {
 
     package private(set) var reasons: [Reason] = []
     /// Why each of the other routes does not serve the request.
-    package private(set) var otherRoutes: [RouteLoss] = []
+    private(set) var otherRoutes: [RouteLoss] = []
     /// What each rule of the route misses, if none of them allows the request.
-    package internal(set) var ruleMisses: [RuleMiss] = []
+    var ruleMisses: [RuleMiss] = []
     /// The client as which the request is judged, whatever token it presents. It is never sent then.
-    package let assumedClient: String?
+    let assumedClient: String?
     package let routes: [RoutePlan]
 
     /// - Parameter routes: All of the configuration, to say why the others lost.
@@ -68,18 +68,11 @@ package struct AuthorizationTrace: Sendable {
 }
 
 /// What a rule of `allow` lacks that does not allow a request.
-package struct RuleMiss: Hashable, Sendable {
+struct RuleMiss: Hashable, Sendable {
     /// The number of the rule, from 1.
-    package let number: Int
+    let number: Int
     /// The rule as the configuration has it.
-    package let rule: String
-    package let takesMethod: Bool
-    package let takesPath: Bool
-
-    init(number: Int, rule: String, takesMethod: Bool, takesPath: Bool) {
-        self.number = number
-        self.rule = rule
-        self.takesMethod = takesMethod
-        self.takesPath = takesPath
-    }
+    let rule: String
+    let takesMethod: Bool
+    let takesPath: Bool
 }

@@ -1,18 +1,18 @@
-package import GatewayHTTP
-package import GatewayTokens
+import GatewayHTTP
+import GatewayTokens
 
 /// What Envoy is answered by gRPC: `CheckResponse` of `envoy.service.auth.v3`, in one message with its prefix.
-package enum CheckResponse {
+enum CheckResponse {
     /// The path of the one method of the service.
-    package static let path = "/envoy.service.auth.v3.Authorization/Check"
+    static let path = "/envoy.service.auth.v3.Authorization/Check"
 
     /// Bytes before a message: whether it is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message").
-    package static let prefixBytes = 5
+    static let prefixBytes = 5
 
     /// - Parameters:
     ///   - fields: Each takes the place of the client's own of this name.
     ///   - removed: Names, in lower case, of fields that must not reach the upstream.
-    package static func ok(_ fields: [Injection.Field], removing removed: [String]) -> SecretBytes {
+    static func ok(_ fields: [Injection.Field], removing removed: [String]) -> SecretBytes {
         var response = ProtobufWriter()
         response.add(1) { _ in }
         response.add(3) { ok in
@@ -22,7 +22,7 @@ package enum CheckResponse {
         return SecretBytes(framed(response.bytes))
     }
 
-    package static func denied(_ answer: ProblemAnswer, _ kind: ProblemKind) -> [UInt8] {
+    static func denied(_ answer: ProblemAnswer, _ kind: ProblemKind) -> [UInt8] {
         var response = ProtobufWriter()
         response.add(1) { $0.add(1, UInt64(GRPCStatus(kind).rawValue)) }
         response.add(2) { denied in
@@ -56,7 +56,7 @@ package enum CheckResponse {
     /// The message in the content of a call.
     ///
     /// - Returns: nil where that is not one message, or a compressed one.
-    package static func message(in content: borrowing Span<UInt8>) -> Range<Int>? {
+    static func message(in content: borrowing Span<UInt8>) -> Range<Int>? {
         guard content.count >= prefixBytes, content[0] == 0 else { return nil }
         var count = 0
         for index in 1..<prefixBytes { count = count << 8 | Int(content[index]) }

@@ -9,13 +9,11 @@ package struct ClientAuthenticator: Sendable {
     package struct Evidence: Hashable, Sendable {
         /// The name of the client; nil where nothing proves one, and where proofs name different clients.
         package private(set) var client: String?
-        package fileprivate(set) var hasPresentedToken = false
+        fileprivate(set) var hasPresentedToken = false
         /// Proofs name different clients. The request is refused, whatever the listener and the route ask for.
         package private(set) var isContradictory = false
         /// The token stood in `Authorization`, which must not reach the upstream.
-        package fileprivate(set) var usesAuthorization = false
-
-        package init() {}
+        fileprivate(set) var usesAuthorization = false
 
         /// Something proves this client.
         fileprivate mutating func prove(_ name: String) {

@@ -9,7 +9,7 @@ package final class ClientKeySets: Sendable {
     /// Between two fetches that succeed.
     package static let interval = Duration.seconds(600)
     /// Between two fetches for a key that is not in the set.
-    package static let minimumInterval = Duration.seconds(60)
+    static let minimumInterval = Duration.seconds(60)
     private static let firstPause = Duration.seconds(5)
 
     private struct Source {

@@ -1,16 +1,16 @@
-package import GatewayHTTP
+import GatewayHTTP
 import Synchronization
 
 /// Counts the requests of one client against its limits. Shared by all workers, without a lock.
-package final class ClientUsage: Sendable {
-    package enum Admission: Hashable, Sendable {
+final class ClientUsage: Sendable {
+    enum Admission: Hashable, Sendable {
         /// ``ClientUsage/end()`` follows when the request is over.
         case admitted
         case tooManyConcurrent
         case tooFast(retryAfter: Duration)
     }
 
-    package let limits: ClientLimitsPlan
+    let limits: ClientLimitsPlan
     /// The nanoseconds between two requests; 0 if there is no limit.
     private let interval: Int64
     /// How many nanoseconds a client may be ahead of its steady rate: it may send one second's requests at once.
@@ -19,7 +19,7 @@ package final class ClientUsage: Sendable {
     /// When a client that keeps its rate would send its next request (the generic cell rate algorithm, ITU-T I.371).
     private let expected = Atomic<Int64>(.min)
 
-    package init(_ limits: ClientLimitsPlan) {
+    init(_ limits: ClientLimitsPlan) {
         self.limits = limits
         let rate = Int64(clamping: min(max(limits.perSecond ?? 1, 1), 1_000_000_000))
         interval = limits.perSecond == nil ? 0 : 1_000_000_000 / rate
@@ -27,10 +27,10 @@ package final class ClientUsage: Sendable {
     }
 
     /// Requests of the client that are running, if their number has a limit.
-    package var runningCount: Int { running.load(ordering: .relaxed) }
+    var runningCount: Int { running.load(ordering: .relaxed) }
 
     /// A request that is not admitted counts neither as running nor for the rate.
-    package func begin(at now: MonotonicTime) -> Admission {
+    func begin(at now: MonotonicTime) -> Admission {
         guard enter() else { return .tooManyConcurrent }
         guard let wait = spend(at: now.nanoseconds) else { return .admitted }
         end()
@@ -38,14 +38,14 @@ package final class ClientUsage: Sendable {
     }
 
     /// A request that was admitted is over.
-    package func end() {
+    func end() {
         // The one that ends is among them, whatever other threads do meanwhile.
         assert(limits.concurrent == nil || runningCount > 0, "A request of the client ends that has not begun.")
         if limits.concurrent != nil { running.subtract(1, ordering: .relaxed) }
     }
 
     /// A request that was admitted is decided about anew: it counts neither as running nor for the rate.
-    package func undo() {
+    func undo() {
         end()
         expected.subtract(interval, ordering: .relaxed)
     }
@@ -88,10 +88,10 @@ package final class ClientUsage: Sendable {
     }
 
     /// - Returns: What the client is told; nil where its request is admitted.
-    package func refusal(at now: MonotonicTime) -> GatewayProblem? { Self.problem(of: begin(at: now)) }
+    func refusal(at now: MonotonicTime) -> GatewayProblem? { Self.problem(of: begin(at: now)) }
 
     /// What a request that came now would be told. Counts none.
-    package func outlook(at now: MonotonicTime) -> GatewayProblem? {
+    func outlook(at now: MonotonicTime) -> GatewayProblem? {
         if let maximum = limits.concurrent, runningCount >= maximum { return Self.problem(of: .tooManyConcurrent) }
         guard let wait = wait(at: now.nanoseconds, expected: expected.load(ordering: .relaxed)) else { return nil }
         return Self.problem(of: .tooFast(retryAfter: .nanoseconds(wait)))

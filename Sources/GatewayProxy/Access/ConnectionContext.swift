@@ -59,10 +59,10 @@ package final class ConnectionContext: Sendable {
     var clientPeer: PeerIdentity? { engine == nil ? peer : nil }
 
     /// The same listener for a connection on which CONNECT was taken.
-    package func intercepting(_ origin: InterceptedOrigin) -> ConnectionContext { with(origin, peer) }
+    func intercepting(_ origin: InterceptedOrigin) -> ConnectionContext { with(origin, peer) }
 
     /// The same listener for a connection whose client has shown a certificate.
-    package func identifying(_ peer: PeerIdentity) -> ConnectionContext { with(intercepted, peer) }
+    func identifying(_ peer: PeerIdentity) -> ConnectionContext { with(intercepted, peer) }
 
     /// The same listener for a request that its client's certificate does not prove.
     var withoutPeer: ConnectionContext { peer == nil ? self : with(intercepted, nil) }

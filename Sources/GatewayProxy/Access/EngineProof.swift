@@ -3,17 +3,17 @@ package import GatewayHTTP
 /// Whether a request comes from the engine that a listener is for.
 ///
 /// Each configured proof is asked for. Without one, the listener has checked the user of the peer.
-package struct EngineProof: Sendable {
+struct EngineProof: Sendable {
     private let tokens: [SecretBytes]
     private let certificates: [CertificateName]
 
-    package init(_ plan: EnginePlan) {
+    init(_ plan: EnginePlan) {
         tokens = plan.tokens.map { SecretBytes($0.withValue { Array($0.utf8) }) }
         certificates = plan.certificates
     }
 
     /// - Parameter peer: The peer of the connection.
-    package func isGiven(
+    func isGiven(
         by head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         peer: PeerIdentity?
@@ -40,7 +40,7 @@ package struct EngineProof: Sendable {
         return peer.names.contains { name in certificates.contains { $0.matches(name) } }
     }
 
-    package static let refusal = GatewayProblem(
+    static let refusal = GatewayProblem(
         .engineAuthRequired,
         "This listener is for one engine, which proves itself by \(EnginePlan.tokenField) or its certificate (listeners.authz)."
     )

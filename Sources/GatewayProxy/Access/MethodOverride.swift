@@ -4,9 +4,9 @@ import GatewayHTTP
 ///
 /// A route with `allow` decides by method and path of the request line; some frameworks then execute what these name. They are
 /// refused and not removed: without them the upstream would execute an operation that the client did not mean.
-package enum MethodOverride {
+enum MethodOverride {
     /// The names of fields, in lower case, with `-` for `_`: frameworks read both alike.
-    package static let fieldNames = methodFields + pathFields
+    static let fieldNames = methodFields + pathFields
     private static let methodFields = ["x-http-method", "x-http-method-override", "x-method-override"].map {
         Array($0.utf8)
     }

@@ -123,7 +123,7 @@ package final class CrossOriginGrant: Sendable {
     /// The same, as lines of HTTP/1.
     package let lines: [UInt8]
     /// The page may read the fields of the response, too.
-    package let exposesFields: Bool
+    let exposesFields: Bool
 
     fileprivate init(origin: String, allowsCredentials: Bool) {
         self.origin = Array(origin.utf8)

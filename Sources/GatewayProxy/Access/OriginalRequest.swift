@@ -220,7 +220,7 @@ extension OriginalRequest {
         + MethodOverride.fieldNames.map { String(decoding: $0, as: UTF8.self) }
 
     /// The fields of an engine's request that the answer depends on, beside those that a route adds.
-    package static func varyingFields(of contract: EnginePlan.Contract) -> [String] {
+    static func varyingFields(of contract: EnginePlan.Contract) -> [String] {
         let fields = ContractFields(contract)
         let named = [fields.method, fields.target, fields.host, fields.scheme].map(\.name)
         return (contract == .envoy ? [] : named) + [EnginePlan.routeField, EnginePlan.rejectedGenerationField]

@@ -32,7 +32,7 @@ package final class PeerIdentity: Sendable {
     /// The longest SPIFFE id (SPIFFE-ID section 2.3).
     package static let maximumBytes = 2048
     /// A certificate with more names has none here: what is left out could be the name of another client.
-    package static let maximumNames = 64
+    static let maximumNames = 64
 
     package let names: [Name]
 

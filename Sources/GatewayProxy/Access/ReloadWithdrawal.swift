@@ -108,7 +108,7 @@ package struct ReloadWithdrawal: Sendable {
     /// - Parameters:
     ///   - client, route, reach: As for ``covers(client:route:on:)``.
     ///   - verdict: What the new configuration decides about the request.
-    package func takesRight(
+    func takesRight(
         of client: String?,
         route: Int?,
         on reach: ConnectionContext.Reach,

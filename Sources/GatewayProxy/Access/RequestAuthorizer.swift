@@ -322,7 +322,7 @@ extension RequestAuthorizer {
     }
 
     /// What an answer of the gateway's own says to the browser of a page, so that the page can read why there is no other.
-    package func crossOriginFields(
+    func crossOriginFields(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         on connection: ConnectionContext
@@ -534,7 +534,7 @@ extension RequestAuthorizer {
     /// the method, which the credential opens like the first.
     ///
     /// - Parameter destination: As the upstream gets it; nil for several.
-    package func forbid(
+    func forbid(
         destination: [UInt8]?,
         of method: String,
         on route: Int,
@@ -741,7 +741,7 @@ extension RequestAuthorizer {
 /// Connections that clients ask for with CONNECT, or by their TLS hello.
 extension RequestAuthorizer {
     /// - Parameter head: Its target has the form of an authority.
-    package func decideConnect(
+    func decideConnect(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         on connection: ConnectionContext

@@ -291,7 +291,7 @@ package struct PathPrefix: Sendable {
 
 extension RequestHead {
     /// The part of the path that goes behind the upstream's base path; empty means the root.
-    package borrowing func forwardedPath(_ match: RouteTable.Match, without prefix: PathPrefix) -> Range<Int> {
+    borrowing func forwardedPath(_ match: RouteTable.Match, without prefix: PathPrefix) -> Range<Int> {
         switch match {
         case .host: path
         case .path: path.lowerBound + Int(prefix.matched)..<path.upperBound

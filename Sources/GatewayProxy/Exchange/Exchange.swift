@@ -1,5 +1,5 @@
 package import GatewayHTTP
-package import GatewayTokens
+import GatewayTokens
 
 /// Decides what happens to one request and its response. Performs nothing, and knows no protocol, buffer or clock.
 ///
@@ -41,9 +41,9 @@ package struct Exchange: ~Copyable, Sendable {
     package let request: RequestFacts
     package private(set) var phase = Phase.authorizing
     private var attempt: RetryPolicy.Attempt
-    package private(set) var requestIsComplete: Bool
+    private(set) var requestIsComplete: Bool
     /// Content of the request has come.
-    package private(set) var contentHasBegun = false
+    private(set) var contentHasBegun = false
     /// The upstream has said that it wants the content.
     private var hasContinued = false
     private var awaitsCredential = false
@@ -60,15 +60,15 @@ package struct Exchange: ~Copyable, Sendable {
 
     // MARK: What the driver may ask
 
-    package var responseHasBegun: Bool { attempt.responseHasBegun }
+    var responseHasBegun: Bool { attempt.responseHasBegun }
     package var wasReplayed: Bool { attempt.wasReplayed }
     /// A copy of the content is kept for a second try.
-    package var isHolding: Bool { attempt.canBeSentAgain }
+    var isHolding: Bool { attempt.canBeSentAgain }
     /// The request can be sent whole on another connection, should this one turn out to have ended.
-    package var mayRepeat: Bool { request.isIdempotent && requestIsComplete }
+    var mayRepeat: Bool { request.isIdempotent && requestIsComplete }
 
     /// The client rightly waits for a 100 before it sends its content (RFC 9110 section 10.1.1).
-    package var awaitsContinue: Bool {
+    var awaitsContinue: Bool {
         phase == .forwarding && request.expectsContinue && !hasContinued && !contentHasBegun
     }
 
@@ -385,25 +385,18 @@ package enum ExchangeEvent: Hashable, Sendable {
 /// What the rules need to know of the head of a request.
 package struct RequestFacts: Hashable, Sendable {
     /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 section 9.2.2).
-    package var isIdempotent: Bool
-    package var hasContent: Bool
-    package var expectsContinue: Bool
-    package var isHTTP10: Bool
-
-    package init(isIdempotent: Bool, hasContent: Bool, expectsContinue: Bool = false, isHTTP10: Bool = false) {
-        self.isIdempotent = isIdempotent
-        self.hasContent = hasContent
-        self.expectsContinue = expectsContinue
-        self.isHTTP10 = isHTTP10
-    }
+    var isIdempotent: Bool
+    var hasContent: Bool
+    var expectsContinue = false
+    var isHTTP10 = false
 }
 
 /// What the rules need to know of the head of a final response.
 package struct ResponseFacts: Hashable, Sendable {
     package var status: Int
-    package var rejection: Rejection
+    var rejection: Rejection = .none
     /// A 101 names only protocols that the request offered.
-    package var switchesAsOffered: Bool
+    var switchesAsOffered = false
 
     /// What the response says of the credential that the request went with.
     package enum Rejection: Hashable, Sendable {
@@ -420,31 +413,18 @@ package struct ResponseFacts: Hashable, Sendable {
         /// The upstream asks for a credential that the request went without.
         case challenge(isAnswered: Bool)
     }
-
-    package init(status: Int, rejection: Rejection = .none, switchesAsOffered: Bool = false) {
-        self.status = status
-        self.rejection = rejection
-        self.switchesAsOffered = switchesAsOffered
-    }
 }
 
 /// How an upstream connection was lost before the response was complete.
 package struct ConnectionLoss: Hashable, Sendable {
     /// A byte of the response has come.
-    package var hasAnswered: Bool
+    var hasAnswered: Bool
     /// Nothing of the request has left.
-    package var isUnprocessed: Bool
+    var isUnprocessed: Bool
     /// The upstream said that it has not looked at the request (RFC 9113 section 8.7).
-    package var isRefused: Bool
+    var isRefused = false
     /// Why the upstream ended the connection, if TLS said so.
     package var alert: TLSAlert?
-
-    package init(hasAnswered: Bool, isUnprocessed: Bool, isRefused: Bool = false, alert: TLSAlert? = nil) {
-        self.hasAnswered = hasAnswered
-        self.isUnprocessed = isUnprocessed
-        self.isRefused = isRefused
-        self.alert = alert
-    }
 }
 
 // MARK: - Steps
@@ -520,7 +500,7 @@ package enum RejectionOutcome: Hashable, Sendable {
     case notReplaced(ProblemKind)
 
     /// The source has to be told that its token was rejected.
-    package var tellsSource: Bool {
+    var tellsSource: Bool {
         switch self {
         case .rejected, .rejectedNotHeld, .rejectedNotSafe: true
         case .none, .challengedNotHeld, .rejectedAgain, .notRenewed, .overBudget, .notReplaced: false
@@ -531,7 +511,7 @@ package enum RejectionOutcome: Hashable, Sendable {
     static func seconds(_ wait: Duration) -> Int64 { max((wait + .milliseconds(999)).components.seconds, 1) }
 
     /// The value of the field; nil where it is not sent.
-    package func fieldValue(generation: Int) -> String? {
+    func fieldValue(generation: Int) -> String? {
         switch self {
         case .none, .rejected: nil
         case .rejectedNotHeld: "generation=\(generation); retried=0; reason=\"request body not held\""
@@ -552,19 +532,19 @@ package enum RejectionOutcome: Hashable, Sendable {
 ///
 /// A token is known by its grant: an exchange may have begun with a source that a reload has replaced, or that has made room for
 /// another one.
-package struct WithdrawnCredentials: Sendable {
+struct WithdrawnCredentials: Sendable {
     private let sources: [CredentialKey: ObjectIdentifier]
 
     /// - Parameter sources: Those of the present configuration. One without a grant has nothing that can be withdrawn.
-    package init(_ sources: [any CredentialSource]) {
+    init(_ sources: [any CredentialSource]) {
         let pairs = sources.compactMap { source in source.grantKey.map { ($0, ObjectIdentifier(source)) } }
         self.sources = Dictionary(pairs) { first, _ in first }
     }
 
-    package var isEmpty: Bool { sources.isEmpty }
+    var isEmpty: Bool { sources.isEmpty }
 
     /// - Returns: What an exchange with this credential is told; nil where it may go on.
-    package func event(
+    func event(
         _ credential: Credential,
         of source: any CredentialSource,
         at now: MonotonicTime

@@ -116,7 +116,7 @@ extension ExchangeProblem {
     }
 
     /// How long a client may take what was written of a response that is cut. nil: as long as it takes something.
-    package var cutLimit: Duration? {
+    var cutLimit: Duration? {
         switch self {
         // The operator is promised that responses are cut within a second.
         case .withdrawn, .excluded: .milliseconds(900)

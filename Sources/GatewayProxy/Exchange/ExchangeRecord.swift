@@ -200,11 +200,6 @@ package struct AuthzOutcome: Hashable, Sendable {
 
     package var name: String
     package var outcome: Outcome
-
-    package init(name: String, outcome: Outcome) {
-        self.name = name
-        self.outcome = outcome
-    }
 }
 
 extension AuthzOutcome.Outcome {

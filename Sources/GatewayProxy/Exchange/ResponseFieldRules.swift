@@ -14,7 +14,7 @@ package struct ResponseFieldRules: Sendable {
     private let answersPages: Bool
 
     /// Lower-case names of fields that no trailer of the response may have.
-    package var namesKeptFromTrailers: [[UInt8]] {
+    var namesKeptFromTrailers: [[UInt8]] {
         requestIDName.isEmpty ? credentialNames : credentialNames + [requestIDName]
     }
 
@@ -31,15 +31,15 @@ package struct ResponseFieldRules: Sendable {
     /// What differs between the responses of a route.
     package struct Options: Sendable {
         /// nil where links stay as they are.
-        package var links: LinkRewriter?
+        var links: LinkRewriter?
         /// How many bytes more than the upstream's the head may have for them.
         package var room = 0
         /// Lines that tell the browser of a page what the page may read; empty where no page of another origin may call.
-        package var crossOrigin: [UInt8] = []
+        var crossOrigin: [UInt8] = []
         /// The page may read all fields of the response, whatever they are.
-        package var exposesFields = false
+        var exposesFields = false
         /// The client asked the upstream's own host by TLS, so its `Strict-Transport-Security` is about that host.
-        package var keepsTransportSecurity = false
+        var keepsTransportSecurity = false
 
         package init() {}
     }

@@ -15,29 +15,23 @@ package enum Stall: Hashable, Sendable {
 }
 
 /// How far the two ends of a transfer were at one moment.
-package struct TransferProgress: Hashable, Sendable {
+struct TransferProgress: Hashable, Sendable {
     /// Bytes on their way to the client that it has not acknowledged.
-    package var untakenByClient: Int
+    var untakenByClient: Int
     /// Bytes on their way to the upstream that it has not acknowledged.
-    package var untakenByUpstream: Int
+    var untakenByUpstream: Int
     /// Bytes of the response that were sent to the client; nil before its head.
-    package var responseSent: Int?
-
-    package init(untakenByClient: Int, untakenByUpstream: Int, responseSent: Int?) {
-        self.untakenByClient = untakenByClient
-        self.untakenByUpstream = untakenByUpstream
-        self.responseSent = responseSent
-    }
+    var responseSent: Int?
 
     /// The progress before anything was looked at: whatever waits counts as progress.
-    package static let unknown = TransferProgress(
+    static let unknown = TransferProgress(
         untakenByClient: .max,
         untakenByUpstream: .max,
         responseSent: nil
     )
 
     /// The client has taken some of what it was sent, and there is more for it.
-    package func clientTakes(since last: TransferProgress) -> Bool {
+    func clientTakes(since last: TransferProgress) -> Bool {
         untakenByClient > 0 && untakenByClient < last.untakenByClient
     }
 
@@ -46,7 +40,7 @@ package struct TransferProgress: Hashable, Sendable {
     }
 
     /// Either end of a tunnel has taken something. One that has taken all of it has moved, too.
-    package func tunnelMoves(since last: TransferProgress) -> Bool {
+    func tunnelMoves(since last: TransferProgress) -> Bool {
         guard last != .unknown else { return untakenByClient > 0 || untakenByUpstream > 0 }
         return untakenByClient < last.untakenByClient || untakenByUpstream < last.untakenByUpstream
     }
@@ -72,28 +66,16 @@ struct TransferWatch {
 }
 
 /// Finds the party that holds up a transfer whose deadline has passed.
-package struct StallPolicy: Hashable, Sendable {
-    package var requestIsComplete: Bool
+struct StallPolicy: Hashable, Sendable {
+    var requestIsComplete: Bool
     /// The client rightly waits for a 100 before it sends its content.
-    package var awaitsContinue: Bool
-    package var clientIsWritable: Bool
-    package var upstreamIsWritable: Bool
-
-    package init(
-        requestIsComplete: Bool,
-        awaitsContinue: Bool,
-        clientIsWritable: Bool,
-        upstreamIsWritable: Bool
-    ) {
-        self.requestIsComplete = requestIsComplete
-        self.awaitsContinue = awaitsContinue
-        self.clientIsWritable = clientIsWritable
-        self.upstreamIsWritable = upstreamIsWritable
-    }
+    var awaitsContinue: Bool
+    var clientIsWritable: Bool
+    var upstreamIsWritable: Bool
 
     /// - Parameter last: At the deadline before this one, if nothing else has moved the deadline since.
     /// - Returns: nil while something moves, however slowly.
-    package func stall(from last: TransferProgress, to now: TransferProgress) -> Stall? {
+    func stall(from last: TransferProgress, to now: TransferProgress) -> Stall? {
         requestIsComplete ? stallOfResponse(last, now) : stallOfRequest(last, now)
     }
 

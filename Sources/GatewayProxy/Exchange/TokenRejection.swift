@@ -69,7 +69,7 @@ package enum TokenRejection {
 
 extension RejectionRule {
     /// Whether the body of a response has to be looked at, and can be: it is text, has an end, and is not compressed.
-    package func readsBody(of head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+    func readsBody(of head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         guard body != nil, looksAt(head.status) else { return false }
         if case .none = head.framing { return false }
         let coding = Self.value(of: "content-encoding", in: head, bytes)?.lowercased() ?? "identity"
@@ -137,29 +137,29 @@ extension RejectionRule {
 }
 
 /// The beginning of a body that is held back until there is enough of it to judge the response by.
-package struct BodyInspection: Sendable {
-    package private(set) var content: [UInt8] = []
+struct BodyInspection: Sendable {
+    private(set) var content: [UInt8] = []
     private var waiting = 0
     private let waitingLimit: Int
     private var isOver = false
 
     /// - Parameter waitingLimit: How much may wait with its framing. A body in tiny chunks is mostly framing, and would otherwise take
     ///   many times ``RejectionRule/bodyLimit``.
-    package init(waitingLimit: Int) { self.waitingLimit = waitingLimit }
+    init(waitingLimit: Int) { self.waitingLimit = waitingLimit }
 
     /// Nothing that may follow changes the judgement.
-    package var isEnough: Bool {
+    var isEnough: Bool {
         isOver || content.count >= RejectionRule.bodyLimit || waiting >= waitingLimit
     }
 
     /// - Parameter part: Without framing.
-    package mutating func receive(content part: some Collection<UInt8>) {
+    mutating func receive(content part: some Collection<UInt8>) {
         content += part.prefix(RejectionRule.bodyLimit - content.count)
     }
 
     /// - Parameter count: How much has arrived, content and framing together.
-    package mutating func receive(bytes count: Int) { waiting += count }
+    mutating func receive(bytes count: Int) { waiting += count }
 
     /// The body has ended.
-    package mutating func end() { isOver = true }
+    mutating func end() { isOver = true }
 }

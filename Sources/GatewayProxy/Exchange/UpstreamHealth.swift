@@ -51,7 +51,7 @@ package enum UpstreamOutcome: Hashable, Sendable {
 
 /// Counts how the upstream of one route answers, over the last 5 minutes.
 package struct UpstreamHealthMeter: Sendable {
-    package static let window: Duration = .seconds(300)
+    static let window: Duration = .seconds(300)
     private static let slotSeconds: Int64 = 10
     private static let slotCount = 30
 

@@ -1,13 +1,13 @@
-package import GatewayHTTP
+import GatewayHTTP
 
 /// Which version of HTTP a request goes to its upstream in, where the route may speak HTTP/2 (`protocol`).
 ///
 /// HTTP/2 has no Upgrade (RFC 9113 section 8.6), except for a WebSocket (RFC 8441).
-package enum UpstreamVersionRule {
+enum UpstreamVersionRule {
     /// Whether only HTTP/1.1 can carry the request.
     ///
     /// - Parameter lacksWebSocket: The upstream's HTTP/2 is known to take none.
-    package static func needsHTTP1(
+    static func needsHTTP1(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ version: UpstreamProtocol,
@@ -19,17 +19,17 @@ package enum UpstreamVersionRule {
     }
 
     /// Whether a request that HTTP/2 did not take may go by HTTP/1.1.
-    package static func mayFallBack(_ version: UpstreamProtocol) -> Bool { version == .auto }
+    static func mayFallBack(_ version: UpstreamProtocol) -> Bool { version == .auto }
 
     /// What the client is told when its WebSocket must go by HTTP/2 and the upstream takes none there.
-    package static let takesNoWebSocket =
+    static let takesNoWebSocket =
         "It takes no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441)."
         + " Set protocol of the route to auto or http1."
 
     /// The answer to a request whose head fits in no frame of HTTP/2, and that cannot go by HTTP/1.1.
     ///
     /// - Parameter isCall: Whether it is a call of gRPC, which HTTP/1.1 cannot carry.
-    package static func requestHeadTooLong(isCall: Bool) -> GatewayProblem {
+    static func requestHeadTooLong(isCall: Bool) -> GatewayProblem {
         let advice = isCall ? "Send fewer or shorter fields." : "Set protocol of the route to auto or http1."
         return GatewayProblem(
             .fieldsTooLarge,
@@ -38,27 +38,27 @@ package enum UpstreamVersionRule {
     }
 
     /// What a client of HTTP/2 is told when its frames have no room for the head of the response.
-    package static let responseHeadTooLong =
+    static let responseHeadTooLong =
         "The head of its response does not fit in one frame of HTTP/2 to the client."
         + " Have the upstream send fewer or shorter fields, or the client use HTTP/1.1."
 
     /// What a client that asks for a WebSocket in HTTP/2 is told when the response opens none.
-    package static func opensNoWebSocket(status: Int) -> String {
+    static func opensNoWebSocket(status: Int) -> String {
         "It answered \(status) to the request for a WebSocket, which opens none."
     }
 }
 
 /// Remembers that an upstream wanted HTTP/1.1 for a request (HTTP_1_1_REQUIRED, RFC 9113 section 7).
-package struct HTTP1Fallback: Sendable {
+struct HTTP1Fallback: Sendable {
     /// After this time the upstream is asked for HTTP/2 again.
-    package static let lifetime = Duration.seconds(600)
+    static let lifetime = Duration.seconds(600)
 
     private var endsAt: MonotonicTime?
 
-    package init() {}
+    init() {}
 
-    package mutating func begin(at now: MonotonicTime) { endsAt = now + Self.lifetime }
+    mutating func begin(at now: MonotonicTime) { endsAt = now + Self.lifetime }
 
     /// - Parameter now: Read only after a demand.
-    package func holds(at now: @autoclosure () -> MonotonicTime) -> Bool { endsAt.map { now() < $0 } ?? false }
+    func holds(at now: @autoclosure () -> MonotonicTime) -> Bool { endsAt.map { now() < $0 } ?? false }
 }

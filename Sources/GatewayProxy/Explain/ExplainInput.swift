@@ -108,7 +108,7 @@ package struct DescribedRequest: Hashable, Sendable {
         case file(String, dropsLineBreaks: Bool)
     }
 
-    package var method: String
+    package var method = "GET"
     package var url: RequestURL
     /// Without `Host`, framing and what a proxy is told.
     package var fields: [Field] = []
@@ -117,18 +117,13 @@ package struct DescribedRequest: Hashable, Sendable {
     /// The target that is used instead of the URL's path and query.
     package var target: String?
     package var content: [Part] = []
-    package var isHTTP10 = false
+    var isHTTP10 = false
     /// The authority of the proxy that the client is told to use.
     package var proxy: String?
     /// The unix socket that the client is told to connect to.
     package var socket: String?
     /// What somebody should know of how the input was read.
     package var remarks: [String] = []
-
-    package init(method: String = "GET", url: RequestURL) {
-        self.method = method
-        self.url = url
-    }
 
     /// nil where a file has to be read to know it.
     package var contentLength: Int? {

@@ -32,7 +32,7 @@ package struct Explanation: Hashable, Sendable, Codable {
         package var address: String?
         package var port: Int?
         package var socket: String?
-        package var isTls: Bool
+        var isTls: Bool
     }
 
     package struct Request: Hashable, Sendable, Codable {
@@ -56,17 +56,17 @@ package struct Explanation: Hashable, Sendable, Codable {
         package var rules: [String]
     }
 
-    package struct OtherRoute: Hashable, Sendable, Codable {
-        package var name: String
-        package var reason: String
+    struct OtherRoute: Hashable, Sendable, Codable {
+        var name: String
+        var reason: String
     }
 
     package struct Client: Hashable, Sendable, Codable {
         /// nil where no client is known.
         package var name: String?
-        package var presentsToken: Bool
+        var presentsToken: Bool
         /// Somebody asked how it would be for this client.
-        package var isAssumed: Bool
+        var isAssumed: Bool
     }
 
     package struct CredentialState: Hashable, Sendable, Codable {
@@ -76,7 +76,7 @@ package struct Explanation: Hashable, Sendable, Codable {
         package var hasToken: Bool
         /// nil where there is no token, or its state is not known.
         package var status: TokenStatus?
-        package var ageSeconds: Int?
+        var ageSeconds: Int?
         package var fields: [Field]
         /// The query parameter that it goes into.
         package var parameter: String?
@@ -88,17 +88,17 @@ package struct Explanation: Hashable, Sendable, Codable {
         package var value: String
     }
 
-    package struct RemovedField: Hashable, Sendable, Codable {
-        package var name: String
-        package var reason: String
+    struct RemovedField: Hashable, Sendable, Codable {
+        var name: String
+        var reason: String
     }
 
     /// The request as the upstream would get it.
-    package struct Departure: Hashable, Sendable, Codable {
-        package var line: String
-        package var fields: [Field]
-        package var added: [Field]
-        package var removed: [RemovedField]
+    struct Departure: Hashable, Sendable, Codable {
+        var line: String
+        var fields: [Field]
+        var added: [Field]
+        var removed: [RemovedField]
     }
 
     /// What the client would be answered.
@@ -107,15 +107,15 @@ package struct Explanation: Hashable, Sendable, Codable {
         package var code: String
         package var detail: String
         /// What a client is told that may not learn names; nil where it is told the same.
-        package var detailForClient: String?
+        var detailForClient: String?
         package var command: String?
     }
 
     /// One check, in the order in which the gateway makes them.
-    package struct Step: Hashable, Sendable, Codable {
-        package var name: String
-        package var text: String
-        package var passes: Bool
+    struct Step: Hashable, Sendable, Codable {
+        var name: String
+        var text: String
+        var passes: Bool
     }
 
     /// One line.
@@ -125,13 +125,13 @@ package struct Explanation: Hashable, Sendable, Codable {
     package var request: Request
     package var route: Route?
     /// The routes that come closest, the closest first; at most ``maximumOthers``.
-    package var otherRoutes: [OtherRoute]
-    package var otherRouteCount: Int
+    var otherRoutes: [OtherRoute]
+    var otherRouteCount: Int
     package var client: Client?
     package var credential: CredentialState?
     package var refusal: Refusal?
-    package var departure: Departure?
-    package var steps: [Step]
+    var departure: Departure?
+    var steps: [Step]
 
     static let maximumOthers = 20
 }

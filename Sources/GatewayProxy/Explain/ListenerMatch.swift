@@ -96,7 +96,7 @@ package struct ListenerMatch: Hashable, Sendable {
     }
 
     /// The head of the request as it comes behind a CONNECT.
-    package func interceptedHead(of request: DescribedRequest, contentLength length: Int?) -> String {
+    func interceptedHead(of request: DescribedRequest, contentLength length: Int?) -> String {
         var direct = ListenerMatch(form: .direct, listener: listener, host: request.host ?? request.url.authority)
         direct.remarks = remarks
         return direct.head(of: request, contentLength: length)

@@ -46,22 +46,12 @@ package struct RequestJudgement: Sendable {
     }
 
     /// The head that the upstream would get. What the gateway injects has been replaced by a description before it was written.
-    package struct Departure: Sendable {
-        package let head: [UInt8]
+    struct Departure: Sendable {
+        let head: [UInt8]
         /// Fields of the request that the upstream does not get.
-        package let dropped: [(name: String, reason: RequestFieldRules.DropReason)]
+        let dropped: [(name: String, reason: RequestFieldRules.DropReason)]
         /// Fields that the upstream gets and the client did not send.
-        package let added: [DescribedRequest.Field]
-
-        package init(
-            head: [UInt8],
-            dropped: [(name: String, reason: RequestFieldRules.DropReason)],
-            added: [DescribedRequest.Field]
-        ) {
-            self.head = head
-            self.dropped = dropped
-            self.added = added
-        }
+        let added: [DescribedRequest.Field]
     }
 
     package let arrival: ListenerMatch
@@ -70,12 +60,12 @@ package struct RequestJudgement: Sendable {
     /// What the client would be answered; nil when the request goes to the upstream.
     package var problem: GatewayProblem?
     /// Whether that answer names routes, credentials and strategies.
-    package var disclosesNames = false
+    var disclosesNames = false
     package var route: RoutePlan?
     /// Host and port to which bytes pass as they are, where no route leads there.
     package var tunnel: String?
     package var credential: CredentialUse?
-    package var departure: Departure?
+    var departure: Departure?
     package var remarks: [String] = []
     /// The field of the answer that names the request; nil for none.
     package var idField: String?

@@ -46,7 +46,7 @@ package struct PassedSockets: Sendable {
     }
 
     /// - Throws: ``ListenerError`` when no listener has the address of a socket: its clients would wait for ever.
-    package func requireUse(by listeners: [ListenerPlan]) throws(ListenerError) {
+    func requireUse(by listeners: [ListenerPlan]) throws(ListenerError) {
         for socket in sockets {
             let isUsed = listeners.contains { listener in
                 guard case .tcp(let host, let port) = listener.address else { return false }

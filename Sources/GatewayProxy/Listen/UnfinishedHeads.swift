@@ -70,7 +70,7 @@ package struct UnfinishedHeads<Connection>: ~Copyable {
     }
 
     /// More of the head has arrived, and it is still not whole. Call ``demand()`` afterwards.
-    package mutating func grow(_ place: Place, by bytes: Int) {
+    mutating func grow(_ place: Place, by bytes: Int) {
         guard isCurrent(place) else { return }
         entries[place.index].bytes += bytes
         memory.add(bytes)
@@ -164,7 +164,7 @@ package final class HeadMemory: Sendable {
     package var limit: Int { maximum.load(ordering: .relaxed) }
 
     /// After a reload. A head too many is ended when the next one grows.
-    package func setLimit(_ limit: Int) { maximum.store(limit, ordering: .relaxed) }
+    func setLimit(_ limit: Int) { maximum.store(limit, ordering: .relaxed) }
 
     /// How the oldest head is answered when its memory is needed.
     package var problem: GatewayProblem {

@@ -1,4 +1,4 @@
-package import GatewayConfiguration
+import GatewayConfiguration
 package import GatewayHTTP
 package import GatewayTokens
 
@@ -77,21 +77,16 @@ package struct ClientLimitsPlan: Hashable, Sendable {
     /// Requests in a second; nil allows any number.
     package var perSecond: Int?
 
-    package init(concurrent: Int? = nil, perSecond: Int? = nil) {
-        self.concurrent = concurrent
-        self.perSecond = perSecond
-    }
-
     package var isEmpty: Bool { concurrent == nil && perSecond == nil }
 }
 
 /// How long the token of a client must be.
-package enum ClientTokenRule {
-    package static let minimumBytes = 16
+enum ClientTokenRule {
+    static let minimumBytes = 16
 
     /// - Parameter isReachable: A listener can be reached from other machines, where anybody can try tokens.
     /// - Returns: nil when the token is long enough.
-    package static func finding(
+    static func finding(
         bytes: Int,
         isReachable: Bool
     ) -> (severity: ConfigDiagnostic.Severity, message: String)? {
@@ -123,23 +118,15 @@ package struct ClientJWTPlan: Hashable, Sendable {
     }
 
     /// How far the clocks of an issuer and the gateway may differ.
-    package static let leeway = Duration.seconds(60)
+    static let leeway = Duration.seconds(60)
 
     package var issuer: String
-    package var audience: String
+    var audience: String
     package var keys: Keys
     /// Exactly this one; with `/*` at its end all below it (``CertificateName/isBelow(_:_:)``). nil: any.
     package var subject: String?
     /// The required values, by the name of the claim. A claim that is a list has to contain the text.
-    package var claims: [String: String]
-
-    package init(issuer: String, audience: String, keys: Keys, subject: String?, claims: [String: String] = [:]) {
-        self.issuer = issuer
-        self.audience = audience
-        self.keys = keys
-        self.subject = subject
-        self.claims = claims
-    }
+    var claims: [String: String] = [:]
 
     /// nil where the keys are in a file.
     package var url: AuthorityURL? { if case .url(let url) = keys { url } else { nil } }
@@ -260,7 +247,7 @@ package enum CertificateName: Hashable, Sendable {
     }
 
     /// Where several match one name, the client with the highest number has sent the request.
-    package var precedence: Int {
+    var precedence: Int {
         switch self {
         case .exactly: Int.max
         case .uriBelow(let prefix): prefix.utf8.count

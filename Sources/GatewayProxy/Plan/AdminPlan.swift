@@ -65,9 +65,4 @@ package struct AdminUser: Hashable, Sendable {
     package var role: AdminRole
     /// The name, and what proves it: as for a client.
     package var proofs: AccessPlan.Client
-
-    package init(role: AdminRole, proofs: AccessPlan.Client) {
-        self.role = role
-        self.proofs = proofs
-    }
 }

@@ -4,7 +4,7 @@
 /// libdispatch ends it when it cannot open the state of its threads in `/proc` (`_dispatch_workq_count_runnable_workers`).
 package struct DescriptorShares: Hashable, Sendable {
     /// The default of `limits.connections`, where there is room for so many.
-    package static let standardClients = 8192
+    static let standardClients = 8192
 
     /// How many the process may have; nil where it is not known.
     private let limit: Int?
@@ -48,8 +48,8 @@ package struct DescriptorShares: Hashable, Sendable {
     package var refused: Int { Self.refused(beside: clients) }
 
     /// A connection with this descriptor, or a higher one, would take from the reserve: the system gives out the lowest that is free.
-    package var ceiling: Int { Self.ceiling(of: limit) }
-    package static func ceiling(of limit: Int?) -> Int { limit.map { $0 - reserve(of: $0) } ?? .max }
+    var ceiling: Int { Self.ceiling(of: limit) }
+    static func ceiling(of limit: Int?) -> Int { limit.map { $0 - reserve(of: $0) } ?? .max }
 
     private static let standardReserve = 256
     private static func reserve(of limit: Int?) -> Int { limit.map { min($0 / 4, standardReserve) } ?? standardReserve }
@@ -104,7 +104,7 @@ package struct DescriptorShares: Hashable, Sendable {
     }
 
     /// Says that there is no room for the clients of the default; nil if there is.
-    package var shortage: String? {
+    var shortage: String? {
         guard let limit, !isChosen, clients < Self.standardClients else { return nil }
         return
             "limits.connections is \(clients), because the process may have \(limit) file descriptors. The default of"

@@ -12,7 +12,7 @@ package struct ListenerPlan: Hashable, Sendable {
         package static let maximumSocketPath = 103
 
         /// How many sockets it takes at the most.
-        package var socketCount: Int { if case .tcp(let host, _) = self { Self.addresses(of: host).count } else { 1 } }
+        var socketCount: Int { if case .tcp(let host, _) = self { Self.addresses(of: host).count } else { 1 } }
 
         /// The hosts to bind for `host`: `localhost` has an address of each family. A resolver would choose one of them, and clients may
         /// choose the other.
@@ -21,7 +21,7 @@ package struct ListenerPlan: Hashable, Sendable {
         }
 
         /// Hosts that stand for all addresses of the machine.
-        package static let anyHosts: Set<String> = ["0.0.0.0", "::"]
+        static let anyHosts: Set<String> = ["0.0.0.0", "::"]
 
         /// Whether a URL with this host and port leads here.
         ///
@@ -35,13 +35,13 @@ package struct ListenerPlan: Hashable, Sendable {
         }
 
         /// Whether it stands for all addresses, and the other one for all of IPv4 at the same port: it is left with those of IPv6.
-        package func isForIPv6(beside other: Address) -> Bool {
+        func isForIPv6(beside other: Address) -> Bool {
             guard case (.tcp("::", let port), .tcp("0.0.0.0", let otherPort)) = (self, other) else { return false }
             return port != 0 && port == otherPort
         }
 
         /// Whether both stand for all addresses of a family at one port, where the system may bind the one only after the other is closed.
-        package func mayCollide(with other: Address) -> Bool {
+        func mayCollide(with other: Address) -> Bool {
             guard case (.tcp(let host, let port), .tcp(let otherHost, let otherPort)) = (self, other), port != 0 else {
                 return false
             }
@@ -54,12 +54,6 @@ package struct ListenerPlan: Hashable, Sendable {
         package var privateKey: Secret
         /// PEM of the authorities that client certificates must come from; nil asks for none.
         package var clientCAPath: String?
-
-        package init(certificatePath: String, privateKey: Secret, clientCAPath: String?) {
-            self.certificatePath = certificatePath
-            self.privateKey = privateKey
-            self.clientCAPath = clientCAPath
-        }
     }
 
     package var address: Address
@@ -75,7 +69,7 @@ package struct ListenerPlan: Hashable, Sendable {
     package var engine: EnginePlan?
     package var span: SourceSpan
 
-    package var speaksTLS: Bool { tls != nil || usesLocalAuthority }
+    var speaksTLS: Bool { tls != nil || usesLocalAuthority }
 
     package init(
         address: Address,
@@ -175,38 +169,22 @@ package struct EnginePlan: Hashable, Sendable {
     package var name: String
     package var contract: Contract
     /// One of these the engine sends in ``tokenField``. Empty where it proves itself in another way.
-    package var tokens: [Secret]
+    package var tokens: [Secret] = []
     /// One of these names the certificate of the engine has. Empty where none is asked for.
-    package var certificates: [CertificateName]
+    package var certificates: [CertificateName] = []
     /// Stands before the path of each request of ``Contract/envoy``. It begins with a slash, has none at its end, and may be empty.
-    package var pathPrefix: String
+    package var pathPrefix = ""
     /// How long the engine may keep an answer; nil: not at all.
     package var cache: Duration?
-
-    package init(
-        name: String,
-        contract: Contract,
-        tokens: [Secret] = [],
-        certificates: [CertificateName] = [],
-        pathPrefix: String = "",
-        cache: Duration? = nil
-    ) {
-        self.name = name
-        self.contract = contract
-        self.tokens = tokens
-        self.certificates = certificates
-        self.pathPrefix = pathPrefix
-        self.cache = cache
-    }
 
     /// A new one, and the one that it replaces.
     package static let maximumTokens = 2
     package static let tokenField = "X-Gw-Engine-Token"
-    package static let generationField = "X-Gw-Generation"
-    package static let rejectedGenerationField = "X-Gw-Rejected-Generation"
+    static let generationField = "X-Gw-Generation"
+    static let rejectedGenerationField = "X-Gw-Rejected-Generation"
     /// Names the route to whose upstream the engine will send the request. A credential of another route would leave for the wrong
     /// server.
-    package static let routeField = "X-Gw-Route"
+    static let routeField = "X-Gw-Route"
     /// Between the gateway and its engines only: no client may send them to an upstream.
     package static let ownFields = [tokenField, generationField, rejectedGenerationField, routeField]
 }

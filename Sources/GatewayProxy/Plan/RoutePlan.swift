@@ -20,33 +20,15 @@ package struct RoutePlan: Hashable, Sendable {
         package var privateKey: Secret?
         /// One of these keys the upstream's certificate must have; empty asks for none.
         package var pins: [CertificatePin] = []
-
-        package init(
-            caPath: String? = nil,
-            serverName: String? = nil,
-            certificatePath: String? = nil,
-            privateKey: Secret? = nil
-        ) {
-            self.caPath = caPath
-            self.serverName = serverName
-            self.certificatePath = certificatePath
-            self.privateKey = privateKey
-        }
     }
 
     /// Header fields of the request that the route has a say in.
     package struct Headers: Hashable, Sendable {
         /// Sent with every request, in the place of what the client sends under the name.
-        package var set: [Injection.Field]
+        package var set: [Injection.Field] = []
         /// Never forwarded.
-        package var remove: [String]
-        package var forwarded: ForwardedPolicy
-
-        package init(set: [Injection.Field] = [], remove: [String] = [], forwarded: ForwardedPolicy = .standard) {
-            self.set = set
-            self.remove = remove
-            self.forwarded = forwarded
-        }
+        package var remove: [String] = []
+        package var forwarded: ForwardedPolicy = .standard
     }
 
     /// How long the route waits for its upstream, where that is not what ``Limits`` says for all routes.
@@ -55,11 +37,6 @@ package struct RoutePlan: Hashable, Sendable {
         package var response: Duration?
         /// The longest pause within a response or a tunnel.
         package var idle: Duration?
-
-        package init(response: Duration? = nil, idle: Duration? = nil) {
-            self.response = response
-            self.idle = idle
-        }
     }
 
     package struct Allow: Hashable, Sendable {
@@ -90,11 +67,11 @@ package struct RoutePlan: Hashable, Sendable {
     package var matchesAll: Bool
     /// Whether a request for the upstream's own host may find this route, in absolute form or behind a CONNECT. False where a host
     /// that another route has is that host.
-    package var matchesUpstreamHost: Bool
+    var matchesUpstreamHost: Bool
     /// What the path of such a request begins with: ``upstreamPath``, or longer.
-    package var upstreamMatchPath: String
+    var upstreamMatchPath: String
     /// Whether it is taken among several routes that such a request may mean (``SharedUpstream``).
-    package var isDefault: Bool
+    var isDefault: Bool
     /// The index into ``Plan/credentials``; nil forwards without authentication.
     package var credential: Int?
     /// Sent with every request, in the place of what the client sends in that field; nil sends none.
@@ -104,7 +81,7 @@ package struct RoutePlan: Hashable, Sendable {
     /// Whether the upstream gets our `Via`; otherwise it gets a field of our own by which loops are found.
     package var sendsVia = true
     /// nil rewrites links where the request finds the route by its path.
-    package var rewritesLinks: Bool?
+    var rewritesLinks: Bool?
     /// Clients may authenticate their connection to the upstream (``ConnectionAuthentication``).
     ///
     /// An upstream connection then belongs to one client connection and is never pooled.
@@ -352,7 +329,7 @@ extension Limits {
 
 extension RoutePlan {
     /// Whether the client's own `Authorization` goes upstream.
-    package var forwardsAuthorization: Bool {
+    var forwardsAuthorization: Bool {
         credential == nil && !headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
     }
 }
@@ -393,7 +370,7 @@ package enum CookiePolicy: String, CaseIterable, Sendable {
 
     /// Whether a field of this kind is dropped, in a request as well as in an answer.
     @inline(__always)
-    package func drops(_ kind: FieldKind) -> Bool { self == .drop && (kind == .cookie || kind == .setCookie) }
+    func drops(_ kind: FieldKind) -> Bool { self == .drop && (kind == .cookie || kind == .setCookie) }
 
     /// The value of `Gateway-Note` in an answer that lost a `Set-Cookie`.
     package static let note = "cookies-dropped"
@@ -426,8 +403,8 @@ package enum ForwardedPolicy: String, CaseIterable, Sendable {
     /// Without a setting: an upstream may trust what a client says of itself there.
     package static let standard = ForwardedPolicy.remove
 
-    package var dropsTheClients: Bool { self == .remove || self == .replace }
-    package var addsOurs: Bool { self == .replace || self == .append }
+    var dropsTheClients: Bool { self == .remove || self == .replace }
+    var addsOurs: Bool { self == .replace || self == .append }
 
     /// The lines that the gateway adds, each with its CRLF.
     ///

@@ -38,7 +38,7 @@ package struct SharedUpstream: Hashable, Sendable {
     }
 
     /// The only one.
-    package var single: Int? { all.count == 1 ? all.first : nil }
+    var single: Int? { all.count == 1 ? all.first : nil }
 
     /// A route that names the client comes before one for every client. Of several, the default is meant.
     ///

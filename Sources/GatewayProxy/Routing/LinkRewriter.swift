@@ -145,7 +145,7 @@ package final class LinkRewriter: Sendable {
     /// The value of a `Destination` (RFC 4918 section 10.3) as the upstream has to see it.
     ///
     /// - Returns: nil where it stays as it is.
-    package func toUpstream(_ text: [UInt8]) -> [UInt8]? {
+    func toUpstream(_ text: [UInt8]) -> [UInt8]? {
         guard let reference = URIReference(text) else { return nil }
         let isWhole: Bool
         switch reference.form {

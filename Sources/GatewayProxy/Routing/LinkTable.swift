@@ -107,7 +107,7 @@ extension RoutePlan {
     /// Whether links are rewritten in an exchange whose request found the route in that way.
     ///
     /// To a client that names the upstream itself its links are right.
-    package func rewritesLinks(_ match: RouteTable.Match) -> Bool {
+    func rewritesLinks(_ match: RouteTable.Match) -> Bool {
         switch match {
         case .path: rewritesLinks ?? true
         case .host: rewritesLinks ?? false

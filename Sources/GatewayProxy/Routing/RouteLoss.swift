@@ -29,7 +29,7 @@ package struct RouteLoss: Hashable, Sendable {
     package let reason: Reason
 
     /// It would serve the request if another route did not.
-    package var isNear: Bool {
+    var isNear: Bool {
         switch reason {
         case .otherHostAndPath, .otherUpstream: false
         case .hostDecides, .specificHost, .sharedHost, .longerPath, .sharedUpstream, .nearerUpstream: true

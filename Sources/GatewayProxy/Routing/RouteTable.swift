@@ -1,4 +1,4 @@
-package import GatewayHTTP
+import GatewayHTTP
 
 /// Finds the route of a request from the bytes of its head, without building a string.
 ///
@@ -103,13 +103,13 @@ package struct RouteTable: Sendable {
     }
 
     /// What a request for a server's own host means.
-    package enum UpstreamMatch: Sendable {
+    enum UpstreamMatch: Sendable {
         case none
         case one(Int)
         /// The client tells them apart, or nothing does.
         case shared(SharedUpstream)
 
-        package var route: Int? { if case .one(let route) = self { route } else { nil } }
+        var route: Int? { if case .one(let route) = self { route } else { nil } }
     }
 
     /// How a request found its route; decides which part of its path is stripped.
@@ -152,7 +152,7 @@ package struct RouteTable: Sendable {
     ///   - scheme: The scheme of the target.
     ///   - port: nil when the target names none. It then is its scheme's, or an `https` upstream's; where there is neither, any
     ///     port that is the only one.
-    package func findUpstream(
+    func findUpstream(
         _ bytes: borrowing Span<UInt8>,
         scheme: Origin.Scheme,
         host: Range<Int>,

@@ -6,8 +6,8 @@ import GatewayHTTP
 /// reads the name that it asks for from the first record alone. What TLS itself computes of a message does not depend on its records.
 ///
 /// Remembers the records that it has read: a client that sends one byte at a time must not have them copied for each.
-package struct TLSHelloRecords {
-    package enum Step: Equatable, Sendable {
+struct TLSHelloRecords {
+    enum Step: Equatable, Sendable {
         case unfinished
         /// These bytes stand for all that has come.
         case joined([UInt8])
@@ -16,7 +16,7 @@ package struct TLSHelloRecords {
     }
 
     /// The most that is read before the hello is complete.
-    package static let maximum = 32_768
+    static let maximum = 32_768
     /// The most content of a record (RFC 8446 section 5.1).
     private static let maximumContent = 16_384
     private static let recordHead = 5
@@ -27,10 +27,10 @@ package struct TLSHelloRecords {
     private var content: [UInt8] = []
     private var start = 0
 
-    package init() {}
+    init() {}
 
     /// - Parameter bytes: All that has come on the connection.
-    package mutating func join(_ bytes: borrowing Span<UInt8>) -> Step {
+    mutating func join(_ bytes: borrowing Span<UInt8>) -> Step {
         while true {
             guard start == 0 || bytes.count <= Self.maximum else { return .unchanged }
             guard bytes.count - start >= Self.recordHead else {

@@ -2,15 +2,10 @@ package import GatewayHTTP
 
 /// A server without a route that a client may reach: by CONNECT, and bytes pass as they are; or with a plain request.
 package struct TunnelDestination: Sendable {
-    package struct Dialled: Sendable {
-        package let address: IPAddress
+    struct Dialled: Sendable {
+        let address: IPAddress
         /// This machine has it.
-        package let isOwn: Bool
-
-        package init(address: IPAddress, isOwn: Bool) {
-            self.address = address
-            self.isOwn = isOwn
-        }
+        let isOwn: Bool
     }
 
     /// The host in lower case, without a port, brackets and the dot of the root.
@@ -23,7 +18,7 @@ package struct TunnelDestination: Sendable {
     /// The value of the field that proved who the client is; nil when none did.
     let proof: [UInt8]?
     /// Where the connection leads; nil before that.
-    package var dialled: Dialled?
+    var dialled: Dialled?
     private let plan: ConnectPlan
 
     init(host: String, port: Int, isRooted: Bool, client: String?, proof: [UInt8]?, plan: ConnectPlan) {
@@ -43,15 +38,15 @@ package struct TunnelDestination: Sendable {
     package func admits(_ address: IPAddress, isOwn: Bool) -> Bool { plan.admits(address, of: host, isOwn: isOwn) }
 
     /// Where a plain request goes.
-    package var plainOrigin: Origin { Origin(scheme: .http, host: lookupName, port: port) }
+    var plainOrigin: Origin { Origin(scheme: .http, host: lookupName, port: port) }
 
     /// The name as it is resolved: with the dot of the root a resolver tries no search domain (RFC 1034 section 3.1).
-    package var lookupName: String { isRooted ? host + "." : host }
+    var lookupName: String { isRooted ? host + "." : host }
 
     /// Whether a plain request that came before would go to the same server now: a reload has come.
     ///
     /// - Parameter new: What becomes of the request now.
-    package func stillAdmitted(by new: TunnelDestination) -> Bool {
+    func stillAdmitted(by new: TunnelDestination) -> Bool {
         guard new.host == host, new.port == port, new.isRooted == isRooted, new.client == client, let dialled else {
             return false
         }
@@ -115,7 +110,7 @@ extension ConnectPlan {
     }
 
     /// - Parameter host: It is, or resolves to, an address that it must not have.
-    package static func prohibited(_ host: String) -> GatewayProblem {
+    static func prohibited(_ host: String) -> GatewayProblem {
         let detail = "The address of \(host) is not public. To allow it, name it in connect.allow of this listener."
         return GatewayProblem(.destinationProhibited, detail)
     }

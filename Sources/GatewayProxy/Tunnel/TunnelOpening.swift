@@ -1,16 +1,16 @@
-package import GatewayHTTP
+import GatewayHTTP
 
 /// What a client begins with, behind a CONNECT to a server that a plain route leads to.
 ///
 /// Clients of `ws://` send a plain request there. Others may speak any protocol, and wait for the server to speak first.
-package enum TunnelOpening: Hashable, Sendable {
+enum TunnelOpening: Hashable, Sendable {
     case unfinished
     /// A request of HTTP, which the route serves.
     case request
     case other
 
     /// A client that is silent for so long waits for the server to speak, as those of SSH and SMTP do.
-    package static let patience = Duration.seconds(1)
+    static let patience = Duration.seconds(1)
     /// The longest method that is looked for; a space follows it.
     private static let longestMethod = 24
     /// The most bytes of line ends before a request. The decoder of the head decides whether so many are valid.
@@ -18,7 +18,7 @@ package enum TunnelOpening: Hashable, Sendable {
     private static let schemes = ["http://", "https://"].map { Array($0.utf8) }
 
     /// - Parameter bytes: All that has come.
-    package static func judge(_ bytes: borrowing Span<UInt8>) -> TunnelOpening {
+    static func judge(_ bytes: borrowing Span<UInt8>) -> TunnelOpening {
         var start = 0
         // Servers skip empty lines before a request (RFC 9112 section 2.2), so they must not hide one.
         while start < bytes.count, bytes[start] == 0x0D || bytes[start] == 0x0A {
@@ -54,7 +54,7 @@ package enum TunnelOpening: Hashable, Sendable {
     /// The answer to ``other`` where no tunnel is allowed.
     ///
     /// - Parameter origin: The server that the CONNECT named.
-    package static func noRequest(to origin: InterceptedOrigin) -> GatewayProblem {
+    static func noRequest(to origin: InterceptedOrigin) -> GatewayProblem {
         GatewayProblem(
             .requestRefused,
             "A route leads to http://\(Origin.hostAndPort(origin.host, origin.port)), and what follows the CONNECT is not HTTP."

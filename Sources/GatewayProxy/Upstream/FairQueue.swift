@@ -1,5 +1,5 @@
 /// Names a waiter; of no meaning once the waiter has left.
-package struct WaiterTicket: Hashable, Sendable {
+struct WaiterTicket: Hashable, Sendable {
     let slot: Int32
     let number: UInt32
 }
@@ -14,8 +14,8 @@ package struct WaiterTicket: Hashable, Sendable {
 /// - When the queue is full, a newcomer displaces the newest waiter of the client with the most places. It does so
 ///   only if its own client then holds no more places than that client. A client therefore never waits for a place
 ///   that another one holds beyond its share. Two clients with equal shares do not displace each other.
-package struct FairQueue<Element> {
-    package enum Admission {
+struct FairQueue<Element> {
+    enum Admission {
         case queued(WaiterTicket)
         /// The newcomer has its ticket; the other waiter is to be refused.
         case displaced(WaiterTicket, Element, by: WaiterTicket)
@@ -29,8 +29,8 @@ package struct FairQueue<Element> {
         let isUrgent: Bool
     }
 
-    package let limit: Int
-    package private(set) var count = 0
+    let limit: Int
+    private(set) var count = 0
     private var waiters: [Waiter?] = []
     private var freeWaiters: [Int] = []
     private var links = LinkedSlots()
@@ -41,13 +41,13 @@ package struct FairQueue<Element> {
     private var ordinaryTurns = ClientTurns()
     private var lastNumber: UInt32 = 0
 
-    package init(limit: Int) { self.limit = limit }
+    init(limit: Int) { self.limit = limit }
 
-    package var isEmpty: Bool { count == 0 }
-    package var isFirstUrgent: Bool { !urgentTurns.order.isEmpty }
+    var isEmpty: Bool { count == 0 }
+    var isFirstUrgent: Bool { !urgentTurns.order.isEmpty }
 
     /// The one that ``popFirst()`` takes.
-    package var first: Element? { firstSlot.flatMap { waiters[$0]?.element } }
+    var first: Element? { firstSlot.flatMap { waiters[$0]?.element } }
 
     private var firstSlot: Int? {
         let order = isFirstUrgent ? urgentTurns.order : ordinaryTurns.order
@@ -58,7 +58,7 @@ package struct FairQueue<Element> {
     /// The first one that can be served, in the order of ``popFirst()``.
     ///
     /// - Parameter canServe: Asked for the first waiter of each client.
-    package func first(where canServe: (Element) -> Bool) -> (ticket: WaiterTicket, element: Element)? {
+    func first(where canServe: (Element) -> Bool) -> (ticket: WaiterTicket, element: Element)? {
         guard let slot = firstSlot(where: canServe), let ticket = ticket(of: slot), let waiter = waiters[slot] else {
             return nil
         }
@@ -80,12 +80,12 @@ package struct FairQueue<Element> {
     }
 
     /// Places that the client holds.
-    package func held(by client: String?) -> Int {
+    func held(by client: String?) -> Int {
         guard let number = numbers[client] else { return 0 }
         return clients[number]?.held ?? 0
     }
 
-    package mutating func append(_ element: Element, client: String?, isUrgent: Bool = false) -> Admission {
+    mutating func append(_ element: Element, client: String?, isUrgent: Bool = false) -> Admission {
         guard count >= limit else { return .queued(insert(element, client, isUrgent)) }
         guard let slot = displaceable(for: client), let ticket = ticket(of: slot), let displaced = take(slot) else {
             return .refused
@@ -93,20 +93,20 @@ package struct FairQueue<Element> {
         return .displaced(ticket, displaced, by: insert(element, client, isUrgent))
     }
 
-    package mutating func popFirst() -> (ticket: WaiterTicket, element: Element)? {
+    mutating func popFirst() -> (ticket: WaiterTicket, element: Element)? {
         guard let slot = firstSlot, let ticket = ticket(of: slot), let element = pop(ticket) else { return nil }
         return (ticket, element)
     }
 
     /// Takes a waiter whose turn it is.
     @discardableResult
-    package mutating func pop(_ ticket: WaiterTicket) -> Element? {
+    mutating func pop(_ ticket: WaiterTicket) -> Element? {
         has(ticket) ? take(Int(ticket.slot), endsTurn: true) : nil
     }
 
     /// - Returns: nil when the waiter has left before.
     @discardableResult
-    package mutating func remove(_ ticket: WaiterTicket) -> Element? {
+    mutating func remove(_ ticket: WaiterTicket) -> Element? {
         has(ticket) ? take(Int(ticket.slot)) : nil
     }
 
@@ -219,8 +219,6 @@ private struct WaitingClient: Sendable {
     var held = 0
     var urgent = LinkedSlots.List()
     var ordinary = LinkedSlots.List()
-
-    init(name: String?) { self.name = name }
 
     subscript(_ isUrgent: Bool) -> LinkedSlots.List {
         get { isUrgent ? urgent : ordinary }

@@ -6,13 +6,13 @@ import Synchronization
 /// quarters of the places, and two clients take three sevenths each. A client that holds none gets one as long as a
 /// place is free. No clients have to be counted, and no place is set aside for a client that does not come. Switches
 /// divide their packet memory among ports by this rule (Choudhury and Hahne, "Dynamic queue length thresholds").
-package enum FairShare {
+enum FairShare {
     /// - Parameters:
     ///   - own: Places that the client holds.
     ///   - total: Places that all clients hold, its own included.
     ///   - isShared: There are clients with names. Otherwise there are no other clients to leave places for, and each
     ///     request may take any place.
-    package static func allows(own: Int, total: Int, limit: Int, isShared: Bool = true) -> Bool {
+    static func allows(own: Int, total: Int, limit: Int, isShared: Bool = true) -> Bool {
         guard total < limit else { return false }
         return !isShared || allows(own: own, free: limit - total)
     }
@@ -20,25 +20,25 @@ package enum FairShare {
     /// - Parameters:
     ///   - own: Places that the client holds.
     ///   - free: Places that no client holds.
-    package static func allows(own: Int, free: Int) -> Bool {
+    static func allows(own: Int, free: Int) -> Bool {
         // Three times what is free might be too large a number.
         own / 3 < free
     }
 }
 
 /// Places that clients share as ``FairShare`` allows, and how many each client holds.
-package struct ClientPlaces: Sendable {
+struct ClientPlaces: Sendable {
     private var held: [String?: Int] = [:]
     private var total = 0
 
-    package init() {}
+    init() {}
 
     /// - Parameters:
     ///   - client: nil for those without a name. They are one client.
     ///   - limit: Places of all clients.
     ///   - isShared: There are clients with names.
     /// - Returns: Whether the client has one more place now.
-    package mutating func take(for client: String?, limit: Int, isShared: Bool) -> Bool {
+    mutating func take(for client: String?, limit: Int, isShared: Bool) -> Bool {
         let own = held[client] ?? 0
         guard FairShare.allows(own: own, total: total, limit: limit, isShared: isShared) else { return false }
         held[client] = own + 1
@@ -48,7 +48,7 @@ package struct ClientPlaces: Sendable {
         return true
     }
 
-    package mutating func giveBack(of client: String?) {
+    mutating func giveBack(of client: String?) {
         guard let own = held[client] else { return }
         total -= 1
         held[client] = own > 1 ? own - 1 : nil

@@ -2,8 +2,8 @@
 ///
 /// Waiters with the same question share its answer. A question behind too many others is refused: nothing else bounds what waits for a
 /// silent name server.
-package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
-    package enum Step: Hashable, Sendable {
+struct LookupQueue<Question: Hashable & Sendable, Waiter> {
+    enum Step: Hashable, Sendable {
         /// A thread has to ask.
         case ask
         /// The answer will come.
@@ -17,12 +17,12 @@ package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
     private var waiting: [Question] = []
     private var running = 0
 
-    package init(maximumAtOnce: Int, maximumWaiting: Int) {
+    init(maximumAtOnce: Int, maximumWaiting: Int) {
         self.maximumAtOnce = maximumAtOnce
         self.maximumWaiting = maximumWaiting
     }
 
-    package mutating func ask(_ question: Question, for waiter: Waiter) -> Step {
+    mutating func ask(_ question: Question, for waiter: Waiter) -> Step {
         defer { checkInvariants() }
         if waiters[question] != nil {
             waiters[question]?.append(waiter)
@@ -40,7 +40,7 @@ package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
 
     /// - Parameter goesOn: The thread that has asked this question can ask the next one.
     /// - Returns: Those who wait for the answer, and the next question.
-    package mutating func finish(_ question: Question, goesOn: Bool) -> (waiters: [Waiter], next: Question?) {
+    mutating func finish(_ question: Question, goesOn: Bool) -> (waiters: [Waiter], next: Question?) {
         assert(waiters[question] != nil, "An answer arrived for an unknown lookup.")
         defer { checkInvariants() }
         let next = goesOn && !waiting.isEmpty ? waiting.removeFirst() : nil

@@ -1,4 +1,4 @@
-package import GatewayHTTP
+import GatewayHTTP
 
 /// Decides about the connections of one event loop to one upstream: which one a request gets, which requests wait, when one is opened or
 /// closed. It performs nothing, and knows no socket and no clock: ``UpstreamPool`` reports events and carries out what is returned.
@@ -25,32 +25,27 @@ package import GatewayHTTP
 ///
 /// Taking and putting back are on the path of every request: they allocate nothing. They look nothing up, except that
 /// ``client(_:)`` looks up a name where clients have names.
-package struct PoolState: ~Copyable, Sendable {
-    package struct Rules: Hashable, Sendable {
-        package var maximumWaiters: Int
+struct PoolState: ~Copyable, Sendable {
+    struct Rules: Hashable, Sendable {
+        var maximumWaiters: Int
         /// The longest rest of a connection.
-        package var idleTimeout: Duration
+        var idleTimeout: Duration
         /// A client that is over its share notices after this time what has changed on other loops.
-        package var shareCheckPeriod: Duration = .milliseconds(100)
+        var shareCheckPeriod: Duration = .milliseconds(100)
         /// The longest life of a connection: after a change of DNS no old address is used for longer.
-        package var maximumAge: Duration = .seconds(600)
+        var maximumAge: Duration = .seconds(600)
         /// To look at a connection before its use costs a system call (docs/adr/0025). One that was read empty so short a time
         /// ago is not looked at.
-        package var freshness: Duration = .milliseconds(5)
+        var freshness: Duration = .milliseconds(5)
         /// A connection that has rested for less is not given away: the client that was just answered may ask again.
-        package var spareAfter: Duration = .milliseconds(10)
+        var spareAfter: Duration = .milliseconds(10)
         /// The same for a private connection, whose client may be about to answer a challenge.
-        package var sparePrivateAfter: Duration = .seconds(2)
+        var sparePrivateAfter: Duration = .seconds(2)
 
         /// Connections may turn out to be HTTP/2: while one is being opened, no other one is, since it may carry all that wait.
-        package var opensOneAtATime = false
+        var opensOneAtATime = false
         /// Requests at one time on an HTTP/2 connection, whatever the upstream allows.
-        package var maximumStreams = 100
-
-        package init(maximumWaiters: Int, idleTimeout: Duration) {
-            self.maximumWaiters = maximumWaiters
-            self.idleTimeout = idleTimeout
-        }
+        var maximumStreams = 100
     }
 
     fileprivate struct Connection: Sendable {
@@ -129,7 +124,7 @@ package struct PoolState: ~Copyable, Sendable {
     /// At the last look the client of each waiter was over its share. What changes that on this loop leads to a turn.
     private var areWaitersBlocked = false
     /// Connections open or being opened, and a place that is not used yet.
-    package private(set) var placeCount = 0
+    private(set) var placeCount = 0
     private var place = Place.none
     /// The pool has got a place that it waited for, and no request has taken it yet.
     private var hasGrant = false
@@ -156,7 +151,7 @@ package struct PoolState: ~Copyable, Sendable {
     /// Waiters for whom a connection could not be opened: they waited for the one that failed.
     private var failingWaiters = 0
 
-    package init(_ rules: Rules, _ leases: ClientLeases) {
+    init(_ rules: Rules, _ leases: ClientLeases) {
         self.rules = rules
         self.leases = leases
         freshness = rules.freshness.wholeNanoseconds
@@ -166,18 +161,18 @@ package struct PoolState: ~Copyable, Sendable {
         idle.reserveCapacity(64)
     }
 
-    package var idleCount: Int { idle.count }
-    package var waiterCount: Int { waiters.count }
+    var idleCount: Int { idle.count }
+    var waiterCount: Int { waiters.count }
 
     // MARK: Taking
 
     /// The client in the account.
-    package func client(_ name: String?) -> PoolClient { leases.client(name) }
+    func client(_ name: String?) -> PoolClient { leases.client(name) }
 
     /// The connection that ``take(for:mayRepeat:isOpen:mayHaveInput:at:)`` is about. nil while requests wait that can be served: they
     /// go first. nil for a client that is over its share.
     @inline(__always)
-    package func next(for client: PoolClient) -> ConnectionID? {
+    func next(for client: PoolClient) -> ConnectionID? {
         guard isOpenToNewcomers, leases.allowsOneMore(client) else { return nil }
         return latest
     }
@@ -187,7 +182,7 @@ package struct PoolState: ~Copyable, Sendable {
     private var isOpenToNewcomers: Bool { waiters.isEmpty || areWaitersBlocked && !isTurnScheduled }
 
     /// The idle connection that was used last.
-    package var latest: ConnectionID? {
+    var latest: ConnectionID? {
         guard let slot = idle.last else { return nil }
         return id(of: slot)
     }
@@ -202,7 +197,7 @@ package struct PoolState: ~Copyable, Sendable {
     ///     was not looked at.
     ///   - isOpen: The connection has not ended.
     ///   - mayHaveInput: There may be bytes behind those that were read last.
-    package mutating func take(
+    mutating func take(
         for client: PoolClient,
         mayRepeat: Bool,
         isOpen: Bool,
@@ -240,7 +235,7 @@ package struct PoolState: ~Copyable, Sendable {
     /// - Parameters:
     ///   - keepAliveSeconds: How long the upstream says that it keeps the connection.
     ///   - wasOffered: The budget has been asked whether another loop needs the connection.
-    package mutating func putBack(
+    mutating func putBack(
         _ id: ConnectionID,
         keepAliveSeconds: Int? = nil,
         wasOffered: Bool = false,
@@ -261,7 +256,7 @@ package struct PoolState: ~Copyable, Sendable {
     }
 
     /// The request of a private connection is over. The connection stays with its client, until others have waited for it.
-    package mutating func keepPrivate(
+    mutating func keepPrivate(
         _ id: ConnectionID,
         keepAliveSeconds: Int? = nil,
         _ situation: PoolSituation
@@ -279,7 +274,7 @@ package struct PoolState: ~Copyable, Sendable {
     ///
     /// - Returns: Whether it was kept.
     @discardableResult
-    package mutating func takePrivate(_ id: ConnectionID) -> Bool {
+    mutating func takePrivate(_ id: ConnectionID) -> Bool {
         guard isInPhase(.kept, id) else { return false }
         kept.removeAll { $0 == id.slot }
         connections[id.index].phase = .leased
@@ -310,7 +305,7 @@ extension PoolState {
     ///
     /// - Returns: Whether it was idle.
     @discardableResult
-    package mutating func removeIdle(_ id: ConnectionID) -> Bool {
+    mutating func removeIdle(_ id: ConnectionID) -> Bool {
         defer { checkInvariants() }
         if takePrivate(id) { return true }
         guard isInPhase(.idle, id) else { return false }
@@ -323,7 +318,7 @@ extension PoolState {
     ///
     /// - Parameter jitter: A random number. It takes up to a tenth off the life of the connection, so that those which were
     ///   opened together do not end together.
-    package mutating func opened(_ id: ConnectionID, jitter: UInt64, at now: MonotonicTime) {
+    mutating func opened(_ id: ConnectionID, jitter: UInt64, at now: MonotonicTime) {
         guard isInPhase(.opening, id) else { return }
         begin(id, as: .leased, jitter: jitter, at: now)
         speaksHTTP1 = true
@@ -337,7 +332,7 @@ extension PoolState {
     }
 
     /// The connection has ended, or could not be opened.
-    package mutating func ended(_ id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
+    mutating func ended(_ id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
         guard isKnown(id) else { return .nothing }
         defer { checkInvariants() }
         removeIdle(id)
@@ -392,7 +387,7 @@ extension PoolState {
     /// The connection is open and speaks HTTP/2. The request that it was opened for has its first stream.
     ///
     /// - Parameter streamLimit: What the upstream allows.
-    package mutating func openedShared(
+    mutating func openedShared(
         _ id: ConnectionID,
         streamLimit: Int,
         jitter: UInt64,
@@ -409,15 +404,14 @@ extension PoolState {
     }
 
     /// The connection is open and speaks HTTP/1, where it could have been HTTP/2: those that waited for it need others.
-    package mutating func openedAlone(_ id: ConnectionID, jitter: UInt64, _ situation: PoolSituation) -> PoolStep {
+    mutating func openedAlone(_ id: ConnectionID, jitter: UInt64, _ situation: PoolSituation) -> PoolStep {
         opened(id, jitter: jitter, at: situation.now)
         wantsTurn = true
         return next(situation)
     }
 
     /// The upstream allows another number of streams.
-    package mutating func streamLimitChanged(_ id: ConnectionID, to limit: Int, _ situation: PoolSituation) -> PoolStep
-    {
+    mutating func streamLimitChanged(_ id: ConnectionID, to limit: Int, _ situation: PoolSituation) -> PoolStep {
         guard isKnown(id), connections[id.index].streams != nil else { return .nothing }
         let limit = allowed(limit)
         connections[id.index].streams?.limit = limit
@@ -428,7 +422,7 @@ extension PoolState {
     /// The upstream takes no more streams on the connection (GOAWAY).
     ///
     /// - Returns: Whether the connection has no streams and is to be closed.
-    package mutating func retireConnection(_ id: ConnectionID) -> Bool {
+    mutating func retireConnection(_ id: ConnectionID) -> Bool {
         guard isKnown(id), let streams = connections[id.index].streams else { return false }
         if removeIdle(id) { return true }
         if connections[id.index].phase == .shared { retireShared(id.slot) }
@@ -451,13 +445,13 @@ extension PoolState {
 
     /// A stream for a request that has just come. nil while requests wait that can be served, or where no connection has room.
     @inline(__always)
-    package mutating func takeStream(at now: MonotonicTime) -> ConnectionID? {
+    mutating func takeStream(at now: MonotonicTime) -> ConnectionID? {
         guard rules.opensOneAtATime, isOpenToNewcomers else { return nil }
         return leaseStream(at: now) ?? leaseIdleStream(at: now)
     }
 
     /// A stream for a request that lost its connection. It goes before those that wait.
-    package mutating func takeUrgentStream(at now: MonotonicTime) -> ConnectionID? {
+    mutating func takeUrgentStream(at now: MonotonicTime) -> ConnectionID? {
         rules.opensOneAtATime ? leaseStream(at: now) : nil
     }
 
@@ -505,7 +499,7 @@ extension PoolState {
     /// The request of a stream is over.
     ///
     /// - Parameter wasOffered: As of ``putBack(_:keepAliveSeconds:wasOffered:_:)``.
-    package mutating func streamEnded(_ id: ConnectionID, _ situation: PoolSituation) -> PoolReturn {
+    mutating func streamEnded(_ id: ConnectionID, _ situation: PoolSituation) -> PoolReturn {
         guard isKnown(id), let streams = connections[id.index].streams, streams.count > 0 else { return .close }
         connections[id.index].streams?.count -= 1
         defer { checkInvariants() }
@@ -545,7 +539,7 @@ extension PoolState {
     ///     that is about to come.
     ///   - isPrivate: No connection that was open already, and it will not be put back: see
     ///     ``keepPrivate(_:keepAliveSeconds:_:)``.
-    package mutating func connect(
+    mutating func connect(
         client: String?,
         isUrgent: Bool,
         isPrivate: Bool = false,
@@ -564,7 +558,7 @@ extension PoolState {
         return .askForPlace
     }
 
-    package mutating func placeAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
+    mutating func placeAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
         defer { checkInvariants() }
         // The budget is asked once for one place.
         if isGranted { placeCount += 1 } else { place = .asked }
@@ -600,13 +594,13 @@ extension PoolState {
     // MARK: Waiters that leave
 
     /// The request waits no longer; without effect when its turn has come.
-    package mutating func leave(_ ticket: WaiterTicket, _ situation: PoolSituation) -> PoolStep {
+    mutating func leave(_ ticket: WaiterTicket, _ situation: PoolSituation) -> PoolStep {
         guard waiters.remove(ticket) != nil else { return .nothing }
         wantsTurn = true
         return next(situation)
     }
 
-    package mutating func timedOut(_ ticket: WaiterTicket) -> PoolStep {
+    mutating func timedOut(_ ticket: WaiterTicket) -> PoolStep {
         guard waiters.remove(ticket) != nil else { return .nothing }
         wantsTurn = true
         checkInvariants()
@@ -616,7 +610,7 @@ extension PoolState {
     // MARK: Turns
 
     /// The place that was asked for; it is this pool's.
-    package mutating func placeGranted(_ situation: PoolSituation) -> PoolStep {
+    mutating func placeGranted(_ situation: PoolSituation) -> PoolStep {
         place = .none
         placeCount += 1
         hasGrant = true
@@ -625,7 +619,7 @@ extension PoolState {
     }
 
     /// The turn of ``PoolStep/serveLater``.
-    package mutating func serve(_ situation: PoolSituation) -> PoolStep {
+    mutating func serve(_ situation: PoolSituation) -> PoolStep {
         isTurnScheduled = false
         isInTurn = true
         return next(situation)
@@ -640,7 +634,7 @@ extension PoolState {
     }
 
     /// What is to be done next. Every step leaves the state whole, so that events can come between two steps.
-    package mutating func next(_ situation: PoolSituation) -> PoolStep {
+    mutating func next(_ situation: PoolSituation) -> PoolStep {
         defer { checkInvariants() }
         if failingWaiters > 0, let ticket = nextFailing() { return .fail(ticket) }
         if hasGrant || isInTurn, !waiters.isEmpty {
@@ -703,7 +697,7 @@ extension PoolState {
     /// The first one whose client is within its share.
     private var firstWaiter: (ticket: WaiterTicket, element: Newcomer)? { waiters.first { canServe($0) } }
 
-    package mutating func looked(isUsable: Bool, at id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
+    mutating func looked(isUsable: Bool, at id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
         defer { checkInvariants() }
         guard isUsable else { return next(situation) }
         // Shares change on other loops at any time, so another waiter may be the first one now. A used connection is not for
@@ -716,7 +710,7 @@ extension PoolState {
         return .lease(id, to: ticket)
     }
 
-    package mutating func ownPlaceAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
+    mutating func ownPlaceAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
         guard isGranted, hasSpare else { return next(situation) }
         defer { checkInvariants() }
         place = .onItsWay
@@ -745,7 +739,7 @@ extension PoolState {
     }
 
     /// - Parameter inTime: No place was on its way yet.
-    package mutating func requestWithdrawn(inTime: Bool, _ situation: PoolSituation) -> PoolStep {
+    mutating func requestWithdrawn(inTime: Bool, _ situation: PoolSituation) -> PoolStep {
         place = inTime ? .none : .onItsWay
         return next(situation)
     }
@@ -753,13 +747,13 @@ extension PoolState {
     // MARK: Sparing connections for other loops
 
     /// A pool of another loop waits for a place.
-    package mutating func othersBeganToWait(_ situation: PoolSituation) -> PoolStep {
+    mutating func othersBeganToWait(_ situation: PoolSituation) -> PoolStep {
         isSparing = areAllBlocked
         return next(situation)
     }
 
     /// The time of ``PoolStep/spareLater(_:)`` has passed.
-    package mutating func spareTimePassed(_ situation: PoolSituation) -> PoolStep {
+    mutating func spareTimePassed(_ situation: PoolSituation) -> PoolStep {
         isSpareScheduled = false
         isInTurn = true
         return next(situation)
@@ -774,7 +768,7 @@ extension PoolState {
         return mayClose(at: situation.now, for: .others) ? .offerIdle : spareLater(situation)
     }
 
-    package mutating func offerAnswered(isTaken: Bool, _ situation: PoolSituation) -> PoolStep {
+    mutating func offerAnswered(isTaken: Bool, _ situation: PoolSituation) -> PoolStep {
         defer { checkInvariants() }
         guard isTaken, hasSpare else {
             let step = spareLater(situation)
@@ -827,10 +821,10 @@ extension PoolState {
 extension PoolState {
     /// A reload has no use for the pool: no connection is kept beyond the requests that are under way. Close what
     /// ``nextToClose()`` names.
-    package mutating func retire() { isRetired = true }
+    mutating func retire() { isRetired = true }
 
     /// An idle or kept connection, for a shell that closes all of them.
-    package mutating func nextToClose() -> ConnectionID? {
+    mutating func nextToClose() -> ConnectionID? {
         defer { checkInvariants() }
         return hasSpare ? leaseOldest() : nil
     }
@@ -896,10 +890,10 @@ extension MonotonicTime {
 }
 
 /// When a connection takes no more requests (`limits.connection_max_age`).
-package enum ConnectionAge {
+enum ConnectionAge {
     /// - Parameter jitter: A random number. It takes up to a tenth off the life of the connection, so that those which were
     ///   opened together do not end together.
-    package static func end(_ maximum: Duration, jitter: UInt64, from now: MonotonicTime) -> MonotonicTime {
+    static func end(_ maximum: Duration, jitter: UInt64, from now: MonotonicTime) -> MonotonicTime {
         now + maximum - maximum / 10 * Int(jitter & 1023) / 1024
     }
 }

@@ -82,16 +82,16 @@ final class UnroutedResolver: Resolver, Sendable {
 ///
 /// A slow name server of such a server must not keep the lookups of routes waiting. Lookups of one client for one server share a place,
 /// because they share the answers: a server whose second kind of address is long in coming must not use up the places.
-package final class UnroutedLookup: Sendable {
+final class UnroutedLookup: Sendable {
     /// The most lookups at a time. Each asks two questions, and together they are fewer than ``NameLookup`` answers at a time.
-    package static let maximum = 48
+    static let maximum = 48
     /// The most lookups of one client, which leaves some to others. Clients without a name count as one.
-    package static let maximumPerClient = 12
+    static let maximumPerClient = 12
     /// How many lookups are under way, by client, then by server.
     private static let running = Mutex<[String?: [String: Int]]>([:])
 
     /// All places for such lookups are taken, or those of this client. ``NameLookup`` was not asked.
-    package struct TooManyLookups: Error {}
+    struct TooManyLookups: Error {}
 
     private let client: String?
     private let server: String
@@ -99,7 +99,7 @@ package final class UnroutedLookup: Sendable {
     private init(of server: String, for client: String?) { (self.server, self.client) = (server, client) }
 
     /// - Returns: nil for an address, which needs no lookup.
-    package static func begin(host: String, port: Int, client: String?) throws(TooManyLookups) -> UnroutedLookup? {
+    static func begin(host: String, port: Int, client: String?) throws(TooManyLookups) -> UnroutedLookup? {
         guard IPAddress(host) == nil else { return nil }
         let server = Origin.hostAndPort(host, port)
         let isAdmitted = running.withLock { running in

@@ -14,26 +14,10 @@ package struct CredentialPlan: Sendable {
     /// Where the secret comes from that it sends as it is; nil for one with a token.
     package var secretOrigin: SecretOrigin?
     /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
-    package var definition: [Secret]
+    package var definition: [Secret] = []
     /// nil: the token is for routes alone.
     package var vend: VendPlan?
     package var span: SourceSpan
-
-    package init(
-        name: String,
-        strategyKind: String,
-        strategy: any AuthStrategy,
-        policy: RenewalPolicy,
-        definition: [Secret] = [],
-        span: SourceSpan
-    ) {
-        self.definition = definition
-        self.name = name
-        self.strategyKind = strategyKind
-        self.strategy = strategy
-        self.policy = policy
-        self.span = span
-    }
 }
 
 /// To which clients a credential's token is handed out, and which token that is.
@@ -49,9 +33,4 @@ package struct ActingUser: Hashable, Sendable {
     package var id: String
     /// What names the user on a request.
     package var field: UserField
-
-    package init(id: String, field: UserField) {
-        self.id = id
-        self.field = field
-    }
 }

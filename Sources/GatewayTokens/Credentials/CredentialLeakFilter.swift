@@ -12,25 +12,25 @@ package struct CredentialLeakFilter: Sendable {
         case path([[UInt8]])
     }
 
-    /// Folded, as ``fold(_:)`` does it; so is what a place holds.
+    /// Folded, as ``HiddenSecret/fold(_:)`` does it; so is what a place holds.
     private let finds: [(place: Place, secret: SecretBytes)]
 
     /// nil where no target holds the credential.
     package init?(of injection: Injection) {
         var finds: [(place: Place, secret: SecretBytes)] = []
         if let parameter = injection.query {
-            finds.append((.parameter(name: Self.fold(Array(parameter.name.utf8))), Self.fold(parameter.value)))
+            finds.append((.parameter(name: HiddenSecret.fold(Array(parameter.name.utf8))), Self.fold(parameter.value)))
         }
         if let path = injection.path {
             let segments = path.value.withValue { $0.utf8.split(separator: UInt8(ascii: "/")).map(Array.init) }
-            finds.append((.path(segments.map { Self.fold(Self.decode($0)) }), Self.fold(path.secret)))
+            finds.append((.path(segments.map { HiddenSecret.fold(Self.decode($0)) }), Self.fold(path.secret)))
         }
         guard !finds.isEmpty else { return nil }
         self.finds = finds
     }
 
     private static func fold(_ secret: Secret) -> SecretBytes {
-        SecretBytes(secret.withValue { fold(Array($0.utf8)) })
+        SecretBytes(secret.withValue { HiddenSecret.fold(Array($0.utf8)) })
     }
 
     /// Removes what was injected. A field that has the secret elsewhere is dropped.
@@ -60,7 +60,7 @@ package struct CredentialLeakFilter: Sendable {
     private static func repeats(_ secret: [UInt8], in value: [UInt8]) -> Bool {
         var text = value
         for _ in 0..<maximumDecodings {
-            if contains(secret, in: fold(text)) { return true }
+            if contains(secret, in: HiddenSecret.fold(text)) { return true }
             let decoded = decode(text)
             guard decoded.count < text.count else { return false }
             text = decoded
@@ -75,11 +75,6 @@ package struct CredentialLeakFilter: Sendable {
 
     fileprivate static func decode(_ text: [UInt8]) -> [UInt8] {
         PercentEncoding.decodeLeniently(text.span, 0..<text.count)
-    }
-
-    /// Lower case, `+` as the space that it can mean in a form, and without the backslashes of a quoted string.
-    fileprivate static func fold(_ text: [UInt8]) -> [UInt8] {
-        text.filter { $0 != UInt8(ascii: "\\") }.map { $0 == UInt8(ascii: "+") ? 0x20 : $0.asciiLowercased }
     }
 
     // MARK: The parameter
@@ -132,8 +127,8 @@ package struct CredentialLeakFilter: Sendable {
 
     private static func isInjected(_ parameter: [UInt8], _ name: [UInt8], _ secret: [UInt8]) -> Bool {
         guard let equals = parameter.firstIndex(of: UInt8(ascii: "=")) else { return false }
-        return fold(decode(Array(parameter[..<equals]))) == name
-            && fold(decode(Array(parameter[(equals + 1)...]))) == secret
+        return HiddenSecret.fold(decode(Array(parameter[..<equals]))) == name
+            && HiddenSecret.fold(decode(Array(parameter[(equals + 1)...]))) == secret
     }
 }
 
@@ -184,7 +179,7 @@ private struct PathEcho {
             guard index < value.count, value[index] == Self.slash else { return nil }
             let start = index + 1
             index = value[start...].firstIndex(where: Self.ends.contains) ?? value.count
-            guard CredentialLeakFilter.fold(CredentialLeakFilter.decode(Array(value[start..<index]))) == segment else {
+            guard HiddenSecret.fold(CredentialLeakFilter.decode(Array(value[start..<index]))) == segment else {
                 return nil
             }
         }

@@ -12,8 +12,6 @@ package struct RefreshTokenState: Hashable, Sendable {
     /// The authority has refused the one at hand, and the attempt went on without it.
     package private(set) var isRefused = false
 
-    package init() {}
-
     /// Takes that no answer came.
     ///
     /// - Parameter wasSent: Whether the refresh token was part of what was asked.

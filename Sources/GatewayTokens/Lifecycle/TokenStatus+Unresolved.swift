@@ -7,12 +7,6 @@ extension TokenStatus.Failing {
         package var login: String?
         package var refresh: String
         package var importing: String
-
-        package init(login: String?, refresh: String, importing: String) {
-            self.login = login
-            self.refresh = refresh
-            self.importing = importing
-        }
     }
 
     package init(_ unresolved: UnresolvedFailure, at now: Moment, commands: Commands, failedRequests: Int? = nil) {

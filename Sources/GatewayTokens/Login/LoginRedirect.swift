@@ -79,12 +79,6 @@ package struct LoopbackRedirect: Hashable, Sendable {
     /// Empty, or from its slash on.
     package let path: String
 
-    package init(host: String, port: Int?, path: String) {
-        self.host = host
-        self.port = port
-        self.path = path
-    }
-
     /// What a listener is bound to: never more than loopback, whatever `localhost` resolves to.
     package var address: String { host == "localhost" ? "127.0.0.1" : host }
 

@@ -23,11 +23,4 @@ package struct VendedToken: Hashable, Sendable {
     /// Whole seconds; nil for a token that does not end by itself.
     package let expiresIn: Int?
     package let expiresAt: UnixTime?
-
-    package init(access: Secret, type: String, expiresIn: Int?, expiresAt: UnixTime?) {
-        self.access = access
-        self.type = type
-        self.expiresIn = expiresIn
-        self.expiresAt = expiresAt
-    }
 }

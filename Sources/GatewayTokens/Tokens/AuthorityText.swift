@@ -147,7 +147,7 @@ struct HiddenSecret: Sendable {
     }
 
     /// Lower case, `+` as the space that it can mean in a form, and without the backslashes of a quoted string.
-    private static func fold(_ text: [UInt8]) -> [UInt8] {
+    static func fold(_ text: [UInt8]) -> [UInt8] {
         text.filter { $0 != UInt8(ascii: "\\") }.map { $0 == UInt8(ascii: "+") ? 0x20 : $0.asciiLowercased }
     }
 }

@@ -59,11 +59,4 @@ package struct RevealedToken: Hashable, Sendable {
     package let generation: Int
     package let access: Secret
     package let expiresAt: UnixTime?
-
-    package init(credential: String, generation: Int, access: Secret, expiresAt: UnixTime?) {
-        self.credential = credential
-        self.generation = generation
-        self.access = access
-        self.expiresAt = expiresAt
-    }
 }

@@ -145,24 +145,6 @@ extension TokenStatus {
         package var command: String?
         /// How many requests were refused for want of a token since then; nil when not counted.
         package var failedRequests: Int?
-
-        package init(
-            since: String,
-            reason: String,
-            nextTryAt: String? = nil,
-            notBefore: String? = nil,
-            remedy: String,
-            command: String? = nil,
-            failedRequests: Int? = nil
-        ) {
-            self.since = since
-            self.reason = reason
-            self.nextTryAt = nextTryAt
-            self.notBefore = notBefore
-            self.remedy = remedy
-            self.command = command
-            self.failedRequests = failedRequests
-        }
     }
 }
 

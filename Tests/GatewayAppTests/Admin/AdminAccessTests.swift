@@ -1,7 +1,8 @@
-import GatewayApp
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("Who may do what on the admin listener", .timeLimit(.minutes(1)))
 struct AdminAccessTests {

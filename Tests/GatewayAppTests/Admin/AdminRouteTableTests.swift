@@ -1,7 +1,7 @@
-import GatewayProxy
 import Testing
 
 @testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("What the routes of the admin listener ask for", .timeLimit(.minutes(1)))
 struct AdminRouteTableTests {

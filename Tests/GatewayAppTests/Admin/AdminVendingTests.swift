@@ -1,13 +1,14 @@
 import AsyncHTTPClient
-import GatewayApp
 import GatewayHTTP
-import GatewayTokens
 import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
 import Synchronization
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayTokens
 
 @Suite("Tokens for clients on the admin listener", .timeLimit(.minutes(5)))
 struct AdminVendingTests {

@@ -1,10 +1,10 @@
 import GatewayEvents
 import GatewayHTTP
-import GatewayTokens
 import Testing
 
 @testable import GatewayApp
 @testable import GatewayProxy
+@testable import GatewayTokens
 
 @Suite(.timeLimit(.minutes(1)))
 struct AttentionTests {

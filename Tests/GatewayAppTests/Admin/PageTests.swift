@@ -1,11 +1,11 @@
 import GatewayEvents
 import GatewayHTTP
-import GatewayTokens
 import Testing
 
 @testable import GatewayApp
 @testable import GatewayLocalAuthority
 @testable import GatewayProxy
+@testable import GatewayTokens
 
 @Suite(.timeLimit(.minutes(1)))
 struct PageTests {

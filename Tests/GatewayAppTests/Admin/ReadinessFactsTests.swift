@@ -1,7 +1,8 @@
-import GatewayApp
 import GatewayHTTP
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
 
 @Suite("Readiness from what the gateway knows", .timeLimit(.minutes(5)))
 struct ReadinessFactsTests {

@@ -1,8 +1,9 @@
 import Foundation
-import GatewayApp
 import GatewayEvents
 import GatewayHTTP
 import Testing
+
+@testable import GatewayApp
 
 @Suite("Request history", .timeLimit(.minutes(5)))
 struct RequestHistoryTests {

@@ -1,7 +1,6 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayLocalAuthority
-import GatewayTokens
 import Synchronization
 
 @testable import GatewayApp

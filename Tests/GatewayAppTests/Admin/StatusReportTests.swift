@@ -1,6 +1,7 @@
-import GatewayApp
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
 
 @Suite("Status report", .timeLimit(.minutes(5)))
 struct StatusReportTests {

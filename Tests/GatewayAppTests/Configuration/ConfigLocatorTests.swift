@@ -1,8 +1,9 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayEvents
 import GatewayProxy
 import Testing
+
+@testable import GatewayApp
 
 @Suite("Config locator", .timeLimit(.minutes(5)))
 struct ConfigLocatorTests {

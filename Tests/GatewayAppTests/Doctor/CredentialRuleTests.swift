@@ -1,7 +1,8 @@
-import GatewayApp
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayTokens
 
 @Suite("What doctor says of credentials", .timeLimit(.minutes(5)))
 struct CredentialRuleTests {

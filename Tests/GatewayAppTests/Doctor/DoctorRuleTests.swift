@@ -1,11 +1,12 @@
 import FoundationEssentials
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokenStores
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("What doctor says of this machine", .timeLimit(.minutes(5)))
 struct DoctorRuleTests {

@@ -1,6 +1,7 @@
-import GatewayApp
 import GatewayHTTP
 import Testing
+
+@testable import GatewayApp
 
 @Suite("What doctor says of connections", .timeLimit(.minutes(5)))
 struct EndpointRuleTests {

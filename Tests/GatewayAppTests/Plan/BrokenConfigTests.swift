@@ -1,8 +1,9 @@
 import Foundation
-import GatewayApp
 import GatewayConfiguration
 import GatewayStrategies
 import Testing
+
+@testable import GatewayApp
 
 /// Every file of `examples/errors` produces exactly the text beside it.
 ///

@@ -1,12 +1,13 @@
 import Foundation
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import GatewayTesting
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 /// The presets that come with the program: `Sources/CPresets`.
 @Suite("Built-in presets", .timeLimit(.minutes(5)))

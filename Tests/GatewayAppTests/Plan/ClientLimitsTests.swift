@@ -1,8 +1,9 @@
-import GatewayApp
 import GatewayConfiguration
-import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 /// Limits of single clients.
 @Suite("Limits of clients", .timeLimit(.minutes(5)))

@@ -1,9 +1,10 @@
 import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayProxy
 
 /// Tokens and certificates of `access.clients`.
 @Suite("What proves a client, in the configuration", .timeLimit(.minutes(5)))

@@ -1,10 +1,10 @@
-import GatewayProxy
 import GatewayStrategies
 import Testing
 
 @testable import GatewayApp
 @testable import GatewayConfiguration
 @testable import GatewayHTTP
+@testable import GatewayProxy
 @testable import GatewayTokens
 
 /// Every key is explained, and what is said about it is true.

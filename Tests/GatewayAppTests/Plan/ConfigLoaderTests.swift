@@ -1,7 +1,8 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayStrategies
 import Testing
+
+@testable import GatewayApp
 
 @Suite("Configuration loader", .timeLimit(.minutes(5)))
 struct ConfigLoaderTests {

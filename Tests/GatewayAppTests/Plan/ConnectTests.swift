@@ -1,8 +1,9 @@
 import GatewayApp
 import GatewayConfiguration
-import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayProxy
 
 /// `connect` of a listener.
 @Suite("listeners.proxy[].connect", .timeLimit(.minutes(5)))

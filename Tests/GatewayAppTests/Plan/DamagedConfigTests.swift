@@ -1,9 +1,10 @@
 import CNIOLinux
-import GatewayApp
 import GatewayConfiguration
 import GatewayStrategies
 import GatewayTesting
 import Testing
+
+@testable import GatewayApp
 
 #if canImport(Glibc)
     import Glibc

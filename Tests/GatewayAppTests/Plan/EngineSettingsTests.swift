@@ -1,8 +1,9 @@
 import GatewayApp
 import GatewayConfiguration
-import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayProxy
 
 /// `listeners.authz`, and `authz` of a route.
 @Suite("listeners.authz", .timeLimit(.minutes(5)))

@@ -1,9 +1,10 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayEvents
 import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayApp
 
 /// What `exec --ephemeral` changes of a configuration.
 @Suite("The plan of a gateway for one program", .timeLimit(.minutes(5)))

@@ -2,9 +2,10 @@ import Foundation
 import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayProxy
 
 /// `gateway.yaml` is what a first run serves, with `sandbox.yaml` beside the sandbox.
 @Suite("The first run's configuration", .timeLimit(.minutes(5)))

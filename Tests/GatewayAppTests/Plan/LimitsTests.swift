@@ -1,8 +1,9 @@
-import GatewayApp
 import GatewayConfiguration
-import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 /// Limits of the gateway as a whole.
 @Suite("Limits", .timeLimit(.minutes(5)))

@@ -1,9 +1,10 @@
 import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayProxy
 
 /// Keys about URLs of the gateway, and about pages that may call it.
 @Suite("Settings of links and pages", .timeLimit(.minutes(5)))

@@ -1,8 +1,9 @@
-import GatewayApp
 import GatewayConfiguration
-import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("The local authority in the configuration", .timeLimit(.minutes(5)))
 struct LocalAuthorityTests {

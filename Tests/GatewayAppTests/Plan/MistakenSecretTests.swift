@@ -1,7 +1,8 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayStrategies
 import Testing
+
+@testable import GatewayApp
 
 /// A secret that stands where none is expected is not shown, whatever the slip was.
 @Suite("Secrets in mistakes", .timeLimit(.minutes(5)))

@@ -1,10 +1,11 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
-import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
+@testable import GatewayTokens
 
 @Suite("Changes of a plan", .timeLimit(.minutes(5)))
 struct PlanChangeTests {

@@ -1,12 +1,13 @@
 import FoundationEssentials
-import GatewayApp
 import GatewayConfiguration
 import GatewayEvents
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("Plan", .timeLimit(.minutes(5)))
 struct PlanTests {

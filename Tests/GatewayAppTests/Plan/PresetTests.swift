@@ -1,10 +1,11 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("preset", .timeLimit(.minutes(5)))
 struct PresetTests {

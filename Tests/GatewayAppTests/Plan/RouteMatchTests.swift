@@ -1,8 +1,9 @@
 import GatewayApp
 import GatewayConfiguration
-import GatewayProxy
 import GatewayStrategies
 import Testing
+
+@testable import GatewayProxy
 
 /// `match` of routes that are alike.
 @Suite("Routes that are alike", .timeLimit(.minutes(5)))

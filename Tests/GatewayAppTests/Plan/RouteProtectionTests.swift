@@ -1,10 +1,11 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 /// Keys of a route that decide what its clients can get out of the upstream's connection and answers.
 @Suite("Protection of routes", .timeLimit(.minutes(5)))

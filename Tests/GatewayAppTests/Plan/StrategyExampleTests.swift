@@ -1,12 +1,13 @@
 import Foundation
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayStrategies
 import GatewayTesting
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 /// Every strategy has a whole file in `examples/strategies`, named after its kind.
 @Suite("Examples of strategies", .timeLimit(.minutes(5)))

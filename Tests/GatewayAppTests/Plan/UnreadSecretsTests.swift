@@ -1,8 +1,9 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
 import GatewayStrategies
 import Testing
+
+@testable import GatewayApp
 
 /// `check --no-secrets`: nothing is said about values that were not read, and everything about the rest.
 @Suite("Unread secrets", .timeLimit(.minutes(5)))

@@ -5,13 +5,13 @@ import GatewayFiles
 import GatewayHTTP
 import GatewayTesting
 import GatewayTokenStores
-import GatewayTokens
 import Logging
 import Synchronization
 import Testing
 
 @testable import GatewayApp
 @testable import GatewayProxy
+@testable import GatewayTokens
 
 @Suite("Locks of credentials", .timeLimit(.minutes(5)))
 final class CredentialLocksTests {

@@ -1,7 +1,8 @@
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokens
+
+@testable import GatewayProxy
 
 /// Asks a ``RequestAuthorizer`` about a request that is written as text.
 struct AuthorizerFixture {

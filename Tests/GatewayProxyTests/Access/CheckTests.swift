@@ -1,8 +1,10 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("Questions of Envoy by gRPC", .timeLimit(.minutes(5)))
 struct CheckTests {

@@ -1,9 +1,10 @@
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokens
 import Synchronization
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Signed tokens of clients", .timeLimit(.minutes(1)))
 struct ClientJWTTests {

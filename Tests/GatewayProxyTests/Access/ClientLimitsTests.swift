@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Limits of a client", .timeLimit(.minutes(5)))
 struct ClientLimitsTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("What proves a client", .timeLimit(.minutes(1)))
 struct ClientProofTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Schemes that authenticate a connection", .timeLimit(.minutes(5)))
 struct ConnectionAuthenticationTests {

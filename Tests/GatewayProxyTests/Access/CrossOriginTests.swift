@@ -1,7 +1,8 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Pages of other origins", .timeLimit(.minutes(5)))
 struct CrossOriginTests {

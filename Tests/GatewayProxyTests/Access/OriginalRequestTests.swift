@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("The request that an engine asks about", .timeLimit(.minutes(5)))
 struct OriginalRequestTests {

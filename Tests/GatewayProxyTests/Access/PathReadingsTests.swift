@@ -1,7 +1,8 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Readings of a path", .timeLimit(.minutes(5)))
 struct PathReadingsTests {

@@ -1,5 +1,6 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite(.timeLimit(.minutes(1)))
 struct PeerIdentityTests {

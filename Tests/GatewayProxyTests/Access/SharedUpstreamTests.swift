@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Several routes to one server", .timeLimit(.minutes(5)))
 struct SharedUpstreamTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Plain requests to servers without a route", .timeLimit(.minutes(5)))
 struct UnroutedRequestTests {

@@ -1,6 +1,7 @@
-import GatewayProxy
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("The beginning of a body that is judged", .timeLimit(.minutes(5)))
 struct BodyInspectionTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("What a client is told of its exchange", .timeLimit(.minutes(5)))
 struct ExchangeProblemsTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 /// Random events, in any order: what must hold whatever happens.
 @Suite("Exchange: properties", .timeLimit(.minutes(5)))

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 /// Each transcript reads as events and, behind the arrow, what the exchange answers.
 @Suite("Exchange: transcripts", .timeLimit(.minutes(5)))

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 /// Events that come too early, too late or once more: from a source, a pool or a timer that was asked before things changed.
 @Suite("Exchange: untimely events", .timeLimit(.minutes(5)))

@@ -1,9 +1,11 @@
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("Response fields that go to the client", .timeLimit(.minutes(5)))
 struct ResponseFieldRulesTests {

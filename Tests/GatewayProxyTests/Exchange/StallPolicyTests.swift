@@ -1,5 +1,6 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Stall policy", .timeLimit(.minutes(5)))
 struct StallPolicyTests {

@@ -1,9 +1,10 @@
 import GatewayEvents
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Rejections of a token", .timeLimit(.minutes(5)))
 struct TokenRejectionTests {

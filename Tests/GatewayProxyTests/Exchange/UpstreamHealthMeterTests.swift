@@ -1,7 +1,8 @@
 import GatewayEvents
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("How an upstream has answered lately", .timeLimit(.minutes(5)))
 struct UpstreamHealthMeterTests {

@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokens
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Credentials that an operator has taken away", .timeLimit(.minutes(5)))
 struct WithdrawnCredentialsTests {

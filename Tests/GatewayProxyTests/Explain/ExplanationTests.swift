@@ -1,8 +1,10 @@
 import Foundation
 import GatewayHTTP
-import GatewayProxy
 import GatewayTokens
 import Testing
+
+@testable import GatewayApp
+@testable import GatewayProxy
 
 @Suite("Explanation", .timeLimit(.minutes(5)))
 struct ExplanationTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Way in", .timeLimit(.minutes(5)))
 struct ListenerMatchTests {

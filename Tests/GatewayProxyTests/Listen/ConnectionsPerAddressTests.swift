@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Connections of an address", .timeLimit(.minutes(5)))
 struct ConnectionsPerAddressTests {

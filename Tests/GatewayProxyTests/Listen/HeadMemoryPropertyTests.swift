@@ -1,7 +1,8 @@
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Memory of unfinished heads, at random", .timeLimit(.minutes(5)))
 struct HeadMemoryPropertyTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Memory of unfinished heads", .timeLimit(.minutes(5)))
 struct HeadMemoryTests {

@@ -1,6 +1,7 @@
 import GatewayConfiguration
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Length of client tokens", .timeLimit(.minutes(5)))
 struct ClientTokenRuleTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Cookies of a route", .timeLimit(.minutes(5)))
 struct CookiePolicyTests {

@@ -1,5 +1,6 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Shares of the file descriptors", .timeLimit(.minutes(1)))
 struct DescriptorSharesTests {

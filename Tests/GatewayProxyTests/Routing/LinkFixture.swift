@@ -1,9 +1,9 @@
 import GatewayConfiguration
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 
 @testable import GatewayProxy
+@testable import GatewayTokens
 
 /// A gateway with some routes, one of which a request has found.
 struct LinkFixture: Sendable {

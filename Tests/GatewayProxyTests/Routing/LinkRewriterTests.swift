@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Links of upstreams", .timeLimit(.minutes(5)))
 struct LinkRewriterTests {

@@ -1,7 +1,8 @@
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 /// The trace of an authorizer says why each other route lost.
 @Suite("Route losses", .timeLimit(.minutes(5)))

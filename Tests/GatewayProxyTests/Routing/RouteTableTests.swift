@@ -1,8 +1,9 @@
 import Foundation
 import GatewayConfiguration
 import GatewayHTTP
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite(.timeLimit(.minutes(5)))
 struct RouteTableTests {

@@ -1,5 +1,6 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Records of a TLS hello", .timeLimit(.minutes(1)))
 struct TLSHelloRecordsTests {

@@ -1,5 +1,6 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Fair share", .timeLimit(.minutes(5)))
 struct FairShareTests {

@@ -1,5 +1,6 @@
-import GatewayProxy
 import Testing
+
+@testable import GatewayProxy
 
 @Suite("Questions to name servers", .timeLimit(.minutes(1)))
 struct LookupQueueTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("What becomes of a refresh token in an attempt", .timeLimit(.minutes(5)))
 struct RefreshTokenStateTests {

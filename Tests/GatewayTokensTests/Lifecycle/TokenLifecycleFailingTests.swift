@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("What is said of a credential whose calls fail", .timeLimit(.minutes(5)))
 struct TokenLifecycleFailingTests {

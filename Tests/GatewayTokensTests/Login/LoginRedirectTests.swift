@@ -1,7 +1,8 @@
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Login redirects and answers", .timeLimit(.minutes(5)))
 struct LoginRedirectTests {

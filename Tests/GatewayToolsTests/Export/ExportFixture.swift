@@ -1,11 +1,12 @@
-import GatewayApp
 import GatewayConfiguration
 import GatewayEvents
 import GatewayHTTP
-import GatewayProxy
 import GatewayTesting
-import GatewayTokens
 import GatewayTools
+
+@testable import GatewayApp
+@testable import GatewayProxy
+@testable import GatewayTokens
 
 /// A plan with engines for tests of exports.
 struct ExportFixture {
