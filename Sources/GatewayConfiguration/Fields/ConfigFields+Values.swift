@@ -260,7 +260,7 @@ extension ConfigFields {
 
     /// A program and its arguments, to be run without a shell. `./` is the folder of the file that names it.
     package func command(_ key: String) -> [String]? {
-        // Of a program and its arguments in one string, an argument may be a secret.
+        // Written as one string with its program, an argument may be a secret.
         if let node = node(key), case .scalar = node.content { context.hide(node) }
         guard var arguments = strings(key) else { return nil }
         guard !arguments.isEmpty else {

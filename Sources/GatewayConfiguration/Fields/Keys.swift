@@ -37,7 +37,7 @@ package struct Keys<Block: Sendable>: Sendable {
     package let defaults: Block
     package let meanings: [String: KeyMeaning]
     private let keys: [Key]
-    /// Of all keys, in their order.
+    /// What `plan` shows of each key, in the order of their declarations.
     private let shown: [Shown]
 
     /// - Parameter defaults: The block of a configuration that sets none of these keys.

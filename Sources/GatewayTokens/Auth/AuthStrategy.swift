@@ -9,7 +9,7 @@ package protocol AuthStrategy: Sendable {
     /// The value of `strategy:`.
     static var kind: String { get }
 
-    /// What standards and other programs call it, in lower case: whoever writes one of these is told ``kind``.
+    /// Names that standards and other programs use for it, in lower case. A configuration that uses one is told to write ``kind``.
     static var otherNames: [String] { get }
 
     /// Whether its tokens may be sessions, whose end an upstream may tell by a redirect or a page: `rejected_when`.

@@ -63,7 +63,7 @@ package struct MissingAssertion: Error, Hashable, Sendable {
     package let reason: String
 }
 
-/// A service that issues assertions to whoever holds a token for it: it answers with JSON that has the assertion in `value`.
+/// A service that issues an assertion in exchange for a bearer token. Its answer is JSON with the assertion in `value`.
 package struct AssertionService: Hashable, Sendable {
     /// The key of the configuration that names it. Stored tokens are found by it.
     fileprivate let key: String

@@ -80,7 +80,7 @@ struct CheckCommand: AsyncParsableCommand {
                 failed.append(name)
             }
         }
-        // Of those whose token was refused, the reason has been said.
+        // Why a token was refused has already been printed.
         let refused = outcomes.compactMap { if case .failed = $0.value { $0.key } else { nil } }
         let usable = Set(plan.credentials.indices.filter { plan.credentials[$0].canBeUsedElsewhere }).subtracting(
             refused
