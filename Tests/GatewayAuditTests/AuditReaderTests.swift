@@ -6,7 +6,6 @@ import GatewayTesting
 import Logging
 import Testing
 
-@testable import GatewayApp
 @testable import GatewayAudit
 
 @Suite("Audit reader", .timeLimit(.minutes(5)))

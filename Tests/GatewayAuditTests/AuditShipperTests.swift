@@ -6,7 +6,6 @@ import GatewayTesting
 import Testing
 
 @testable import GatewayAudit
-@testable import GatewayProxy
 
 @Suite("The copy of the audit log in PostgreSQL", .timeLimit(.minutes(5)))
 struct AuditShipperTests {

@@ -1,6 +1,5 @@
 import Foundation
 import GRDB
-import GatewayAudit
 import GatewayEvents
 import GatewayFiles
 import GatewayHTTP
@@ -9,7 +8,6 @@ import Logging
 import Synchronization
 
 @testable import GatewayAudit
-@testable import GatewayProxy
 
 /// A log, and a database of its own that it is copied to.
 struct ShippingBench {

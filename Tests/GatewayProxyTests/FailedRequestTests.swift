@@ -3,7 +3,6 @@ import GatewayHTTP
 import Synchronization
 import Testing
 
-@testable import GatewayApp
 @testable import GatewayProxy
 
 /// What the observer is told of requests that failed, and the name that each answer has.

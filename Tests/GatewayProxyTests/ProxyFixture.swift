@@ -9,7 +9,6 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-@testable import GatewayApp
 @testable import GatewayProxy
 
 struct TestClock: GatewayClock {

@@ -1,6 +1,5 @@
 import Testing
 
-@testable import GatewayApp
 @testable import GatewayProxy
 
 /// Which requests are sent again when the connection that they were given dies under them.

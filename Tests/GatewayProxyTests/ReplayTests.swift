@@ -3,7 +3,6 @@ import GatewayTokens
 import Synchronization
 import Testing
 
-@testable import GatewayApp
 @testable import GatewayProxy
 
 /// What Box sends: 401, empty, and a challenge that names the reason.

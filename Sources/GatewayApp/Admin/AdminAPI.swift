@@ -1,4 +1,4 @@
-import GatewayEvents
+package import GatewayEvents
 package import GatewayHTTP
 import GatewayProxy
 package import GatewayTokens

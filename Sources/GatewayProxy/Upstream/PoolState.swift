@@ -901,29 +901,24 @@ enum ConnectionAge {
 // MARK: - Events and steps
 
 /// Names a connection of a pool from the first attempt to open it until its end.
-package struct ConnectionID: Hashable, Sendable {
+struct ConnectionID: Hashable, Sendable {
     let slot: Int32
     /// Slots are used again.
     let number: UInt32
 
     /// Where the shell keeps the connection in an array: numbers of connections that have ended are used again.
-    package var index: Int { Int(slot) }
+    var index: Int { Int(slot) }
 }
 
 /// What the pool reads from outside at an event.
-package struct PoolSituation: Hashable, Sendable {
-    package var now: MonotonicTime
+struct PoolSituation: Hashable, Sendable {
+    var now: MonotonicTime
     /// A pool of another event loop waits for a place.
-    package var othersWait: Bool
-
-    package init(now: MonotonicTime, othersWait: Bool) {
-        self.now = now
-        self.othersWait = othersWait
-    }
+    var othersWait: Bool
 }
 
 /// What becomes of an idle connection that would be taken for a request.
-package enum IdleConnectionAction: Hashable, Sendable {
+enum IdleConnectionAction: Hashable, Sendable {
     case lease
     /// Lease it, unless its end or bytes that were not asked for have come. Otherwise close it.
     case look
@@ -934,7 +929,7 @@ package enum IdleConnectionAction: Hashable, Sendable {
 }
 
 /// What becomes of a connection whose request is over.
-package enum PoolReturn: Hashable, Sendable {
+enum PoolReturn: Hashable, Sendable {
     /// It waits in the pool. When it still does at this time, close it and report
     /// ``PoolState/removeIdle(_:)``.
     case rest(until: MonotonicTime, servesLater: Bool)
@@ -947,7 +942,7 @@ package enum PoolReturn: Hashable, Sendable {
 }
 
 /// What the shell of a pool does next. After each step but ``nothing``, report its answer or call ``PoolState/next(_:)``.
-package enum PoolStep: Hashable, Sendable {
+enum PoolStep: Hashable, Sendable {
     case nothing
 
     // MARK: Newcomers
@@ -996,7 +991,7 @@ package enum PoolStep: Hashable, Sendable {
 }
 
 /// Why a request gets no connection.
-package enum PoolRefusal: Hashable, Sendable {
+enum PoolRefusal: Hashable, Sendable {
     /// There are as many connections and waiters as there may be.
     case full
     /// Likewise, and the client holds more places than others.
@@ -1004,5 +999,5 @@ package enum PoolRefusal: Hashable, Sendable {
     /// No connection became free in time.
     case timedOut
 
-    package var kind: ProblemKind { .upstreamBusy }
+    var kind: ProblemKind { .upstreamBusy }
 }

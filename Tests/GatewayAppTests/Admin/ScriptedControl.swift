@@ -4,6 +4,7 @@ import GatewayLocalAuthority
 import Synchronization
 
 @testable import GatewayApp
+@testable import GatewayTokens
 
 /// Answers the operations with what a test put in, and remembers what it was told to do.
 final class ScriptedControl: OperationRunner {

@@ -3,7 +3,6 @@ import GatewayTesting
 import GatewayTokens
 import Testing
 
-@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("Questions of Envoy by gRPC", .timeLimit(.minutes(5)))

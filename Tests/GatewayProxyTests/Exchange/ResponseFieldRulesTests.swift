@@ -4,7 +4,6 @@ import GatewayTesting
 import GatewayTokens
 import Testing
 
-@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("Response fields that go to the client", .timeLimit(.minutes(5)))

@@ -3,7 +3,6 @@ import GatewayHTTP
 import GatewayTokens
 import Testing
 
-@testable import GatewayApp
 @testable import GatewayProxy
 
 @Suite("Explanation", .timeLimit(.minutes(5)))

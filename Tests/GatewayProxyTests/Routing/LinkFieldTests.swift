@@ -1,4 +1,3 @@
-import GatewayTesting
 import Testing
 
 @testable import GatewayHTTP

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// What may happen to a refresh token, and what has to be kept then.
 @Suite("The record that renewals work on", .timeLimit(.minutes(1)))

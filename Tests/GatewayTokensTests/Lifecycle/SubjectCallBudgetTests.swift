@@ -1,5 +1,3 @@
-import GatewayHTTP
-import GatewayTokens
 import Testing
 
 @testable import GatewayEvents
