@@ -251,7 +251,7 @@ def test_nothing_is_shown_that_cannot_be_recorded(gateway):
 def test_garbage_is_not_imported_and_not_repeated(gateway, garbage):
     assert status(gateway, "/box/2.0/users/me") == 200
     refused = gateway.run("token", "import", "box-service", input=garbage)
-    assert refused.returncode == 1 and "no token" in refused.stderr
+    assert refused.returncode == 1 and "invalid token" in refused.stderr
     assert CANARY not in refused.stdout + refused.stderr
     assert status(gateway, "/box/2.0/users/me") == 200
 
