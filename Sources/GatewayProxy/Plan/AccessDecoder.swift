@@ -4,7 +4,7 @@ import GatewayTokens
 
 /// Reads `access`: who may use the gateway.
 package enum AccessDecoder {
-    static let keys = Keys(AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)) {
+    package static let keys = Keys(AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)) {
         $0(
             "clients",
             read: { $1.clients = clients($0.fields("clients")) },
@@ -12,6 +12,8 @@ package enum AccessDecoder {
                 + "build: {certificate: {uri: spiffe://example.org/build}}\n"
                 + "ci: {token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}"
         )
+        // They are compared one by one.
+        .covers { _ in [] }
         .means("The clients, by the name that routes, logs and the audit log use.")
         $0("require_client", \.requireClient, .choice, example: "true")
             .means(
@@ -23,6 +25,7 @@ package enum AccessDecoder {
             read: { $1.allowedOrigins = origins($0) },
             example: "[https://app.example.com]"
         )
+        .covers { [$0.allowedOrigins] }
         .means("The origins of web pages that may call the gateway from a browser (CORS).")
     }
 

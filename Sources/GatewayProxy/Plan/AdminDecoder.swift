@@ -4,14 +4,17 @@ package import GatewayConfiguration
 package enum AdminDecoder {
     private static let standardAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
 
-    static let keys = Keys(AdminPlan(address: standardAddress)) {
+    package static let keys = Keys(AdminPlan(address: standardAddress)) {
         $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
+            .covers { $0.tls.map { [$0] } ?? [] }
             .means("Serves https. Needed where other machines can reach the address.")
         $0(
             "users",
             example: "prometheus: {role: viewer, token: {file: ./prometheus.token}}\n"
                 + "alice: {role: operator, token: {file: ./alice.token}}"
         )
+        // They are compared one by one.
+        .covers { _ in [] }
         .means(
             "Who may use the listener, besides who can read the admin token in the state directory. Needed where other machines can"
                 + " reach the address."
