@@ -1,5 +1,4 @@
 import GatewayProxy
-import GatewayTokens
 import Testing
 
 @testable import GatewayApp

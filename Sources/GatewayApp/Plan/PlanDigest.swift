@@ -39,9 +39,11 @@ package struct PlanDefinitions: Sendable {
                 RoutePlan.keys.add(route, to: &bytes)
             }
         }
-        for client in plan.access.clients { add("access.clients.\(client.name)") { client.addProofs(to: &$0) } }
+        for client in plan.access.clients {
+            add("access.clients.\(client.name)") { AccessDecoder.clientKeys.add(client, to: &$0) }
+        }
         for user in plan.admin.users {
-            add("listeners.admin.users.\(user.proofs.name)") { user.proofs.addProofs(to: &$0) }
+            add("listeners.admin.users.\(user.proofs.name)") { AdminDecoder.userKeys.add(user, to: &$0) }
         }
         for listener in plan.listeners {
             add("listeners.proxy.\(listener.address.name)") { ListenerPlan.keys.add(listener, to: &$0) }
@@ -99,19 +101,5 @@ extension CredentialPlan {
         case .token(let grant): bytes.add(grant.identity.canonicalBytes)
         case .tokens(let grants): bytes.add(grants.identity.canonicalBytes)
         }
-    }
-}
-
-extension AccessPlan.Client {
-    /// What proves the client. Its limits are shown.
-    fileprivate func addProofs(to bytes: inout CanonicalBytes) {
-        bytes.add(tokens) { bytes, token in
-            switch token {
-            case .token(let token): bytes.add(token)
-            case .tokenSHA256(let digest): bytes.add(digest)
-            }
-        }
-        bytes.add(certificate?.description)
-        bytes.add(jwt) { $1.add(to: &$0) }
     }
 }

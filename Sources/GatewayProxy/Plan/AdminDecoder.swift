@@ -98,16 +98,22 @@ package enum AdminDecoder {
             .means("One user, by the name in the audit log.")
     }
 
-    private static let userKeys = Keys {
+    /// The name is the key of the user itself.
+    package static let userKeys = Keys(AdminUser(role: .viewer, proofs: AccessPlan.Client(name: "", tokens: []))) {
         $0("role", example: "viewer")
+            .covers { [$0.role.rawValue] }
             .means(
                 "viewer sees the page, the status, events and metrics. operator also changes what the gateway does, and sees tokens."
             )
         $0("token", example: "{env: WATCHER_TOKEN}")
+            .covers { [$0.proofs.tokens] }
             .means("The token that the user presents, or a list of the new token and the one that it replaces.")
+        // It is one of the tokens above.
         $0("token_sha256", example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
+            .covers { _ in [] }
             .means("In the place of token: its SHA-256 as 64 hexadecimal digits, or a list of two.")
         $0("certificate", example: "{dns: alice.example.com}")
+            .covers { [$0.proofs.certificate?.description] }
             .means("The name in the certificate that proves the user, where the listener has tls.client_ca.")
     }
 

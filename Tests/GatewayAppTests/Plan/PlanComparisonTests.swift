@@ -194,8 +194,11 @@ struct PlanComparisonTests {
 
     /// A key that neither a text nor a digest has would change unnoticed.
     @Test func eachKeyIsCompared() {
+        #expect(AccessDecoder.clientKeys.uncompared.isEmpty)
         #expect(AccessDecoder.keys.uncompared.isEmpty)
+        #expect(AccessDecoder.limitKeys.uncompared.isEmpty)
         #expect(AdminDecoder.keys.uncompared.isEmpty)
+        #expect(AdminDecoder.userKeys.uncompared.isEmpty)
         #expect(AuditPlan.keys.uncompared.isEmpty)
         #expect(EnginePlan.keys.uncompared.isEmpty)
         #expect(Limits.keys.uncompared.isEmpty)
