@@ -9,8 +9,10 @@ package import GatewayTokens
 /// client takes one of them. ``AdminRouteTable`` adds what answers in another form: pages, probes, streams, and the tokens for
 /// clients.
 package struct AdminAPI: Sendable {
-    package typealias Operation<Answer: Codable & Sendable> = AdminOperation<any OperationRunner, Answer>
-    package typealias LoginOperation<Answer: Codable & Sendable> = AdminOperation<any LoginControl, Answer>
+    package typealias Operation<Answer: Codable & Sendable> = AdminOperation<any OperationRunner, NoInput, Answer>
+    package typealias InputOperation<Input: AdminInput, Answer: Codable & Sendable> =
+        AdminOperation<any OperationRunner, Input, Answer>
+    package typealias LoginOperation<Input: AdminInput> = AdminOperation<any LoginControl, Input, LoginProgress>
 
     package static let operations = AdminAPI()
 
@@ -21,8 +23,8 @@ package struct AdminAPI: Sendable {
 
     private static var declared: [Any] { Mirror(reflecting: operations).children.map(\.value) }
 
-    /// `/readyz` answers with a line of text, so it is not in the list.
-    static let readiness = Operation<Readiness>(.get, "/readyz", .viewer) { gateway, _ in
+    /// It answers with a line of text, or with status 503, so it is not in the list: ``AdminRouteTable`` has its resource.
+    package static let readiness = Operation<Readiness>(.get, "/readyz", .viewer) { gateway, _ in
         .success(await gateway.readiness())
     }
 
@@ -66,7 +68,9 @@ package struct AdminAPI: Sendable {
 
     // MARK: What changes a token
 
-    package let refresh = onToken("refresh", .renewal, "Renew the token now.") { await $0.perform(.refresh, on: $1) }
+    package let refresh = onToken("refresh", .renewal, "Renew the token now, whatever its age.") {
+        await $0.perform(.refresh, on: $1)
+    }
 
     package let revoke = onToken(
         "revoke",
@@ -80,36 +84,32 @@ package struct AdminAPI: Sendable {
     package let clear = onToken(
         "clear",
         .token,
-        "Forget the token here; the authority is not told.",
+        "Forget the token here and in the store; the authority is not told.",
         withdraws: true
     ) {
         await $0.perform(.clear, on: $1)
     }
 
-    package let lock = onToken("lock", .lock, "Stop using the credential, over restarts too.", withdraws: true) {
+    package let lock = onToken(
+        "lock",
+        .lock,
+        "Stop using the credential: it is neither injected nor renewed, over restarts too.",
+        withdraws: true
+    ) {
         await $0.lock($1)
     }
 
-    package let unlock = onToken("unlock", .unlock, "Use the credential again.") { await $0.unlock($1) }
+    package let unlock = onToken("unlock", .unlock, "Use the locked credential again.") { await $0.unlock($1) }
 
     /// The body is a token: it is read, handed on and never repeated.
-    package let importToken = Operation<OperationReport>(
+    package let importToken = InputOperation<TokenToImport, OperationReport>(
         .post,
         "/api/tokens/:name/import",
         .operator,
-        body: .read(upTo: ImportedToken.limitBytes),
-        reading: { call in
-            guard let body = call.body else {
-                return .failure(GatewayProblem(.contentTooLarge, "A token has at most 64 KiB."))
-            }
-            do throws(UnusableInput) {
-                return .success(try ImportedToken(reading: body))
-            } catch {
-                return .failure(GatewayProblem(.requestRefused, "Invalid token: \(error.message)."))
-            }
-        },
-        perform: { gateway, name, token in await gateway.perform(.import(token), on: name) }
-    )
+        body: .read(upTo: ImportedToken.limitBytes)
+    ) { gateway, name, input in
+        await gateway.perform(.import(input.token), on: name)
+    }
 
     // MARK: What hands out a token
 
@@ -121,20 +121,14 @@ package struct AdminAPI: Sendable {
         await gateway.reveal(name).map { RevealedTokenBody($0) }
     }
 
-    package let downscope = Operation<RevealedTokenBody>(
+    package let downscope = InputOperation<DownscopeOptions, RevealedTokenBody>(
         .post,
         "/api/tokens/:name/downscope",
         .operator,
-        body: .read(upTo: 16 << 10),
-        reading: { call in
-            guard let options = DownscopeOptions(call.json) else {
-                let example = #"{"scopes": ["item_preview"], "resource": "https://api.box.com/2.0/files/1"}"#
-                return .failure(GatewayProblem(.requestRefused, "The body is to be JSON such as \(example)."))
-            }
-            return .success(options)
-        },
-        perform: { gateway, name, options in await gateway.downscope(name, options).map { RevealedTokenBody($0) } }
-    )
+        body: .read(upTo: 16 << 10)
+    ) { gateway, name, options in
+        await gateway.downscope(name, options).map { RevealedTokenBody($0) }
+    }
 
     // MARK: What concerns the gateway as a whole
 
@@ -162,76 +156,67 @@ package struct AdminAPI: Sendable {
         await gateway.rotateAuthority()
     }
 
-    package let noteBackup = Operation<BackupNote>(
+    package let noteBackup = InputOperation<BackupToNote, BackupNote>(
         .post,
         "/api/state/backup",
         .operator,
-        body: .read(upTo: 4096),
-        reading: { call in .success(call.json?["keys"] == .bool(true)) },
-        perform: { gateway, _, includesKeys in await gateway.noteBackup(includesKeys: includesKeys) }
-    )
+        body: .read(upTo: 4096)
+    ) { gateway, _, backup in
+        await gateway.noteBackup(includesKeys: backup.includesKeys)
+    }
 
     /// How a request would be routed and signed.
     ///
     /// The question may hold a client's token, and is never repeated. The answer holds no secret, so a page can show it.
-    package let explain = AdminOperation<any ExplanationControl, ExplanationAnswer>(
+    package let explain = AdminOperation<any ExplanationControl, ExplanationQuestion, ExplanationAnswer>(
         .post,
         "/api/explain",
         .operator,
         asking: { $0.explanations },
         body: .read(upTo: ExplainInput.limit + 4096)
-    ) { explanations, call in
-        let question = call.json
-        guard let input = question?["input"]?.string else {
-            let example = #"{"input": "GET http://127.0.0.1:8080/box/2.0/users/me", "client": "ci"}"#
-            return .failure(GatewayProblem(.requestRefused, "The body is to be JSON such as \(example)."))
-        }
-        return await explanations.explain(ExplanationQuestion(input: input, client: question?["client"]?.string))
+    ) { explanations, _, question in
+        await explanations.explain(question)
     }
 
     // MARK: Logins of the command line
 
-    package let beginLogin = LoginOperation<LoginInvitation>(
+    package let beginLogin = AdminOperation<any LoginControl, LoginOrder, LoginInvitation>(
         .post,
         "/api/logins",
         .operator,
         asking: { $0.logins },
         body: .refused(over: AdminForm.limit)
-    ) { logins, call in
-        guard let order = LoginOrder(call.json) else {
-            let ways = LoginOrder.Way.allCases.map(\.rawValue).joined(separator: ", ")
-            return .failure(GatewayProblem(.requestRefused, "The login's way is none of \(ways)."))
-        }
-        return await logins.begin(order)
+    ) { logins, _, order in
+        await logins.begin(order)
     }
 
-    package let login = LoginOperation<LoginProgress>(
+    package let login = LoginOperation<NoInput>(
         .get,
         "/api/logins/:id",
         .operator,
         asking: { $0.logins }
-    ) { logins, call in
-        progress(await logins.progress(call.name))
+    ) { logins, id, _ in
+        progress(await logins.progress(id))
     }
 
-    package let answerLogin = LoginOperation<LoginProgress>(
+    package let answerLogin = LoginOperation<PastedAnswer>(
         .post,
         "/api/logins/:id/answer",
         .operator,
         asking: { $0.logins },
         body: .refused(over: AdminForm.limit)
-    ) { logins, call in
-        progress(await logins.answer(call.name, with: call.json?["answer"]?.string ?? ""))
+    ) { logins, id, answer in
+        progress(await logins.answer(id, with: answer.text))
     }
 
-    package let cancelLogin = LoginOperation<LoginProgress>(
+    package let cancelLogin = LoginOperation<NoInput>(
         .delete,
         "/api/logins/:id",
         .operator,
         asking: { $0.logins }
-    ) { logins, call in
-        await logins.cancel(call.name)
-        return progress(await logins.progress(call.name))
+    ) { logins, id, _ in
+        await logins.cancel(id)
+        return progress(await logins.progress(id))
     }
 }
 
@@ -252,8 +237,66 @@ private func progress(_ progress: LoginProgress?) -> Result<LoginProgress, Gatew
     progress.map { .success($0) } ?? .failure(GatewayProblem(.noRoute, "There is no such login."))
 }
 
-/// The body of ``AdminAPI/beginLogin``.
-extension LoginOrder {
+// MARK: What operations are told
+
+/// The body of ``AdminAPI/importToken``: the access token in one line, or JSON as an authorization server answers it.
+package struct TokenToImport: AdminInput {
+    let token: ImportedToken
+    /// As it was given, since a token that was read cannot be written again.
+    package let body: [UInt8]?
+
+    package init(reading body: [UInt8]) throws(UnusableInput) {
+        token = try ImportedToken(reading: body)
+        self.body = body
+    }
+
+    package init(body: [UInt8]?) throws(GatewayProblem) {
+        guard let body else { throw GatewayProblem(.contentTooLarge, "A token has at most 64 KiB.") }
+        do throws(UnusableInput) {
+            try self.init(reading: body)
+        } catch {
+            throw GatewayProblem(.requestRefused, "Invalid token: \(error.message).")
+        }
+    }
+}
+
+/// The body of ``AdminAPI/noteBackup``.
+package struct BackupToNote: AdminJSONInput {
+    package static let example = #"{"keys": false}"#
+
+    /// Whether the backup holds the keys that open the token store.
+    let includesKeys: Bool
+
+    package var json: JSONValue { .object(["keys": .bool(includesKeys)]) }
+
+    package init(includesKeys: Bool) { self.includesKeys = includesKeys }
+
+    package init(_ json: JSONValue) throws(GatewayProblem) {
+        guard case .object(let members) = json, members.count == 1, case .bool(let includesKeys)? = members["keys"]
+        else { throw Self.malformed }
+        self.includesKeys = includesKeys
+    }
+}
+
+/// The body of ``AdminAPI/answerLogin``: what a person pasted.
+package struct PastedAnswer: AdminJSONInput {
+    package static let example = #"{"answer": "http://127.0.0.1:8085/callback?code=…&state=…"}"#
+
+    let text: String
+
+    package var json: JSONValue { .object(["answer": .string(text)]) }
+
+    package init(_ text: String) { self.text = text }
+
+    package init(_ json: JSONValue) throws(GatewayProblem) {
+        guard let text = json["answer"]?.string else { throw Self.malformed }
+        self.text = text
+    }
+}
+
+extension LoginOrder: AdminJSONInput {
+    package static var example: String { #"{"credential": "box", "way": "browser", "timeout_seconds": 300}"# }
+
     package var json: JSONValue {
         .object([
             "credential": .string(credential), "way": .string(way.rawValue),
@@ -262,17 +305,63 @@ extension LoginOrder {
     }
 
     /// What is left out has its default.
-    ///
-    /// - Returns: nil if the way is unknown.
-    fileprivate init?(_ json: JSONValue?) {
-        self.init(credential: json?["credential"]?.string ?? "")
-        if let text = json?["way"]?.string {
-            guard let way = Way(rawValue: text) else { return nil }
+    package init(_ json: JSONValue) throws(GatewayProblem) {
+        guard case .object = json else { throw Self.malformed }
+        self.init(credential: json["credential"]?.string ?? "")
+        if let text = json["way"]?.string {
+            guard let way = Way(rawValue: text) else {
+                let ways = Way.allCases.map(\.rawValue).joined(separator: ", ")
+                throw GatewayProblem(.requestRefused, "Unknown login method; use one of \(ways).")
+            }
             self.way = way
         }
-        if case .number(let seconds)? = json?["timeout_seconds"], seconds.value > 0, seconds.value < 1e6 {
+        if case .number(let seconds)? = json["timeout_seconds"], seconds.value > 0, seconds.value < 1e6 {
             timeout = .milliseconds(Int64(seconds.value * 1000))
         }
+    }
+}
+
+extension DownscopeOptions: AdminJSONInput {
+    package static var example: String {
+        #"{"scopes": ["item_preview"], "resource": "https://api.box.com/2.0/files/1"}"#
+    }
+
+    package var json: JSONValue {
+        var members: [String: JSONValue] = ["scopes": .array(scopes.map { .string($0) })]
+        members["resource"] = resource.map { .string($0) }
+        members["shared_link"] = sharedLink.map { link in .string(link.withValue { $0 }) }
+        return .object(members)
+    }
+
+    /// `shared_link` may stand in the place of `resource`, and nothing else beside them.
+    package init(_ json: JSONValue) throws(GatewayProblem) {
+        guard case .object(let members) = json, case .array(let values)? = members["scopes"] else {
+            throw Self.malformed
+        }
+        self.init(
+            scopes: values.compactMap(\.string),
+            resource: members["resource"]?.string,
+            sharedLink: members["shared_link"]?.string.map { Secret($0) }
+        )
+        let read = 1 + (resource == nil ? 0 : 1) + (sharedLink == nil ? 0 : 1)
+        guard scopes.count == values.count, read == members.count else { throw Self.malformed }
+    }
+}
+
+extension ExplanationQuestion: AdminJSONInput {
+    package static var example: String {
+        #"{"input": "GET http://127.0.0.1:8080/box/2.0/users/me", "client": "ci"}"#
+    }
+
+    package var json: JSONValue {
+        var members: [String: JSONValue] = ["input": .string(input)]
+        members["client"] = client.map { .string($0) }
+        return .object(members)
+    }
+
+    package init(_ json: JSONValue) throws(GatewayProblem) {
+        guard let input = json["input"]?.string else { throw Self.malformed }
+        self.init(input: input, client: json["client"]?.string)
     }
 }
 

@@ -6,8 +6,9 @@ import Hummingbird
 /// Something that operators can see or do in a running gateway, declared once in ``AdminAPI``.
 ///
 /// The router, the role check, the rule for requests that cannot be recorded, and the client of the command line are made from it.
-package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Sendable {
-    package typealias Perform = @Sendable (Control, AdminCall) async -> Result<Answer, GatewayProblem>
+package struct AdminOperation<Control: Sendable, Input: AdminInput, Answer: Codable & Sendable>: Sendable {
+    /// Gets the name of the credential or of the login that the path names.
+    package typealias Perform = @Sendable (Control, _ name: String, Input) async -> Result<Answer, GatewayProblem>
 
     package let method: AdminMethod
     /// May have one parameter: the name of a credential (`:name`) or the identifier of a login (`:id`).
@@ -51,6 +52,9 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
     /// Whether it renews a token, which only a running gateway does. One that starts renews by itself.
     package var renews: Bool { button?.use == .renewal }
 
+    /// One sentence for the page and the help of the command; empty for an operation without a button.
+    package var summary: String { button?.summary ?? "" }
+
     /// The last part of the path, such as `lock`.
     package var verb: String { path.split(separator: "/").last.map(String.init) ?? "" }
 
@@ -64,9 +68,12 @@ package struct AdminOperation<Control: Sendable, Answer: Codable & Sendable>: Se
     /// Whether a response with this status holds an answer rather than a problem.
     package func isAnswered(with status: Int) -> Bool { status == 200 || status == 409 && isConflict != nil }
 
+}
+
+extension AdminOperation where Input == NoInput {
     /// Answers a page of the admin listener.
-    func answer(_ control: Control) async throws(GatewayProblem) -> Answer {
-        try await perform(control, AdminCall()).get()
+    func answer(_ control: Control, of name: String = "") async throws(GatewayProblem) -> Answer {
+        try await perform(control, name, NoInput()).get()
     }
 }
 
@@ -87,9 +94,15 @@ extension AdminOperation: ListedOperation {
                 }
                 name = decoded
             }
-            let call = AdminCall(name: name, body: try await body.read(request))
+            let content = try await body.read(request)
             guard let control = control(options) else { return AdminResponse.noSuchPage }
-            return switch await perform(control, call) {
+            let input: Input
+            do throws(GatewayProblem) {
+                input = try Input(body: content)
+            } catch {
+                return AdminResponse.problem(error)
+            }
+            return switch await perform(control, name, input) {
             case .success(let answer): AdminResponse.json(answer, status: isConflict?(answer) == true ? .conflict : .ok)
             case .failure(let problem): AdminResponse.problem(problem)
             }
@@ -115,6 +128,33 @@ package protocol OperationRunner: Sendable {
 }
 
 extension AdminOperation where Control == any OperationRunner {
+    /// An operation on the gateway that is told something in the body.
+    init(
+        _ method: AdminMethod,
+        _ path: String,
+        _ role: AdminRole,
+        withdraws: Bool = false,
+        body: AdminBody,
+        isConflict: (@Sendable (Answer) -> Bool)? = nil,
+        button: AdminButton? = nil,
+        perform: @escaping @Sendable (OperatorControl, _ name: String, Input) async -> Result<Answer, GatewayProblem>
+    ) {
+        self.init(
+            method,
+            path,
+            role,
+            asking: { $0.control },
+            withdraws: withdraws,
+            body: body,
+            isConflict: isConflict,
+            button: button
+        ) { gateway, name, input in
+            await gateway.run("\(method.rawValue) \(path)", on: name, with: input, perform)
+        }
+    }
+}
+
+extension AdminOperation where Control == any OperationRunner, Input == NoInput {
     /// An operation on the gateway that needs to be told at most the name of a credential.
     init(
         _ method: AdminMethod,
@@ -129,32 +169,12 @@ extension AdminOperation where Control == any OperationRunner {
             method,
             path,
             role,
-            asking: { $0.control },
             withdraws: withdraws,
+            body: .ignored,
             isConflict: isConflict,
             button: button
-        ) { gateway, call in
-            await gateway.run("\(method.rawValue) \(path)", on: call.name, with: ()) { control, name, _ in
-                await perform(control, name)
-            }
-        }
-    }
-
-    /// An operation on the gateway that is told something in the body.
-    init<Input: Sendable>(
-        _ method: AdminMethod,
-        _ path: String,
-        _ role: AdminRole,
-        body: AdminBody,
-        reading read: @escaping @Sendable (AdminCall) -> Result<Input, GatewayProblem>,
-        perform: @escaping @Sendable (OperatorControl, _ name: String, Input) async -> Result<Answer, GatewayProblem>
-    ) {
-        self.init(method, path, role, asking: { $0.control }, body: body) { gateway, call in
-            switch read(call) {
-            case .success(let input):
-                await gateway.run("\(method.rawValue) \(path)", on: call.name, with: input, perform)
-            case .failure(let problem): .failure(problem)
-            }
+        ) { control, name, _ in
+            await perform(control, name)
         }
     }
 }
@@ -171,7 +191,7 @@ struct AdminButton: Sendable {
     }
 
     let use: Use
-    /// What the page says about it.
+    /// What the page and the help of the command say about it.
     let summary: String
 }
 
@@ -206,17 +226,42 @@ enum AdminBody: Sendable {
     }
 }
 
-/// What an operation is asked with.
-package struct AdminCall: Sendable {
-    /// The credential or the login that the path names.
-    package let name: String
-    /// nil if it is larger than the operation takes.
-    package let body: [UInt8]?
+/// What an operation is told in the body of its request. Whoever asks writes it, and the listener reads it, with one declaration.
+package protocol AdminInput: Sendable {
+    /// nil for a request without a body.
+    var body: [UInt8]? { get }
 
-    package init(name: String = "", body: [UInt8]? = nil) {
-        self.name = name
-        self.body = body
+    /// - Parameter body: nil if it is larger than the operation takes.
+    init(body: [UInt8]?) throws(GatewayProblem)
+}
+
+/// The operation needs no more than its path.
+package struct NoInput: AdminInput {
+    package var body: [UInt8]? { nil }
+
+    package init() {}
+    package init(body: [UInt8]?) {}
+}
+
+/// An input in JSON.
+package protocol AdminJSONInput: AdminInput {
+    /// A whole body, for the message about one that cannot be read.
+    static var example: String { get }
+
+    var json: JSONValue { get }
+
+    init(_ json: JSONValue) throws(GatewayProblem)
+}
+
+extension AdminJSONInput {
+    package var body: [UInt8]? { try? json.bytes() }
+
+    package init(body: [UInt8]?) throws(GatewayProblem) {
+        guard let json = body.flatMap({ JSONValue($0, uniqueNames: true) }) else { throw Self.malformed }
+        try self.init(json)
     }
 
-    var json: JSONValue? { body.flatMap { JSONValue($0) } }
+    package static var malformed: GatewayProblem {
+        GatewayProblem(.requestRefused, "The body must be JSON, for example \(example).")
+    }
 }

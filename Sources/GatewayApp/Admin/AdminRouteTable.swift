@@ -62,7 +62,7 @@ enum AdminRouteTable {
         + [AdminVending.endpoint] + [
             // Probes.
             AdminEndpoint(.get, "/healthz") { _, _, _ in AdminResponse.plain("ok\n") },
-            AdminEndpoint(.get, "/readyz") { options, request, _ in
+            AdminEndpoint(AdminAPI.readiness.method, AdminAPI.readiness.path) { options, request, _ in
                 try await readiness(options, isVerbose: request.uri.query?.contains("verbose") == true)
             },
             // What programs read.
@@ -98,7 +98,8 @@ enum AdminRouteTable {
     ///   - hasQuery: `/readyz` shows more with one.
     static func demand(method: String, path: String, hasQuery: Bool = false) -> Demand {
         let method = method == "HEAD" ? "GET" : method
-        if hasQuery, method == "GET", path == "/readyz" { return .role(.viewer) }
+        let readiness = AdminAPI.readiness
+        if hasQuery, method == readiness.method.rawValue, path == readiness.path { return .role(readiness.role) }
         let segments = segments(of: path)
         return endpoints.first { $0.matches(method, segments) }?.demand ?? .unknown
     }

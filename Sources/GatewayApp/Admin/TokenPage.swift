@@ -83,7 +83,7 @@ struct TokenForms: Sendable {
 
     private func page(of name: String, message: String?) async -> Response {
         if options.requiresToken { return TokenPage.form(of: name, state: nil, message: message) }
-        return switch await AdminAPI.operations.token.perform(options.control, AdminCall(name: name)) {
+        return switch await AdminAPI.operations.token.perform(options.control, name, NoInput()) {
         case .success(let status):
             TokenPage.form(
                 of: status.credential,
@@ -104,6 +104,6 @@ struct TokenForms: Sendable {
         guard let chosen = AdminAPI.onTokens.first(where: { $0.verb == form["operation"] }) else {
             return await page(of: name, message: "Choose one of the buttons.")
         }
-        return TokenPage.outcome(await chosen.perform(options.control, AdminCall(name: name)))
+        return TokenPage.outcome(await chosen.perform(options.control, name, NoInput()))
     }
 }

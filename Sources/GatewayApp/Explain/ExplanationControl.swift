@@ -6,7 +6,7 @@ package protocol ExplanationControl: Sendable {
     func explain(_ question: ExplanationQuestion) async -> Result<ExplanationAnswer, GatewayProblem>
 }
 
-package struct ExplanationQuestion: Hashable, Sendable, Codable {
+package struct ExplanationQuestion: Hashable, Sendable {
     /// See ``ExplainInput``.
     package var input: String
     /// The client that the request is judged for; nil for the client that its token names.

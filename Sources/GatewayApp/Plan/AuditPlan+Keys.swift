@@ -29,6 +29,7 @@ extension AuditPlan {
                 "What happens when a token event cannot be recorded. block: the token is not used; degrade: it is used."
             )
         $0("anchor", read: readAnchor, shown: { $0.anchor?.summary }, example: "{syslog: true}")
+            .covers { $0.anchor?.covered ?? [] }
             .means(
                 "Where the head of the log is sent as well, so that a log that was put back to an earlier state shows."
             )
@@ -84,6 +85,14 @@ extension AnchorPlan {
     }
 
     private static let kinds = ["command", "syslog", "file"]
+
+    fileprivate var covered: [any CanonicalValue] {
+        switch self {
+        case .command(let program, let read): ["command", program, read]
+        case .syslog(let tag): ["syslog", tag]
+        case .file(let path): ["file", path]
+        }
+    }
 
     private static let keys = Keys(Written()) {
         $0("command", \.command, .command, example: "[/usr/local/bin/keep-head]")

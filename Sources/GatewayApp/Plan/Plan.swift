@@ -9,9 +9,9 @@ package struct Plan: Sendable {
     package var stateDirectory: String
     var workers: WorkerCount
     /// Answers carry `Proxy-Status` (RFC 9209): the next hop and what it answered, or why it could not.
-    var sendsProxyStatus = true
+    var sendsProxyStatus = Self.sendsProxyStatusByDefault
     /// The field that names each request in its answer; nil sends none.
-    var requestIDHeader: String? = "Gateway-Request-Id"
+    var requestIDHeader: String? = RequestIDHeader.standard
     package var listeners: [ListenerPlan]
     /// Where other proxies ask.
     package var authz: [ListenerPlan] = []
@@ -34,7 +34,12 @@ package struct Plan: Sendable {
         /// One event-loop thread per core.
         case auto
         case exactly(Int)
+
+        /// As the configuration spells it.
+        var text: String { if case .exactly(let count) = self { String(count) } else { "auto" } }
     }
+
+    static let sendsProxyStatusByDefault = true
 
     /// The files with certificates that listeners and routes name; the plan holds their paths alone.
     var certificatePaths: [String] {

@@ -27,11 +27,12 @@ package struct PlanChange: Hashable, Sendable, Codable {
             _ new: [Item],
             restart: @escaping (String) -> Bool = { _ in false }
         ) {
-            let before = Dictionary(old.map { ($0.name, $0) }) { first, _ in first }
-            let after = Set(new.map(\.name))
+            // Listeners that ask for any free port have one name: the first is compared with the first.
+            var before: [String: ArraySlice<Item>] = [:]
+            for item in old { before[item.name, default: []].append(item) }
             for item in new {
                 let path = prefix + item.name
-                guard let earlier = before[item.name] else {
+                guard let earlier = before[item.name]?.popFirst() else {
                     changes.append(PlanChange(kind: .added, path: path, notes: [], needsRestart: restart(path)))
                     continue
                 }
@@ -41,7 +42,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
                     PlanChange(kind: kind, path: path, notes: notes, needsRestart: kind == .changed && restart(path))
                 )
             }
-            for item in old where !after.contains(item.name) {
+            for item in old where before[item.name]?.popFirst() != nil {
                 let path = prefix + item.name
                 changes.append(PlanChange(kind: .dropped, path: path, notes: [], needsRestart: restart(path)))
             }
@@ -100,7 +101,8 @@ package struct PlanChange: Hashable, Sendable, Codable {
         var items = [
             item("state_directory", summary.stateDirectory), item("workers", summary.workers),
             item("proxy_status", String(summary.proxyStatus)), item("request_id_header", summary.requestIdHeader),
-            item("listeners.admin", summary.admin), item("access.require_client", summary.requireClient),
+            item("listeners.admin", summary.admin),
+            item("access.require_client", summary.requireClient),
             item("access.allow_origins", "[\(summary.allowOrigins.joined(separator: ", "))]"),
         ]
         let sections = [
@@ -108,7 +110,17 @@ package struct PlanChange: Hashable, Sendable, Codable {
             ("telemetry", summary.telemetry), ("ca", summary.ca),
         ]
         for (section, values) in sections {
-            items += values.sorted { $0.key < $1.key }.map { item("\(section).\($0.key)", $0.value) }
+            let prefix = "\(section)."
+            let marked = digest.marks.keys.filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) }
+            // Some keys, such as a password, are not shown at all.
+            items += Set(values.keys).union(marked).sorted().map { key in
+                let facts = values[key].map { [PlanSummary.Fact(key: "", value: $0)] } ?? []
+                return Item(name: prefix + key, facts: facts, mark: digest.marks[prefix + key])
+            }
+        }
+        // Unlike the address, a reload replaces the certificate.
+        if let mark = digest.marks["listeners.admin.tls"] {
+            items.append(Item(name: "listeners.admin.tls", facts: [], mark: mark))
         }
         return items
     }

@@ -16,6 +16,8 @@ struct PlanDecoding: Sendable {
 
 /// Checks a configuration document and makes a plan of it.
 enum PlanDecoder {
+    private static let standardStateDirectory = "./state"
+
     /// The keys of the whole document.
     static let keys = Keys {
         $0("version", type: "the number 1", example: "1")
@@ -25,15 +27,15 @@ enum PlanDecoder {
             .means("More files whose content is merged into this one. The last part of a path may have * and ?.")
         $0("presets", type: "a path", example: "./presets")
             .means("A folder with presets of your own: *.yaml files. They replace built-in ones of the same name.")
-        $0("state_directory", default: "./state", example: "/var/lib/authgateway")
+        $0("state_directory", default: standardStateDirectory, example: "/var/lib/authgateway")
             .means("The folder for tokens, keys, the audit log and the admin token. It is created with mode 0700.")
-        $0("workers", default: "auto", type: "auto, or a whole number from 1 to 256", example: "2")
+        $0("workers", default: Plan.WorkerCount.auto.text, type: "auto, or a whole number from 1 to 256", example: "2")
             .means("How many event loops handle connections. auto is one per processor core.")
-        $0("proxy_status", default: "true", example: "false")
+        $0("proxy_status", default: String(Plan.sendsProxyStatusByDefault), example: "false")
             .means("Whether answers carry Proxy-Status (RFC 9209), which names the upstream.")
         $0(
             "request_id_header",
-            default: "Gateway-Request-Id",
+            default: RequestIDHeader.standard,
             type: "the name of a header field, or off",
             example: "X-Request-Id"
         )
@@ -113,7 +115,7 @@ enum PlanDecoder {
         _ = fields.filePath("presets")
         let stateDirectory = stateDirectory(fields)
         let workers = workers(fields)
-        let sendsProxyStatus = fields.bool("proxy_status") ?? true
+        let sendsProxyStatus = fields.bool("proxy_status") ?? Plan.sendsProxyStatusByDefault
         let requestIDHeader = RequestIDHeader.decode(fields)
         let access = AccessDecoder.decode(fields.fields("access"))
         let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
@@ -193,7 +195,7 @@ enum PlanDecoder {
 
     static func stateDirectory(_ fields: ConfigFields) -> String {
         fields.context.resolve(
-            fields.string("state_directory") ?? "./state",
+            fields.string("state_directory") ?? standardStateDirectory,
             at: fields.node("state_directory")?.span ?? SourceSpan(file: 0, line: 1, column: 1)
         )
     }
@@ -209,11 +211,12 @@ enum PlanDecoder {
     }
 
     private static func workers(_ fields: ConfigFields) -> Plan.WorkerCount {
-        guard fields.has("workers"), fields.scalar("workers")?.scalar.text != "auto" else { return .auto }
-        guard let scalar = fields.scalar("workers")?.scalar else { return .auto }
+        let auto = Plan.WorkerCount.auto
+        guard fields.has("workers"), fields.scalar("workers")?.scalar.text != auto.text else { return auto }
+        guard let scalar = fields.scalar("workers")?.scalar else { return auto }
         guard let count = Int(scalar.text), (1...256).contains(count), !scalar.isQuoted else {
             fields.error("workers", "expected auto or a number between 1 and 256, found \(scalar.shown)")
-            return .auto
+            return auto
         }
         return .exactly(count)
     }

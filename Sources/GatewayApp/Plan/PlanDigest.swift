@@ -1,4 +1,5 @@
 import GatewayConfiguration
+import GatewayEvents
 import GatewayHTTP
 import GatewayProxy
 import GatewayTokens
@@ -8,7 +9,8 @@ import GatewayTokens
 /// Two digests made with one key are compared by ``PlanChange/between(_:_:)``, also across processes.
 package struct PlanDigest: Hashable, Sendable, Codable {
     package var summary: PlanSummary
-    /// By the path of a thing with a name, such as `routes.box`: everything it was defined with, secrets included.
+    /// By the path of a thing with a name, such as `routes.box`: everything it was defined with, secrets included. Or by the path of
+    /// a key, such as `tokens.password`: what its text in the summary does not say.
     package var marks: [String: String]
 
     /// - Parameter mark: A keyed digest, from which nothing can be learned without the key.
@@ -37,47 +39,46 @@ package struct PlanDefinitions: Sendable {
                 RoutePlan.keys.add(route, to: &bytes)
             }
         }
-        for client in plan.access.clients { add("access.clients.\(client.name)") { client.addProofs(to: &$0) } }
+        for client in plan.access.clients {
+            add("access.clients.\(client.name)") { AccessDecoder.clientKeys.add(client, to: &$0) }
+        }
         for user in plan.admin.users {
-            add("listeners.admin.users.\(user.proofs.name)") { user.proofs.addProofs(to: &$0) }
+            add("listeners.admin.users.\(user.proofs.name)") { AdminDecoder.userKeys.add(user, to: &$0) }
         }
         for listener in plan.listeners {
-            add("listeners.proxy.\(listener.address.name)") { $0.add(listener.tls) { $1.add(to: &$0) } }
+            add("listeners.proxy.\(listener.address.name)") { ListenerPlan.keys.add(listener, to: &$0) }
         }
         for listener in plan.authz {
             guard let engine = listener.engine else { continue }
             add("listeners.authz.\(engine.name)") { bytes in
-                bytes.add(listener.tls) { $1.add(to: &$0) }
-                bytes.add(engine.tokens) { $0.add($1) }
+                ListenerPlan.keys.add(listener, to: &bytes)
+                EnginePlan.keys.add(engine, to: &bytes)
             }
         }
-        if let headers = plan.telemetry?.headers {
-            add("telemetry.headers") { headers.add(to: &$0) }
-        }
-        if let database = plan.tokens.database {
-            add("tokens.database") { bytes in
-                database.url.add(to: &bytes)
-                bytes.add(database.listenURL) { $1.add(to: &$0) }
-                bytes.add(database.password)
-            }
-        }
-        let keys = [
-            ("key", plan.tokens.key), ("encryption_key", plan.tokens.encryptionKey),
-            ("previous_encryption_key", plan.tokens.previousEncryptionKey),
-        ]
-        for case (let name, .value(let key)?) in keys { add("tokens.\(name)") { $0.add(key) } }
+        add(AdminDecoder.keys, of: plan.admin, in: "listeners.admin")
+        add(AccessDecoder.keys, of: plan.access, in: "access")
+        add(AuditPlan.keys, of: plan.audit, in: "audit")
+        add(TokenPlan.keys, of: plan.tokens, in: "tokens")
+        add(Limits.keys, of: plan.limits, in: "limits")
+        if let telemetry = plan.telemetry { add(TelemetryPlan.keys, of: telemetry, in: "telemetry") }
+        if !plan.interceptedHosts.isEmpty { add(LocalAuthorityPlan.keys, of: plan.localAuthority, in: "ca") }
     }
 
     /// - Parameter mark: A keyed digest, from which nothing can be learned without the key.
     package func digest(_ mark: ([UInt8]) -> String) -> PlanDigest {
         let marks = parts.map { ($0.path, mark($0.bytes)) }
-        return PlanDigest(summary: summary, marks: Dictionary(marks) { $1 })
+        // Listeners that ask for any free port have one name.
+        return PlanDigest(summary: summary, marks: Dictionary(marks) { "\($0) \($1)" })
     }
 
     private mutating func add(_ path: String, _ write: (inout CanonicalBytes) -> Void) {
         var bytes = CanonicalBytes()
         write(&bytes)
         parts.append((path, bytes.bytes))
+    }
+
+    private mutating func add<Block>(_ keys: Keys<Block>, of block: Block, in section: String) {
+        for (name, bytes) in keys.coveredBytes(of: block) { parts.append(("\(section).\(name)", bytes)) }
     }
 }
 
@@ -100,39 +101,5 @@ extension CredentialPlan {
         case .token(let grant): bytes.add(grant.identity.canonicalBytes)
         case .tokens(let grants): bytes.add(grants.identity.canonicalBytes)
         }
-    }
-}
-
-extension ListenerPlan.TLS {
-    fileprivate func add(to bytes: inout CanonicalBytes) {
-        bytes.add(certificatePath)
-        bytes.add(clientCAPath)
-        bytes.add(privateKey)
-    }
-}
-
-extension AccessPlan.Client {
-    /// What proves the client. Its limits are shown.
-    fileprivate func addProofs(to bytes: inout CanonicalBytes) {
-        bytes.add(tokens) { bytes, token in
-            switch token {
-            case .token(let token): bytes.add(token)
-            case .tokenSHA256(let digest): bytes.add(digest)
-            }
-        }
-        bytes.add(certificate?.description)
-        bytes.add(jwt) { $1.add(to: &$0) }
-    }
-}
-
-extension PostgreSQLURL {
-    fileprivate func add(to bytes: inout CanonicalBytes) {
-        bytes.add(description)
-        bytes.add(user)
-        bytes.add(parameters.sorted { $0.key < $1.key }) { bytes, parameter in
-            bytes.add(parameter.key)
-            bytes.add(parameter.value)
-        }
-        bytes.add(password)
     }
 }

@@ -98,7 +98,7 @@ extension ShownValues {
 extension PlanSummary {
     package init(_ plan: Plan) {
         stateDirectory = plan.stateDirectory
-        workers = if case .exactly(let count) = plan.workers { String(count) } else { "auto" }
+        workers = plan.workers.text
         proxyStatus = plan.sendsProxyStatus
         requestIdHeader = plan.requestIDHeader ?? "off"
         listeners = plan.listeners.map(Listener.init)

@@ -14,8 +14,10 @@ struct TelemetryPlan: Hashable, Sendable {
     /// Percent of the traces that begin here. One that a client has begun is recorded as the client says.
     var sampling = 100
     /// How often metrics are exported; nil: never.
-    var metricsInterval: Duration? = .seconds(60)
+    var metricsInterval: Duration? = Self.standardInterval
     var exportsTraces = true
+
+    private static let standardInterval = Duration.seconds(60)
 
     /// ``metricsInterval`` is read before it.
     private var exportsMetrics: Bool {
@@ -27,11 +29,13 @@ struct TelemetryPlan: Hashable, Sendable {
 extension TelemetryPlan {
     static let keys = Keys(TelemetryPlan(origin: Origin(scheme: .https, host: "", port: 443))) {
         $0("otlp", type: "an http or https URL", shown: { "\($0.origin)\($0.path)" }, example: "http://127.0.0.1:4318")
+            .covers { [$0.origin, $0.path] }
             .means(
                 "The collector that spans and metrics are sent to: OTLP over HTTP with JSON. /v1/traces and /v1/metrics are put"
                     + " behind it."
             )
-        $0("headers", shown: \.shownHeaders, example: "{Authorization: {env: OTLP_AUTHORIZATION}}")
+        $0("headers", shown: { $0.shownHeaders }, example: "{Authorization: {env: OTLP_AUTHORIZATION}}")
+            .covers { $0.headers.isEmpty ? [] : [$0.headers] }
             .means(
                 "Header fields that each export carries, such as a token of the collector. They need https, except on loopback."
             )
@@ -45,7 +49,7 @@ extension TelemetryPlan {
             "metrics_interval",
             \.metricsInterval,
             .duration(.seconds(1) ... .seconds(3600)),
-            default: "60s",
+            default: ConfigUnits.seconds(standardInterval),
             example: "15s"
         )
         .means("How often metrics are exported.")

@@ -61,6 +61,7 @@ extension TokenPlan {
                 + "postgres it also names the tokens in the database: all gateways need the same key."
         )
         $0("encryption_key", default: "key", shown: { $0.encryptionKey?.shown }, example: "{env: TOKEN_STORE_KEY}")
+            .covers { $0.encryptionKey?.covered ?? [] }
             .means(
                 "The key of the token store alone, for store: sqlite and store: postgres. authgateway key rotate makes one for sqlite. "
                     + "With store: postgres, key is required beside it."
@@ -70,6 +71,7 @@ extension TokenPlan {
             shown: { $0.previousEncryptionKey?.shown },
             example: "{env: OLD_TOKEN_STORE_KEY}"
         )
+        .covers { $0.previousEncryptionKey?.covered ?? [] }
         .means(
             "What the store is still encrypted with. The next start encrypts it with encryption_key; for store: postgres, "
                 + "authgateway store encrypt does."
@@ -112,7 +114,8 @@ extension TokenPlan {
         if fields.has("path") { fields.error("path", "is for \"store: sqlite\"") }
         if !fields.has("command") { fields.missing("command") }
         let environment = (fields.valueMap("environment") ?? []).map { TokenProgram.Variable($0.name, $0.value) }
-        let timeout = fields.duration("timeout", in: .milliseconds(100) ... .seconds(15)) ?? .seconds(10)
+        let timeout =
+            fields.duration("timeout", in: .milliseconds(100) ... .seconds(15)) ?? TokenProgram.standardTimeout
         return fields.command("command").map {
             TokenProgram(command: $0, environment: environment, timeout: timeout)
         }
@@ -169,6 +172,8 @@ extension TokenPlan {
 
 extension TokenPlan.Key {
     fileprivate var shown: String { if case .file(let path) = self { path } else { "***" } }
+    /// The path of a file is shown.
+    fileprivate var covered: [any CanonicalValue] { if case .value(let key) = self { [key] } else { [] } }
 }
 
 extension KeyKind where Value == TokenPlan.Key {
@@ -177,14 +182,19 @@ extension KeyKind where Value == TokenPlan.Key {
             TokenPlan.key($1, $0)
         } text: {
             $0.shown
+        } covering: {
+            $0.covered
         }
     }
 }
 
 extension TokenProgram {
+    fileprivate static let standardTimeout = Duration.seconds(10)
+
     /// What `tokens` says of the program, for `store: command`.
     fileprivate static let keys = Keys(TokenProgram?.none) {
         $0("command", shown: { $0?.command.joined(separator: " ") }, example: "[docker-credential-pass]")
+            .covers { $0.map { [$0.command] } ?? [] }
             .means(
                 "The program that keeps tokens, for store: command. It speaks the protocol of docker's credential helpers."
             )
@@ -193,8 +203,13 @@ extension TokenProgram {
             default: "{}",
             example: "PASSWORD_STORE_DIR: /var/lib/pass\nPASS_TOKEN: {env: PASS_TOKEN}"
         )
+        // Their order says nothing.
+        .covers {
+            $0.map { $0.environment.isEmpty ? [] : [$0.environment.sorted { $0.name < $1.name }] } ?? []
+        }
         .means("Variables for that program, beside PATH, HOME and a few more.")
-        $0("timeout", default: "10s", example: "5s")
+        $0("timeout", default: ConfigUnits.text(standardTimeout), example: "5s")
+            .covers { $0.map { [$0.timeout] } ?? [] }
             .means("Maximum time of one call of that program.")
     }
 }
@@ -207,6 +222,7 @@ extension PostgreSQLPlan {
             shown: { $0?.url.description },
             example: "postgresql://authgateway@db.example.com/authgateway"
         )
+        .covers { $0.map { [$0.url] } ?? [] }
         .means(
             "The database, for store: postgres. TLS is verified unless the host is this machine (sslmode=verify-full)."
         )
@@ -216,12 +232,14 @@ extension PostgreSQLPlan {
             shown: { $0?.listenURL?.description },
             example: "postgresql://authgateway@db.example.com:5432/authgateway"
         )
+        .covers { ($0?.listenURL).map { [$0] } ?? [] }
         .means("The same server without a pooler in between, so that changes of other gateways arrive at once.")
         $0(
             "password",
             default: "that of the URL, or of a password file",
             example: "{file: ./secrets/database-password}"
         )
+        .covers { ($0?.password).map { [$0] } ?? [] }
         .means("The password of the role in url and listen_url.")
         $0(
             "ca",
@@ -230,7 +248,9 @@ extension PostgreSQLPlan {
             example: "/etc/authgateway/database-ca.pem"
         )
         .means("The file with the authorities that the certificate of the database must come from, in PEM.")
+        // It only says which URLs are accepted.
         $0("allow_unverified", default: "false", example: "true")
+            .covers { _ in [] }
             .means("Accepts an sslmode below verify-full for another machine, which can then be imitated.")
     }
 

@@ -19,7 +19,8 @@ package struct Keys<Block: Sendable>: Sendable {
         let name: String
         var isFixed = false
         let read: @Sendable (ConfigFields, inout Block) -> Void
-        let text: @Sendable (Block) -> String?
+        /// nil for a key that code reads and nothing shows.
+        var text: (@Sendable (Block) -> String?)?
         /// What a digest of the block is made of; nil takes `text`.
         var covered: (@Sendable (Block) -> [any CanonicalValue])?
         var shown: [Shown] = []
@@ -73,11 +74,12 @@ package struct Keys<Block: Sendable>: Sendable {
             isFixed: Bool = false,
             example: String
         ) -> Declaration {
-            let key = Key(name: name, isFixed: isFixed) { fields, block in
+            var key = Key(name: name, isFixed: isFixed) { fields, block in
                 if let value = kind.read(fields, name) { block[keyPath: property] = value }
             } text: { block in
                 kind.text(block[keyPath: property])
             }
+            if let values = kind.covered { key.covered = { values($0[keyPath: property]) } }
             return declare(key, standard ?? kind.text(defaults[keyPath: property]), type, example)
         }
 
@@ -95,11 +97,12 @@ package struct Keys<Block: Sendable>: Sendable {
             type: String? = nil,
             example: String
         ) -> Declaration {
-            let key = Key(name: name) { fields, block in
+            var key = Key(name: name) { fields, block in
                 if let value = kind.read(fields, name) { block[keyPath: property] = value }
             } text: { block in
                 block[keyPath: property].map(kind.text) ?? absent
             }
+            if let values = kind.covered { key.covered = { $0[keyPath: property].map(values) ?? [] } }
             return declare(key, standard, type, example)
         }
 
@@ -113,7 +116,7 @@ package struct Keys<Block: Sendable>: Sendable {
             default standard: String? = nil,
             type: String? = nil,
             read: @escaping @Sendable (_ fields: ConfigFields, _ block: inout Block) -> Void = { _, _ in },
-            shown: @escaping @Sendable (Block) -> String? = { _ in nil },
+            shown: (@Sendable (Block) -> String?)? = nil,
             example: String
         ) -> Declaration {
             declare(Key(name: name, read: read, text: shown), standard, type, example)
@@ -122,9 +125,8 @@ package struct Keys<Block: Sendable>: Sendable {
         /// Keys of this mapping that are declared with a part of the block. The decoder of that part reads them.
         package func include<Part>(_ part: Keys<Part>, _ property: any KeyPath<Block, Part> & Sendable) {
             for key in part.keys {
-                var own = Key(name: key.name, isFixed: key.isFixed, read: { _, _ in }) {
-                    key.text($0[keyPath: property])
-                }
+                var own = Key(name: key.name, isFixed: key.isFixed, read: { _, _ in }, text: nil)
+                if let text = key.text { own.text = { text($0[keyPath: property]) } }
                 if let values = key.covered { own.covered = { values($0[keyPath: property]) } }
                 for shown in key.shown {
                     own.shown.append(
@@ -155,7 +157,8 @@ package struct Keys<Block: Sendable>: Sendable {
         /// - Parameter text: One or two sentences for people.
         package func means(_ text: String) { explain(text) }
 
-        /// The values that a digest of the block is made of, for a key that code reads.
+        /// The values that a digest of the block is made of, if the text of the key does not say everything. No values: the key
+        /// has none here, or what it says is compared elsewhere.
         package func covers(_ values: @escaping @Sendable (Block) -> [any CanonicalValue]) -> Declaration {
             change { $0.covered = values }
             return self
@@ -251,7 +254,7 @@ package struct Keys<Block: Sendable>: Sendable {
     /// The values as the configuration would spell them, by key.
     package func texts(of block: Block) -> [String: String] {
         var texts: [String: String] = [:]
-        for key in keys { texts[key.name] = key.text(block) }
+        for key in keys { texts[key.name] = key.text?(block) }
         return texts
     }
 
@@ -275,9 +278,22 @@ package struct Keys<Block: Sendable>: Sendable {
     /// Every value of the block, for a digest.
     package func add(_ block: Block, to bytes: inout CanonicalBytes) {
         for key in keys {
-            for value in key.covered?(block) ?? [key.text(block)] { value.add(to: &bytes) }
+            for value in key.covered?(block) ?? [key.text?(block)] { value.add(to: &bytes) }
         }
     }
+
+    /// Those keys whose text does not say everything, each with the bytes for a digest of it. One without a value is left out.
+    package func coveredBytes(of block: Block) -> [(name: String, bytes: [UInt8])] {
+        keys.compactMap { key in
+            guard let values = key.covered?(block), !values.isEmpty else { return nil }
+            var bytes = CanonicalBytes()
+            for value in values { value.add(to: &bytes) }
+            return (key.name, bytes.bytes)
+        }
+    }
+
+    /// Keys that neither a text nor a digest has: a change of one goes unnoticed. There must be none.
+    package var uncompared: [String] { keys.filter { $0.text == nil && $0.covered == nil }.map(\.name) }
 
     /// Whether the value of `name` cannot be changed while the gateway runs.
     package func isFixed(_ name: String) -> Bool { keys.contains { $0.name == name && $0.isFixed } }
@@ -351,14 +367,20 @@ extension ConfigFields {
 package struct KeyKind<Value: Sendable>: Sendable {
     let read: @Sendable (ConfigFields, String) -> Value?
     let text: @Sendable (Value) -> String
+    /// What a digest is made of; nil takes `text`.
+    let covered: (@Sendable (Value) -> [any CanonicalValue])?
 
-    /// - Parameter read: Returns nil where the key has no value, or one that was refused.
+    /// - Parameters:
+    ///   - read: Returns nil where the key has no value, or one that was refused.
+    ///   - covered: What a digest is made of, if two values can have the same text.
     package init(
         _ read: @escaping @Sendable (_ fields: ConfigFields, _ key: String) -> Value?,
-        text: @escaping @Sendable (Value) -> String
+        text: @escaping @Sendable (Value) -> String,
+        covering covered: (@Sendable (Value) -> [any CanonicalValue])? = nil
     ) {
         self.read = read
         self.text = text
+        self.covered = covered
     }
 }
 
@@ -432,6 +454,8 @@ extension KeyKind where Value == [String] {
             $0.command($1)
         } text: {
             $0.joined(separator: " ")
+        } covering: {
+            [$0]
         }
     }
 }

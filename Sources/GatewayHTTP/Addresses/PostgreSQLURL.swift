@@ -211,6 +211,19 @@ extension PostgreSQLURL: CustomStringConvertible {
     }
 }
 
+extension PostgreSQLURL: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) {
+        bytes.add(hosts.map(\.description))
+        bytes.add(database)
+        bytes.add(user)
+        bytes.add(parameters.sorted { $0.key < $1.key }) { bytes, parameter in
+            bytes.add(parameter.key)
+            bytes.add(parameter.value)
+        }
+        bytes.add(password)
+    }
+}
+
 /// A PostgreSQL database and how to reach it.
 package struct PostgreSQLPlan: Hashable, Sendable {
     package var url: PostgreSQLURL

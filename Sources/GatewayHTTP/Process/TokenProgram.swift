@@ -23,6 +23,21 @@ package struct TokenProgram: Hashable, Sendable {
     }
 }
 
+extension TokenProgram: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) {
+        bytes.add(command)
+        bytes.add(environment) { $1.add(to: &$0) }
+        bytes.add(timeout)
+    }
+}
+
+extension TokenProgram.Variable: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) {
+        bytes.add(name)
+        bytes.add(value)
+    }
+}
+
 /// Why a program printed nothing that could be used.
 package struct ProgramFailure: Error, Hashable, Sendable {
     package enum Reason: String, CaseIterable, Sendable {

@@ -41,6 +41,9 @@ package enum ConfigUnits {
         return "\(seconds)s"
     }
 
+    /// In seconds, where that is the customary spelling: `60s`.
+    package static func seconds(_ duration: Duration) -> String { "\(duration.components.seconds)s" }
+
     /// The shortest spelling of a size.
     package static func text(bytes: Int) -> String {
         guard bytes > 0 else { return "0" }

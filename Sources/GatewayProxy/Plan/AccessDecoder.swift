@@ -4,7 +4,7 @@ import GatewayTokens
 
 /// Reads `access`: who may use the gateway.
 package enum AccessDecoder {
-    static let keys = Keys(AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)) {
+    package static let keys = Keys(AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)) {
         $0(
             "clients",
             read: { $1.clients = clients($0.fields("clients")) },
@@ -12,6 +12,8 @@ package enum AccessDecoder {
                 + "build: {certificate: {uri: spiffe://example.org/build}}\n"
                 + "ci: {token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}"
         )
+        // They are compared one by one.
+        .covers { _ in [] }
         .means("The clients, by the name that routes, logs and the audit log use.")
         $0("require_client", \.requireClient, .choice, example: "true")
             .means(
@@ -23,6 +25,7 @@ package enum AccessDecoder {
             read: { $1.allowedOrigins = origins($0) },
             example: "[https://app.example.com]"
         )
+        .covers { [$0.allowedOrigins] }
         .means("The origins of web pages that may call the gateway from a browser (CORS).")
     }
 
@@ -69,26 +72,33 @@ package enum AccessDecoder {
             .means("One client.")
     }
 
-    static let clientKeys = Keys {
+    /// The name is the key of the client itself.
+    package static let clientKeys = Keys(AccessPlan.Client(name: "", tokens: [])) {
         $0("token", example: "{env: LAPTOP_TOKEN}")
+            .covers { [$0.tokens] }
             .means("The token that the client presents, or a list of the new token and the one that it replaces.")
+        // It is one of the tokens above.
         $0("token_sha256", example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
+            .covers { _ in [] }
             .means(
                 "In the place of token: its SHA-256 as 64 hexadecimal digits, or a list of two."
                     + " printf %s \"$TOKEN\" | sha256sum"
             )
         $0("certificate", example: "{uri: spiffe://example.org/ci}")
+            .covers { [$0.certificate?.description] }
             .means("The name in the certificate that proves the client on listeners with tls.client_ca.")
         $0(
             "jwt",
             example: "issuer: https://issuer.example.com\naudience: authgateway\n"
                 + "jwks: {url: https://issuer.example.com/jwks}\nsubject: build-agent"
         )
+        .covers { [$0.jwt] }
         .means(
             "A signed JSON web token proves the client: RS256, PS256, ES256 or EdDSA. Its signature, exp, nbf, iat, iss and aud are"
                 + " verified."
         )
         $0("limits", example: "concurrent: 10\nper_second: 50")
+            .covers { [$0.limits] }
             .means("Limits of this client alone.")
     }
 

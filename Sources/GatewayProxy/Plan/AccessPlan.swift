@@ -80,6 +80,19 @@ package struct ClientLimitsPlan: Hashable, Sendable {
     package var isEmpty: Bool { concurrent == nil && perSecond == nil }
 }
 
+extension ClientLimitsPlan: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { AccessDecoder.limitKeys.add(self, to: &bytes) }
+}
+
+extension AccessPlan.Client.Token: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) {
+        switch self {
+        case .token(let token): bytes.add(token)
+        case .tokenSHA256(let digest): bytes.add(digest)
+        }
+    }
+}
+
 /// How long the token of a client must be.
 enum ClientTokenRule {
     static let minimumBytes = 16
@@ -109,7 +122,7 @@ package struct ClientTokenStatus: Hashable, Sendable, Codable {
 }
 
 /// A JSON web token that proves a client (`access.clients.*.jwt`).
-package struct ClientJWTPlan: Hashable, Sendable {
+package struct ClientJWTPlan: Hashable, Sendable, CanonicalValue {
     package enum Keys: Hashable, Sendable {
         /// The keys of a file, which was read with the configuration.
         case set(JSONWebKeySet)
@@ -151,7 +164,6 @@ package struct ClientJWTPlan: Hashable, Sendable {
         return end
     }
 
-    /// Tells two plans apart.
     package func add(to bytes: inout CanonicalBytes) {
         bytes.add(issuer)
         bytes.add(audience)

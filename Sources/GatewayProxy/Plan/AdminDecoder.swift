@@ -4,14 +4,17 @@ package import GatewayConfiguration
 package enum AdminDecoder {
     private static let standardAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
 
-    static let keys = Keys(AdminPlan(address: standardAddress)) {
+    package static let keys = Keys(AdminPlan(address: standardAddress)) {
         $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
+            .covers { $0.tls.map { [$0] } ?? [] }
             .means("Serves https. Needed where other machines can reach the address.")
         $0(
             "users",
             example: "prometheus: {role: viewer, token: {file: ./prometheus.token}}\n"
                 + "alice: {role: operator, token: {file: ./alice.token}}"
         )
+        // They are compared one by one.
+        .covers { _ in [] }
         .means(
             "Who may use the listener, besides who can read the admin token in the state directory. Needed where other machines can"
                 + " reach the address."
@@ -95,16 +98,22 @@ package enum AdminDecoder {
             .means("One user, by the name in the audit log.")
     }
 
-    private static let userKeys = Keys {
+    /// The name is the key of the user itself.
+    package static let userKeys = Keys(AdminUser(role: .viewer, proofs: AccessPlan.Client(name: "", tokens: []))) {
         $0("role", example: "viewer")
+            .covers { [$0.role.rawValue] }
             .means(
                 "viewer sees the page, the status, events and metrics. operator also changes what the gateway does, and sees tokens."
             )
         $0("token", example: "{env: WATCHER_TOKEN}")
+            .covers { [$0.proofs.tokens] }
             .means("The token that the user presents, or a list of the new token and the one that it replaces.")
+        // It is one of the tokens above.
         $0("token_sha256", example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
+            .covers { _ in [] }
             .means("In the place of token: its SHA-256 as 64 hexadecimal digits, or a list of two.")
         $0("certificate", example: "{dns: alice.example.com}")
+            .covers { [$0.proofs.certificate?.description] }
             .means("The name in the certificate that proves the user, where the listener has tls.client_ca.")
     }
 

@@ -102,7 +102,7 @@ package enum ListenerDecoder {
 
     // MARK: Servers without a route
 
-    private static let connectKeys = Keys(ConnectPlan()) {
+    static let connectKeys = Keys(ConnectPlan()) {
         $0("unrouted", \.unrouted, .choice, example: "tunnel")
             .means(
                 "tunnel passes what clients send to servers without a route: the bytes of a CONNECT, and plain requests. No credential is"

@@ -195,12 +195,16 @@ extension ListenerPlan.Address {
     /// Keys of every listener.
     package static let keys = Keys(ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)) {
         $0("address", type: "host:port", example: "127.0.0.1:8080")
+            .covers { [$0.name] }
             .shows("address") { $0.socket == nil ? .text($0.name) : nil }
             .means("Host and port. Port 0 takes any free port.")
+        // The name above has its path.
         $0("unix", example: "./state/proxy.sock")
+            .covers { _ in [] }
             .shows("unix", texts: { ["unix \($0.text)"] }) { $0.socket.map { .text($0.path) } }
             .means("The path of a unix socket, in the place of an address. At most 103 bytes.")
         $0("allow_users", default: "[]", example: "[alice, \"1000\"]")
+            .covers { [$0.socket?.users.map { Int($0) }] }
             .shows("allow_users", texts: { $0 == .list([]) ? [] : ["allow_users \($0.text)"] }) {
                 $0.socket.map { .list($0.users.map { .number(Int($0)) }) }
             }
@@ -230,10 +234,12 @@ extension ListenerPlan {
         ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)
     }
 
-    /// Keys of a listener for clients. The decoder reads those without a property.
+    /// Keys of a listener for clients. The decoder reads those without a property. The digest leaves out the engine, which has keys of
+    /// its own, and the place in the file.
     package static let keys = Keys(standard(at: SourceSpan(file: 0, line: 1, column: 1))) {
         $0.include(Address.keys, \.address)
         $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
+            .covers { [$0.tls, $0.usesLocalAuthority] }
             .shows("tls", text: Self.textOfTLS) { .flag($0.speaksTLS) }
             .showsInJSON("client_certificates") { .flag($0.tls?.clientCAPath != nil) }
             .showsInJSON("uses_local_authority") { $0.usesLocalAuthority ? .flag(true) : nil }
@@ -245,6 +251,7 @@ extension ListenerPlan {
                     + " authority (authgateway ca show). Requests get their credential."
             )
         $0("connect", default: "{unrouted: refuse}", example: "unrouted: tunnel\nallow: [\"*.example.com\"]")
+            .covers { [$0.connect] }
             .shows("connect", texts: ConnectPlan.texts) { $0.connect.shown }
             .means("What becomes of servers that no route leads to.")
         $0(
@@ -253,6 +260,7 @@ extension ListenerPlan {
             type: "a URL",
             example: "https://gateway.example.com"
         )
+        .covers { [$0.publicURL?.origin, $0.publicURL?.text] }
         .shows("public_url", texts: { ["public_url \($0.text)"] }) { $0.publicURL.map { .text($0.text) } }
         .means(
             "Where clients see this listener, behind a proxy that ends their TLS. Links of upstreams are rewritten to it."
@@ -264,6 +272,18 @@ extension ListenerPlan {
         if values["client_certificates"] == .flag(true) { return "tls with client certificates" }
         return values["uses_local_authority"] == .flag(true) ? "tls of the local authority" : "tls"
     }
+}
+
+extension ListenerPlan.TLS: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) {
+        bytes.add(certificatePath)
+        bytes.add(clientCAPath)
+        bytes.add(privateKey)
+    }
+}
+
+extension ConnectPlan: CanonicalValue {
+    package func add(to bytes: inout CanonicalBytes) { ListenerDecoder.connectKeys.add(self, to: &bytes) }
 }
 
 extension ConnectPlan {
@@ -291,12 +311,16 @@ extension EnginePlan {
     /// Keys of a listener for an engine, besides ``ListenerPlan/Address/keys``. The engine's name and contract are required, so they
     /// have no default.
     package static let keys = Keys(EnginePlan(name: "", contract: .nginx)) {
+        // The listener has it.
         $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
+            .covers { _ in [] }
             .means("Serves https at this address.")
         $0("engine", type: "a name", example: "edge")
+            .covers { [$0.name] }
             .shows("engine") { .text($0.name) }
             .means("The name of the one proxy that asks here. Routes name it in authz.")
         $0("contract", example: "nginx")
+            .covers { [$0.contract.rawValue] }
             .shows("contract") { .text($0.contract.rawValue) }
             .means(
                 "How the engine says which request it asks about. nginx: X-Original-Method, X-Original-URI, X-Original-Host and"
@@ -304,17 +328,20 @@ extension EnginePlan {
                     + " by its own request line and Host."
             )
         $0("token", example: "{file: ./edge.token}")
+            .covers { [$0.tokens] }
             .means(
                 "What the engine sends in X-Gw-Engine-Token to prove itself. At least 16 bytes. A list of two, while the engine changes"
                     + " from one to the other."
             )
         $0("certificates", type: "list of names", example: "[edge.example.com, spiffe://example.org/edges/*]")
+            .covers { [$0.certificates.map(\.description)] }
             .shows("certificates") { $0.certificates.isEmpty ? nil : .texts($0.certificates.map(\.description)) }
             .means(
                 "Names of the engine's certificate (subjectAltName), of which it must have one: host names and URIs, or all URIs below"
                     + " one. For addresses with tls.client_ca."
             )
         $0("path_prefix", default: "none", example: "/authz")
+            .covers { [$0.pathPrefix] }
             .shows("path_prefix") { $0.pathPrefix.isEmpty ? nil : .text($0.pathPrefix) }
             .means(
                 "Stands before the path of each request of an engine with contract: envoy (path_prefix of ext_authz)."

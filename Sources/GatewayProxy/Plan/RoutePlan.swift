@@ -257,7 +257,9 @@ extension RoutePlan {
         .covers { [$0.allow.map(\.methods), $0.allow.map(\.path.description)] }
         .shows("allow", texts: Allow.texts) { $0.allow.isEmpty ? nil : .list($0.allow.map(\.shown)) }
         .means("The only methods and paths that may be requested. Any other request gets 403.")
+        // It only says which upstreams are accepted.
         $0("allow_plaintext", default: "false", example: "true")
+            .covers { _ in [] }
             .means("Accepts an http upstream that is not on this machine: everything is then sent in clear.")
         $0("tls", example: "ca: corp-ca.pem\nserver_name: api.internal")
             .covers {

@@ -41,18 +41,6 @@ package struct DownscopeOptions: Hashable, Sendable {
         self.sharedLink = sharedLink
     }
 
-    /// Reads `{"scopes": ["item_preview"], "resource": "https://…"}`, or `shared_link` in the place of `resource`; nil for
-    /// anything else.
-    package init?(_ json: JSONValue?) {
-        guard case .object(let members)? = json, case .array(let values)? = members["scopes"] else { return nil }
-        scopes = values.compactMap(\.string)
-        resource = members["resource"]?.string
-        sharedLink = members["shared_link"]?.string.map { Secret($0) }
-        let known = ["scopes", "resource", "shared_link"].filter { members[$0] != nil }
-        let read = 1 + (resource == nil ? 0 : 1) + (sharedLink == nil ? 0 : 1)
-        guard scopes.count == values.count, known.count == members.count, read == known.count else { return nil }
-    }
-
     /// As the `downscope` of a route would say it.
     private var node: ConfigNode {
         let span = SourceSpan(file: 0, line: 1, column: 1)

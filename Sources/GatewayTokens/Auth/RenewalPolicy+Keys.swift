@@ -2,11 +2,15 @@ package import GatewayConfiguration
 import GatewayHTTP
 
 extension RenewalPolicy {
+    private static let standard = RenewalPolicy()
+    /// The default of `at_least`, as its users write it.
+    package static let standardAtLeast = ConfigUnits.seconds(standard.atLeast)
+
     /// Keys that all renewable strategies share. The decoder reads those without a property.
-    package static let keys = Keys(RenewalPolicy()) {
+    package static let keys = Keys(standard) {
         $0(
             "renew",
-            default: "{ahead: 10%, at_least: 60s}",
+            default: "{ahead: \(standard.aheadPercent)%, at_least: \(standardAtLeast)}",
             type: "a mapping, or false",
             example: "ahead: 20%\nat_least: 5m"
         )

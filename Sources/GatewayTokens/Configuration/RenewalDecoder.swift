@@ -40,8 +40,14 @@ package enum RenewalDecoder {
     private static let renewKeys = Keys(RenewalPolicy()) {
         $0("ahead", \.aheadPercent, .percent(1...50), example: "20%")
             .means("The share of its lifetime that a token has left then.")
-        $0("at_least", \.atLeast, .duration(.seconds(1) ... .seconds(86_400)), default: "60s", example: "5m")
-            .means("The minimum time that a token has left then; at most half its lifetime.")
+        $0(
+            "at_least",
+            \.atLeast,
+            .duration(.seconds(1) ... .seconds(86_400)),
+            default: RenewalPolicy.standardAtLeast,
+            example: "5m"
+        )
+        .means("The minimum time that a token has left then; at most half its lifetime.")
     }
 
     /// `false`, or `{ahead, at_least}`.

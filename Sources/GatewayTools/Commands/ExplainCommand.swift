@@ -97,7 +97,7 @@ struct ExplainCommand: AsyncParsableCommand {
         let input = try Self.read(question.input)
         let client = settings.client
         return try await client.reach { () async throws(CommandFailure) in
-            try await client.explain(question)
+            try await client.ask(AdminAPI.operations.explain, with: question)
         } orOffline: { (failure) async throws(CommandFailure) in
             // Needs neither the rest of the configuration nor its secrets.
             if case .requestID(let id) = input {
@@ -139,7 +139,8 @@ struct ExplainCommand: AsyncParsableCommand {
         }
         let secret = try token.map { reference throws(CommandFailure) in try LiveSender.token(reference) }
         let sender = try LiveSender(request, token: secret, isConfirmed: yes)
-        guard let explanation = try await client.explain(ExplanationQuestion(input: input)).explanation else {
+        let question = ExplanationQuestion(input: input)
+        guard let explanation = try await client.ask(AdminAPI.operations.explain, with: question).explanation else {
             throw CommandFailure(.failed, "the gateway does not explain this request")
         }
         let report = try await sender.send(explanation)
@@ -158,7 +159,8 @@ struct ExplainCommand: AsyncParsableCommand {
         guard let id else { return nil }
         var history: RequestHistory?
         for _ in 0..<10 {
-            history = try await client.explain(ExplanationQuestion(input: id)).history
+            let question = ExplanationQuestion(input: id)
+            history = try await client.ask(AdminAPI.operations.explain, with: question).history
             if history?.requests.contains(where: { $0.status != nil }) == true { break }
             try? await Task.sleep(for: .milliseconds(100))
         }

@@ -73,8 +73,7 @@ struct StateBackupCommand: AsyncParsableCommand {
     private func note(_ settings: OperatorSettings) async throws(CommandFailure) {
         let client = settings.client
         _ = try await client.reach { () async throws(CommandFailure) in
-            let body = Array(#"{"keys": \#(withKeys)}"#.utf8)
-            return try await client.ask(AdminAPI.operations.noteBackup, body: body)
+            try await client.ask(AdminAPI.operations.noteBackup, with: BackupToNote(includesKeys: withKeys))
         } orOffline: { (failure) async throws(CommandFailure) in
             let plan = settings.plan
             guard !StateDirectory.isHeld(plan.stateDirectory) else { throw failure }

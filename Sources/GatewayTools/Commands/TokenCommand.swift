@@ -171,19 +171,15 @@ struct TokenDownscopeCommand: AsyncParsableCommand {
     func run() async throws(CommandFailure) {
         // Only a running gateway makes one: it has the token that is exchanged.
         let client = try options.gateway.gateway().client
-        var wish: [String: JSONValue] = ["scopes": .array(scopes.map { .string($0) })]
-        if let resource { wish["resource"] = .string(resource) }
-        guard let body = try? JSONValue.object(wish).bytes() else {
-            throw CommandFailure(.usage, "the scopes cannot be written as JSON")
-        }
-        try options.write(try await client.ask(AdminAPI.operations.downscope, of: options.name, body: body))
+        let wish = DownscopeOptions(scopes: scopes, resource: resource)
+        try options.write(try await client.ask(AdminAPI.operations.downscope, of: options.name, with: wish))
     }
 }
 
 struct TokenRefreshCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "refresh",
-        abstract: "Renew a token now, whatever its age.",
+        abstract: AdminAPI.operations.refresh.summary,
         discussion: """
             Examples:
               authgateway token refresh box-service
@@ -201,7 +197,7 @@ struct TokenRefreshCommand: AsyncParsableCommand {
 struct TokenRevokeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Have the authority forget a token, then forget it here.",
+        abstract: AdminAPI.operations.revoke.summary,
         discussion: """
             Examples:
               authgateway token revoke box-service
@@ -232,7 +228,7 @@ struct TokenRevokeCommand: AsyncParsableCommand {
 struct TokenClearCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "clear",
-        abstract: "Forget a token here and in the store; the authority is not told.",
+        abstract: AdminAPI.operations.clear.summary,
         discussion: """
             Examples:
               authgateway token clear box-service
@@ -291,13 +287,14 @@ struct TokenImportCommand: AsyncParsableCommand {
     func run() async throws(CommandFailure) {
         let tokens = try TokenGateway(options.gateway)
         let bytes = try SecretInput.read(file, asking: "Token for \(options.name) (not shown; Enter ends it): ")
+        let token: TokenToImport
         do throws(UnusableInput) {
-            _ = try ImportedToken(reading: bytes)
+            token = try TokenToImport(reading: bytes)
         } catch {
             throw CommandFailure(.failed, "invalid token: \(error.message)")
         }
         let report = try await tokens.reach(mayBegin: true) { (gateway) throws(CommandFailure) in
-            try await gateway.ask(AdminAPI.operations.importToken, of: options.name, body: bytes)
+            try await gateway.ask(AdminAPI.operations.importToken, of: options.name, with: token)
         }
         Console.write(try options.gateway.json.text(of: report, or: report.line))
     }
@@ -306,7 +303,7 @@ struct TokenImportCommand: AsyncParsableCommand {
 struct TokenLockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lock",
-        abstract: "Stop using a credential: it is neither injected nor renewed, over restarts too.",
+        abstract: AdminAPI.operations.lock.summary,
         discussion: """
             Examples:
               authgateway token lock box-service
@@ -328,7 +325,7 @@ struct TokenLockCommand: AsyncParsableCommand {
 struct TokenUnlockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unlock",
-        abstract: "Use a locked credential again.",
+        abstract: AdminAPI.operations.unlock.summary,
         discussion: """
             Examples:
               authgateway token unlock box-service
@@ -370,15 +367,20 @@ struct TokenGateway: Sendable {
 
         func ask<Answer>(
             _ operation: AdminAPI.Operation<Answer>,
+            of name: String = ""
+        ) async throws(CommandFailure) -> Answer {
+            try await ask(operation, of: name, with: NoInput())
+        }
+
+        func ask<Input, Answer>(
+            _ operation: AdminAPI.InputOperation<Input, Answer>,
             of name: String = "",
-            body: [UInt8]? = nil
+            with input: Input
         ) async throws(CommandFailure) -> Answer {
             switch self {
-            case .running(let client): return try await client.ask(operation, of: name, body: body)
+            case .running(let client): return try await client.ask(operation, of: name, with: input)
             case .offline(let tokens):
-                return try AdminClient.value(
-                    of: await operation.perform(tokens.control, AdminCall(name: name, body: body))
-                )
+                return try AdminClient.value(of: await operation.perform(tokens.control, name, input))
             }
         }
     }

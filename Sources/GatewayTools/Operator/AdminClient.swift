@@ -7,6 +7,26 @@ import GatewayProxy
 import NIOCore
 import NIOHTTP1
 
+/// What the admin listener is asked, as its operation declares it.
+struct AdminQuestion: Equatable {
+    let method: String
+    let path: String
+    let body: [UInt8]?
+    /// Whether the token goes with the first try, or only if it is asked for.
+    let needsToken: Bool
+
+    init<Control, Input, Answer>(
+        _ operation: AdminOperation<Control, Input, Answer>,
+        of name: String = "",
+        with input: Input
+    ) {
+        method = operation.method.rawValue
+        path = operation.path(of: name)
+        body = input.body
+        needsToken = operation.role == .operator
+    }
+}
+
 /// Speaks to the admin listener of the gateway that runs with a configuration, or of one that `--admin` names.
 struct AdminClient: Sendable {
     private static let answerLimit = 4 << 20
@@ -46,27 +66,33 @@ struct AdminClient: Sendable {
     /// Whether the gateway that is meant can be the one that answers. An address that was typed is taken on trust; TLS proves it.
     private var isHeld: Bool { named != nil || StateDirectory.isHeld(stateDirectory) }
 
+    func ask<Control, Answer>(
+        _ operation: AdminOperation<Control, NoInput, Answer>,
+        of name: String = ""
+    ) async throws(CommandFailure) -> Answer {
+        try await ask(operation, of: name, with: NoInput())
+    }
+
     /// Asks for an operation. What only shows something is asked for without the token at first, since it may not be needed.
     ///
     /// - Parameter name: The credential or the login that the operation's path names.
-    func ask<Control, Answer>(
-        _ operation: AdminOperation<Control, Answer>,
+    func ask<Control, Input, Answer>(
+        _ operation: AdminOperation<Control, Input, Answer>,
         of name: String = "",
-        body: [UInt8]? = nil
+        with input: Input
     ) async throws(CommandFailure) -> Answer {
-        let path = operation.path(of: name)
-        guard operation.role == .operator else { return try await get(path) }
-        let (status, answer) = try await sendAuthorized(operation.method.rawValue, path, body: body)
-        guard operation.isAnswered(with: status) else { throw refusal(answer) }
-        return try decode(answer)
-    }
-
-    /// The question may hold a client's token: it goes to the gateway that holds the state directory, or nowhere.
-    func explain(_ question: ExplanationQuestion) async throws(CommandFailure) -> ExplanationAnswer {
-        guard let body = try? JSONEncoder().encode(question) else {
-            throw CommandFailure(.usage, "the input cannot be written as JSON")
+        let question = AdminQuestion(operation, of: name, with: input)
+        guard !question.needsToken else {
+            let (status, answer) = try await sendAuthorized(question.method, question.path, body: question.body)
+            guard operation.isAnswered(with: status) else { throw refusal(answer) }
+            return try decode(answer)
         }
-        return try await ask(AdminAPI.operations.explain, body: Array(body))
+        let (status, answer) = try await look(question.method, question.path, body: question.body)
+        guard operation.isAnswered(with: status) else {
+            let refusal = refusal(answer)
+            throw refusal.status == .failed && !isHeld ? foreign(.unreachable) : refusal
+        }
+        return try own(answer)
     }
 
     /// Needs no token, so that any user may ask.
@@ -75,7 +101,8 @@ struct AdminClient: Sendable {
     }
 
     func readiness() async throws(CommandFailure) -> Readiness {
-        let (status, body) = try await look("/readyz?verbose")
+        let operation = AdminAPI.readiness
+        let (status, body) = try await look(operation.method.rawValue, "\(operation.path)?verbose")
         guard status == 200 || status == 503 else { throw refusal(body) }
         return try own(body)
     }
@@ -162,15 +189,6 @@ struct AdminClient: Sendable {
         return path.hasPrefix(stateDirectory + "/") && !path.contains("/../")
     }
 
-    private func get<Value: Decodable>(_ path: String) async throws(CommandFailure) -> Value {
-        let (status, body) = try await look(path)
-        guard status == 200 else {
-            let refusal = refusal(body)
-            throw refusal.status == .failed && !isHeld ? foreign(.unreachable) : refusal
-        }
-        return try own(body)
-    }
-
     /// Each gateway has the same admin address unless its configuration names another. While no gateway holds the state
     /// directory, the answer is that of another one.
     private func own<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
@@ -180,10 +198,15 @@ struct AdminClient: Sendable {
     }
 
     /// The token is sent only where it is asked for (`listeners.admin.require_token`).
-    private func look(_ path: String) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
-        if named != nil { return try await sendAuthorized("GET", path) }
-        let answer = try await send("GET", path, token: nil)
-        return answer.status == 401 ? try await sendAuthorized("GET", path) : answer
+    private func look(
+        _ method: String,
+        _ path: String,
+        body: [UInt8]? = nil
+    ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
+        if named != nil { return try await sendAuthorized(method, path, body: body) }
+        // Another program may listen there, and gets no more than the question.
+        let answer = try await send(method, path, token: nil, body: isHeld ? body : nil)
+        return answer.status == 401 ? try await sendAuthorized(method, path, body: body) : answer
     }
 
     private func send(

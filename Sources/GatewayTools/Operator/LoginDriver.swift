@@ -19,12 +19,11 @@ struct GatewayLogins: LoginDriver {
     let client: AdminClient
 
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
-        try await client.ask(AdminAPI.operations.beginLogin, body: try? order.json.bytes())
+        try await client.ask(AdminAPI.operations.beginLogin, with: order)
     }
 
     func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress {
-        let body: JSONValue = .object(["answer": .string(text)])
-        return try await client.ask(AdminAPI.operations.answerLogin, of: id, body: try? body.bytes())
+        try await client.ask(AdminAPI.operations.answerLogin, of: id, with: PastedAnswer(text))
     }
 
     func progress(_ id: String) async throws(CommandFailure) -> LoginProgress {

@@ -38,6 +38,25 @@ struct AdminLoginTests {
         }
     }
 
+    @Test(arguments: ["", "x", "[]", #"{"credential"#])
+    func anOrderThatCannotBeReadIsRefused(_ body: String) async throws {
+        try await serving { port in
+            let answer = try await post("/api/logins", port, body, token: Self.token)
+            #expect(answer.status == .badRequest && answer.text.contains("The body must be JSON"), "\(answer.text)")
+            #expect(logins.orders == [])
+        }
+    }
+
+    /// An empty answer would end the login.
+    @Test(arguments: ["", "code", "{}", #"{"answer":7}"#])
+    func anAnswerThatCannotBeReadIsRefused(_ body: String) async throws {
+        try await serving { port in
+            let answer = try await post("/api/logins/1/answer", port, body, token: Self.token)
+            #expect(answer.status == .badRequest && answer.text.contains("The body must be JSON"), "\(answer.text)")
+            #expect(logins.answers == [])
+        }
+    }
+
     @Test func aPasteIsHandedOn() async throws {
         try await serving { port in
             let answer = try await post("/api/logins/1/answer", port, #"{"answer":"code"}"#, token: Self.token)

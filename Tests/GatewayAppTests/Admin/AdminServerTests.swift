@@ -85,11 +85,27 @@ struct AdminServerTests {
 
     @Test func aBackupIsNotedForWhoHoldsTheAdminToken() async throws {
         try await withServer(control) { (port: Int) async throws in
-            #expect(try await post("/api/state/backup", port, token: nil).status == .unauthorized)
+            let path = "/api/state/backup"
+            #expect(try await post(path, port, token: nil, body: #"{"keys":false}"#).status == .unauthorized)
             #expect(control.performed.isEmpty)
-            let answer = try await post("/api/state/backup", port, token: adminToken)
+            let answer = try await post(path, port, token: adminToken, body: #"{"keys":false}"#)
             #expect(answer.text == "{\"instance\":\"1a2b3c4d\"}\n")
-            #expect(control.performed == ["back up"])
+            #expect(try await post(path, port, token: adminToken, body: #"{ "keys": true }"#).status == .ok)
+            #expect(control.performed == ["back up", "back up with keys"])
+        }
+    }
+
+    /// It would be recorded as a backup without keys.
+    @Test(arguments: [
+        "", "{", "true", "{}", "[]", #"{"keys":"true"}"#, #"{"keys":1}"#, #"{"keys":null}"#, #"{"Keys":true}"#,
+        #"{"keys":true,"keys":true}"#, #"{"keys":true,"more":1}"#,
+    ])
+    func aMalformedNoteOfABackupIsRefused(_ body: String) async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let answer = try await post("/api/state/backup", port, token: adminToken, body: body)
+            #expect(answer.status == .badRequest)
+            #expect(answer.text.contains(#"The body must be JSON, for example {\"keys\": false}."#), "\(answer.text)")
+            #expect(control.performed.isEmpty)
         }
     }
 

@@ -50,7 +50,7 @@ final class ScriptedControl: OperationRunner {
         case "GET /api/tokens": return .success(statuses)
         case "GET /api/tokens/:name": return token(name).map { $0 }
         case "POST /api/tokens/:name/import":
-            return perform((input as? ImportedToken)?.refreshToken == nil ? "import" : "import pair", name)
+            return perform((input as? TokenToImport)?.token.refreshToken == nil ? "import" : "import pair", name)
         case "POST /api/tokens/:name/reveal": return hand("shown-token", "reveal \(name)", name)
         case "POST /api/tokens/:name/downscope":
             guard let options = input as? DownscopeOptions else { break }
@@ -66,7 +66,8 @@ final class ScriptedControl: OperationRunner {
             note("rotate authority")
             return .success(AuthorityRotationReport(scopes: ["api.box.com"], file: "/state/ca/ca.pem"))
         case "POST /api/state/backup":
-            note(input as? Bool == true ? "back up with keys" : "back up")
+            guard let backup = input as? BackupToNote else { break }
+            note(backup.includesKeys ? "back up with keys" : "back up")
             return .success(BackupNote(instance: "1a2b3c4d"))
         case let operation where operation.hasPrefix("POST /api/tokens/:name/"):
             return perform(operation.split(separator: "/").last.map(String.init) ?? "", name)

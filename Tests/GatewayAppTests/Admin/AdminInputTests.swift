@@ -1,0 +1,53 @@
+import GatewayHTTP
+import GatewayTokens
+import Testing
+
+@testable import GatewayApp
+
+/// What a command writes is what the listener reads.
+@Suite("Bodies of operations", .timeLimit(.minutes(5)))
+struct AdminInputTests {
+    private func expectRoundTrip<Input: AdminJSONInput & Equatable>(_ input: Input) throws {
+        let body = try #require(input.body)
+        #expect(try Input(body: body) == input)
+    }
+
+    @Test func whatIsWrittenIsRead() throws {
+        try expectRoundTrip(LoginOrder(credential: "b\u{e4}r \"x\"", way: .device, timeout: .milliseconds(1500)))
+        try expectRoundTrip(DownscopeOptions(scopes: ["a", "b"], resource: "https://api.example.com/1"))
+        try expectRoundTrip(DownscopeOptions(scopes: [], sharedLink: Secret("https://example.com/s/1")))
+        try expectRoundTrip(ExplanationQuestion(input: "GET /a?b=\"c\"\n", client: "ci"))
+        try expectRoundTrip(ExplanationQuestion(input: "1a2b"))
+        for includesKeys in [true, false] {
+            let body = try #require(BackupToNote(includesKeys: includesKeys).body)
+            #expect(try BackupToNote(body: body).includesKeys == includesKeys)
+        }
+        let body = try #require(PastedAnswer("http://127.0.0.1/?code=1").body)
+        #expect(try PastedAnswer(body: body).text == "http://127.0.0.1/?code=1")
+        let token = Array("{\"access_token\": \"a\"}\n".utf8)
+        #expect(try TokenToImport(reading: token).body == token)
+        #expect(NoInput().body == nil)
+    }
+
+    /// A message shows it.
+    @Test func eachExampleCanBeRead() throws {
+        _ = try LoginOrder(body: Array(LoginOrder.example.utf8))
+        _ = try DownscopeOptions(body: Array(DownscopeOptions.example.utf8))
+        _ = try ExplanationQuestion(body: Array(ExplanationQuestion.example.utf8))
+        _ = try BackupToNote(body: Array(BackupToNote.example.utf8))
+        _ = try PastedAnswer(body: Array(PastedAnswer.example.utf8))
+    }
+
+    @Test func anotherWayIsNamedWithThoseThatThereAre() {
+        #expect {
+            try LoginOrder(body: Array(#"{"credential": "box", "way": "carrier pigeon"}"#.utf8))
+        } throws: { error in
+            (error as? GatewayProblem)?.detail == "Unknown login method; use one of browser, paste, device."
+        }
+    }
+
+    @Test func aBodyThatIsTooLargeIsRefused() {
+        #expect { try TokenToImport(body: nil) } throws: { ($0 as? GatewayProblem)?.kind == .contentTooLarge }
+        #expect { try BackupToNote(body: nil) } throws: { ($0 as? GatewayProblem)?.kind == .requestRefused }
+    }
+}
