@@ -106,6 +106,9 @@ package struct FieldPresence: OptionSet, Sendable {
     package static let secondAuthorization = FieldPresence(rawValue: 1 << 6)
     package static let destination = FieldPresence(rawValue: 1 << 7)
     package static let accessControl = FieldPresence(rawValue: 1 << 8)
+    /// A field may ask for another method or path than the request line names, such as `X-HTTP-Method-Override`. Only without it there
+    /// is none for certain.
+    package static let operation = FieldPresence(rawValue: 1 << 9)
 }
 
 /// Why a head is not accepted. Nothing of a refused head reaches the other side.
