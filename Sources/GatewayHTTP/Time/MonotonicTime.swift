@@ -5,8 +5,10 @@
 package struct MonotonicTime: Hashable, Comparable, Sendable {
     package var nanoseconds: Int64
 
+    @inlinable @inline(__always)
     package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
+    @inlinable @inline(__always)
     package static func < (lhs: Self, rhs: Self) -> Bool { lhs.nanoseconds < rhs.nanoseconds }
 
     package static func + (time: Self, duration: Duration) -> Self {
