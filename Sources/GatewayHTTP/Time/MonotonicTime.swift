@@ -59,7 +59,9 @@ package struct Moment: Hashable, Sendable {
 }
 
 /// Where shells read the time. The core never does: it is told.
-package protocol GatewayClock: Sendable {
+///
+/// A class, so that a request does not copy a box to read it.
+package protocol GatewayClock: AnyObject, Sendable {
     func now() -> Moment
 
     /// The monotonic half of ``now()``; the request path needs no more.

@@ -251,6 +251,8 @@ extension AuthzOutcome.Outcome {
 }
 
 /// Told of every request that is over, on the event loop it ran on. Must return at once.
-package protocol ExchangeObserver: Sendable {
+///
+/// A class, so that a request does not copy a box to reach it.
+package protocol ExchangeObserver: AnyObject, Sendable {
     func finished(_ record: borrowing ExchangeRecord)
 }
