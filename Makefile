@@ -1,4 +1,4 @@
-.PHONY: run build install dist test quick check schema nightly bench profile soak
+.PHONY: run build install dist test quick check schema nightly bench count profile soak
 .NOTPARALLEL:
 
 run: ; @scripts/run
@@ -10,6 +10,7 @@ quick: ; @scripts/quick $(FILES)
 check: ; @scripts/check
 schema: ; @scripts/schema
 bench: ; @scripts/bench
+count: ; @scripts/count $(ARGUMENTS)
 profile: ; @scripts/profile
 nightly: ; @scripts/nightly $(PARTS)
 soak: ; @scripts/soak $(PARTS)

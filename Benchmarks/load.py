@@ -171,8 +171,13 @@ def get(port, token=CLIENT_TOKEN):
 
 
 def exchange(connection, request):
-    """Sends a request and reads its answer, which must be a 200 with a length."""
+    """Sends a request and reads its answer."""
     connection.sendall(request)
+    finish(connection)
+
+
+def finish(connection):
+    """Reads the answer to a request that was sent, which must be a 200 with a length."""
     answer = b""
     while b"\r\n\r\n" not in answer:
         answer += received(connection)

@@ -21,12 +21,24 @@ import training
 class Counted:
     """A stage whose gateway runs under callgrind."""
 
+    OPTIONS = ("--demangle=no", "--compress-strings=no", "--compress-pos=no")
+
     def command(self, name):
         words = super().command(name)
         if name not in self.gateways:
             return words
-        options = ["--tool=callgrind", "--instr-atstart=no", "--demangle=no", "--compress-strings=no", "--compress-pos=no"]
+        options = ["--tool=callgrind", "--instr-atstart=no", *self.OPTIONS]
         return ["valgrind", *options, f"--callgrind-out-file={self.folder}/counts", *words]
+
+    def count(self, pid):
+        """Begins to count."""
+        subprocess.run(["callgrind_control", "--instr=on", str(pid)], check=True, capture_output=True)
+
+    def end(self, name):
+        """Ends the gateway, which writes what was counted."""
+        process = self.processes.pop(name)
+        process.terminate()
+        process.wait(60)
 
 
 class CountedStage(Counted, proxies.Stage):
@@ -47,11 +59,18 @@ def instructions(kind, drive, binary, **options):
         with kind(folder, {"gateway": binary}, **options) as stage:
             stage.start("upstream")
             pid = stage.start("gateway")
-            subprocess.run(["callgrind_control", "--instr=on", str(pid)], check=True, capture_output=True)
+            stage.count(pid)
             drive(stage)
-            stage.processes["gateway"].terminate()
-            stage.processes["gateway"].wait(60)
+            stage.end("gateway")
         return counted(pathlib.Path(folder, "counts").read_text(encoding="utf-8"))
+
+
+def without_debug(binary, folder):
+    """A copy of the program that valgrind can read: it gives up where it does not know the kind of debug information."""
+    stripped = f"{folder}/authgateway"
+    sections = ["--strip-debug", "--remove-section", ".gnu_debuglink"]
+    subprocess.run(["objcopy", *sections, binary, stripped], check=True)
+    return stripped
 
 
 def drive(stage):
@@ -91,9 +110,7 @@ def main():
     parser.add_argument("output", type=pathlib.Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stripped-") as folder:
-        # Valgrind gives up where it does not know the kind of debug information.
-        stripped = f"{folder}/authgateway"
-        subprocess.run(["objcopy", "--strip-debug", options.gateway, stripped], check=True)
+        stripped = without_debug(options.gateway, folder)
         counts = [instructions(CountedStage, drive, stripped, **options) for options in training.STAGES]
         counts.append(instructions(CountedAuthzStage, drive_authz, stripped))
     # What only TLS needs lies behind the rest, what only HTTP/2 needs behind that, and what only engines need comes last.

@@ -11,7 +11,7 @@ import Synchronization
 
 @testable import GatewayProxy
 
-struct TestClock: GatewayClock {
+final class TestClock: GatewayClock {
     func now() -> Moment {
         let elapsed = ContinuousClock.now - Self.start
         return Moment(

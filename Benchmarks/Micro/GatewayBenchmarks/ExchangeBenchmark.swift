@@ -74,7 +74,7 @@ enum ExchangeBenchmark {
     }
 }
 
-struct BenchClock: GatewayClock {
+final class BenchClock: GatewayClock {
     func now() -> Moment { Moment(monotonic: monotonic(), wall: UnixTime(milliseconds: 0)) }
 
     func monotonic() -> MonotonicTime {
@@ -86,7 +86,7 @@ struct BenchClock: GatewayClock {
     func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
 }
 
-struct SilentObserver: ExchangeObserver {
+final class SilentObserver: ExchangeObserver {
     func finished(_ record: borrowing ExchangeRecord) {}
     func denied(_ demand: CredentialRequest?, requestID: String, reason: ProblemKind) {}
 }

@@ -2,7 +2,7 @@ package import GatewayHTTP
 import Glibc
 
 /// The system's clocks: `CLOCK_BOOTTIME`, which counts suspended time, and `CLOCK_REALTIME`.
-package struct SystemClock: GatewayClock {
+package final class SystemClock: GatewayClock {
     package init() {}
 
     package func now() -> Moment {

@@ -122,7 +122,7 @@ package struct Authority {
             while hostEnd < range.upperBound, bytes[hostEnd] != 0x5D { hostEnd += 1 }
             guard hostEnd < range.upperBound, Self.mayBeIPv6(bytes, hostStart..<hostEnd) else { return nil }
         } else {
-            while hostEnd < range.upperBound, bytes[hostEnd] != 0x3A { hostEnd += 1 }
+            while hostEnd < range.upperBound, bytes[hostEnd] != 0x3A { hostEnd &+= 1 }
         }
         isRooted = hostStart == range.lowerBound && hostEnd > hostStart + 1 && bytes[hostEnd - 1] == 0x2E
         host = hostStart..<(isRooted ? hostEnd - 1 : hostEnd)
@@ -136,8 +136,8 @@ package struct Authority {
         var number = 0
         while index < range.upperBound {
             guard bytes[index].isDigit else { return nil }
-            number = number * 10 + Int(bytes[index] - 0x30)
-            index += 1
+            number = number &* 10 &+ Int(bytes[index] &- 0x30)
+            index &+= 1
         }
         port = number
     }

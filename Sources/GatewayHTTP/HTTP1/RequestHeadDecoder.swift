@@ -239,7 +239,9 @@ extension RequestHeadDecoder {
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
-            case .other, .altSvc, .cookie, .date, .forwarded, .grpcStatus, .http2Settings, .keepAlive, .te,
+            case .other:
+                if Self.mayNameOperation(bytes, field) { head.present.insert(.operation) }
+            case .altSvc, .cookie, .date, .forwarded, .grpcStatus, .http2Settings, .keepAlive, .te,
                 .proxyConnection, .proxyAuthenticate, .setCookie, .strictTransportSecurity, .uriReference,
                 .wwwAuthenticate:
                 break
@@ -280,6 +282,16 @@ extension RequestHeadDecoder {
         if !head.options.nominated.isEmpty, let reason = refuseNominations() { return reason }
         if head.form == .authority, head.framing != .none { return .connectWithContent }
         return checkHost(bytes, hasHost: hasHost)
+    }
+
+    /// Whether a field has the length and the first letter of one of those that ask for another method or path.
+    @inline(__always)
+    private static func mayNameOperation(_ bytes: borrowing Span<UInt8>, _ field: HeadField) -> Bool {
+        switch field.nameEnd &- field.start {
+        // X-HTTP-Method, X-Rewrite-URL; X-Original-URL; X-Method-Override; X-HTTP-Method-Override.
+        case 13, 14, 17, 22: bytes[Int(field.start)] | 0x20 == 0x78
+        default: false
+        }
     }
 
     /// A client that lists a framing field, Host, Expect or Authorization in `Connection` wants the upstream to see another

@@ -11,9 +11,12 @@ package struct HeadField: Hashable, Sendable {
     /// It came by HTTP/2 as one that no table may remember, on no hop (RFC 7541 section 6.2.3).
     package var isNeverIndexed = false
 
+    @inlinable @inline(__always)
     package var line: Range<Int> { Int(start)..<Int(end) }
+    @inlinable @inline(__always)
     package var name: Range<Int> { Int(start)..<Int(nameEnd) }
     /// The value without the whitespace around it.
+    @inlinable @inline(__always)
     package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 
@@ -56,7 +59,7 @@ package enum FieldKind: UInt8, Sendable {
     /// Fields of one connection, never forwarded (RFC 9110 §7.6.1 and the older `Proxy-Connection`).
     ///
     /// `Transfer-Encoding` is not among them: the body is forwarded in the framing it came in.
-    @inline(__always)
+    @inlinable @inline(__always)
     package var isHopByHop: Bool {
         switch self {
         case .connection, .http2Settings, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te,

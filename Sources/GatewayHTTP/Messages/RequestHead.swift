@@ -68,7 +68,7 @@ package struct RequestHead: ~Copyable, Sendable {
     }
 
     /// A browser says where it comes from.
-    package var mayBeOfPage: Bool { !present.isDisjoint(with: [.origin, .secFetchSite]) }
+    package var mayBeOfPage: Bool { present.contains(.origin) || present.contains(.secFetchSite) }
 
     /// The client takes trailers (RFC 9110 section 10.1.4).
     package func takesTrailers(_ bytes: borrowing Span<UInt8>) -> Bool {
@@ -95,17 +95,26 @@ package struct RequestHead: ~Copyable, Sendable {
 
 package struct FieldPresence: OptionSet, Sendable {
     package let rawValue: UInt16
+
+    @inlinable @inline(__always)
     package init(rawValue: UInt16) { self.rawValue = rawValue }
 
-    package static let authorization = FieldPresence(rawValue: 1 << 0)
-    package static let proxyAuthorization = FieldPresence(rawValue: 1 << 1)
-    package static let origin = FieldPresence(rawValue: 1 << 2)
-    package static let secFetchSite = FieldPresence(rawValue: 1 << 3)
-    package static let via = FieldPresence(rawValue: 1 << 4)
-    package static let requestID = FieldPresence(rawValue: 1 << 5)
-    package static let secondAuthorization = FieldPresence(rawValue: 1 << 6)
-    package static let destination = FieldPresence(rawValue: 1 << 7)
-    package static let accessControl = FieldPresence(rawValue: 1 << 8)
+    /// What `OptionSet` has is a call through a table into another module.
+    @inlinable @inline(__always)
+    package func contains(_ member: FieldPresence) -> Bool { rawValue & member.rawValue == member.rawValue }
+
+    @inlinable package static var authorization: FieldPresence { FieldPresence(rawValue: 1 << 0) }
+    @inlinable package static var proxyAuthorization: FieldPresence { FieldPresence(rawValue: 1 << 1) }
+    @inlinable package static var origin: FieldPresence { FieldPresence(rawValue: 1 << 2) }
+    @inlinable package static var secFetchSite: FieldPresence { FieldPresence(rawValue: 1 << 3) }
+    @inlinable package static var via: FieldPresence { FieldPresence(rawValue: 1 << 4) }
+    @inlinable package static var requestID: FieldPresence { FieldPresence(rawValue: 1 << 5) }
+    @inlinable package static var secondAuthorization: FieldPresence { FieldPresence(rawValue: 1 << 6) }
+    @inlinable package static var destination: FieldPresence { FieldPresence(rawValue: 1 << 7) }
+    @inlinable package static var accessControl: FieldPresence { FieldPresence(rawValue: 1 << 8) }
+    /// A field may ask for another method or path than the request line names, such as `X-HTTP-Method-Override`. Only without it there
+    /// is none for certain.
+    @inlinable package static var operation: FieldPresence { FieldPresence(rawValue: 1 << 9) }
 }
 
 /// Why a head is not accepted. Nothing of a refused head reaches the other side.

@@ -8,18 +8,18 @@ extension UInt8 {
         return (self < 64 ? low : high) >> UInt64(self & 63) & 1 == 1
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package var asciiLowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
 
     /// The same, with `_` as `-`: programs that turn fields into variables, as CGI does, do not distinguish them.
-    @inline(__always)
+    @inlinable @inline(__always)
     package var asciiDashed: UInt8 { self == 0x5F ? 0x2D : asciiLowercased }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package var isDigit: Bool { self &- 0x30 < 10 }
 
     /// A space or a horizontal tab (RFC 9110 §5.6.3).
-    @inline(__always)
+    @inlinable @inline(__always)
     package var isOptionalWhitespace: Bool { self == 0x20 || self == 0x09 }
 
     /// The value of a hexadecimal digit.
@@ -41,8 +41,14 @@ extension UInt8 {
     }
 
     /// A byte of `host[:port]`: a registered name, an IPv4 address or an IPv6 address in brackets.
+    ///
+    /// Looked up as in ``isTokenByte``.
+    @inline(__always)
     var isAuthorityByte: Bool {
-        isHostByte || self == 0x3A || self == 0x5B || self == 0x5D
+        let low: UInt64 = 0x07FF_6000_0000_0000
+        let high: UInt64 = 0x07FF_FFFE_AFFF_FFFE
+        guard self < 128 else { return false }
+        return (self < 64 ? low : high) >> UInt64(self & 63) & 1 == 1
     }
 }
 
@@ -114,13 +120,29 @@ extension Span<UInt8> {
     @inline(__always)
     package func equalsLowercased(_ range: Range<Int>, _ word: StaticString) -> Bool {
         guard range.count == word.utf8CodeUnitCount else { return false }
-        return word.withUTF8Buffer { expected in
-            for offset in 0..<expected.count
-            where unsafe self[range.lowerBound &+ offset].asciiLowercased != expected[offset] {
-                return false
-            }
-            return true
+        return unsafe readsLowercased(range, UnsafeRawPointer(word.utf8Start))
+    }
+
+    /// Whether `range` reads as many bytes from `word` on, which are lower case, without regard to case. Eight bytes at a time: most of
+    /// what is compared has several.
+    @inline(__always)
+    private func readsLowercased(_ range: Range<Int>, _ word: UnsafeRawPointer) -> Bool {
+        precondition(range.lowerBound >= 0 && range.upperBound <= count, "The range is not within the bytes.")
+        let (from, length) = (range.lowerBound, range.upperBound &- range.lowerBound)
+        var offset = 0
+        while offset &+ 8 <= length {
+            // Bounds: the loop condition, the precondition, and `word` has as many.
+            let ours = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: from &+ offset, as: UInt64.self)
+            let theirs = unsafe word.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+            guard ours.asciiLowercased == theirs else { return false }
+            offset &+= 8
         }
+        while offset < length {
+            let ours = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: from &+ offset, as: UInt8.self)
+            guard unsafe ours.asciiLowercased == word.load(fromByteOffset: offset, as: UInt8.self) else { return false }
+            offset &+= 1
+        }
+        return true
     }
 
     /// Whether the token in `name` reads `word` without regard to case; `word` has lower-case letters and hyphens only.
@@ -185,10 +207,10 @@ extension Span<UInt8> {
     /// Whether `range` reads `bytes` without regard to case; `bytes` are lower case.
     package func equalsLowercased(_ range: Range<Int>, _ bytes: [UInt8]) -> Bool {
         guard range.count == bytes.count else { return false }
-        for offset in bytes.indices where self[range.lowerBound + offset].asciiLowercased != bytes[offset] {
-            return false
+        return unsafe bytes.withUnsafeBytes { expected in
+            guard let first = expected.baseAddress else { return true }
+            return unsafe readsLowercased(range, first)
         }
-        return true
     }
 
     /// Whether both are the same to the byte. How long that takes tells nothing about how near they are.
@@ -256,6 +278,15 @@ extension Span<UInt8> {
 }
 
 extension UInt64 {
+    /// Each of the eight bytes as ``UInt8/asciiLowercased`` has it.
+    @inline(__always)
+    var asciiLowercased: UInt64 {
+        // Without its highest bit no byte carries into the next.
+        let low = self & 0x7F7F_7F7F_7F7F_7F7F
+        let capitals = (low &+ 0x3F3F_3F3F_3F3F_3F3F) & ~(low &+ 0x2525_2525_2525_2525) & ~self
+        return self | (capitals & 0x8080_8080_8080_8080) &>> 2
+    }
+
     /// The highest bit of each byte that is no letter, digit or hyphen.
     @inline(__always)
     var bytesThatAreNoWordBytes: UInt64 {

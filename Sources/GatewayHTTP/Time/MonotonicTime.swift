@@ -5,8 +5,10 @@
 package struct MonotonicTime: Hashable, Comparable, Sendable {
     package var nanoseconds: Int64
 
+    @inlinable @inline(__always)
     package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
+    @inlinable @inline(__always)
     package static func < (lhs: Self, rhs: Self) -> Bool { lhs.nanoseconds < rhs.nanoseconds }
 
     package static func + (time: Self, duration: Duration) -> Self {
@@ -57,7 +59,9 @@ package struct Moment: Hashable, Sendable {
 }
 
 /// Where shells read the time. The core never does: it is told.
-package protocol GatewayClock: Sendable {
+///
+/// A class, so that a request does not copy a box to read it.
+package protocol GatewayClock: AnyObject, Sendable {
     func now() -> Moment
 
     /// The monotonic half of ``now()``; the request path needs no more.

@@ -34,6 +34,7 @@ enum MethodOverride {
         _ bytes: borrowing Span<UInt8>,
         among names: [[UInt8]]
     ) -> String? {
+        guard head.present.contains(.operation) else { return nil }
         for index in head.section.fields.indices {
             let name = head.section.fields[index].name
             for field in names where bytes.equalsDashed(name, field) { return bytes.string(name) }

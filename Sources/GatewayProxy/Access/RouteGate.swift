@@ -274,7 +274,8 @@ extension RoutePlan.Allow {
 
     /// - Parameter path: As it is forwarded; empty is the root.
     fileprivate func takes(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>, decodings: Int = 0) -> Bool {
-        path.isEmpty ? self.path.matchesRoot : self.path.decoded(decodings).matches(bytes, path)
+        if path.isEmpty { return self.path.matchesRoot }
+        return decodings == 0 ? self.path.matches(bytes, path) : self.path.decoded(decodings).matches(bytes, path)
     }
 }
 

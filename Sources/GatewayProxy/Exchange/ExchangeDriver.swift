@@ -21,6 +21,8 @@ import NIOCore
 final class ExchangeDriver {
     let configuration: WorkerConfiguration
     let client: any ClientStream
+    /// That of ``client``, which stays the same. To ask for it each time would be a call that returns it retained.
+    private let request: RequestMessage
     private var rules: Exchange
     private var record: ExchangeRecord
     private let admitted: RequestAuthorizer.Admitted
@@ -99,13 +101,16 @@ final class ExchangeDriver {
             clientRequestID: ClientRequestID.read(from: head, bytes),
             worker: configuration.worker.number,
             route: Int(route.number),
-            client: admitted.client,
+            client: nil,
             method: head.methodName(bytes),
             startedAt: now
         )
+        // Taken apart: as a whole, an optional string is copied by the witness of its type.
+        if let client = admitted.client { record.client = client }
         begunAt = configuration.clock.now
         self.admitted = admitted
         self.client = client
+        request = client.request
         self.configuration = configuration
         content = RequestContent(head.framing, isFramed: contentIsFramed)
         if let unrouted {
@@ -118,7 +123,6 @@ final class ExchangeDriver {
     }
 
     var shared: ProxyShared { configuration.shared }
-    private var request: RequestMessage { client.request }
     private var pool: UpstreamPool { goesByHTTP1 ? route.state.http1Pool : route.pool }
     private var compiled: CompiledRoute { route.state.route }
     private var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
@@ -400,7 +404,6 @@ final class ExchangeDriver {
     // MARK: Version of HTTP
 
     private func chooseProtocol() {
-        let request = request
         let bytes = request.bytes
         // What one request has wanted must not take calls of gRPC away from the others of the route: HTTP/1.1 cannot carry them.
         goesByHTTP1 =
@@ -414,7 +417,6 @@ final class ExchangeDriver {
     }
 
     private var isGRPC: Bool {
-        let request = request
         let bytes = request.bytes
         return GRPCStatus.isCall(request.decoder.head, bytes.readableBytesUInt8Span)
     }
@@ -515,37 +517,45 @@ final class ExchangeDriver {
 
     /// - Returns: Why it may not be sent.
     private func writeHead(on stream: any UpstreamStream) throws(HeadFault) -> GatewayProblem? {
-        var writer = RequestWriter(
+        let bytes = request.bytes
+        let writer = RequestWriter(
             route: route,
             match: admitted.match,
             stripsAuthorization: admitted.stripsAuthorization,
             // A second try has the content at hand.
-            sendsExpect: !rules.contentHasBegun
+            sendsExpect: !rules.contentHasBegun,
+            forwarded: route.addsForwarded ? forwardedLines(bytes) : "",
+            trace: route.requestFields.ownsTraceParent ? nil : record.trace
         )
-        writer.trace = route.requestFields.ownsTraceParent ? nil : record.trace
-        let bytes = request.bytes
-        if request.decoder.head.present.contains(.destination) {
-            let problem = writer.takeDestination(
-                of: request.decoder.head,
-                bytes,
-                linkRewriter(),
-                client: record.client,
-                in: shared
-            )
-            if let problem { return problem }
+        let end = shared.requestEnd(
+            of: compiled,
+            isHTTP10: request.decoder.head.isHTTP10,
+            isHTTP2: request.isHTTP2
+        )
+        guard request.decoder.head.present.contains(.destination) else {
+            try stream.sendHead(request.decoder.head, bytes, by: writer, end: end)
+            return nil
         }
-        if route.addsForwarded {
-            writer.forwarded = compiled.forwarded.lines(
-                client: client.clientAddress,
-                host: bytes.readableBytesUInt8Span.string(request.decoder.head.host),
-                isTLS: client.isTLS
-            )
-        }
-        let request = request
-        let end = shared.requestEnd(of: compiled)
-            .line(isHTTP10: request.decoder.head.isHTTP10, isHTTP2: request.isHTTP2)
-        try stream.sendHead(request.decoder.head, bytes, by: writer, end: end)
+        // A writer that changes would have to be copied for each request.
+        var changed = writer
+        let problem = changed.takeDestination(
+            of: request.decoder.head,
+            bytes,
+            linkRewriter(),
+            client: record.client,
+            in: shared
+        )
+        if let problem { return problem }
+        try stream.sendHead(request.decoder.head, bytes, by: changed, end: end)
         return nil
+    }
+
+    private func forwardedLines(_ bytes: ByteBuffer) -> String {
+        compiled.forwarded.lines(
+            client: client.clientAddress,
+            host: bytes.readableBytesUInt8Span.string(request.decoder.head.host),
+            isTLS: client.isTLS
+        )
     }
 
     private func sendCopy(on stream: any UpstreamStream) {

@@ -67,42 +67,75 @@ package struct ExchangeRecord: ~Copyable, Sendable {
 /// It names the credential and does not hold it: it may have been taken away. The route is a number, the id and the times are as the
 /// worker has them, so keeping one request makes no string. A reader makes a `RequestUse` of it, with names and civil time.
 package struct FinishedRequest: Sendable {
-    package let requestID: RequestID
-    package let clientRequestID: String?
-    package let route: Int?
-    package let client: String?
-    package let method: String
-    package let status: Int
-    package let problem: ProblemKind?
-    package let failure: RequestFailure?
-    package let credential: String?
-    package let generation: Int?
-    package let wasReplayed: Bool
-    package let bytesReceived: Int
-    package let bytesSent: Int
-    package let startedAt: MonotonicTime
-    package let finishedAt: MonotonicTime
-    package let timings: RequestTimings
-    package let engine: String?
+    package private(set) var requestID: RequestID
+    package private(set) var clientRequestID: String?
+    package private(set) var route: Int?
+    package private(set) var client: String?
+    package private(set) var method = ""
+    package private(set) var status = 0
+    package private(set) var problem: ProblemKind?
+    package private(set) var credential: String?
+    package private(set) var generation: Int?
+    package private(set) var wasReplayed = false
+    package private(set) var bytesReceived = 0
+    package private(set) var bytesSent = 0
+    package private(set) var startedAt: MonotonicTime
+    package private(set) var finishedAt: MonotonicTime
+    package private(set) var timings = RequestTimings()
+    package private(set) var engine: String?
+    private var failed: Failed?
+
+    /// Few requests fail, and what there is to say of one takes as much room as all the rest.
+    private final class Failed: Sendable {
+        let failure: RequestFailure
+
+        init(_ failure: RequestFailure) { self.failure = failure }
+    }
+
+    package var failure: RequestFailure? { failed?.failure }
 
     package init(_ record: borrowing ExchangeRecord) {
+        self.init()
+        replace(with: record)
+    }
+
+    /// Stands in a place that was not used yet.
+    fileprivate init() {
+        requestID = RequestID(run: 0, worker: 0, number: 0)
+        startedAt = MonotonicTime(nanoseconds: 0)
+        finishedAt = MonotonicTime(nanoseconds: 0)
+    }
+
+    /// Takes the request in place of the one that was here, without a copy of all of it.
+    ///
+    /// Optional strings are taken apart: assigned as a whole they are copied by the witness of their type, for ten times as much.
+    fileprivate mutating func replace(with record: borrowing ExchangeRecord) {
         requestID = record.requestID
-        clientRequestID = record.clientRequestID
+        if let id = record.clientRequestID {
+            clientRequestID = id
+        } else if clientRequestID != nil {
+            clientRequestID = nil
+        }
         route = record.route
-        client = record.client
+        if let name = record.client { client = name } else { client = nil }
         method = record.method
         status = record.status
         problem = record.problem
-        failure = record.failure
-        credential = record.credential?.name
-        generation = record.credential?.generation
+        if let used = record.credential {
+            credential = used.name
+            generation = used.generation
+        } else {
+            credential = nil
+            generation = nil
+        }
         wasReplayed = record.wasReplayed
         bytesReceived = record.bytesReceived
         bytesSent = record.bytesSent
         startedAt = record.startedAt
         finishedAt = record.finishedAt
         timings = record.timings
-        engine = record.engine?.name
+        if let asking = record.engine { engine = asking.name } else if engine != nil { engine = nil }
+        if let failure = record.failure { failed = Failed(failure) } else if failed != nil { failed = nil }
     }
 }
 
@@ -133,19 +166,23 @@ extension RequestUse {
     }
 }
 
-/// The last requests of one worker, the oldest replaced first. Its memory is there from the beginning: adding one allocates nothing.
+/// The last requests of one worker, the oldest replaced first. Its memory is there from the beginning: adding one that has not failed
+/// allocates nothing.
 package struct RequestRing: ~Copyable, Sendable {
-    private var entries: [FinishedRequest?]
+    private var entries: [FinishedRequest]
     /// How many were ever added.
     package private(set) var count: UInt64 = 0
 
-    package init(capacity: Int) { entries = Array(repeating: nil, count: max(1, capacity)) }
+    package init(capacity: Int) { entries = Array(repeating: FinishedRequest(), count: max(1, capacity)) }
 
     package mutating func add(_ record: borrowing ExchangeRecord) {
-        entries[place(of: count)] = FinishedRequest(record)
+        entries[place(of: count)].replace(with: record)
         count &+= 1
         assert(count - first <= UInt64(entries.count), "The ring has more entries than places.")
-        assert(entries[place(of: count - 1)] != nil, "The entry that was added is not in its place.")
+        assert(
+            entries[place(of: count - 1)].requestID == record.requestID,
+            "The entry that was added is not in its place."
+        )
     }
 
     /// The requests with this id, the gateway's or the client's, oldest first.
@@ -172,8 +209,7 @@ package struct RequestRing: ~Copyable, Sendable {
     private func visit(after position: UInt64, _ body: (FinishedRequest) -> Void) {
         var number = max(position, first)
         while number < count {
-            assert(entries[place(of: number)] != nil, "An entry of the ring is missing.")
-            if let entry = entries[place(of: number)] { body(entry) }
+            body(entries[place(of: number)])
             number += 1
         }
     }
@@ -215,6 +251,8 @@ extension AuthzOutcome.Outcome {
 }
 
 /// Told of every request that is over, on the event loop it ran on. Must return at once.
-package protocol ExchangeObserver: Sendable {
+///
+/// A class, so that a request does not copy a box to reach it.
+package protocol ExchangeObserver: AnyObject, Sendable {
     func finished(_ record: borrowing ExchangeRecord)
 }

@@ -243,8 +243,7 @@ private struct DepartureDraft: Sendable {
         let source = ByteBuffer(bytes: bytes)
         let problem = writer.takeDestination(of: decoder.head, source, links, client: client, in: configuration.shared)
         if let problem { return .failure(problem) }
-        let end = configuration.shared.requestEnd(of: route.state.route)
-            .line(isHTTP10: decoder.head.isHTTP10)
+        let end = configuration.shared.requestEnd(of: route.state.route, isHTTP10: decoder.head.isHTTP10)
         var out = ByteBuffer()
         guard writer.write(decoder.head, source, end: end, into: &out) else { return nil }
         let departure = RequestJudgement.Departure(

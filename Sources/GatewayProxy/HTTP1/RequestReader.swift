@@ -23,20 +23,31 @@ struct RequestReader {
     let message: RequestMessage
     private var body = MessageBody(.none)
     private var trailers: TrailerSection
-    private var limits: Limits
-    private var nextLimits: Limits?
+    private var limits: HeadLimits
+    /// Those of the next head, where the configuration has changed meanwhile.
+    private var nextLimits: HeadLimits?
     /// The client, which sends no more, has left; found out once, because what it has sent stays the same.
     private var hasLeft: Bool?
     private let empty: ByteBuffer
 
+    /// What is read of ``Limits``, which have hundreds of bytes.
+    private struct HeadLimits: Equatable {
+        let bytes: Int
+        let fields: Int
+
+        init(_ limits: Limits) { (bytes, fields) = (limits.headerBytes, limits.headerFields) }
+
+        var decoder: RequestHeadDecoder { RequestHeadDecoder(maxBytes: bytes, maxFields: fields) }
+        var trailers: TrailerSection { TrailerSection(maxBytes: bytes, maxFields: fields) }
+    }
+
     /// - Parameter empty: Stands for no bytes.
     init(limits: Limits, empty: ByteBuffer) {
-        self.limits = limits
+        self.limits = HeadLimits(limits)
         self.empty = empty
         bytes = empty
-        let decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
-        message = RequestMessage(decoder, empty)
-        trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        message = RequestMessage(self.limits.decoder, empty)
+        trailers = self.limits.trailers
     }
 
     /// Whether bytes of an unfinished head have come.
@@ -45,16 +56,17 @@ struct RequestReader {
     var isEmpty: Bool { bytes.readableBytes == 0 }
 
     /// Takes on other limits. Those of the head at hand stay.
-    mutating func change(to new: Limits) {
+    mutating func change(to new: Limits) { change(to: HeadLimits(new)) }
+
+    private mutating func change(to new: HeadLimits) {
         guard message.bytes.readableBytes == 0 else {
             nextLimits = new
             return
         }
-        let hasChanged = new.headerBytes != limits.headerBytes || new.headerFields != limits.headerFields
+        guard new != limits else { return }
         limits = new
-        guard hasChanged else { return }
-        message.decoder = RequestHeadDecoder(maxBytes: new.headerBytes, maxFields: new.headerFields)
-        trailers = TrailerSection(maxBytes: new.headerBytes, maxFields: new.headerFields)
+        message.decoder = new.decoder
+        trailers = new.trailers
     }
 
     mutating func append(_ new: consuming ByteBuffer) { bytes.takeBehindRest(&new) }
@@ -151,7 +163,7 @@ struct RequestReader {
         var (body, isLast, mayChange) = (
             self.body, !message.decoder.head.clientKeepsAlive, message.decoder.head.wantsUpgrade
         )
-        var next = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        var next = limits.decoder
         var rest = bytes
         for _ in 0..<Self.maximumLookedThrough {
             switch body.extent(of: rest.readableBytesUInt8Span) {

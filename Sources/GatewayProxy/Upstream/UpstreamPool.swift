@@ -17,6 +17,10 @@ final class UpstreamPool {
     let deadlines: DeadlineQueue
     let flushes: FlushQueue
     private let dialer: Dialer
+    /// The account of ``state``, which names clients.
+    private let leases: ClientLeases
+    /// The client that was named last, in that account: mostly the next request is its, too.
+    private var lastClient: (name: String, client: PoolClient)?
     private var state: PoolState
     /// HTTP/1.1 connections by ``ConnectionID/index``.
     private var connections: [HTTP1UpstreamConnection?] = []
@@ -47,7 +51,8 @@ final class UpstreamPool {
         )
         rules.maximumAge = shared.limits.connectionMaxAge
         rules.opensOneAtATime = mayUseHTTP2
-        state = PoolState(rules, budget.leases)
+        leases = budget.leases
+        state = PoolState(rules, leases)
     }
 
     var key: UpstreamTarget.Key { target.key }
@@ -73,8 +78,9 @@ final class UpstreamPool {
     ///
     /// - Parameter mayRepeat: The request may be sent again if the connection turns out to have ended.
     func takeIdle(for name: String?, mayRepeat: Bool) -> (any UpstreamStream)? {
+        let now = now
         if let id = state.takeStream(at: now), let shared = sharedConnection(id) { return shared.makeStream() }
-        let client = state.client(name)
+        let client = client(name)
         while let id = state.next(for: client), let candidate = connection(id) {
             let action = state.take(
                 for: client,
@@ -94,6 +100,15 @@ final class UpstreamPool {
             }
         }
         return nil
+    }
+
+    /// The client in the account. A look-up by name costs a hash.
+    private func client(_ name: String?) -> PoolClient {
+        guard let name else { return leases.client(nil) }
+        if let lastClient, lastClient.name == name { return lastClient.client }
+        let client = leases.client(name)
+        lastClient = (name, client)
+        return client
     }
 
     /// The connection that would be taken is in the middle of a read, where a request comes that its client had sent ahead.

@@ -143,7 +143,12 @@ final class ProxyShared: Sendable {
         )
     }
 
-    func requestEnd(of route: CompiledRoute) -> ViaLines { route.plan.sendsVia ? requestEnd : requestEndWithoutVia }
+    /// The last lines of a request's head, the empty one included.
+    func requestEnd(of route: CompiledRoute, isHTTP10: Bool, isHTTP2: Bool = false) -> [UInt8] {
+        route.plan.sendsVia
+            ? requestEnd.line(isHTTP10: isHTTP10, isHTTP2: isHTTP2)
+            : requestEndWithoutVia.line(isHTTP10: isHTTP10, isHTTP2: isHTTP2)
+    }
 
     /// nil for a client without limits.
     func usage(of client: String?) -> ClientUsage? {

@@ -210,7 +210,7 @@ struct OfflineExplainer: Sendable {
 }
 
 /// Nothing is sent anywhere.
-private struct NoObserver: ExchangeObserver {
+private final class NoObserver: ExchangeObserver {
     func finished(_ record: borrowing ExchangeRecord) {}
 }
 

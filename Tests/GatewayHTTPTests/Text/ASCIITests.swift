@@ -27,3 +27,43 @@ struct SameBytesTests {
         }
     }
 }
+
+/// What is looked up or compared by words of memory, beside the same byte by byte.
+@Suite(.timeLimit(.minutes(5)))
+struct ByteClassTests {
+    private func equals(_ bytes: [UInt8], _ range: Range<Int>, _ word: [UInt8]) -> Bool {
+        bytes.span.equalsLowercased(range, word)
+    }
+
+    @Test func anAuthorityHasLettersDigitsAndSomeSigns() {
+        for byte in UInt8.min...UInt8.max {
+            let isExpected = byte.isHostByte || [0x3A, 0x5B, 0x5D].contains(byte)
+            #expect(byte.isAuthorityByte == isExpected, "\(byte)")
+        }
+    }
+
+    /// A capital is the same as its small letter; what lies beside the letters, and what has the highest bit, is compared as it is.
+    @Test func onlyTheCaseOfLettersIsDisregarded() {
+        for length in 1...20 {
+            for position in 0..<length {
+                for byte in UInt8.min...UInt8.max {
+                    var bytes = Array(repeating: UInt8(ascii: "a"), count: length + 2)
+                    bytes[position + 1] = byte
+                    let lowercased = bytes[1...length].map(\.asciiLowercased)
+                    #expect(equals(bytes, 1..<length + 1, lowercased))
+                    var other = lowercased
+                    other[position] ^= 0x20
+                    let isSame = byte.asciiLowercased == other[position]
+                    #expect(equals(bytes, 1..<length + 1, other) == isSame, "\(byte) at \(position)")
+                }
+            }
+        }
+    }
+
+    @Test(arguments: [("", ""), ("localhost", "LOCALhost"), ("127.0.0.1", "127.0.0.1"), ("keep-alive", "Keep-Alive")])
+    func aWordIsFoundInEitherCase(_ word: String, _ written: String) {
+        let bytes = Array(written.utf8)
+        #expect(equals(bytes, bytes.indices, Array(word.utf8)))
+        #expect(!equals(bytes, bytes.indices, Array((word + "x").utf8)))
+    }
+}

@@ -1,4 +1,5 @@
 import GatewayHTTP
+import GatewayTesting
 import GatewayTokens
 import Testing
 
@@ -51,5 +52,16 @@ struct RequestAuthorizerTests {
         let refusal = AuthorizerFixture([guarded]).refusal(request)
         #expect(refusal?.problem.kind == (isRefused ? .routeForbidden : nil))
         #expect(AuthorizerFixture([AuthorizerFixture.route("open")]).refusal(request) == nil)
+    }
+
+    /// Most requests have none of these fields, and are not searched for them (``FieldPresence/operation``).
+    @Test(arguments: MethodOverride.fieldNames.map { String(decoding: $0, as: UTF8.self) })
+    func everyFieldThatAsksForAnotherOperationIsFound(_ name: String) {
+        for spelling in [name, name.uppercased(), name.replacing("-", with: "_")] {
+            let isRefused = HeadText.request(["Accept: a", "\(spelling): b"]) { head, bytes in
+                MethodOverride.refusal(head, bytes, route: "open") != nil
+            }
+            #expect(isRefused == true, "\(spelling)")
+        }
     }
 }
