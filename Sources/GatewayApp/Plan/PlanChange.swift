@@ -21,32 +21,27 @@ package struct PlanChange: Hashable, Sendable, Codable {
     /// In the order of the configuration.
     package static func between(_ old: PlanDigest, _ new: PlanDigest) -> [PlanChange] {
         var changes: [PlanChange] = []
-        func compare(
-            _ prefix: String,
-            _ old: [Item],
-            _ new: [Item],
-            restart: @escaping (String) -> Bool = { _ in false }
-        ) {
+        func compare(_ prefix: String, _ old: [Item], _ new: [Item]) {
             let before = Dictionary(old.map { ($0.name, $0) }) { first, _ in first }
             let after = Set(new.map(\.name))
             for item in new {
                 let path = prefix + item.name
                 guard let earlier = before[item.name] else {
-                    changes.append(PlanChange(kind: .added, path: path, notes: [], needsRestart: restart(path)))
+                    changes.append(PlanChange(kind: .added, path: path, notes: [], needsRestart: item.isFixed))
                     continue
                 }
                 let notes = notes(from: earlier, to: item)
                 let kind: Kind = notes.isEmpty ? .kept : .changed
                 changes.append(
-                    PlanChange(kind: kind, path: path, notes: notes, needsRestart: kind == .changed && restart(path))
+                    PlanChange(kind: kind, path: path, notes: notes, needsRestart: kind == .changed && item.isFixed)
                 )
             }
             for item in old where !after.contains(item.name) {
                 let path = prefix + item.name
-                changes.append(PlanChange(kind: .dropped, path: path, notes: [], needsRestart: restart(path)))
+                changes.append(PlanChange(kind: .dropped, path: path, notes: [], needsRestart: item.isFixed))
             }
         }
-        compare("", settings(old), settings(new), restart: isFixed)
+        compare("", settings(old), settings(new))
         compare(
             "listeners.proxy.",
             items(old, "listeners.proxy", \.listeners),
@@ -60,19 +55,14 @@ package struct PlanChange: Hashable, Sendable, Codable {
         return changes
     }
 
-    /// What is decided once, when the gateway starts.
-    private static func isFixed(_ path: String) -> Bool {
-        ["state_directory", "workers", "listeners.admin"].contains(path)
-            || path.hasPrefix("limits.") && Limits.keys.isFixed(String(path.dropFirst("limits.".count)))
-            || path.hasPrefix("audit.") || path.hasPrefix("tokens.") || path.hasPrefix("telemetry.")
-    }
-
     // MARK: Comparison
 
     private struct Item {
         let name: String
         var facts: [PlanSummary.Fact]
         var mark: String?
+        /// It is decided once, when the gateway starts.
+        var isFixed = false
     }
 
     private static func notes(from old: Item, to new: Item) -> [String] {
@@ -94,23 +84,26 @@ package struct PlanChange: Hashable, Sendable, Codable {
 
     private static func settings(_ digest: PlanDigest) -> [Item] {
         let summary = digest.summary
-        func item(_ name: String, _ value: String) -> Item {
-            Item(name: name, facts: [PlanSummary.Fact(key: "", value: value)], mark: digest.marks[name])
+        func item(_ name: String, _ value: String, isFixed: Bool = false) -> Item {
+            let facts = [PlanSummary.Fact(key: "", value: value)]
+            return Item(name: name, facts: facts, mark: digest.marks[name], isFixed: isFixed)
         }
-        var items = [
-            item("state_directory", summary.stateDirectory), item("workers", summary.workers),
+        func items(_ section: String, _ values: [String: String], isFixed: (_ key: String) -> Bool) -> [Item] {
+            values.sorted { $0.key < $1.key }.map { item("\(section).\($0.key)", $0.value, isFixed: isFixed($0.key)) }
+        }
+        return [
+            item("state_directory", summary.stateDirectory, isFixed: true),
+            item("workers", summary.workers, isFixed: true),
             item("proxy_status", String(summary.proxyStatus)), item("request_id_header", summary.requestIdHeader),
-            item("listeners.admin", summary.admin), item("access.require_client", summary.requireClient),
+            item("listeners.admin", summary.admin, isFixed: true),
+            item("access.require_client", summary.requireClient),
             item("access.allow_origins", "[\(summary.allowOrigins.joined(separator: ", "))]"),
         ]
-        let sections = [
-            ("audit", summary.audit), ("tokens", summary.tokens), ("limits", summary.limits),
-            ("telemetry", summary.telemetry), ("ca", summary.ca),
-        ]
-        for (section, values) in sections {
-            items += values.sorted { $0.key < $1.key }.map { item("\(section).\($0.key)", $0.value) }
-        }
-        return items
+            + items("audit", summary.audit) { _ in true }
+            + items("tokens", summary.tokens) { _ in true }
+            + items("limits", summary.limits, isFixed: Limits.keys.isFixed)
+            + items("telemetry", summary.telemetry) { _ in true }
+            + items("ca", summary.ca) { _ in false }
     }
 
     private static func engines(_ digest: PlanDigest) -> [Item] {
