@@ -315,7 +315,7 @@ extension TokenKeeper {
         var renewer = takeRenewer()
         defer { putBack(renewer) }
         while !isEnding {
-            if case .rest(let due) = await turn(&renewer) { return due }
+            if case .rest(let due) = await using(&renewer, turn) { return due }
         }
         return nil
     }
@@ -503,7 +503,6 @@ extension TokenKeeper {
             if refused?.isEscalated == true { await renewer.noteLogin(failure, call) }
             if isGone(after: failure, at: now) { dropDescendants() }
         }
-        showUncertainty(of: renewer)
     }
 
     private func advised(_ failure: TokenFailure) -> TokenFailure {
@@ -532,8 +531,17 @@ extension TokenKeeper {
         release(outcome)
     }
 
-    /// Makes the status say what the renewer knows of the refresh token.
-    func showUncertainty(of renewer: TokenRenewer) {
+    /// Works with the renewer. Afterwards the status shows what that has found out about the refresh token.
+    func using<Answer>(
+        _ renewer: inout TokenRenewer,
+        _ work: (inout TokenRenewer) async -> Answer
+    ) async -> Answer {
+        let answer = await work(&renewer)
+        showUncertainty(of: renewer)
+        return answer
+    }
+
+    private func showUncertainty(of renewer: TokenRenewer) {
         decide { $0.show(isRotationUncertain: renewer.isRotationUncertain) }
     }
 
@@ -749,7 +757,6 @@ extension TokenKeeper {
         guard renewer.phase != .unread, let change = nextRemoteChange(&renewer) else { return false }
         await apply(change.entry, &renewer)
         if change.hasTakenAway { resume() }
-        showUncertainty(of: renewer)
         return true
     }
 
