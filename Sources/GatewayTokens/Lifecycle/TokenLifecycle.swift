@@ -1163,14 +1163,6 @@ package struct HeldToken: Sendable {
     }
 }
 
-extension RenewalPolicy {
-    /// How long before its end a token of this lifetime is renewed: the configured share, at least ``atLeast``, and
-    /// never more than half, so that a token that is shorter-lived than the threshold is used nevertheless.
-    package func ahead(of lifetime: Duration) -> Duration {
-        min(max(lifetime * aheadPercent / 100, atLeast), lifetime / 2)
-    }
-}
-
 /// When the gateway asks again by itself, although waiting alone may not help.
 private enum RetrySchedule {
     /// After answers that may not come from the authority.
