@@ -15,17 +15,17 @@ package struct RenewalPolicy: Hashable, Sendable {
         case fail
     }
 
-    /// `renew: false`: once there is a token, the next one is a person's affair.
-    package var isAutomatic: Bool
+    /// False with `renew: false`: once there is a token, only a command renews it.
+    var isAutomatic: Bool
     /// Share of the lifetime, in percent, that is left when background renewal begins.
     package var aheadPercent: Int
-    package var atLeast: Duration
+    var atLeast: Duration
     /// Upstream statuses that may mean that the token was rejected.
     package var retryOn: [Int]
     /// Responses that mean the same without such a status; nil for none.
     package var rejectedWhen: RejectionRule?
     package var onAuthorityFailure: OnAuthorityFailure
-    package var acquireOn: AcquireOn
+    var acquireOn: AcquireOn
 
     package init(
         isAutomatic: Bool = true,

@@ -4,7 +4,7 @@ import Synchronization
 
 extension TokenKeeper {
     /// How long an operator waits for a command, the calls before it included.
-    package static let commandDeadline: Duration = .seconds(50)
+    static let commandDeadline: Duration = .seconds(50)
 
     package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         withdrawNow(operation)

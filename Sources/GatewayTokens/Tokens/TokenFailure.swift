@@ -15,7 +15,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
         case loginRequired
 
         /// Whether a person is asked to log in.
-        package var asksForLogin: Bool { self == .loginLikely || self == .loginRequired }
+        var asksForLogin: Bool { self == .loginLikely || self == .loginRequired }
     }
 
     package let `class`: Class
@@ -115,7 +115,7 @@ extension TokenFailure {
     }
 
     /// The problem with the authority's words, for the answer to an operator. No client is sent it.
-    package var operatorProblem: GatewayProblem {
+    var operatorProblem: GatewayProblem {
         guard let said = authorityError?.description else { return problem }
         var quoting = problem
         quoting.detail += " The authority said: \(said)"
@@ -136,7 +136,7 @@ extension TokenFailure {
     /// - Parameters:
     ///   - login: What a person types to log in; nil where there is no login.
     ///   - refresh: What a person types to try again.
-    package func advised(login: String?, refresh: String) -> TokenFailure {
+    func advised(login: String?, refresh: String) -> TokenFailure {
         switch `class` {
         case .transient, .suspect: return self
         case .loginLikely, .loginRequired:

@@ -104,7 +104,7 @@ package struct TokenReply: Hashable, Sendable {
 
     /// The body as far as it can be read without doubt: JSON, or a form where the type says so; nil for anything else.
     ///
-    /// A refresh token or a code is spent by the time that an answer comes, so a fault in a member that nobody uses must not cost
+    /// A refresh token or a code is spent by the time that an answer comes, so a fault in an unused member must not cost
     /// the tokens in the others. See ``JSONValue/init(_:forgiving:uniqueNames:)`` for what a member that is used must not hold.
     package var document: JSONValue? {
         JSONValue(body, forgiving: true) ?? (isForm ? JSONValue(form: trimmedBody) : nil)

@@ -65,16 +65,14 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     /// Where the secret of a static credential comes from, in words.
     package var secretOrigin: String?
     /// The clients whose rejections cause no renewal now, because they have caused as many as they may; nil where there are none.
-    package var emptyBudgets: [EmptyBudget]?
+    var emptyBudgets: [EmptyBudget]?
 
     /// A client that has caused as many renewals as it may.
-    package struct EmptyBudget: Hashable, Sendable, Codable {
+    struct EmptyBudget: Hashable, Sendable, Codable {
         /// nil: clients without a name, which share one budget.
-        package var client: String?
+        var client: String?
         /// When it may cause the next one, RFC 3339.
-        package var fillsAt: String
-
-        package init(client: String?, fillsAt: String) { (self.client, self.fillsAt) = (client, fillsAt) }
+        var fillsAt: String
     }
 
     /// ``emptyBudgets`` for a person.
@@ -143,7 +141,7 @@ extension TokenStatus {
         package var remedy: String
         /// What to type.
         package var command: String?
-        /// How many requests were refused for want of a token since then; nil when not counted.
+        /// How many requests were refused since then because there was no token; nil when not counted.
         package var failedRequests: Int?
     }
 }
@@ -193,7 +191,7 @@ extension TokenStatus.Failing {
         /// nil where there is no login.
         package var login: String?
         package var refresh: String
-        package var importing: String
+        var importing: String
     }
 
     package init(_ unresolved: UnresolvedFailure, at now: Moment, commands: Commands, failedRequests: Int? = nil) {
