@@ -26,7 +26,7 @@ package struct AuditRow: Hashable, Sendable {
     package let instance: String
     /// A JSON object.
     package let detail: String
-    package let previousHash: String
+    let previousHash: String
     package let hash: String
 
     /// The client's own request ID, in ``detail``.

@@ -73,7 +73,7 @@ package final class AuditShipper: Sendable {
         return AuditShipping(unshipped: log.unshippedEvents, failure: failure, isRequired: isRequired)
     }
 
-    /// The same, if somebody should know.
+    /// ``shipping``, if a failure has lasted long enough to be reported; otherwise nil.
     package var trouble: AuditShipping? {
         let shipping = shipping
         return shipping.trouble(at: clock.now().wall) == nil ? nil : shipping
@@ -204,14 +204,14 @@ package final class AuditShipper: Sendable {
     private func tell() {
         let shipping = shipping
         let trouble = shipping.trouble(at: clock.now().wall)
-        let (isNews, isOver) = state.withLock { state in
-            let isNews = trouble != nil && !state.complained
+        let (hasBegun, isOver) = state.withLock { state in
+            let hasBegun = trouble != nil && !state.complained
             let isOver = shipping.failure == nil && state.complained
-            if isNews || isOver { state.complained = isNews }
-            return (isNews, isOver)
+            if hasBegun || isOver { state.complained = hasBegun }
+            return (hasBegun, isOver)
         }
         let metadata: Logger.Metadata = ["database": "\(database)", "unshipped": "\(shipping.unshipped)"]
-        if let trouble, isNews {
+        if let trouble, hasBegun {
             logger.warning(
                 "The database does not take the audit log; events wait in the local log",
                 metadata: metadata.merging(["reason": "\(trouble.reason)", "since": "\(trouble.since.rfc3339)"]) { $1 }

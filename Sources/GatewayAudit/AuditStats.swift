@@ -21,7 +21,7 @@ package struct AuditStats: Hashable, Sendable, Codable {
         package let acquire: Latency?
         package let renew: Latency?
         /// RFC 3339.
-        package let lastEventAt: String?
+        let lastEventAt: String?
         package let lastFailureAt: String?
         package let lastFailureCode: String?
     }

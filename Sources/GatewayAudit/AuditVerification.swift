@@ -41,7 +41,7 @@ package struct AuditVerification: Hashable, Sendable, Codable {
 
     /// Rows that fit, up to the breach.
     package var rows: Int
-    package var firstRow: Int64?
+    var firstRow: Int64?
     package var lastRow: Int64?
     /// The last row that retention removed; 0 when none.
     package var prunedTo: Int64

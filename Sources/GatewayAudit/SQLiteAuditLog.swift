@@ -43,11 +43,11 @@ package final class SQLiteAuditLog: AuditLog {
         /// How long a lock of another program is waited for.
         package var busyTimeout: Duration = .seconds(5)
         /// How long the author of an event waits for the commit.
-        package var recordLimit: Duration = .seconds(10)
-        /// The same, where the event does not decide anything any more.
-        package var withdrawalLimit: Duration = .seconds(3)
+        var recordLimit: Duration = .seconds(10)
+        /// How long an author waits whose event records what has been done already, such as a withdrawal.
+        var withdrawalLimit: Duration = .seconds(3)
         /// How often ``SQLiteAuditLog/run()`` writes usage.
-        package var usageInterval: Duration = .seconds(10)
+        var usageInterval: Duration = .seconds(10)
 
         package init(path: String, instance: String, retention: Duration? = nil, recordsUsage: Bool = true) {
             self.path = path
@@ -322,11 +322,11 @@ package final class SQLiteAuditLog: AuditLog {
                 state.complained = false
             }
         } catch {
-            let isNews = state.withLock { state in
+            let isFirst = state.withLock { state in
                 defer { state.complained = true }
                 return !state.complained
             }
-            guard isNews else { return }
+            guard isFirst else { return }
             logger.warning("the head of the audit log was not written", metadata: ["reason": "\(error.reason)"])
         }
     }
@@ -598,9 +598,9 @@ extension SQLiteAuditLog {
         switch result {
         case .success: return requests.withLock { $0.written(batch.count) }
         case .failure(let error):
-            let isNews = requests.withLock { $0.failed() }
+            let isFirst = requests.withLock { $0.failed() }
             suspect()
-            if isNews { warn("requests were not written to the audit log", error) }
+            if isFirst { warn("requests were not written to the audit log", error) }
             return false
         }
     }
@@ -641,7 +641,7 @@ extension SQLiteAuditLog {
     }
 
     /// Requests that were not counted: too many different uses waited to be written, or the log has no room for them.
-    package var droppedUses: Int { usage.withLock { $0.dropped } }
+    var droppedUses: Int { usage.withLock { $0.dropped } }
 
     /// Writes usage every few seconds and removes rows that are past their retention, until the task is cancelled.
     package func run() async {
@@ -716,7 +716,7 @@ extension SQLiteAuditLog {
     /// chained with the key like the rows themselves. So what is left can still be verified, and a deletion
     /// cannot pass as retention without the key. The newest row always stays, and so do rows that no longer fit: they are
     /// evidence. Rows that a shared database is to have stay until it has them.
-    package func prune() async {
+    func prune() async {
         guard let retention = options.retention else { return }
         let now = clock.now().wall
         let cutoff = now + (.zero - retention)

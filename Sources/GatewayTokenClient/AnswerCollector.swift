@@ -101,8 +101,8 @@ final class ContentCodingNames: ChannelInboundHandler {
 
 /// Ends a compressed body with its first gzip member: zeros, further members and anything else behind it are ignored.
 ///
-/// The decompressor reports them as an error once it has passed on all of the member. The tokens in it may be had only once; if the
-/// member is not the whole document, the document cannot be read, and nothing is lost by that.
+/// The decompressor reports them as an error once it has passed on all of the member. The server may send the
+/// tokens in it only once; if the member is not the whole document, the document cannot be read, and nothing is lost by that.
 final class TrailingDataFilter: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
 

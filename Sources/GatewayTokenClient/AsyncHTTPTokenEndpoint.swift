@@ -8,9 +8,9 @@ import NIOSSL
 
 /// Sends token requests with async-http-client.
 ///
-/// TLS 1.2 or later, verified; no redirects; no proxy, whatever the environment says. No compression is asked for, and one that comes
-/// all the same is undone: what the answer holds may be had only once. Every request has a connection of its own: a request that is
-/// lost on an old one could have been processed, or not.
+/// TLS 1.2 or later, verified; no redirects; no proxy, whatever the environment says. No compression is requested, but a
+/// compressed response is decompressed: the server may send its tokens only once. Every request has a connection of its own: if
+/// one were lost on an old connection, it would be unknown whether the server had processed it.
 package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
     package static let answerLimitBytes = 1 << 20
 

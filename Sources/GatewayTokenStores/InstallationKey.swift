@@ -140,7 +140,7 @@ extension InstallationKey {
 package struct EncryptionKeyFile: Sendable {
     package let path: String
     /// A name that no person would choose: what it names is removed when a rotation is undone.
-    package var preparedPath: String { path + ".authgateway-rotation" }
+    var preparedPath: String { path + ".authgateway-rotation" }
 
     package init(path: String) { self.path = path }
 

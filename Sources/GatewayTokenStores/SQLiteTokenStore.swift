@@ -159,7 +159,7 @@ package final class SQLiteTokenStore: TokenStore {
     }
 
     /// That of the machine, which all processes that can open the file share.
-    @Sendable package static func wallClock() -> UnixTime {
+    @Sendable static func wallClock() -> UnixTime {
         UnixTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
     }
 }

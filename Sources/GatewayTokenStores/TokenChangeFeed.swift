@@ -39,7 +39,7 @@ final class TokenChangeFeed: Sendable {
 
     func note(listens: Bool) { state.withLock { $0.listens = listens } }
 
-    /// What this store has written itself is no news.
+    /// Ignores notifications of this store's own writes.
     func take(_ payload: String) {
         guard payload != FleetStatement.call else { return calls.send(()) }
         guard let notification = TokenNotification(payload: payload), notification.sender != sender else { return }

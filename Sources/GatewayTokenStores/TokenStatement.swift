@@ -53,7 +53,7 @@ struct TokenStatement {
         )
     }
 
-    /// What is written under a lease is no news for others: they wait for its end.
+    /// Other gateways wait for the end of a lease, so only that is announced to them.
     private var endsLease: Bool { if case .ended = lease { true } else { false } }
 
     private static func notice(by sender: String) -> String {
@@ -184,7 +184,7 @@ struct TokenStatement {
     ///
     /// A mark is the oldest transaction that may still be under way: of a transaction with a lower number everything is visible.
     /// A mark from the future is one of another server, so that all records are named. A record from the future came with a backup
-    /// of another server: it is not named until somebody changes it here. The conditions are comparisons of `changed` alone, since
+    /// of another server: it is not named until it is changed here. The conditions are comparisons of `changed` alone, since
     /// no index helps an OR.
     static func changes(since mark: TokenStoreMark?) -> PostgreSQLStatement {
         let moment = """

@@ -1,7 +1,8 @@
 import Foundation
-import GatewayConfiguration
 import GatewayTesting
 import Testing
+
+@testable import GatewayConfiguration
 
 /// Random edits of every example keep every other byte.
 @Suite("Editing the examples", .timeLimit(.minutes(5)))

@@ -1,5 +1,6 @@
-import GatewayConfiguration
 import Testing
+
+@testable import GatewayConfiguration
 
 /// Entries are added and removed without touching anything else.
 @Suite("Editing a configuration", .timeLimit(.minutes(5)))

@@ -1,5 +1,6 @@
-import GatewayConfiguration
 import Testing
+
+@testable import GatewayConfiguration
 
 @Suite("Formatting a configuration", .timeLimit(.minutes(5)))
 struct TextFormatterTests {

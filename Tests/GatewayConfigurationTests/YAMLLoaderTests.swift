@@ -1,5 +1,6 @@
-import GatewayConfiguration
 import Testing
+
+@testable import GatewayConfiguration
 
 @Suite("YAML loader", .timeLimit(.minutes(5)))
 struct YAMLLoaderTests {

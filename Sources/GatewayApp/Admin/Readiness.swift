@@ -96,7 +96,7 @@ extension Readiness {
 
     package init(_ facts: Facts) {
         let inNeed = facts.tokens.filter(\.needsAttention)
-        // The reason of a token that needs a person tells of its end as well.
+        // The reason of a token that needs a person already says that it has expired.
         let named = Set(inNeed.filter(\.needsPerson).map(\.credential))
         let expirations = facts.expirations.filter { $0.kind == .secret || !named.contains($0.of) }
         let ended = expirations.filter { $0.remainingSeconds <= 0 }.compactMap(ReadinessReasons.notice)

@@ -25,7 +25,7 @@ final class FleetService: Service {
         let followLocks: @Sendable () async -> FleetMark?
         /// See ``TokenStoreWatcher/follow()``.
         let followTokens: @Sendable () async -> FleetMark?
-        /// What this gateway tells of itself, without clock and acknowledgement.
+        /// What this gateway reports about itself, without clock and acknowledgement.
         let heartbeat: @Sendable () -> FleetHeartbeat
         let reloads: AsyncStream<Void>
         /// Told after each heartbeat why other gateways do not know this one; nil when they do.

@@ -220,7 +220,7 @@ package struct ServerFactory {
         )
     }
 
-    /// - Parameter proxy: Gives its addresses back when the admin listener's cannot be had.
+    /// - Parameter proxy: Closed if the admin listener cannot bind its address.
     func bind(_ admin: AdminServers, closing proxy: ProxyServer) async throws(CommandFailure) -> BoundListener {
         do throws(CommandFailure) {
             return try await admin.bind()

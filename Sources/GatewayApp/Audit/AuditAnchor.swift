@@ -101,11 +101,11 @@ package final class AuditAnchor: Sendable {
         // Sent again by the stop, which cancels what is under way.
         guard failure == nil || !Task.isCancelled else { return }
         let now = clock.now()
-        let isNews = state.withLock { state in
+        let isChange = state.withLock { state in
             if failure == nil { state.sent = head.id }
             return state.schedule.ended(failure?.reason, at: now)
         }
-        guard isNews else { return }
+        guard isChange else { return }
         let metadata: Logger.Metadata = ["anchor": "\(sink.plan.name)", "row": "\(head.id)"]
         if let failure {
             let reason: Logger.Metadata = ["reason": "\(failure.reason)"]

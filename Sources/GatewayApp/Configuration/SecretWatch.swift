@@ -42,28 +42,28 @@ final class SecretWatch: Sendable {
             let now = clock.monotonic()
             let due = schedule.withLock { $0.due(at: now) }
             guard !due.isEmpty else { continue }
-            let news = await askAgain(due)
-            guard !news.isEmpty, !Task.isCancelled else { continue }
-            // What is refused waits for somebody to mend the configuration, which is a reload of its own.
+            let changed = await askAgain(due)
+            guard !changed.isEmpty, !Task.isCancelled else { continue }
+            // A refused configuration is not tried again: fixing it causes a reload of its own.
             guard await reload() == .failed else { continue }
             let later = clock.monotonic()
-            schedule.withLock { $0.owe(news, at: later) }
+            schedule.withLock { $0.owe(changed, at: later) }
         }
     }
 
-    /// - Returns: The programs that said something else than before.
+    /// - Returns: The programs that printed another secret than before.
     private func askAgain(_ programs: [SecretProgram]) async -> [SecretProgram] {
         await withTaskGroup(of: (SecretProgram, Bool).self) { tasks in
             for program in programs {
-                tasks.addTask { (program, self.isNews(await self.ask(program), of: program)) }
+                tasks.addTask { (program, self.isChange(await self.ask(program), of: program)) }
             }
-            return await tasks.reduce(into: []) { news, answer in
-                if answer.1 { news.append(answer.0) }
+            return await tasks.reduce(into: []) { changed, answer in
+                if answer.1 { changed.append(answer.0) }
             }
         }
     }
 
-    private func isNews(_ answer: Result<Secret, UnusableInput>, of program: SecretProgram) -> Bool {
+    private func isChange(_ answer: Result<Secret, UnusableInput>, of program: SecretProgram) -> Bool {
         // The program was given up with everything else.
         guard !Task.isCancelled else { return false }
         let now = clock.monotonic()
@@ -73,7 +73,7 @@ final class SecretWatch: Sendable {
             if change.hasRecovered {
                 logger.notice("Secret renewed again", metadata: ["program": "\(program.name)"])
             }
-            return change.isNews
+            return change.hasNewSecret
         case .failure(let error):
             let isFirst = schedule.withLock { $0.failed(program, at: now) }
             if isFirst {
@@ -112,8 +112,8 @@ struct SecretSchedule {
     }
 
     struct AnswerChange: Equatable {
-        /// It is not what the program said before.
-        var isNews = false
+        /// The program printed another secret than before, or the plan does not have this one yet.
+        var hasNewSecret = false
         /// The program failed before.
         var hasRecovered = false
     }
@@ -147,7 +147,7 @@ struct SecretSchedule {
     mutating func answered(_ program: SecretProgram, _ secret: Secret, at now: MonotonicTime) -> AnswerChange {
         guard var entry = entries[program], let ttl = program.ttl else { return AnswerChange() }
         let change = AnswerChange(
-            isNews: entry.isOwed || entry.answer.secret != secret,
+            hasNewSecret: entry.isOwed || entry.answer.secret != secret,
             hasRecovered: entry.isFailing
         )
         entry.answer = ProgramAnswer(secret: secret, at: now)
@@ -175,7 +175,7 @@ struct SecretSchedule {
     }
 }
 
-/// Remembers which secret files were asked for, so that a mended one is noticed, and what programs with a `ttl` said.
+/// Remembers which secret files were asked for, so that a corrected one is noticed, and what programs with a `ttl` said.
 package final class RecordingSecretSource: SecretSource {
     private let source: SystemSecretSource
     private let files: RecordingConfigFiles

@@ -188,7 +188,7 @@ package struct CredentialSources: Sendable {
                     return Self.keeper(member, grant, key, nil, parts, store, callLimit: budget, begunBy: .demand)
                 },
                 start: { keeper in
-                    // Not in `make`, which holds a lock that whoever locks the credential waits for.
+                    // Not in `make`: it holds a lock for which an operator who locks the credential would wait.
                     parts.locks.decide([keeper.name, credential.name]) { $0 ? keeper.change(isLocked: true) : nil }
                     parts.start(keeper)
                 }

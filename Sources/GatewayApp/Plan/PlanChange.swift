@@ -21,33 +21,28 @@ package struct PlanChange: Hashable, Sendable, Codable {
     /// In the order of the configuration.
     package static func between(_ old: PlanDigest, _ new: PlanDigest) -> [PlanChange] {
         var changes: [PlanChange] = []
-        func compare(
-            _ prefix: String,
-            _ old: [Item],
-            _ new: [Item],
-            restart: @escaping (String) -> Bool = { _ in false }
-        ) {
+        func compare(_ prefix: String, _ old: [Item], _ new: [Item]) {
             // Listeners that ask for any free port have one name: the first is compared with the first.
             var before: [String: ArraySlice<Item>] = [:]
             for item in old { before[item.name, default: []].append(item) }
             for item in new {
                 let path = prefix + item.name
                 guard let earlier = before[item.name]?.popFirst() else {
-                    changes.append(PlanChange(kind: .added, path: path, notes: [], needsRestart: restart(path)))
+                    changes.append(PlanChange(kind: .added, path: path, notes: [], needsRestart: item.isFixed))
                     continue
                 }
                 let notes = notes(from: earlier, to: item)
                 let kind: Kind = notes.isEmpty ? .kept : .changed
                 changes.append(
-                    PlanChange(kind: kind, path: path, notes: notes, needsRestart: kind == .changed && restart(path))
+                    PlanChange(kind: kind, path: path, notes: notes, needsRestart: kind == .changed && item.isFixed)
                 )
             }
             for item in old where before[item.name]?.popFirst() != nil {
                 let path = prefix + item.name
-                changes.append(PlanChange(kind: .dropped, path: path, notes: [], needsRestart: restart(path)))
+                changes.append(PlanChange(kind: .dropped, path: path, notes: [], needsRestart: item.isFixed))
             }
         }
-        compare("", settings(old), settings(new), restart: isFixed)
+        compare("", settings(old), settings(new))
         compare(
             "listeners.proxy.",
             items(old, "listeners.proxy", \.listeners),
@@ -61,19 +56,14 @@ package struct PlanChange: Hashable, Sendable, Codable {
         return changes
     }
 
-    /// What is decided once, when the gateway starts.
-    private static func isFixed(_ path: String) -> Bool {
-        ["state_directory", "workers", "listeners.admin"].contains(path)
-            || path.hasPrefix("limits.") && Limits.keys.isFixed(String(path.dropFirst("limits.".count)))
-            || path.hasPrefix("audit.") || path.hasPrefix("tokens.") || path.hasPrefix("telemetry.")
-    }
-
     // MARK: Comparison
 
     private struct Item {
         let name: String
         var facts: [PlanSummary.Fact]
         var mark: String?
+        /// It is decided once, when the gateway starts.
+        var isFixed = false
     }
 
     private static func notes(from old: Item, to new: Item) -> [String] {
@@ -95,34 +85,36 @@ package struct PlanChange: Hashable, Sendable, Codable {
 
     private static func settings(_ digest: PlanDigest) -> [Item] {
         let summary = digest.summary
-        func item(_ name: String, _ value: String) -> Item {
-            Item(name: name, facts: [PlanSummary.Fact(key: "", value: value)], mark: digest.marks[name])
+        func item(_ name: String, _ value: String, isFixed: Bool = false) -> Item {
+            let facts = [PlanSummary.Fact(key: "", value: value)]
+            return Item(name: name, facts: facts, mark: digest.marks[name], isFixed: isFixed)
         }
-        var items = [
-            item("state_directory", summary.stateDirectory), item("workers", summary.workers),
-            item("proxy_status", String(summary.proxyStatus)), item("request_id_header", summary.requestIdHeader),
-            item("listeners.admin", summary.admin),
-            item("access.require_client", summary.requireClient),
-            item("access.allow_origins", "[\(summary.allowOrigins.joined(separator: ", "))]"),
-        ]
-        let sections = [
-            ("audit", summary.audit), ("tokens", summary.tokens), ("limits", summary.limits),
-            ("telemetry", summary.telemetry), ("ca", summary.ca),
-        ]
-        for (section, values) in sections {
+        func items(_ section: String, _ values: [String: String], isFixed: (_ key: String) -> Bool) -> [Item] {
             let prefix = "\(section)."
             let marked = digest.marks.keys.filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) }
             // Some keys, such as a password, are not shown at all.
-            items += Set(values.keys).union(marked).sorted().map { key in
+            return Set(values.keys).union(marked).sorted().map { key in
                 let facts = values[key].map { [PlanSummary.Fact(key: "", value: $0)] } ?? []
-                return Item(name: prefix + key, facts: facts, mark: digest.marks[prefix + key])
+                return Item(name: prefix + key, facts: facts, mark: digest.marks[prefix + key], isFixed: isFixed(key))
             }
         }
-        // Unlike the address, a reload replaces the certificate.
-        if let mark = digest.marks["listeners.admin.tls"] {
-            items.append(Item(name: "listeners.admin.tls", facts: [], mark: mark))
+        // Unlike the address, a reload replaces it.
+        let certificate = digest.marks["listeners.admin.tls"].map {
+            [Item(name: "listeners.admin.tls", facts: [], mark: $0)]
         }
-        return items
+        return [
+            item("state_directory", summary.stateDirectory, isFixed: true),
+            item("workers", summary.workers, isFixed: true),
+            item("proxy_status", String(summary.proxyStatus)), item("request_id_header", summary.requestIdHeader),
+            item("listeners.admin", summary.admin, isFixed: true),
+            item("access.require_client", summary.requireClient),
+            item("access.allow_origins", "[\(summary.allowOrigins.joined(separator: ", "))]"),
+        ]
+            + items("audit", summary.audit) { _ in true }
+            + items("tokens", summary.tokens) { _ in true }
+            + items("limits", summary.limits, isFixed: Limits.keys.isFixed)
+            + items("telemetry", summary.telemetry) { _ in true }
+            + items("ca", summary.ca) { _ in false } + (certificate ?? [])
     }
 
     private static func engines(_ digest: PlanDigest) -> [Item] {

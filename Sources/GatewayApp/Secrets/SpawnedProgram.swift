@@ -276,7 +276,7 @@ package enum SpawnedProgram {
 /// The children of this process: programs that it started, and as process 1 orphans that the system gave it.
 package enum ChildProcesses {
     /// In a container without an init process, what a program leaves behind becomes a child of the gateway when that
-    /// program ends. Nobody else can reap it.
+    /// program ends, and only the gateway can reap it.
     static var adoptsOrphans: Bool { getpid() == 1 }
 
     private static let started = Mutex<Set<pid_t>>([])
@@ -304,7 +304,7 @@ package enum ChildProcesses {
         }
     }
 
-    /// Reaps the children that have ended and that nobody here waits for.
+    /// Reaps the children that have ended and that this process did not start.
     static func reapOrphans() {
         started.withLock { started in
             for _ in 0..<mostAtOnce {

@@ -126,7 +126,7 @@ package final class CredentialLocks: Sendable {
     }
 
     /// Takes over what other gateways have locked and unlocked, and tells them what they do not know yet. What this changes
-    /// counts at once. ``Storage/look()`` writes it, so that a disk that does not answer delays nobody.
+    /// counts at once. ``Storage/look()`` writes it, so that a disk that hangs delays no request.
     ///
     /// - Returns: The names that are locked here, or unlocked, since; and what was followed, see ``SharedLockNames/upTo``.
     func synchronize() async throws(StateError) -> (changed: Set<String>, upTo: FleetMark?) {

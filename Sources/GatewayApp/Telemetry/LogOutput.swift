@@ -36,8 +36,8 @@ package final class LogOutput: Sendable {
 
     /// Several lines for people, such as the mistakes of a configuration, to which `line` refers.
     ///
-    /// On a terminal they stand below the line as they are. Otherwise they are a field of it, because whoever collects a
-    /// log of JSON takes anything else for a fault.
+    /// On a terminal they stand below the line as they are. Otherwise they are a field of it, because
+    /// collectors of JSON logs take any other line for an error.
     package static func logToStandardError(_ text: String, below line: (_ text: Logger.Metadata) -> Void) {
         guard standardError.format == .text else { return line(["text": "\(text)"]) }
         line([:])

@@ -3,6 +3,10 @@ package import GatewayHTTP
 /// A mapping of the configuration, read key by key. Mistakes are recorded in the context; the reader gets nil.
 ///
 /// The owner calls ``refuseUnknownKeys()`` after the reading, so decoders only ask for the keys that they know.
+///
+/// What is read stands in files of its own: values and nested mappings in `ConfigFields+Values`, secrets in
+/// `ConfigFields+Secrets`, names in `ConfigName`, declared keys in `Keys`, presets in `PresetExpansion`. They need no
+/// state of this class beyond what it offers every decoder.
 package final class ConfigFields {
     package let path: ConfigPath
     package let span: SourceSpan

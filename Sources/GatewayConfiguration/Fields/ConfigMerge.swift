@@ -57,11 +57,6 @@ package struct ConfigMerge {
 }
 
 extension ConfigNode {
-    var isMapping: Bool {
-        if case .mapping = content { return true }
-        return false
-    }
-
     fileprivate var isVersionOne: Bool {
         if case .scalar(let scalar) = content { return scalar.text == "1" }
         return false

@@ -88,16 +88,16 @@ extension ConfigFields {
 /// What diagnostics may show of a key.
 ///
 /// Where the space behind a colon is missing, `token:SECRET` is the key for YAML, and the secret a part of it.
-package struct ShownKey {
+struct ShownKey {
     /// What stands before the first `:` or `=` that has something behind it.
-    package let name: String
+    let name: String
     /// That `:` or `=`, and what stands behind it.
     private let rest: String?
 
     /// The longest text, in bytes, that is taken for the name of a key.
-    package static let longest = 40
+    static let longest = 40
 
-    package init(_ key: String) {
+    init(_ key: String) {
         let scalars = key.unicodeScalars
         let end = scalars.firstIndex { $0 == ":" || $0 == "=" } ?? scalars.endIndex
         let rest = String(scalars[end...])
@@ -107,20 +107,20 @@ package struct ShownKey {
         self.rest = swallowsValue ? rest : nil
     }
 
-    package var text: String { sign.map { "\(name)\($0)…" } ?? name }
+    var text: String { sign.map { "\(name)\($0)…" } ?? name }
 
     /// How many columns of the key are shown; nil is all of them.
     var columns: Int? { sign.map { _ in name.unicodeScalars.count + 1 } }
 
     /// What to write in its place, when a value was swallowed.
-    package var advice: String? {
+    var advice: String? {
         guard let sign, isName else { return nil }
         return sign == ":"
             ? "a space is missing behind \"\(name):\"" : "write \"\(name): \" in place of \"\(name)=\""
     }
 
     /// Spelt like the keys of the configuration, which hold no digits to speak of.
-    package var isWord: Bool {
+    var isWord: Bool {
         name.utf8.count <= Self.longest
             && name.utf8.allSatisfy { (0x61...0x7A).contains($0) || $0 == 0x5F || $0 == 0x2D }
     }

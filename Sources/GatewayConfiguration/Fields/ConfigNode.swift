@@ -16,7 +16,7 @@ package struct ConfigNode: Hashable, Sendable {
         /// The whole of it is one `${NAME}` without a default.
         package var isReference: Bool
         /// Part of it stands for a variable that is not set.
-        package var isUnset = false
+        var isUnset = false
 
         package init(text: String, isQuoted: Bool, isInterpolated: Bool = false, isReference: Bool = false) {
             self.text = text
@@ -67,10 +67,17 @@ package struct ConfigNode: Hashable, Sendable {
         return false
     }
 
-    package func value(of key: String) -> ConfigNode? {
-        guard case .mapping(let entries) = content else { return nil }
-        return entries.first { $0.key == key }?.value
+    var isMapping: Bool {
+        if case .mapping = content { return true }
+        return false
     }
+
+    func entry(_ key: String) -> Entry? {
+        guard case .mapping(let entries) = content else { return nil }
+        return entries.first { $0.key == key }
+    }
+
+    package func value(of key: String) -> ConfigNode? { entry(key)?.value }
 
     /// What the mapping at a key holds; nothing when there is none.
     package func entries(of key: String) -> [Entry] {

@@ -176,11 +176,6 @@ package struct PresetExpansion {
 }
 
 extension ConfigNode {
-    func entry(_ key: String) -> Entry? {
-        guard case .mapping(let entries) = content else { return nil }
-        return entries.first { $0.key == key }
-    }
-
     fileprivate func has(_ keys: [String]) -> Bool { keys.contains { entry($0) != nil } }
 
     fileprivate mutating func set(_ key: String, to value: ConfigNode, at span: SourceSpan) {

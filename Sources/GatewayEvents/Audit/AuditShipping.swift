@@ -156,12 +156,12 @@ package struct AnchorSchedule: Sendable {
     }
 
     /// - Parameter reason: Why the attempt failed; nil when it did not.
-    /// - Returns: Whether this is news: the first failure, or the end of one.
+    /// - Returns: Whether this is the first failure, or the first success after one.
     package mutating func ended(_ reason: String?, at now: Moment) -> Bool {
         lastEnd = now.monotonic
-        let isNews = (failure == nil) != (reason == nil)
+        let isChange = (failure == nil) != (reason == nil)
         failures = reason == nil ? 0 : failures + 1
         failure = reason.map { AuditShipping.Failure(since: failure?.since ?? now.wall, reason: $0) }
-        return isNews
+        return isChange
     }
 }

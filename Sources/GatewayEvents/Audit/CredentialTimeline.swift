@@ -21,7 +21,7 @@ package struct CredentialTimeline: Sendable {
     package static let slots = 96
     static let slotMilliseconds: Int64 = 900_000
     /// Credentials that are remembered; subjects that requests name are without number.
-    package static let credentialLimit = 1000
+    static let credentialLimit = 1000
 
     private struct Line {
         /// Marks by the number of their slot since 1970.
@@ -73,7 +73,7 @@ package struct CredentialTimeline: Sendable {
 }
 
 extension CredentialTimeline.Mark {
-    /// nil for an event that is none of them.
+    /// nil for an event that the timeline does not show.
     package init?(event: String) {
         switch TokenEvent.Name(rawValue: event) {
         case .acquired, .imported, .loginCompleted: self = .acquired

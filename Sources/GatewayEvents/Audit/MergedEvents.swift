@@ -5,7 +5,7 @@ package import GatewayHTTP
 ///     event ─▶ row (1)    event  event  event ──minute over──▶ row (3)    event ─▶ row (1)
 ///
 /// A row that the budget does not allow yet is written later. The number of keys is limited, in all and for each cause, so that one cause
-/// leaves places for others. An event whose key has no place is counted under another key, so every event is in the count of some row.
+/// leaves room for others. Beyond that an event is counted under a shared key, so every event is in the count of some row.
 package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendable {
     package struct Row: Sendable {
         package let key: Key
@@ -30,7 +30,7 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
 
     package static var interval: Duration { .seconds(60) }
     /// The maximum number of ids in a row.
-    package static var maximumIDs: Int { 15 }
+    static var maximumIDs: Int { 15 }
 
     private let limit: Int
     private let limitPerCause: Int
@@ -43,8 +43,8 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
 
     /// - Parameters:
     ///   - limit: The maximum number of keys at one time, without those that `overflow` makes.
-    ///   - limitPerCause: The same, of one cause; nil is `limit`.
-    ///   - overflow: The key that counts an event whose own key has no place. It makes few different ones.
+    ///   - limitPerCause: The maximum number of keys of one cause; nil is `limit`.
+    ///   - overflow: Makes the shared key of an event for whose own key there is no room. It makes few different ones.
     package init(limit: Int, limitPerCause: Int? = nil, overflow: @escaping @Sendable (Key) -> Key) {
         self.limit = limit
         self.limitPerCause = limitPerCause ?? limit
@@ -143,7 +143,7 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
 /// Limits how many rows are written in one second, in all and for each cause, so that one cause leaves room for others.
 package struct RowBudget: Sendable {
     package static let perSecond = 10
-    package static let perCause = 5
+    static let perCause = 5
 
     private var second: Int64 = 0
     private var spent: [String: Int] = [:]

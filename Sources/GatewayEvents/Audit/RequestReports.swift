@@ -23,9 +23,9 @@ package struct RequestReports<Sample: Sendable>: Sendable {
     private var strays: MergedEvents<Key, Sample>
 
     /// Together they fit into the queue before the audit log, so that nothing is lost at the stop.
-    package static var maximumFailures: Int { 512 }
-    package static var maximumDenials: Int { 256 }
-    package static var maximumStrays: Int { 256 }
+    static var maximumFailures: Int { 512 }
+    static var maximumDenials: Int { 256 }
+    static var maximumStrays: Int { 256 }
 
     package init() {
         failures = Self.merged(Self.maximumFailures)
@@ -96,7 +96,7 @@ package struct RequestReports<Sample: Sendable>: Sendable {
 }
 
 extension RequestReports.Key {
-    /// Counts what has no place of its own.
+    /// The shared key under which an event is counted for whose own key there is no room.
     package var merged: Self {
         switch self {
         case .failed(_, let reason, _, _): .failed(route: nil, reason: reason, client: nil, status: nil)

@@ -57,7 +57,7 @@ package struct TokenEvent: Hashable, Sendable {
         case rejected
         case `operator`
         case reload
-        /// By itself, after a failure that somebody may have mended.
+        /// By itself, after a failure whose cause may have been fixed.
         case retry
     }
 
@@ -202,7 +202,7 @@ package enum AuditPriority: Int, CaseIterable, Comparable, Sendable {
     case traffic
     /// What happens to tokens. With `audit.on_failure: block` no token is used without it.
     case token
-    /// What operators do, and the gateway itself. Without it a gateway could neither start nor be mended.
+    /// What operators do, and the gateway itself. Without it a gateway could neither start nor be repaired.
     case `operator`
 
     package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }

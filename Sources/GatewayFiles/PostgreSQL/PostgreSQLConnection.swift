@@ -150,13 +150,13 @@ package struct PostgreSQLServer: Hashable, Sendable {
     /// 150003 for 15.3.
     package var version: Int
     /// Neither a pooler is in between nor anything else that hands out connections of its own.
-    package var isDirect: Bool
+    var isDirect: Bool
     /// Notifications of ``PostgreSQLOptions/channel`` arrive here.
     package var listens = false
 
     /// The oldest major version that the gateway is tested with.
-    package static let minimumVersion = 15
-    package var majorVersion: Int { version / 10_000 }
+    static let minimumVersion = 15
+    var majorVersion: Int { version / 10_000 }
 }
 
 /// What the thread of a ``PostgreSQLConnection`` does.

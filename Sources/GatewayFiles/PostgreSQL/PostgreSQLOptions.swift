@@ -8,11 +8,11 @@ package struct PostgreSQLOptions: Sendable {
     /// The certificate authorities of the server, in PEM; nil for those of the system.
     package var authorities: String?
     /// What `pg_stat_activity` shows.
-    package var applicationName: String
+    var applicationName: String
     /// The channel to listen on; nil for a connection that only runs statements.
     package var channel: String?
     /// How long one host may take to answer while connecting.
-    package var connectLimit: Duration = .seconds(7)
+    var connectLimit: Duration = .seconds(7)
 
     package init(
         _ url: PostgreSQLURL,

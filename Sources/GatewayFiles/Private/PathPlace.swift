@@ -18,7 +18,7 @@ package struct PathPlace: Hashable, Sendable {
     package let strangerInSharedFolder: UInt32?
 
     /// As many symbolic links as the system follows (path_resolution(7)).
-    package static let maximumLinks = 40
+    static let maximumLinks = 40
 
     /// Every folder from the root to what `path` names, and that itself. A user who may write to one of them decides what is
     /// found at the path.

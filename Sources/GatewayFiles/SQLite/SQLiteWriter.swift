@@ -17,8 +17,8 @@ package final class SQLiteWriter: Sendable {
     }
 
     /// The work was not done within its limit.
-    package struct Overdue: Error {
-        package let trouble: Trouble
+    struct Overdue: Error {
+        let trouble: Trouble
     }
 
     /// The database was closed before the work began.

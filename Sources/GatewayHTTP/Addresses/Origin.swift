@@ -86,7 +86,7 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// An address, or a name of this machine, with the dot of the root. A resolver takes it for a name, which may lead elsewhere.
-    package var isRootedAddress: Bool { lookupName != host && (isAddress || isLoopback) }
+    var isRootedAddress: Bool { lookupName != host && (isAddress || isLoopback) }
 
     /// The host is an address literal, not a name.
     package var isAddress: Bool { isIPv4 || host.contains(":") }

@@ -40,12 +40,12 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
     }
 
     /// The codes of problem documents, in the order of their status.
-    package static let ofAnswers = ProblemKind.allCases
+    static let ofAnswers = ProblemKind.allCases
         .map { ErrorEntry(codes: [$0.rawValue], title: $0.title, status: $0.status, advice: $0.advice) }
         .sorted { ($0.status ?? 0, $0.codes[0]) < ($1.status ?? 0, $1.codes[0]) }
 
     /// The reasons of failed requests that are no problem kinds.
-    package static let ofRequests =
+    static let ofRequests =
         ofUpstreams
         + GatewayProblem.HopError.allCases.map { error in
             let words = error.rawValue.split(separator: "_").map { $0 == "tls" ? "TLS" : String($0) }
@@ -58,7 +58,7 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
         }
 
     /// The codes that authorities send, by what they mean.
-    package static let ofAuthorities = AuthorityRefusal.allCases.map {
+    static let ofAuthorities = AuthorityRefusal.allCases.map {
         ErrorEntry(codes: $0.codes, title: $0.title, advice: $0.advice)
     }
 
@@ -84,8 +84,8 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
 }
 
 /// The text of docs/errors.md, which a test compares with the file.
-package enum ErrorPage {
-    package static let markdown = """
+enum ErrorPage {
+    static let markdown = """
         # Errors
 
         This page is made from the texts of the program. `authgateway explain-error CODE` prints one entry, and

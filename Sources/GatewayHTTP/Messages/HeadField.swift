@@ -3,13 +3,13 @@ package struct HeadField: Hashable, Sendable {
     package let kind: FieldKind
     /// Where the line begins, which is where its name begins.
     package let start: UInt32
-    package let nameEnd: UInt32
+    let nameEnd: UInt32
     package let valueStart: UInt32
-    package let valueEnd: UInt32
+    let valueEnd: UInt32
     /// The position after the line's CRLF.
     package let end: UInt32
     /// It came by HTTP/2 as one that no table may remember, on no hop (RFC 7541 section 6.2.3).
-    package var isNeverIndexed = false
+    var isNeverIndexed = false
 
     @inlinable @inline(__always)
     package var line: Range<Int> { Int(start)..<Int(end) }
@@ -83,7 +83,7 @@ package enum FieldKind: UInt8, Sendable {
     }
 
     /// Fields that a `Connection` option must not take away: the message would change its meaning.
-    package var cannotBeNominated: Bool {
+    var cannotBeNominated: Bool {
         switch self {
         case .contentLength, .transferEncoding, .host, .authorization, .expect: true
         case .other, .accessControl, .altSvc, .connection, .cookie, .date, .destination, .forwarded, .grpcStatus,

@@ -154,7 +154,7 @@ package struct RequestFieldRules: Sendable {
     /// A field that an upstream could read as one that the route injects: `X_Api_Key` for `X-Api-Key`, say.
     ///
     /// Exact names are dropped when the head is written. A look-alike is refused: no client sends one by accident.
-    package func hasLookAlike(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+    func hasLookAlike(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         guard head.section.hasUnderscore else { return false }
         for field in head.section.fields {
             guard let name = Self.dashedIfUnderscored(bytes, field.name) else { continue }
@@ -197,7 +197,7 @@ package enum TraceFields: Hashable, Sendable {
     /// The gateway begins another trace, to which `tracestate` does not belong.
     case replaceAll
 
-    package static let parentName = Array("traceparent".utf8)
+    static let parentName = Array("traceparent".utf8)
     private static let stateName = Array("tracestate".utf8)
 
     static func isParent(_ field: HeadField, _ bytes: borrowing Span<UInt8>) -> Bool {

@@ -11,7 +11,7 @@ extension UInt8 {
     @inlinable @inline(__always)
     package var asciiLowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
 
-    /// The same, with `_` as `-`: programs that turn fields into variables, as CGI does, do not distinguish them.
+    /// In lower case, with `_` as `-`: programs that turn fields into variables, as CGI does, do not distinguish them.
     @inlinable @inline(__always)
     package var asciiDashed: UInt8 { self == 0x5F ? 0x2D : asciiLowercased }
 

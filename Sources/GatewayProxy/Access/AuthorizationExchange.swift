@@ -516,7 +516,7 @@ final class EngineAnswer {
         else { return nil }
         self.engine = engine.number
         let plan = route.state.route.plan
-        var fields = credential.injection.fields + plan.fields(beside: credential.injection)
+        var fields = credential.injection.fields + Self.fields(of: plan, beside: credential.injection)
         // A credential that stays has none: another call would bring the same.
         if source.isRenewable || source.rejections != nil {
             let mark = engine.mark.value(of: credential, from: source)
@@ -532,14 +532,12 @@ final class EngineAnswer {
         }
         self.lines = SecretBytes(lines + Array("Content-Length: 0\r\n".utf8))
     }
-}
 
-extension RoutePlan {
     /// What the route adds besides its credential.
-    fileprivate func fields(beside injection: Injection) -> [Injection.Field] {
+    private static func fields(of plan: RoutePlan, beside injection: Injection) -> [Injection.Field] {
         let own = Set(injection.fields.map { FieldSyntax.slot($0.name) })
-        let user = asUser.map { [Injection.Field(name: $0.field.name, value: Secret($0.id))] } ?? []
-        return user + headers.set.filter { !own.contains(FieldSyntax.slot($0.name)) }
+        let user = plan.asUser.map { [Injection.Field(name: $0.field.name, value: Secret($0.id))] } ?? []
+        return user + plan.headers.set.filter { !own.contains(FieldSyntax.slot($0.name)) }
     }
 }
 

@@ -48,7 +48,7 @@ package struct EngineRenewalBudget: Sendable {
 
     private func checkInvariants(at now: MonotonicTime) {
         assert(paid.count <= Self.maximumPaid, "More payments are remembered than there may be.")
-        assert((0..<Self.maximumPaid).contains(next), "The next payment has no place.")
+        assert((0..<Self.maximumPaid).contains(next), "The index of the next payment is out of range.")
         assert(next == 0 || paid.count == Self.maximumPaid, "A payment was replaced although there was room.")
         assert(
             fullAt.map { $0 - now <= Self.interval * Self.burst } ?? true,

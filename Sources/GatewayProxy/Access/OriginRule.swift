@@ -120,7 +120,7 @@ struct OriginRule: Sendable {
 package final class CrossOriginGrant: Sendable {
     package let origin: [UInt8]
     package let fields: [ProblemAnswer.Field]
-    /// The same, as lines of HTTP/1.
+    /// ``fields`` as lines of HTTP/1.
     package let lines: [UInt8]
     /// The page may read the fields of the response, too.
     let exposesFields: Bool

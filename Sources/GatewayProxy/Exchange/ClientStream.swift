@@ -191,7 +191,7 @@ extension ClientStream {
         return id
     }
 
-    /// The same, where the client is answered.
+    /// Records a refused request whose client is sent a response.
     func refused(
         _ problem: GatewayProblem,
         _ refusal: RequestAuthorizer.Refusal?,

@@ -854,7 +854,7 @@ extension HTTP1ClientConnection {
         places.giveBack(to: shared)
     }
 
-    /// The same, where it goes on with the places that the connection has.
+    /// Another handler takes the connection from here on, with its places.
     private func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
         configuration.worker.unregister(self)
         phase = .closed

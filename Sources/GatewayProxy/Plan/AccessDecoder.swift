@@ -386,7 +386,7 @@ package enum AccessDecoder {
     ) {
         var spans = [value.span]
         if case .sequence(let nodes) = value.content { spans = nodes.map(\.span) }
-        // One that was not read has no place in the list.
+        // A token that could not be read is missing from the list, so the two cannot be paired.
         guard spans.count == tokens.count else { return }
         for case (.token(let token), let span) in zip(tokens, spans) where !fields.context.isUnread(at: span) {
             guard let finding = ClientTokenRule.finding(bytes: token.byteCount, isReachable: isReachable) else {

@@ -60,6 +60,9 @@ package struct AccessPlan: Hashable, Sendable {
         self.requireClient = requireClient
     }
 
+    /// Browser origins that may call the route.
+    package func allowedOrigins(on route: RoutePlan) -> [String] { route.allowedOrigins ?? allowedOrigins }
+
     /// Whether a request needs a client token where its route names no clients.
     package var asksForClients: Bool {
         switch requireClient {

@@ -316,11 +316,6 @@ extension RoutePlan.Allow {
     }
 }
 
-extension AccessPlan {
-    /// Browser origins that may call the route.
-    package func allowedOrigins(on route: RoutePlan) -> [String] { route.allowedOrigins ?? allowedOrigins }
-}
-
 extension Limits {
     /// How long the upstream of a route with these timeouts may take to begin its response.
     package func responseTimeout(of route: RoutePlan.Timeouts) -> Duration { route.response ?? responseTimeout }
@@ -333,6 +328,20 @@ extension RoutePlan {
     /// Whether the client's own `Authorization` goes upstream.
     var forwardsAuthorization: Bool {
         credential == nil && !headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
+    }
+
+    /// What requests that name the upstream begin with.
+    package var upstreamPlace: String { "\(upstream)\(upstreamMatchPath)" }
+
+    /// Whether links are rewritten in an exchange whose request found the route in that way.
+    ///
+    /// To a client that names the upstream itself its links are right.
+    func rewritesLinks(_ match: RouteTable.Match) -> Bool {
+        switch match {
+        case .path: rewritesLinks ?? true
+        case .host: rewritesLinks ?? false
+        case .upstream: false
+        }
     }
 }
 

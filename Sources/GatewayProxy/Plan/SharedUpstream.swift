@@ -64,8 +64,3 @@ package struct SharedUpstream: Hashable, Sendable {
         return all
     }
 }
-
-extension RoutePlan {
-    /// What requests that name the upstream begin with.
-    package var upstreamPlace: String { "\(upstream)\(upstreamMatchPath)" }
-}

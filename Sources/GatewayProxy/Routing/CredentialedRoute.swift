@@ -106,7 +106,7 @@ final class CredentialedRoute {
         if let fixed {
             let interest = AcceptanceFilter.Interest(templates: fixed.awaitsTemplates, all: fixed.awaitsAcceptance)
             let now = now()
-            switch acceptances.news(head, bytes, by: client, for: interest, at: now) {
+            switch acceptances.report(head, bytes, by: client, for: interest, at: now) {
             case .nothing: break
             case .acceptance: fixed.accepted(by: client, nil, at: now)
             case .template: fixed.accepted(by: client, fixed.template(Int(number), head, bytes), at: now)

@@ -102,16 +102,3 @@ package final class LinkTable: Sendable {
         return table.find(bytes.span, host: 0..<host.count, path: host.count..<bytes.count)
     }
 }
-
-extension RoutePlan {
-    /// Whether links are rewritten in an exchange whose request found the route in that way.
-    ///
-    /// To a client that names the upstream itself its links are right.
-    func rewritesLinks(_ match: RouteTable.Match) -> Bool {
-        switch match {
-        case .path: rewritesLinks ?? true
-        case .host: rewritesLinks ?? false
-        case .upstream: false
-        }
-    }
-}

@@ -15,7 +15,7 @@ struct Extraction: Hashable, Sendable {
     static let limitBytes = 16 << 10
 
     let source: Source
-    /// Of the source, the part that fits.
+    /// Takes only the matching part of the source.
     let pattern: TextPattern?
     /// Without it an answer is broken.
     let isOptional: Bool

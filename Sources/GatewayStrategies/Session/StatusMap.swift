@@ -8,7 +8,7 @@ struct StatusMap: Hashable {
         case terminal
         /// Try again with back-off, keep the tokens.
         case transient
-        /// Nothing that waiting would mend: a person must look, and the tokens are kept.
+        /// Waiting does not help: a person must look. The tokens are kept.
         case unlisted
     }
 

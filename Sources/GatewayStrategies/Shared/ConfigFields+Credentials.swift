@@ -1,5 +1,6 @@
 import GatewayConfiguration
 import GatewayHTTP
+import GatewayTokens
 
 extension ConfigFields {
     /// A token that can stand behind `Bearer`.
@@ -66,5 +67,60 @@ extension ConfigFields {
             return name
         }
         return nil
+    }
+
+    /// The text of a file of certificates in PEM.
+    func certificates(_ key: String) -> String? {
+        guard let path = filePath(key) else { return nil }
+        return usable(key, try context.secrets.certificates(path))
+    }
+
+    /// An assertion that others issue: `{file: PATH}` or `{github_actions: {audience: AUDIENCE}}`. nil after a mistake.
+    func requiredAssertion(_ key: String) -> AssertionSource? {
+        hideUnlessMapping(key)
+        if !has(key) { missing(key) }
+        guard let own = fields(key) else { return nil }
+        defer { own.refuseUnknownKeys() }
+        own.explain(SharedMeanings.assertion)
+        let file = own.filePath("file")
+        let audience = own.gitHubAudience()
+        switch (own.has("file"), own.has("github_actions")) {
+        case (true, false): return file.map { .file($0) }
+        case (false, true):
+            return audience.flatMap { own.gitHubActions(for: $0) }.map { .service($0) }
+        case (true, true), (false, false):
+            own.error("comes from exactly one of file and github_actions")
+            return nil
+        }
+    }
+
+    private func gitHubAudience() -> String? {
+        guard let own = fields("github_actions") else { return nil }
+        defer { own.refuseUnknownKeys() }
+        own.explain(SharedMeanings.gitHubActions)
+        return own.requiredString("audience")
+    }
+}
+
+extension ClientTLS {
+    /// Reads `tls: {certificate, private_key, passphrase, ca}`.
+    init?(in fields: ConfigFields) {
+        guard let own = fields.fields("tls") else { return nil }
+        defer { own.refuseUnknownKeys() }
+        own.explain(SharedMeanings.clientTLS)
+        if !own.has("certificate") { own.missing("certificate") }
+        let (chain, authorities) = (own.certificates("certificate"), own.certificates("ca"))
+        let key = own.privateKey("private_key")
+        guard let chain, let key, !own.has("ca") || authorities != nil else { return nil }
+        self.init(certificates: chain, privateKey: key, authorities: authorities)
+        if !own.context.secrets.fits(self) {
+            own.error("private_key", "does not belong to the first certificate of \"certificate\"")
+        }
+    }
+
+    func addInputs(to identity: inout GrantIdentity) {
+        identity.add("tls.certificate", certificates)
+        identity.add("tls.private_key", secret: privateKey.text)
+        identity.add("tls.ca", authorities)
     }
 }

@@ -186,51 +186,6 @@ extension TokenGrant {
     }
 }
 
-/// When a token is obtained and renewed, and what happens while it cannot be.
-package struct RenewalPolicy: Hashable, Sendable {
-    package enum AcquireOn: String, CaseIterable, Sendable {
-        /// With the first request that needs it.
-        case demand
-        /// As soon as the gateway has started, or a reload has brought the credential.
-        case startup
-    }
-
-    package enum OnAuthorityFailure: String, CaseIterable, Sendable {
-        case serveUntilExpiry = "serve_until_expiry"
-        case fail
-    }
-
-    /// `renew: false`: once there is a token, the next one is a person's affair.
-    package var isAutomatic: Bool
-    /// Share of the lifetime, in percent, that is left when background renewal begins.
-    package var aheadPercent: Int
-    package var atLeast: Duration
-    /// Upstream statuses that may mean that the token was rejected.
-    package var retryOn: [Int]
-    /// Responses that mean the same without such a status; nil for none.
-    package var rejectedWhen: RejectionRule?
-    package var onAuthorityFailure: OnAuthorityFailure
-    package var acquireOn: AcquireOn
-
-    package init(
-        isAutomatic: Bool = true,
-        aheadPercent: Int = 10,
-        atLeast: Duration = .seconds(60),
-        retryOn: [Int] = [401],
-        rejectedWhen: RejectionRule? = nil,
-        onAuthorityFailure: OnAuthorityFailure = .serveUntilExpiry,
-        acquireOn: AcquireOn = .demand
-    ) {
-        self.isAutomatic = isAutomatic
-        self.aheadPercent = aheadPercent
-        self.atLeast = atLeast
-        self.retryOn = retryOn
-        self.rejectedWhen = rejectedWhen
-        self.onAuthorityFailure = onAuthorityFailure
-        self.acquireOn = acquireOn
-    }
-}
-
 extension AuthStrategy {
     /// Whether a token of it can be replaced without a person.
     package var isRenewable: Bool {

@@ -43,10 +43,10 @@ package struct GrantAttempt: Sendable {
     }
 
     /// The access token at hand is that of the configuration: no answer has brought it.
-    package var holdsSeed = false
+    var holdsSeed = false
 
     /// Whether the authority has given a token for what is presented now: a token that was only brought has proven nothing.
-    package var hasWorked: Bool { !holdsSeed && held.map { !$0.access.isEmpty } ?? false }
+    var hasWorked: Bool { !holdsSeed && held.map { !$0.access.isEmpty } ?? false }
 
     /// What no answer may repeat to anybody.
     package var secrets: [Secret] {

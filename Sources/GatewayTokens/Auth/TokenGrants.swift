@@ -38,7 +38,7 @@ extension TokenGrants {
 }
 
 /// One token for each scope that upstreams ask for in a challenge.
-package protocol ChallengeGrants: TokenGrants, ChallengeRule {}
+protocol ChallengeGrants: TokenGrants, ChallengeRule {}
 
 extension ChallengeGrants {
     package var naming: TokenNaming { .challenge(self) }

@@ -1,4 +1,4 @@
-package import GatewayEvents
+import GatewayEvents
 package import GatewayHTTP
 import Synchronization
 
@@ -47,7 +47,7 @@ package final class ChallengeTokenCredentials: SubjectCredentialResolver {
 }
 
 /// Sends requests without a token until the upstream asks for one. From then on each request has that token.
-package final class ChallengeTokenSource: ChallengeAnswering {
+final class ChallengeTokenSource: ChallengeAnswering {
     private static let bareGeneration = 0
 
     private let tokens: any SubjectCredentialResolver
@@ -64,13 +64,13 @@ package final class ChallengeTokenSource: ChallengeAnswering {
         bare = Credential(name: tokens.name, generation: Self.bareGeneration, injection: Injection())
     }
 
-    package var name: String { tokens.name }
-    package var strategy: String { tokens.strategy }
-    package var grantKey: CredentialKey? { known?.grantKey ?? tokens.grantKey }
+    var name: String { tokens.name }
+    var strategy: String { tokens.strategy }
+    var grantKey: CredentialKey? { known?.grantKey ?? tokens.grantKey }
     /// Also before the upstream has asked: a body is held, because the response may be the challenge.
-    package var isRenewable: Bool { true }
-    package var rejections: RejectionRecord? { known?.rejections }
-    package var timesWithdrawn: Int { known?.timesWithdrawn ?? 0 }
+    var isRenewable: Bool { true }
+    var rejections: RejectionRecord? { known?.rejections }
+    var timesWithdrawn: Int { known?.timesWithdrawn ?? 0 }
 
     /// Looked up each time: one that was not used for long may have been removed.
     private var source: Result<any CredentialSource, GatewayProblem>? {
@@ -86,7 +86,7 @@ package final class ChallengeTokenSource: ChallengeAnswering {
         return source
     }
 
-    package func answer(_ challenges: [AuthChallenge], to generation: Int) -> ChallengeAnswer {
+    func answer(_ challenges: [AuthChallenge], to generation: Int) -> ChallengeAnswer {
         guard let key = rule.tokenKey(answering: challenges) else { return .unanswered }
         let isNew = tokenKey.withLock { current in
             let isNew = current != key
@@ -97,7 +97,7 @@ package final class ChallengeTokenSource: ChallengeAnswering {
         return isNew || generation == Self.bareGeneration ? .answered : .rejected
     }
 
-    package func current(at now: MonotonicTime) -> CredentialAnswer {
+    func current(at now: MonotonicTime) -> CredentialAnswer {
         switch source {
         case nil: .ready(bare)
         case .success(let source)?: source.current(at: now)
@@ -105,13 +105,13 @@ package final class ChallengeTokenSource: ChallengeAnswering {
         }
     }
 
-    package func outlook(at now: MonotonicTime) -> CredentialAnswer {
+    func outlook(at now: MonotonicTime) -> CredentialAnswer {
         if let problem = tokens.lockedProblem { return .unavailable(problem) }
         guard tokenKey.withLock({ $0 != nil }) else { return .ready(bare) }
         return known?.outlook(at: now) ?? .wait
     }
 
-    package func wait(
+    func wait(
         for demand: CredentialRequest,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket {
@@ -124,14 +124,14 @@ package final class ChallengeTokenSource: ChallengeAnswering {
     }
 
     /// One whose token is waited for makes no room, so it is found.
-    package func cancel(_ ticket: CredentialTicket) { known?.cancel(ticket) }
+    func cancel(_ ticket: CredentialTicket) { known?.cancel(ticket) }
 
-    package func rejected(generation: Int, by demand: CredentialRequest) {
+    func rejected(generation: Int, by demand: CredentialRequest) {
         guard generation != Self.bareGeneration else { return }
         known?.rejected(generation: generation, by: demand)
     }
 
-    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
+    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         guard generation != Self.bareGeneration || event == .withheld else { return }
         known?.note(event, generation: generation, by: demand)
     }

@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// What a gateway tells of itself.
+/// What a gateway reports about itself to the others.
 package struct FleetHeartbeat: Hashable, Sendable {
     /// The name of its audit chain.
     package var id: String
@@ -40,7 +40,7 @@ package struct FleetHeartbeat: Hashable, Sendable {
 /// A gateway as the database knows it.
 package struct FleetMember: Hashable, Sendable {
     /// A gateway that was not seen for longer is not waited for.
-    package static let liveLimit: Duration = .seconds(5)
+    static let liveLimit: Duration = .seconds(5)
     /// More than the clocks of machines that ask a time server differ.
     package static let maximumClockOffset: Duration = .seconds(5)
 
@@ -66,7 +66,7 @@ package struct FleetMember: Hashable, Sendable {
 /// How far the database's clock is from the gateway's.
 package enum FleetClock {
     /// An answer that took longer says little.
-    package static let maximumTime: Duration = .seconds(1)
+    static let maximumTime: Duration = .seconds(1)
 
     /// - Parameters:
     ///   - database: What its clock showed between `sent` and `received`.

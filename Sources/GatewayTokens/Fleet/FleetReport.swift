@@ -52,7 +52,7 @@ package struct FleetReport: Hashable, Sendable, Codable {
     }
 
     /// nil when no value is more common than all others: each of them differs then.
-    package static func mostCommon(_ values: [String]) -> String? {
+    static func mostCommon(_ values: [String]) -> String? {
         let counts = Dictionary(values.map { ($0, 1) }, uniquingKeysWith: +)
         guard let largest = counts.values.max() else { return nil }
         let found = counts.filter { $0.value == largest }
@@ -92,7 +92,7 @@ package struct FleetQuestion: Sendable {
     }
 
     /// The gateways that have not followed, most recently seen first.
-    package var outstanding: [FleetMember] {
+    var outstanding: [FleetMember] {
         members.filter { $0.id != own && lags[$0.id] == nil }.sorted { ($0.seen, $0.id) < ($1.seen, $1.id) }
     }
 
@@ -139,7 +139,7 @@ package struct FleetFollowing: Hashable, Sendable, Codable {
 
 extension Duration {
     /// In seconds, with one digit after the point.
-    package var tenthsOfSeconds: Double { Double(wholeMilliseconds / 100) / 10 }
+    var tenthsOfSeconds: Double { Double(wholeMilliseconds / 100) / 10 }
     /// In seconds, with three digits after the point.
     package var thousandthsOfSeconds: Double { Double(wholeMilliseconds) / 1000 }
 }

@@ -127,7 +127,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
             let use = members.table.use(
                 subject,
                 by: asker,
-                state: { $0.subjectState },
+                state: { $0.isIdle ? .idle(hadToken: $0.highestGeneration > 0) : .busy },
                 make: { make("\(name)[\(subject)]", grants.grant(for: subject), budget) }
             )
             switch use {
@@ -169,12 +169,6 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     private func measure(_ count: Int) {
         let labels = [("credential", name), ("strategy", strategy)]
         Gauge(label: "gateway_token_subjects", dimensions: labels).record(count)
-    }
-}
-
-extension TokenKeeper {
-    fileprivate var subjectState: SubjectTable<TokenKeeper>.State {
-        isIdle ? .idle(hadToken: highestGeneration > 0) : .busy
     }
 }
 

@@ -4,7 +4,7 @@ import Synchronization
 
 extension TokenKeeper {
     /// How long an operator waits for a command, the calls before it included.
-    package static let commandDeadline: Duration = .seconds(50)
+    static let commandDeadline: Duration = .seconds(50)
 
     package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         withdrawNow(operation)
@@ -103,8 +103,8 @@ extension TokenKeeper {
 
     func carryOut(_ command: OperatorCommand, _ renewer: inout TokenRenewer) async {
         guard command.begin() else { return }
-        let outcome = await outcome(of: command.operation, &renewer).addingWarning(of: renewer.takeUnrecorded())
-        command.finish(outcome, dropping: takeDrops())
+        let outcome = await using(&renewer) { await self.outcome(of: command.operation, &$0) }
+        command.finish(outcome.addingWarning(of: renewer.takeUnrecorded()), dropping: takeDrops())
     }
 
     private func outcome(
@@ -323,7 +323,6 @@ extension TokenKeeper {
         switch failImport(failure, of: imported, replacing: kept, by: call) {
         case .postponed(let ended):
             release(ended)
-            showUncertainty(of: renewer)
             return .success(note(untried: "It could not be tried yet: \(failure.problem.detail)"))
         case .refused(let ended):
             release(ended)
@@ -331,7 +330,6 @@ extension TokenKeeper {
             if left?.isRevoked ?? true {
                 leave(&renewer)
             } else {
-                showUncertainty(of: renewer)
                 await followRefusal(renewer)
             }
             await noteRefusedImport(imported, failure)

@@ -32,7 +32,7 @@ package final class TokenKeeper: CredentialSource, Service {
     /// How long a call to the authority may take.
     package static let callDeadline: Duration = .seconds(15)
     /// How many commands of operators may wait to be carried out.
-    package static let commandLimit = 64
+    static let commandLimit = 64
 
     let context: KeeperContext
     let jitter: @Sendable () -> Double
@@ -285,7 +285,7 @@ extension TokenKeeper {
 
     /// - Parameter runner: Told what there is to do, on any thread; must return at once. What came before is told, too. nil: what
     ///   comes waits for the next one.
-    package func onSignal(_ runner: (@Sendable (KeeperWork) -> Void)?) {
+    func onSignal(_ runner: (@Sendable (KeeperWork) -> Void)?) {
         let unheard = state.withLock { state -> Set<KeeperWork> in
             state.runner = runner
             guard runner != nil else { return [] }
@@ -315,7 +315,7 @@ extension TokenKeeper {
         var renewer = takeRenewer()
         defer { putBack(renewer) }
         while !isEnding {
-            if case .rest(let due) = await turn(&renewer) { return due }
+            if case .rest(let due) = await using(&renewer, turn) { return due }
         }
         return nil
     }
@@ -383,7 +383,7 @@ extension TokenKeeper {
     /// Writes the events of the request path that wait.
     ///
     /// Several calls may run at a time, as at the end of a run. Each event is written by one of them, in no certain order.
-    package func writeNotes() async {
+    func writeNotes() async {
         while true {
             let batch = state.withLock { $0.notes.take() }
             guard !batch.isEmpty else { return }
@@ -503,7 +503,6 @@ extension TokenKeeper {
             if refused?.isEscalated == true { await renewer.noteLogin(failure, call) }
             if isGone(after: failure, at: now) { dropDescendants() }
         }
-        showUncertainty(of: renewer)
     }
 
     private func advised(_ failure: TokenFailure) -> TokenFailure {
@@ -532,8 +531,17 @@ extension TokenKeeper {
         release(outcome)
     }
 
-    /// Makes the status say what the renewer knows of the refresh token.
-    func showUncertainty(of renewer: TokenRenewer) {
+    /// Works with the renewer. Afterwards the status shows what that has found out about the refresh token.
+    func using<Answer>(
+        _ renewer: inout TokenRenewer,
+        _ work: (inout TokenRenewer) async -> Answer
+    ) async -> Answer {
+        let answer = await work(&renewer)
+        showUncertainty(of: renewer)
+        return answer
+    }
+
+    private func showUncertainty(of renewer: TokenRenewer) {
         decide { $0.show(isRotationUncertain: renewer.isRotationUncertain) }
     }
 
@@ -628,7 +636,7 @@ extension TokenKeeper {
     }
 
     /// The store works again: a call that failed for its sake is made now.
-    package func storeReturned() {
+    func storeReturned() {
         if decide({ $0.storeReturned() }) { wake() }
     }
 
@@ -696,7 +704,7 @@ extension TokenKeeper {
 /// What other gateways, and operators there, have written to the store.
 extension TokenKeeper {
     /// Whether other gateways may write the record.
-    package var sharesStore: Bool { context.store.isShared }
+    var sharesStore: Bool { context.store.isShared }
 
     /// Whether the store holds another record than this keeper knows.
     package func isUnknown(_ revision: TokenRevision) -> Bool { revision != context.published.revision }
@@ -749,7 +757,6 @@ extension TokenKeeper {
         guard renewer.phase != .unread, let change = nextRemoteChange(&renewer) else { return false }
         await apply(change.entry, &renewer)
         if change.hasTakenAway { resume() }
-        showUncertainty(of: renewer)
         return true
     }
 
@@ -974,7 +981,7 @@ extension TokenKeeper {
 }
 
 /// What a keeper has to do.
-package enum KeeperWork: Hashable, Sendable {
+enum KeeperWork: Hashable, Sendable {
     /// ``TokenKeeper/work()``.
     case turn(WorkUrgency)
     /// ``TokenKeeper/writeNotes()``.

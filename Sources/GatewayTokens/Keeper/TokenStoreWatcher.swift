@@ -5,10 +5,10 @@ import Synchronization
 
 /// Tells the keepers of one gateway what others have written to a store that they share.
 ///
-/// The store tells of changes, where it can. Beside that ``follow()`` asks it, with one question for all records.
+/// A store that can announces changes. In addition ``follow()`` polls it, with one query for all records.
 package final class TokenStoreWatcher: Service {
     private struct State {
-        /// Records that the store told of and that have yet to be read.
+        /// Records that the store announced and that have yet to be read.
         var heard: [CredentialKey: TokenChange] = [:]
         /// Records that could not be read, and are read again.
         var unread: Set<CredentialKey> = []
@@ -50,7 +50,7 @@ package final class TokenStoreWatcher: Service {
         changes = store.isShared ? store.changes() : nil
     }
 
-    /// Hears what the store tells of. Does nothing for a store that no other gateway uses.
+    /// Listens for the changes that the store announces. Does nothing for a store that no other gateway uses.
     package func run() async throws {
         guard store.isShared else {
             try? await gracefulShutdown()

@@ -1,5 +1,5 @@
-package import GatewayEvents
-package import GatewayHTTP
+import GatewayEvents
+import GatewayHTTP
 
 /// How many calls one credential, or several together, may make: a bucket that empties evenly over an hour.
 ///
@@ -75,8 +75,8 @@ package struct CallBudget: Sendable {
 /// ones. So have looks into the store: each one is a row of the audit log, and a subject that made room needs another one.
 ///
 /// The last quarter is for clients that have caused little, so that one client does not leave the others without tokens.
-package struct SubjectCallBudget: Sendable {
-    package enum SpendResult: Hashable, Sendable {
+struct SubjectCallBudget: Sendable {
+    enum SpendResult: Hashable, Sendable {
         case granted
         /// `isUnreported`: the limit was not reported since calls were last available.
         case spent(isUnreported: Bool)
@@ -118,7 +118,7 @@ package struct SubjectCallBudget: Sendable {
     private var renewals: TokenBuckets
     private var looks: TokenBuckets
 
-    package init(members: Int) {
+    init(members: Int) {
         newTokens = TokenBuckets(calls: CallBudget(perHour: CallBudget.usual, members: members))
         (renewals, looks) = (newTokens, newTokens)
     }
@@ -126,7 +126,7 @@ package struct SubjectCallBudget: Sendable {
     /// - Parameters:
     ///   - isLook: Only the store is asked.
     ///   - client: Whose request causes it; nil where none does, or where clients have no names.
-    package mutating func spend(
+    mutating func spend(
         for trigger: TokenEvent.Trigger,
         isLook: Bool = false,
         by client: String? = nil,
@@ -137,7 +137,7 @@ package struct SubjectCallBudget: Sendable {
     }
 
     /// What the calls are for lives so long.
-    package mutating func expect(_ token: TokenSet, renewedBy policy: RenewalPolicy) {
+    mutating func expect(_ token: TokenSet, renewedBy policy: RenewalPolicy) {
         newTokens.expect(token, renewedBy: policy)
         renewals.expect(token, renewedBy: policy)
         looks.expect(token, renewedBy: policy)
@@ -145,19 +145,17 @@ package struct SubjectCallBudget: Sendable {
 }
 
 /// Whether a password that all subjects of a credential share may be sent. Directories lock accounts.
-package struct SharedPassword: Sendable {
+struct SharedPassword: Sendable {
     /// The number of refusals in turn after which a password that has worked counts as refused. One subject may have been removed.
-    package static let tolerated = 3
+    static let tolerated = 3
 
     /// Why it is not sent, until an operator's call for one of the subjects has brought a token.
-    package private(set) var refusal: TokenFailure?
+    private(set) var refusal: TokenFailure?
     private var hasWorked = false
     private var refusedInTurn = 0
 
-    package init() {}
-
     /// Takes that the authority has given a subject a token.
-    package mutating func worked() {
+    mutating func worked() {
         hasWorked = true
         refusedInTurn = 0
         refusal = nil
@@ -169,7 +167,7 @@ package struct SharedPassword: Sendable {
     /// a client could invent subjects to stop the calls of all others.
     ///
     /// - Parameter hadToken: Whether the subject has had one.
-    package mutating func failed(_ failure: TokenFailure, hadToken: Bool) {
+    mutating func failed(_ failure: TokenFailure, hadToken: Bool) {
         guard failure.isRefusedPassword, failure.problem.cause?.httpStatus == 401 else { return }
         guard hadToken || !hasWorked else { return }
         refusedInTurn += 1

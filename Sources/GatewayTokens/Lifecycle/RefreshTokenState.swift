@@ -1,28 +1,28 @@
 package import GatewayHTTP
 
 /// What the answers of an attempt say about the refresh token: whether there is a next one, and whether it may be spent.
-package struct RefreshTokenState: Hashable, Sendable {
+struct RefreshTokenState: Hashable, Sendable {
     /// The next one, once an answer has brought it.
-    package private(set) var next: Secret?
+    private(set) var next: Secret?
     /// Whether the next one, or the one at hand while there is none, may be spent.
-    package private(set) var isLost = false
+    private(set) var isLost = false
     /// The next one came with an answer that brought no token that can be used. It may be none, so the one that was sent
     /// must not be forgotten yet.
-    package private(set) var isUnproven = false
+    private(set) var isUnproven = false
     /// The authority has refused the one at hand, and the attempt went on without it.
-    package private(set) var isRefused = false
+    private(set) var isRefused = false
 
     /// Takes that no answer came.
     ///
     /// - Parameter wasSent: Whether the refresh token was part of what was asked.
-    package mutating func takeNoAnswer(mayHaveBeenProcessed: Bool, wasSent: Bool) {
+    mutating func takeNoAnswer(mayHaveBeenProcessed: Bool, wasSent: Bool) {
         isLost = isLost || mayHaveBeenProcessed && wasSent
     }
 
     /// Takes an answer.
     ///
     /// - Parameter wasSent: Whether the refresh token was part of what was asked.
-    package mutating func take(_ reply: TokenReply, _ meaning: GrantAnswer, in attempt: GrantAttempt, wasSent: Bool) {
+    mutating func take(_ reply: TokenReply, _ meaning: GrantAnswer, in attempt: GrantAttempt, wasSent: Bool) {
         isRefused = attempt.isRefreshTokenRefused
         if let refreshToken = attempt.nextRefreshToken, refreshToken != next {
             next = refreshToken

@@ -1,4 +1,4 @@
-package import GatewayHTTP
+import GatewayHTTP
 
 /// The record that renewals work on: which refresh token is sent next, which one is kept beside it, and whether the one to be
 /// sent may be spent already.
@@ -9,43 +9,43 @@ package import GatewayHTTP
 ///
 /// Performs nothing. What a function has changed has yet to be written to the store. No rule may lose the last refresh token that
 /// is known to work.
-package struct RenewalRecord: Sendable {
+struct RenewalRecord: Sendable {
     private let rotatesRefreshToken: Bool
     private let canAcquireAnew: Bool
 
     /// nil when there is no record.
-    package private(set) var token: StoredToken?
+    private(set) var token: StoredToken?
     /// A refresh token was sent and no answer came that says what became of it.
     ///
     /// Not the same as what the record itself says: the journal of a call under way makes nothing uncertain before the call fails.
-    package private(set) var isUncertain = false
+    private(set) var isUncertain = false
 
     /// - Parameters:
     ///   - rotatesRefreshToken: See ``TokenGrant/rotatesRefreshToken``.
     ///   - canAcquireAnew: See ``TokenGrant/canAcquireAnew``.
-    package init(rotatesRefreshToken: Bool, canAcquireAnew: Bool) {
+    init(rotatesRefreshToken: Bool, canAcquireAnew: Bool) {
         self.rotatesRefreshToken = rotatesRefreshToken
         self.canAcquireAnew = canAcquireAnew
     }
 
     /// Whether the status says so: nothing but the refresh token leads to the next token.
-    package var isRotationUncertain: Bool { isUncertain && !canAcquireAnew }
+    var isRotationUncertain: Bool { isUncertain && !canAcquireAnew }
 
     /// The number of the next token.
     ///
     /// - Parameter highest: The highest generation there has been.
-    package func nextGeneration(after highest: Int) -> Int { max(highest, token?.generation ?? 0) + 1 }
+    func nextGeneration(after highest: Int) -> Int { max(highest, token?.generation ?? 0) + 1 }
 
     // MARK: Another record
 
     /// Takes another record in place of the present one.
-    package mutating func replace(with token: StoredToken?) {
+    mutating func replace(with token: StoredToken?) {
         self.token = token
         isUncertain = says(token)
     }
 
     /// Begins with a record as it was found in the store or in the configuration: nothing but what it says itself counts.
-    package mutating func begin(with found: StoredToken) { isUncertain = says(found) }
+    mutating func begin(with found: StoredToken) { isUncertain = says(found) }
 
     /// Whether the record itself says that its refresh token may be spent.
     private func says(_ token: StoredToken?) -> Bool {
@@ -53,14 +53,14 @@ package struct RenewalRecord: Sendable {
     }
 
     /// Why the refresh token is not sent by itself.
-    package enum Hold: Hashable, Sendable {
+    enum Hold: Hashable, Sendable {
         case refused(RefreshTokenRefusal)
         /// It comes from a backup and may have been spent since. An authority that sees a spent refresh token again takes it for
         /// stolen, and ends the login for whoever holds its successor (RFC 9700 section 4.14.2).
         case restored
     }
 
-    package var hold: Hold? {
+    var hold: Hold? {
         guard let token, !token.isRevoked else { return nil }
         if let refusal = token.knownRefusal { return .refused(refusal) }
         return token.isRestored && says(token) && !canAcquireAnew ? .restored : nil
@@ -69,21 +69,21 @@ package struct RenewalRecord: Sendable {
     // MARK: A call
 
     /// The record with the journal of an attempt that is about to send the refresh token; nil when there is no record.
-    package func journalled(_ attempt: RotationAttempt) -> StoredToken? {
+    func journalled(_ attempt: RotationAttempt) -> StoredToken? {
         guard var journalled = token else { return nil }
         journalled.attempt = attempt
         return journalled
     }
 
     /// The store has taken the record with this journal.
-    package mutating func noteJournal(_ attempt: RotationAttempt?) { token?.attempt = attempt }
+    mutating func noteJournal(_ attempt: RotationAttempt?) { token?.attempt = attempt }
 
     /// What is stored of an answer that has brought a token.
     ///
     /// - Parameters:
     ///   - spent: The refresh token that was sent.
     ///   - journal: nil unless the refresh token in the answer cannot be used: the one that was sent is probably spent then.
-    package func successor(
+    func successor(
         of spent: Secret?,
         with token: TokenSet,
         as generation: Int,
@@ -97,7 +97,7 @@ package struct RenewalRecord: Sendable {
     }
 
     /// Takes that no answer says what became of the refresh token.
-    package mutating func answerLost() { isUncertain = true }
+    mutating func answerLost() { isUncertain = true }
 
     /// Takes the next refresh token of an attempt that failed all the same: the one that was sent is spent.
     ///
@@ -105,7 +105,7 @@ package struct RenewalRecord: Sendable {
     /// versions of the program send the next one first, and the previous one if that is refused.
     ///
     /// - Returns: Whether there is a next one.
-    package mutating func keep(_ state: RefreshTokenState, spending spent: Secret?) -> Bool {
+    mutating func keep(_ state: RefreshTokenState, spending spent: Secret?) -> Bool {
         guard rotatesRefreshToken, var kept = token, let spent, let next = state.next, next != spent else {
             return false
         }
@@ -128,7 +128,7 @@ package struct RenewalRecord: Sendable {
     /// The authority has refused the refresh token, and there is another way to the next token: it is not sent again.
     ///
     /// - Returns: Whether it was the one of the record.
-    package mutating func dropRefreshToken(_ refused: Secret?) -> Bool {
+    mutating func dropRefreshToken(_ refused: Secret?) -> Bool {
         guard let refused, var kept = token, kept.token.refreshToken == refused else { return false }
         kept.token.refreshToken = nil
         kept.token.refreshTokenExpiresAt = nil
@@ -145,7 +145,7 @@ package struct RenewalRecord: Sendable {
     /// is struck then.
     ///
     /// - Returns: false when the failure leaves something else to do than to log in, or is about another refresh token.
-    package mutating func noteRefusal(of sent: Secret?, by failure: TokenFailure) -> Bool {
+    mutating func noteRefusal(of sent: Secret?, by failure: TokenFailure) -> Bool {
         guard let stored = token?.token.refreshToken, stored == sent,
             let refusal = RefreshTokenRefusal(of: stored, by: failure, isRotationUncertain: isUncertain)
         else { return false }
@@ -156,12 +156,12 @@ package struct RenewalRecord: Sendable {
     }
 
     /// An operator has the refresh token sent all the same: the authority may accept it again.
-    package mutating func forgetRefusal() { token?.refusal = nil }
+    mutating func forgetRefusal() { token?.refusal = nil }
 
     /// The refresh token is known to be unspent, or known to be refused.
     ///
     /// - Returns: Whether there was a journal.
-    package mutating func strikeJournal() -> Bool {
+    mutating func strikeJournal() -> Bool {
         isUncertain = false
         guard token?.attempt != nil else { return false }
         token?.attempt = nil
@@ -169,12 +169,12 @@ package struct RenewalRecord: Sendable {
     }
 
     /// Leaves shown what was before the record changed, since it is why a login is needed.
-    package mutating func goOnShowing(isUncertain: Bool) { self.isUncertain = isUncertain }
+    mutating func goOnShowing(isUncertain: Bool) { self.isUncertain = isUncertain }
 
     /// The upstream has rejected the token of this generation.
     ///
     /// - Returns: Whether it is the one of the record.
-    package mutating func reject(_ generation: Int) -> Bool {
+    mutating func reject(_ generation: Int) -> Bool {
         guard token?.generation == generation else { return false }
         token?.isRejected = true
         return true
@@ -185,7 +185,7 @@ package struct RenewalRecord: Sendable {
     /// Takes up a journal that was read before the lease was granted: that of a gateway that did not end its attempt.
     ///
     /// - Returns: Whether there is one that was not known.
-    package mutating func takeUpJournal(of seen: StoredToken?) -> Bool {
+    mutating func takeUpJournal(of seen: StoredToken?) -> Bool {
         guard let known = token, let seen, seen.token == known.token, known.attempt == nil, let attempt = seen.attempt
         else { return false }
         token?.attempt = attempt
@@ -194,7 +194,7 @@ package struct RenewalRecord: Sendable {
     }
 
     /// Takes over the journal and the refusal as they are in the store.
-    package mutating func follow(_ seen: StoredToken?) {
+    mutating func follow(_ seen: StoredToken?) {
         if let seen, seen.token == token?.token {
             token?.attempt = seen.attempt
             token?.refusal = seen.refusal
@@ -203,13 +203,13 @@ package struct RenewalRecord: Sendable {
     }
 
     /// Takes over that the authority has refused the refresh token to another gateway, or that an operator there has it sent again.
-    package mutating func followRefusal(of seen: StoredToken?) {
+    mutating func followRefusal(of seen: StoredToken?) {
         guard let seen, seen.token == token?.token, seen.refusal != token?.refusal else { return }
         follow(seen)
     }
 
     /// Keeps what others have found out about the token from being overwritten.
-    package mutating func keepFindings(of seen: StoredToken?) {
+    mutating func keepFindings(of seen: StoredToken?) {
         if let seen { token?.keepFindings(of: seen) }
         isUncertain = isUncertain || says(token)
     }
@@ -218,7 +218,7 @@ package struct RenewalRecord: Sendable {
 
     /// A login whose answer brought nothing that can be used but a refresh token, stored as after such an answer to a refresh:
     /// beside the earlier refresh token, which is sent if the new one is refused. An earlier token is used until then.
-    package func login(with token: TokenSet, as generation: Int, _ journal: RotationAttempt) -> StoredToken {
+    func login(with token: TokenSet, as generation: Int, _ journal: RotationAttempt) -> StoredToken {
         let earlier = self.token.flatMap { $0.isRevoked ? nil : $0 }
         var kept = earlier ?? StoredToken(generation: generation, token: token, isRejected: true)
         kept.generation = generation
@@ -237,7 +237,7 @@ package struct RenewalRecord: Sendable {
     }
 
     /// One for each refresh token that may still be valid; none when there is no token.
-    package var tokensToRevoke: [TokenSet] {
+    var tokensToRevoke: [TokenSet] {
         guard let token, !token.isRevoked else { return [] }
         guard token.isUnproven, let proven = token.previousRefreshToken, proven != token.token.refreshToken else {
             return [token.token]

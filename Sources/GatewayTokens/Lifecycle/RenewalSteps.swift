@@ -1,19 +1,19 @@
-package import GatewayHTTP
+import GatewayHTTP
 
 /// Which calls of one renewal follow a call that brought no token.
 ///
 /// In this order, each once: the token that the store holds by now, the previous refresh token, and nothing. A parent token that
 /// was refused is renewed once.
-package struct RenewalSteps: Sendable {
+struct RenewalSteps: Sendable {
     private let rotatesRefreshToken: Bool
     private var refused: [Secret] = []
     private var hasAdopted = false
     private var hasRenewedParent = false
 
-    package init(rotatesRefreshToken: Bool) { self.rotatesRefreshToken = rotatesRefreshToken }
+    init(rotatesRefreshToken: Bool) { self.rotatesRefreshToken = rotatesRefreshToken }
 
     /// Whether another refresh token is looked for. The authority has refused this one then, for good.
-    package mutating func lookForAnother(after failure: TokenFailure, of refreshToken: Secret?) -> Bool {
+    mutating func lookForAnother(after failure: TokenFailure, of refreshToken: Secret?) -> Bool {
         guard rotatesRefreshToken, failure.endsRefreshToken else { return false }
         if let refreshToken { refused.append(refreshToken) }
         return true
@@ -22,7 +22,7 @@ package struct RenewalSteps: Sendable {
     /// Whether the previous refresh token is sent, although this one may still be good: it is unproven, so an authority that
     /// does not know it may answer in any way, such as with `invalid_request` or a bare 401. It is not sent again then if the
     /// previous one is refused for good.
-    package mutating func passesOver(
+    mutating func passesOver(
         _ refreshToken: Secret?,
         after reply: TokenReply?,
         in record: StoredToken?,
@@ -43,17 +43,17 @@ package struct RenewalSteps: Sendable {
     }
 
     /// Whether the authority has refused this refresh token, for good.
-    package func hasRefused(_ refreshToken: Secret?) -> Bool { refreshToken.map { refused.contains($0) } ?? false }
+    func hasRefused(_ refreshToken: Secret?) -> Bool { refreshToken.map { refused.contains($0) } ?? false }
 
     /// Another gateway that shares the store may have renewed. What it stored is adopted once: the two would take turns for ever.
-    package var readsStore: Bool { !hasAdopted }
+    var readsStore: Bool { !hasAdopted }
 
-    package mutating func adopted() { hasAdopted = true }
+    mutating func adopted() { hasAdopted = true }
 
     /// The token of `record` with the previous refresh token; nil when that cannot help.
     ///
     /// - Parameter isUncertain: The authority may not have seen its successor confirmed.
-    package func previous(of record: StoredToken?, isUncertain: Bool) -> TokenSet? {
+    func previous(of record: StoredToken?, isUncertain: Bool) -> TokenSet? {
         guard isUncertain, var token = record?.token, let previous = record?.previousRefreshToken,
             !refused.contains(previous)
         else { return nil }
@@ -62,7 +62,7 @@ package struct RenewalSteps: Sendable {
     }
 
     /// Whether the parent's token is renewed after it was refused. A new one that is refused as well means something else.
-    package mutating func renewsParent() -> Bool {
+    mutating func renewsParent() -> Bool {
         defer { hasRenewedParent = true }
         return !hasRenewedParent
     }

@@ -1,24 +1,22 @@
-package import GatewayHTTP
+import GatewayHTTP
 
 /// A record as this gateway last saw it in the store, with the lease that it holds, and what the store's answers mean.
 ///
 /// Performs nothing. `holding` is the token that the gateway uses; it is later than the record when it could not be stored.
-package struct StoredRecord: Sendable {
-    package private(set) var seen = TokenEntry.nothing
-    package private(set) var lease: TokenLease?
+struct StoredRecord: Sendable {
+    private(set) var seen = TokenEntry.nothing
+    private(set) var lease: TokenLease?
     /// The store has said what it holds. Before the first read, a difference is not a change.
     private var hasRead = false
     /// See ``ignoreOwnWrite(_:)``.
     private var ownWrite: TokenSet?
 
-    package init() {}
-
-    package var revision: TokenRevision { seen.revision }
+    var revision: TokenRevision { seen.revision }
 
     // MARK: What others have written
 
     /// What it means that the store holds another entry than the one that was seen.
-    package enum Change: Hashable, Sendable {
+    enum Change: Hashable, Sendable {
         /// The token is unchanged. The journal of an attempt may be new.
         case none
         /// Somebody has another token: it is adopted.
@@ -29,7 +27,7 @@ package struct StoredRecord: Sendable {
         case wentBack
     }
 
-    package func change(to entry: TokenEntry, holding held: StoredToken?) -> Change {
+    func change(to entry: TokenEntry, holding held: StoredToken?) -> Change {
         if entry.revision < seen.revision { return .wentBack }
         guard let token = entry.token, !token.isRevoked else {
             guard let held, !held.isRevoked else { return .none }
@@ -43,20 +41,20 @@ package struct StoredRecord: Sendable {
     }
 
     /// The record was read.
-    package mutating func load(_ entry: TokenEntry) { see(entry) }
+    mutating func load(_ entry: TokenEntry) { see(entry) }
 
     /// The gateway brought this token and takes it back. The store may hold it although the write seemed to fail: it is not
     /// adopted from there. Ends with the next write.
-    package mutating func ignoreOwnWrite(_ token: TokenSet) { ownWrite = token }
+    mutating func ignoreOwnWrite(_ token: TokenSet) { ownWrite = token }
 
     /// An operator's write, which nothing can refuse.
-    package mutating func replace(with token: StoredToken?, as revision: TokenRevision) {
+    mutating func replace(with token: StoredToken?, as revision: TokenRevision) {
         ownWrite = nil
         see(TokenEntry(token: token, revision: revision))
     }
 
     /// Others may lease the record from now on.
-    package mutating func giveUpLease() -> TokenLease? { lease.take() }
+    mutating func giveUpLease() -> TokenLease? { lease.take() }
 
     private mutating func see(_ entry: TokenEntry) {
         if lease?.revision != entry.revision { lease = nil }
@@ -72,7 +70,7 @@ package struct StoredRecord: Sendable {
     // MARK: A renewal
 
     /// What follows when the lease was asked for.
-    package enum Renewal: Hashable, Sendable {
+    enum Renewal: Hashable, Sendable {
         /// Go on: the lease is ours.
         case begin
         /// Somebody has a newer token: nothing is sent.
@@ -86,7 +84,7 @@ package struct StoredRecord: Sendable {
     }
 
     /// - Parameter token: What was to be written with the lease; nil for a lease alone.
-    package mutating func leased(
+    mutating func leased(
         _ answer: TokenLeaseAnswer,
         writing token: StoredToken?,
         holding held: StoredToken?
@@ -110,7 +108,7 @@ package struct StoredRecord: Sendable {
     // MARK: A write
 
     /// What follows from a write.
-    package enum Write: Hashable, Sendable {
+    enum Write: Hashable, Sendable {
         case done
         /// Write once more: there is no newer token.
         case again
@@ -121,7 +119,7 @@ package struct StoredRecord: Sendable {
     }
 
     /// Takes the answer to a write without a lease, or to one that ends the lease.
-    package mutating func saved(
+    mutating func saved(
         _ answer: TokenSaveAnswer,
         writing token: StoredToken?,
         holding held: StoredToken?
@@ -137,7 +135,7 @@ package struct StoredRecord: Sendable {
     }
 
     /// Takes the answer to a write that keeps the lease.
-    package mutating func saved(
+    mutating func saved(
         _ answer: TokenLeaseAnswer,
         writing token: StoredToken,
         holding held: StoredToken?
@@ -153,7 +151,7 @@ package struct StoredRecord: Sendable {
     }
 
     /// Takes the answer to the lease that is taken to remove the record.
-    package mutating func leasedForRemoval(_ answer: TokenLeaseAnswer, holding held: StoredToken?) -> Write {
+    mutating func leasedForRemoval(_ answer: TokenLeaseAnswer, holding held: StoredToken?) -> Write {
         switch answer {
         case .granted(let lease):
             grant(lease, writing: nil)
@@ -187,33 +185,33 @@ package struct StoredRecord: Sendable {
 }
 
 extension TokenSet {
-    /// The authority refused the refresh token of `other` to another gateway, which has dropped it. Whoever holds a successor of
-    /// `other` knows why.
+    /// The authority refused the refresh token of `other` to another gateway, which has dropped it. A gateway that holds a
+    /// successor of `other` is not affected.
     fileprivate func isRemainder(of other: TokenSet) -> Bool {
         refreshToken == nil && !access.isEmpty && access == other.access
     }
 }
 
 /// How long a gateway may renew before another one may, and how the others wait.
-package enum RenewalLease {
+enum RenewalLease {
     /// How long a lease lasts: longer than a call to the authority may take.
-    package static let duration: Duration = .seconds(20)
+    static let duration: Duration = .seconds(20)
     /// When the holder prolongs it, again and again while a call lasts.
-    package static let prolongedEvery: Duration = duration / 3
+    static let prolongedEvery: Duration = duration / 3
     /// How often others look whether the renewal has ended, if the store does not tell.
     static let longestPause: Duration = .seconds(1)
 
     /// How long to wait before the lease is asked for again.
     ///
     /// - Parameter jitter: 0...1; many gateways wait for one lease.
-    package static func pause(held time: Duration, jitter: Double) -> Duration {
+    static func pause(held time: Duration, jitter: Double) -> Duration {
         let wait = min(max(time, .milliseconds(10)), longestPause)
         return wait + wait / 4 * min(max(jitter, 0), 1)
     }
 }
 
 /// A record that the store has yet to take.
-package enum PendingWrite: Hashable, Sendable {
+enum PendingWrite: Hashable, Sendable {
     /// The store holds the record.
     case none
     /// The gateway's own write: it is refused when somebody else has changed the record.
@@ -222,19 +220,19 @@ package enum PendingWrite: Hashable, Sendable {
     case operators(due: MonotonicTime)
 
     /// A write that failed, to be tried again.
-    package init(isOperators: Bool, due: MonotonicTime) {
+    init(isOperators: Bool, due: MonotonicTime) {
         self = isOperators ? .operators(due: due) : .own(due: due)
     }
 
     /// When to try again; nil when there is nothing to write.
-    package var due: MonotonicTime? {
+    var due: MonotonicTime? {
         switch self {
         case .none: nil
         case .own(let due), .operators(let due): due
         }
     }
 
-    package var isOperators: Bool {
+    var isOperators: Bool {
         switch self {
         case .operators: true
         case .none, .own: false

@@ -30,11 +30,11 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         /// See ``TokenGrant/canAcquireAnew``.
         package var canAcquireAnew: Bool
         /// What a person types to log in; nil where there is no login.
-        package var loginCommand: String?
+        var loginCommand: String?
         package var policy: RenewalPolicy
         package var maximumWaiters: Int
         /// More calls than this within an hour are a storm, unless the lifetime of the tokens itself asks for more.
-        package var callsPerHour: Int
+        var callsPerHour: Int
         /// What the first call is ascribed to: the start of the gateway, a reload that brought the credential, or the request
         /// that named its subject.
         package var begunBy: TokenEvent.Trigger
@@ -160,7 +160,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// What there is to inject, for readers that keep a copy of the answer: the live token, unless it is not to be used.
-    package var servable: Credential? {
+    var servable: Credential? {
         guard !isLocked, !isSuspended, let held, !held.isRejected, !isHeldBack else { return nil }
         return held.credential
     }
@@ -199,7 +199,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Asks for the next token although this generation may be live, for a caller that cannot use a token that expires soon.
-    package mutating func needSuccessor(
+    mutating func needSuccessor(
         of generation: Int,
         by waiter: Waiter,
         ticket: CredentialTicket,
@@ -313,7 +313,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// How long before its end a token that cannot be renewed is announced.
-    package static var foresight: Duration { Expiration.Kind.token.notice }
+    static var foresight: Duration { Expiration.Kind.token.notice }
 
     /// What to do now. The keeper asks after every event, and whenever the time that it was told has come.
     package mutating func next(at now: MonotonicTime) -> Step {
@@ -421,7 +421,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Another gateway is renewing the token. Requests use a live one, or go on waiting.
     ///
     /// - Parameter until: When to make the call again, unless the other gateway's token has come by then.
-    package mutating func postpone(_ call: TokenCall, until: MonotonicTime) {
+    mutating func postpone(_ call: TokenCall, until: MonotonicTime) {
         defer { checkInvariants() }
         guard isAwaited(call) else { return }
         var call = call
@@ -436,7 +436,7 @@ extension TokenLifecycle where Waiter: Sendable {
         package let waiters: [Waiter]
         package let problem: GatewayProblem
         /// From now on a person is asked to log in, although the gateway goes on to try.
-        package var isEscalated = false
+        var isEscalated = false
     }
 
     /// - Returns: nil when the call is not the one that was awaited.
@@ -468,7 +468,7 @@ extension TokenLifecycle where Waiter: Sendable {
         }
     }
 
-    /// What a failed call leaves: a token, and the time until which nobody needs the next one.
+    /// What a failed call leaves: the token that is still used, and the time by which the next one is needed.
     private struct AfterFailure {
         let kept: HeldToken?
         var cause: TokenPhase.Cause = .need
@@ -497,8 +497,8 @@ extension TokenLifecycle where Waiter: Sendable {
         return []
     }
 
-    /// The authority has refused the refresh token to another gateway, or to an earlier run. A call that nobody has commanded is
-    /// not made. A live token is used on, as after a call of its own.
+    /// The authority has refused the refresh token to another gateway, or to an earlier run. Only an
+    /// operator's command causes another call. A live token is still used, as after a failed call of this gateway.
     ///
     /// - Returns: nil when a login is asked for already, or when a call finds out more.
     package mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
@@ -636,7 +636,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// When the first call failed since the last token.
-    package var unresolvedSince: MonotonicTime? { unresolved?.since }
+    var unresolvedSince: MonotonicTime? { unresolved?.since }
 
     /// nil while the last call brought a token, or before the first call.
     package func failing(at now: MonotonicTime) -> UnresolvedFailure? {
@@ -699,7 +699,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// The token store works again.
     ///
     /// - Returns: Whether a call became due.
-    package mutating func storeReturned() -> Bool {
+    mutating func storeReturned() -> Bool {
         defer { checkInvariants() }
         guard case .backingOff(let pause) = phase.kind, pause.failure.problem.kind == .storeUnavailable else {
             return false
@@ -708,7 +708,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Whether another gateway is renewing the token.
-    package var isPostponed: Bool {
+    var isPostponed: Bool {
         guard case .calling(let call) = phase.kind else { return false }
         return call.isPostponedUntil != nil && !call.hasBegun
     }
@@ -724,7 +724,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// Forgets the token before the turn of ``clear()``. Requests wait until then: a call that they cause would use what is
     /// about to be forgotten, and its token would be forgotten as well.
-    package mutating func beginClear() {
+    mutating func beginClear() {
         defer { checkInvariants() }
         forget()
         isSuspended = true
@@ -748,7 +748,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Hands out nothing until ``resume(at:)`` or ``clear()``. Requests wait.
-    package mutating func suspend() {
+    mutating func suspend() {
         defer { checkInvariants() }
         withdrawals += 1
         isSuspended = true
@@ -836,7 +836,7 @@ extension TokenLifecycle where Waiter: Sendable {
 /// the authority has answered.
 extension TokenLifecycle where Waiter: Sendable {
     /// What became of an import whose call failed.
-    package enum OnImportFailure: Sendable {
+    enum OnImportFailure: Sendable {
         /// The imported token has replaced the earlier one. It is refreshed after a pause.
         case postponed(EndedWaits?)
         /// The earlier token stays. Where there is none, the credential has no token.
@@ -850,7 +850,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Parameter generation: The generation of the imported token.
     /// - Returns: The call to make, already begun; nil while locked, or while another call is under way.
-    package mutating func beginImport(generation: Int) -> TokenCall? {
+    mutating func beginImport(generation: Int) -> TokenCall? {
         defer { checkInvariants() }
         guard let call = refresh() else { return nil }
         reserve(generation: generation)
@@ -861,7 +861,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Otherwise it is refused: a working token is not replaced by an untried one.
     ///
     /// - Parameter earlier: The token before the import; nil when there was none, or when it had been revoked.
-    package mutating func importFailed(
+    mutating func importFailed(
         _ failure: TokenFailure,
         of imported: FreshToken,
         replacing earlier: FreshToken?,
@@ -903,9 +903,9 @@ package struct FreshToken: Sendable {
     package let injection: Injection
     package var isRejected: Bool
     /// Its renewal was cut off half-way and is to be taken up at once.
-    package var isRenewalDue = false
+    var isRenewalDue = false
     /// Another gateway had obtained it.
-    package var isAdopted = false
+    var isAdopted = false
     /// The login brought no refresh token: it ends with this token, and a person gets the next one.
     package var lacksRefreshToken = false
 
@@ -929,7 +929,7 @@ package struct UnresolvedFailure: Sendable {
     /// When the gateway tries again by itself; nil: with the next request, or never.
     package fileprivate(set) var nextTryAt: MonotonicTime?
     /// Whether the next request causes a call.
-    package fileprivate(set) var isTriedOnDemand = false
+    fileprivate(set) var isTriedOnDemand = false
     /// Until this time, requests cause no call either.
     package fileprivate(set) var notBefore: MonotonicTime?
 }
@@ -1106,7 +1106,7 @@ private enum TokenPhase: ~Copyable {
 package struct TokenCall: Hashable, Sendable {
     static let firstLook = 1
     /// For a token that is handed out and not kept: no lifecycle waits for the end of this call.
-    package static let outsideSchedule = TokenCall(id: 0, trigger: .operator, demand: nil)
+    static let outsideSchedule = TokenCall(id: 0, trigger: .operator, demand: nil)
 
     package let id: Int
     package let trigger: TokenEvent.Trigger
@@ -1128,7 +1128,7 @@ package struct TokenCall: Hashable, Sendable {
     }
 
     /// What it finds in the store or the configuration ends it; the authority is asked by the next call.
-    package var isFirstLook: Bool { id == Self.firstLook }
+    var isFirstLook: Bool { id == Self.firstLook }
 
     /// An operator asked for it.
     var isCommanded: Bool { trigger == .operator }
@@ -1140,7 +1140,7 @@ package struct HeldToken: Sendable {
     package let credential: Credential
     package let token: TokenSet
     /// When background renewal begins; nil when it does not.
-    package let renewAt: MonotonicTime?
+    let renewAt: MonotonicTime?
     /// See ``FreshToken/lacksRefreshToken``.
     package let lacksRefreshToken: Bool
     package fileprivate(set) var isRejected = false
@@ -1153,21 +1153,13 @@ package struct HeldToken: Sendable {
 
     /// What must be left of a token that is handed to a client or a person: ten seconds, or a quarter of its life
     /// where that is less.
-    package var usefulLife: Duration { min(.seconds(10), (token.lifetime ?? .seconds(40)) / 4) }
+    var usefulLife: Duration { min(.seconds(10), (token.lifetime ?? .seconds(40)) / 4) }
 
     package func remainder(at now: MonotonicTime) -> Duration? { credential.expiresAt.map { $0 - now } }
 
     /// Whether its time to be renewed is still to come.
     package func isFresh(at now: MonotonicTime) -> Bool {
         (renewAt.map { now < $0 } ?? true) && (remainder(at: now).map { $0 >= usefulLife } ?? true)
-    }
-}
-
-extension RenewalPolicy {
-    /// How long before its end a token of this lifetime is renewed: the configured share, at least ``atLeast``, and
-    /// never more than half, so that a token that is shorter-lived than the threshold is used nevertheless.
-    package func ahead(of lifetime: Duration) -> Duration {
-        min(max(lifetime * aheadPercent / 100, atLeast), lifetime / 2)
     }
 }
 

@@ -1,6 +1,6 @@
-package import GatewayHTTP
+import GatewayHTTP
 
-package enum WorkUrgency: Int, Comparable, Sendable {
+enum WorkUrgency: Int, Comparable, Sendable {
     /// Nothing waits for it.
     case background
     /// A request waits.
@@ -8,7 +8,7 @@ package enum WorkUrgency: Int, Comparable, Sendable {
     /// A person waits. It begins whatever the limit.
     case command
 
-    package static func < (first: Self, second: Self) -> Bool { first.rawValue < second.rawValue }
+    static func < (first: Self, second: Self) -> Bool { first.rawValue < second.rawValue }
 }
 
 /// Decides which of many workers goes next: one that was woken or whose time has come.
@@ -16,7 +16,7 @@ package enum WorkUrgency: Int, Comparable, Sendable {
 /// At most a limited number of one group works at a time: an authority that answers slowly delays its own workers and no others. So does
 /// a bounded number of all, apart from the few that each group may have in any case. Groups that wait for others take turns.
 /// Those of a group go by urgency, then in the order in which they were woken.
-package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>: Sendable {
+struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>: Sendable {
     private enum Phase {
         case idle
         case queued(WorkUrgency)
@@ -67,24 +67,24 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
     private var postponed = FirstInFirstOut<Group>()
     private var deadlines = DueTimes<ID>()
 
-    package init(_ limits: WorkLimits) { self.limits = limits }
+    init(_ limits: WorkLimits) { self.limits = limits }
 
     /// - Parameter limit: How many of a group work at a time.
-    package init(limit: Int) { self.init(WorkLimits(group: limit)) }
+    init(limit: Int) { self.init(WorkLimits(group: limit)) }
 
-    package var isEmpty: Bool { workers.isEmpty }
-    package var count: Int { workers.count }
+    var isEmpty: Bool { workers.isEmpty }
+    var count: Int { workers.count }
 
     /// The earliest time at which a worker is due; nil when none is.
-    package var nextDue: MonotonicTime? { deadlines.first }
+    var nextDue: MonotonicTime? { deadlines.first }
 
-    package mutating func add(_ id: ID, of group: Group) {
+    mutating func add(_ id: ID, of group: Group) {
         workers[id] = Worker(group: group)
         enqueue(id, .background)
         checkInvariants(of: group)
     }
 
-    package mutating func wake(_ id: ID, _ urgency: WorkUrgency) {
+    mutating func wake(_ id: ID, _ urgency: WorkUrgency) {
         guard let worker = workers[id] else { return }
         switch worker.phase {
         case .working: workers[id]?.wake = max(urgency, worker.wake ?? urgency)
@@ -94,7 +94,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
     }
 
     /// - Returns: Those that begin to work now.
-    package mutating func begin(at now: MonotonicTime) -> [ID] {
+    mutating func begin(at now: MonotonicTime) -> [ID] {
         for id in deadlines.removeAll(until: now) {
             guard case .idle? = workers[id]?.phase else { continue }
             enqueue(id, .background)
@@ -111,7 +111,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
     }
 
     /// - Parameter due: When it has something to do again; nil when it has to be woken.
-    package mutating func finished(_ id: ID, until due: MonotonicTime?) {
+    mutating func finished(_ id: ID, until due: MonotonicTime?) {
         guard let worker = workers[id], case .working = worker.phase else { return }
         leave(worker.group)
         workers[id]?.phase = .idle
@@ -122,7 +122,7 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
     }
 
     /// Removes a worker, whatever it was doing.
-    package mutating func remove(_ id: ID) {
+    mutating func remove(_ id: ID) {
         guard let worker = workers.removeValue(forKey: id) else { return }
         deadlines.remove(id)
         if case .working = worker.phase { leave(worker.group) }
@@ -184,15 +184,15 @@ package struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>
 }
 
 /// How many work at a time: see ``WorkSchedule``.
-package struct WorkLimits: Hashable, Sendable {
+struct WorkLimits: Hashable, Sendable {
     /// How many of one group may be at work.
-    package let group: Int
+    let group: Int
     /// How many of all groups together may be at work.
-    package let all: Int
+    let all: Int
     /// How many of one group may be at work while ``all`` are: slow groups must not stop the others.
-    package let reserved: Int
+    let reserved: Int
 
-    package init(group: Int, all: Int = .max, reserved: Int = 1) {
+    init(group: Int, all: Int = .max, reserved: Int = 1) {
         self.group = max(1, group)
         self.all = max(1, all)
         self.reserved = min(max(1, reserved), self.group)

@@ -137,7 +137,7 @@ package enum LoginRefusal: Error, Hashable, Sendable {
     }
 
     /// Not an answer to this login at all, so that the right one may yet come: any page can send a browser somewhere.
-    package var isForeign: Bool {
+    var isForeign: Bool {
         switch self {
         case .wrongState, .missingState, .unreadable: true
         case .elsewhere, .wrongIssuer, .denied, .incomplete, .addressNeeded: false

@@ -29,7 +29,7 @@ package struct LoginOrder: Hashable, Sendable {
     package var timeout: Duration
 
     package static let timeouts: ClosedRange<Duration> = .seconds(1) ... .seconds(1800)
-    package static let defaultTimeout: Duration = .seconds(300)
+    static let defaultTimeout: Duration = .seconds(300)
 
     package init(credential: String, way: Way = .browser, timeout: Duration = Self.defaultTimeout) {
         self.credential = credential

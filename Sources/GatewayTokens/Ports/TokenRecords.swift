@@ -134,7 +134,7 @@ package struct TokenRecordState: Hashable, Sendable {
     }
 
     /// - Returns: How long the lease lasts; nil when there is none.
-    package func timeLeft(at now: UnixTime) -> Duration? {
+    func timeLeft(at now: UnixTime) -> Duration? {
         guard let leaseUntil, leaseUntil > now else { return nil }
         return leaseUntil - now
     }

@@ -326,7 +326,7 @@ package struct SharedLockNames: Hashable, Sendable {
 
 /// Where gateways of one token store know each other.
 package protocol SharedFleet: Sendable {
-    /// Writes what a gateway tells of itself. Gateways that were not seen for a day are removed.
+    /// Writes what a gateway reports about itself. Gateways that were not seen for a day are removed.
     ///
     /// - Returns: The time of the store's clock.
     func beat(_ heartbeat: FleetHeartbeat) async throws(TokenStoreError) -> UnixTime

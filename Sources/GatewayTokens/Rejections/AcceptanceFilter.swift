@@ -4,7 +4,7 @@ package import GatewayHTTP
 /// a template nor a lock.
 package struct AcceptanceFilter {
     /// What is told of an acceptance.
-    package enum News: Hashable, Sendable {
+    package enum Report: Hashable, Sendable {
         case nothing
         /// There was an acceptance, on a path that is known.
         case acceptance
@@ -36,13 +36,13 @@ package struct AcceptanceFilter {
     }
 
     /// What to tell of a static credential that was accepted: once a second for each client, and for each new path.
-    package mutating func news(
+    package mutating func report(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         by client: String?,
         for interest: Interest,
         at now: MonotonicTime
-    ) -> News {
+    ) -> Report {
         let isNew = interest.templates && isNew(head, bytes)
         if !isNew, !interest.all, let last, last.client == client, now - last.at < Self.pause { return .nothing }
         last = (client, now)

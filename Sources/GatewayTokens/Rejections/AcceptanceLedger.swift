@@ -19,9 +19,9 @@ package struct AcceptanceLedger: Sendable {
         /// Path templates among them.
         package var templates = 2
         /// How long the acceptance of another client counts.
-        package var vouching: Duration = .seconds(600)
+        var vouching: Duration = .seconds(600)
         /// Clients that are remembered.
-        package var maximumClients = 256
+        var maximumClients = 256
 
         package init() {}
     }
@@ -64,9 +64,9 @@ package struct AcceptanceLedger: Sendable {
     package init(_ rules: Rules = Rules()) { self.rules = rules }
 
     /// Some client has a run: the next acceptance ends it.
-    package var hasRun: Bool { runs > 0 }
+    var hasRun: Bool { runs > 0 }
     /// Whether one more template that is accepted makes a difference.
-    package var wantsTemplates: Bool { accepted.count < rules.templates }
+    var wantsTemplates: Bool { accepted.count < rules.templates }
 
     /// - Parameter template: nil where it is known to have been accepted, or makes no difference.
     package mutating func accept(_ client: String?, _ template: RejectionLedger.Key?, at now: MonotonicTime) {

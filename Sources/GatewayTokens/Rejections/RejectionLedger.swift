@@ -62,23 +62,23 @@ package struct RejectionLedger: Sendable {
     package struct Rules: Hashable, Sendable {
         /// The pause between a rejection and the first probe.
         package var firstPause: Duration = .seconds(10)
-        package var maximumPause: Duration = .seconds(600)
+        var maximumPause: Duration = .seconds(600)
         /// Templates that are remembered.
-        package var maximumTemplates = 256
+        var maximumTemplates = 256
         /// Renewals that a client can cause at once.
-        package var renewalsPerClient = 12
+        var renewalsPerClient = 12
         /// A client may cause one more after this time. With 12 at once, a client causes at most 24 in the first hour
         /// and 12 in each later hour. A credential may make 60 calls an hour.
-        package var renewalInterval: Duration = .seconds(300)
+        var renewalInterval: Duration = .seconds(300)
         /// How long a token has to live for its renewal to be free.
-        package var freeLife: Duration = .seconds(60)
+        var freeLife: Duration = .seconds(60)
         /// From one that is free to the next, whatever the token's life: a path that answers 200, 401, 200 must not buy renewals that a
         /// credential's calls of an hour, or the authority, would pay for.
-        package var freeInterval: Duration = .seconds(300)
+        var freeInterval: Duration = .seconds(300)
         /// How long none is free after one of which is not known that it was a revocation.
-        package var freePause: Duration = .seconds(600)
+        var freePause: Duration = .seconds(600)
         /// Clients whose budget is remembered.
-        package var maximumClients = 1024
+        var maximumClients = 1024
 
         package init() {}
     }
@@ -99,7 +99,7 @@ package struct RejectionLedger: Sendable {
         var freeAgainAt: MonotonicTime?
     }
 
-    /// A renewal that nobody has paid for.
+    /// A renewal that was charged to no client's budget.
     private struct FreeRenewal {
         let key: Key
         let generation: Int
@@ -296,12 +296,12 @@ package struct RejectionLedger: Sendable {
     }
 
     /// The clients that may cause no renewal now, and when they may again: at most so many.
-    package func emptyBudgets(at now: MonotonicTime, limit: Int) -> [(client: String?, fillsAt: MonotonicTime)] {
+    func emptyBudgets(at now: MonotonicTime, limit: Int) -> [(client: String?, fillsAt: MonotonicTime)] {
         budgets.empty(at: now, limit: limit)
     }
 
-    package var templateCount: Int { entries.count }
-    package var clientCount: Int { budgets.count }
+    var templateCount: Int { entries.count }
+    var clientCount: Int { budgets.count }
 }
 
 /// A token bucket for each client; those without a name share one.

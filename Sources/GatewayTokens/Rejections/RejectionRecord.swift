@@ -62,7 +62,7 @@ package final class RejectionRecord: Sendable {
     package func failed() { ledger.withLock { $0.wasAsked() } }
 
     /// No call was begun because of the rejection of this generation: one was under way already, or calls have a pause.
-    package func causedNothing(_ generation: Int) {
+    func causedNothing(_ generation: Int) {
         ledger.withLock { $0.giveBack(upTo: generation) }
     }
 
@@ -75,7 +75,7 @@ package final class RejectionRecord: Sendable {
     }
 
     /// The clients that may cause no renewal now, and when they may again: at most so many.
-    package func emptyBudgets(at now: MonotonicTime, limit: Int) -> [(client: String?, fillsAt: MonotonicTime)] {
+    func emptyBudgets(at now: MonotonicTime, limit: Int) -> [(client: String?, fillsAt: MonotonicTime)] {
         ledger.withLock { $0.emptyBudgets(at: now, limit: limit) }
     }
 
@@ -100,28 +100,26 @@ package final class RejectionRecord: Sendable {
 }
 
 /// Which path templates of a route have had a 2xx under a token generation.
-package final class ConfirmedTemplates: Sendable {
+final class ConfirmedTemplates: Sendable {
     private let table = TemplateTable()
 
     /// The newest generation under which any template has had a 2xx.
     private let newest = Atomic(Int.min)
 
-    package init() {}
-
     /// A response to this template was a 2xx. Mostly one read: to write would take the slot from the cache of other processors.
-    package func confirm(_ template: PathTemplate, generation: Int) {
+    func confirm(_ template: PathTemplate, generation: Int) {
         let entry = Self.entry(template, generation)
         if newest.load(ordering: .relaxed) < generation { newest.max(generation, ordering: .relaxed) }
         guard table[template] != entry else { return }
         table.store(entry, for: template)
     }
 
-    package func isConfirmed(_ template: PathTemplate, generation: Int) -> Bool {
+    func isConfirmed(_ template: PathTemplate, generation: Int) -> Bool {
         table[template] == Self.entry(template, generation)
     }
 
     /// Whether the token of this generation has worked anywhere.
-    package func hasWorked(generation: Int) -> Bool { newest.load(ordering: .relaxed) >= generation }
+    func hasWorked(generation: Int) -> Bool { newest.load(ordering: .relaxed) >= generation }
 
     private static func entry(_ template: PathTemplate, _ generation: Int) -> UInt64 {
         TemplateTable.hash(template, generation) | 1
@@ -132,23 +130,21 @@ package final class ConfirmedTemplates: Sendable {
 ///
 /// The table has a fixed size, like every ``TemplateTable``: an entry that is lost to another template is an acceptance that
 /// is not seen.
-package final class HandedOutTemplates: Sendable {
-    package static let capacity = TemplateTable.capacity
+final class HandedOutTemplates: Sendable {
+    static let capacity = TemplateTable.capacity
     /// The time has the low bits of an entry, in seconds; it wraps after half a year.
     private static let timeMask: UInt64 = 0xFF_FFFF
 
     private let table = TemplateTable()
 
-    package init() {}
-
-    package func note(_ template: PathTemplate, generation: Int, at now: MonotonicTime) {
+    func note(_ template: PathTemplate, generation: Int, at now: MonotonicTime) {
         let tag = Self.tag(template, generation)
         guard table[template] & ~Self.timeMask != tag else { return }
         table.store(tag | Self.seconds(now), for: template)
     }
 
     /// - Returns: How long ago it was handed out first; nil when it was not, or when a rejection has been reported since.
-    package func take(_ template: PathTemplate, generation: Int, at now: MonotonicTime) -> Duration? {
+    func take(_ template: PathTemplate, generation: Int, at now: MonotonicTime) -> Duration? {
         let entry = table[template]
         guard entry & ~Self.timeMask == Self.tag(template, generation) else { return nil }
         table.store(0, for: template)

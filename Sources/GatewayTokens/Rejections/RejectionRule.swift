@@ -41,7 +41,7 @@ package struct RejectionRule: Hashable, Sendable {
     /// How much of a body is looked at. The response is held back until so much of it has come.
     package static let bodyLimit = 64 << 10
     /// The largest pattern for bodies: it runs on an event loop, for every response that is looked at.
-    package static let largestPattern = 128
+    static let largestPattern = 128
     /// The steps of a search in one body: enough for 16 KiB with any pattern, and for all 64 KiB unless most of the text nearly
     /// fits a large one.
     package static let mostSteps = 2 << 20

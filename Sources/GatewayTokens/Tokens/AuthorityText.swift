@@ -12,7 +12,7 @@ package import GatewayHTTP
 package struct AuthorityText: Sendable {
     package static let limit = 256
     package static let hidden = "‹hidden›"
-    package static let allHidden = "‹hidden: it repeats a secret›"
+    static let allHidden = "‹hidden: it repeats a secret›"
 
     /// How much of a text is looked at.
     static let inputLimit = 4096

@@ -40,9 +40,9 @@ package enum ClockSkew {
 }
 
 /// What is known about the clocks of authorities, and what people were told about them.
-package struct ClockSkewRecord: Sendable {
+struct ClockSkewRecord: Sendable {
     /// What a measurement changes for people.
-    package enum Change: Hashable, Sendable {
+    enum Change: Hashable, Sendable {
         /// The clocks differ, or by another amount than was told.
         case differs
         case agrees
@@ -59,11 +59,9 @@ package struct ClockSkewRecord: Sendable {
 
     private var entries: [Origin: Entry] = [:]
 
-    package init() {}
-
     /// - Parameter seconds: See ``ClockSkew/seconds(in:sentAt:receivedAt:)``.
     /// - Returns: nil when there is nothing new to tell.
-    package mutating func take(_ seconds: Int, of authority: Origin) -> Change? {
+    mutating func take(_ seconds: Int, of authority: Origin) -> Change? {
         guard entries[authority] != nil || entries.count < Self.limit else { return nil }
         let told = entries[authority]?.told
         let change = Self.change(from: told, to: seconds)
@@ -84,7 +82,7 @@ package struct ClockSkewRecord: Sendable {
     }
 
     /// The largest of these authorities; nil when it is unknown, or when the clocks agree.
-    package func seconds(of authorities: some Sequence<Origin>) -> Int? {
+    func seconds(of authorities: some Sequence<Origin>) -> Int? {
         let known = authorities.compactMap { entries[$0]?.seconds }.filter { $0 != 0 }
         return known.max { $0.magnitude < $1.magnitude }
     }

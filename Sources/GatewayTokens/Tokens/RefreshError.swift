@@ -30,7 +30,7 @@ package enum RefreshError: Hashable, Sendable {
 
     /// Whether a 2xx brings an access token beside an `error` that is no known error code: `{}`, `"none"`, `"success"`, `true`.
     ///
-    /// The tokens can be read without doubt, and may be had only once, so they count for more than a member that says nothing.
+    /// The tokens can be read without doubt, and the server may send them only once, so they outweigh a member that says nothing.
     package static func ignoresError(in reply: TokenReply) -> Bool {
         guard (200..<300).contains(reply.status), let answer = reply.document, hasError(answer),
             let token = answer["access_token"]?.string, !token.isEmpty

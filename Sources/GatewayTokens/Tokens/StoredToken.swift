@@ -53,7 +53,7 @@ package struct StoredToken: Hashable, Sendable {
 
     /// Takes over what another gateway has written about the same token since this record was read: the journal of an
     /// attempt, and a refusal.
-    package mutating func keepFindings(of other: StoredToken) {
+    mutating func keepFindings(of other: StoredToken) {
         guard other.token == token else { return }
         attempt = attempt ?? other.attempt
         refusal = refusal ?? other.refusal

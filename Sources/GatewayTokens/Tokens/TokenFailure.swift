@@ -15,7 +15,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
         case loginRequired
 
         /// Whether a person is asked to log in.
-        package var asksForLogin: Bool { self == .loginLikely || self == .loginRequired }
+        var asksForLogin: Bool { self == .loginLikely || self == .loginRequired }
     }
 
     package let `class`: Class
@@ -115,7 +115,7 @@ extension TokenFailure {
     }
 
     /// The problem with the authority's words, for the answer to an operator. No client is sent it.
-    package var operatorProblem: GatewayProblem {
+    var operatorProblem: GatewayProblem {
         guard let said = authorityError?.description else { return problem }
         var quoting = problem
         quoting.detail += " The authority said: \(said)"
@@ -136,7 +136,7 @@ extension TokenFailure {
     /// - Parameters:
     ///   - login: What a person types to log in; nil where there is no login.
     ///   - refresh: What a person types to try again.
-    package func advised(login: String?, refresh: String) -> TokenFailure {
+    func advised(login: String?, refresh: String) -> TokenFailure {
         switch `class` {
         case .transient, .suspect: return self
         case .loginLikely, .loginRequired:
@@ -158,4 +158,164 @@ extension TokenFailure {
             : "The gateway does not try again by itself, because repeated refusals could lock the account."
         return "\(change) \(retry)"
     }
+}
+
+/// What an answer without a token means.
+extension TokenFailure {
+    /// An answer to a refresh that no authority is known to give.
+    ///
+    /// - Parameter authority: As a sentence begins: `Box`, `The authority`.
+    package init(suspect reply: TokenReply, from authority: String) {
+        let code = OAuthErrorCode.allowListed(RefreshError.code(in: reply))
+        self.init(
+            .suspect,
+            problem: GatewayProblem(
+                .tokenTemporarilyUnavailable,
+                "\(authority) answered the refresh with status \(reply.status) and no known error code: does a firewall, a"
+                    + " proxy or a portal answer in its place? The refresh token is kept, and the gateway tries again.",
+                cause: GatewayProblem.Cause(code: code, httpStatus: reply.status)
+            )
+        )
+    }
+
+    /// A refusal of a request that has worked before. Only a person can tell whether the login has ended or the configuration is
+    /// wrong, so the text names both, the login first.
+    ///
+    /// - Parameters:
+    ///   - what: What was refused, as a sentence begins.
+    ///   - login: How to log in, with its full stop.
+    ///   - otherwise: What to check in the configuration, with its full stop.
+    package static func loginLikely(
+        _ kind: ProblemKind = .loginRequired,
+        what: String,
+        login: String,
+        otherwise: String,
+        cause: GatewayProblem.Cause?
+    ) -> TokenFailure {
+        let detail = "\(what): \(login) If that does not help, \(otherwise)"
+        return TokenFailure(.loginLikely, problem: GatewayProblem(kind, detail, cause: cause))
+    }
+
+    /// An answer that says nothing about the credential: a later one may bring the token.
+    ///
+    /// - Parameters:
+    ///   - authority: As a sentence begins: `Box`, `The authority`.
+    ///   - code: An OAuth error code from the allow-list.
+    ///   - wait: How long the authority wants to be left alone.
+    package static func transient(authority: String, status: Int, code: String? = nil, wait: Duration?) -> TokenFailure
+    {
+        TokenFailure(
+            .transient(retryAfter: wait),
+            problem: GatewayProblem(
+                .tokenTemporarilyUnavailable,
+                "\(authority) gives no token at the moment (status \(status)).",
+                cause: GatewayProblem.Cause(code: code, httpStatus: status),
+                retryAfter: wait
+            )
+        )
+    }
+}
+
+/// What it means that no usable answer came.
+extension TokenFailure {
+    /// - Parameter failure: Why a call brought no answer.
+    package init(explaining failure: TokenTransportFailure, of request: TokenRequest, credential: String) {
+        let kind: ProblemKind
+        let detail: String
+        switch failure.reason {
+        case .connectTimeout, .responseTimeout:
+            kind = .tokenEndpointTimeout
+            detail = "The token endpoint of \(credential) did not answer in time."
+        case .nameNotResolved:
+            kind = .tokenEndpointUnreachable
+            detail = "The host name of the token endpoint of \(credential) cannot be resolved."
+        case .connectionRefused:
+            kind = .tokenEndpointUnreachable
+            detail = "The token endpoint of \(credential) refuses connections."
+        case .tlsFailed:
+            kind = .tokenEndpointUnreachable
+            detail =
+                failure.alert?.detail(of: "The token endpoint of \(credential)", owner: "the credential")
+                ?? "No TLS connection to the token endpoint of \(credential): is its certificate trusted?"
+        case .connectionLost:
+            kind = .tokenEndpointUnreachable
+            detail = "The connection to the token endpoint of \(credential) was lost."
+        case .answerTooLarge:
+            kind = .tokenEndpointUnreachable
+            detail =
+                "The token endpoint of \(credential) sent a response that is too large; the limit is 1 MiB after decompression."
+        case .invalidAnswer:
+            kind = .tokenEndpointUnreachable
+            detail =
+                failure.unreadableCoding.map { coding in
+                    "The token endpoint of \(credential) sent a body in a content coding that cannot be read (\(coding)):"
+                        + " it should answer without Content-Encoding, or with gzip."
+                } ?? "The token endpoint of \(credential) sent a response that is not valid HTTP."
+        case .unsendable:
+            let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
+            self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
+            return
+        case .missingAssertion:
+            let missing = failure.missingAssertion
+            let reason = missing.map { "\($0.place): \($0.reason)" } ?? "it is not there"
+            let detail = "The assertion of \(credential) cannot be read: \(reason)."
+            self.init(
+                .transient(retryAfter: nil),
+                problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+            )
+            return
+        }
+        let problem = GatewayProblem(kind, detail, hopError: failure.hopError, nextHop: request.nextHop)
+        self.init(.transient(retryAfter: nil), problem: problem)
+    }
+
+    /// - Parameter failure: Why a program brought no token. Nothing that it printed is repeated.
+    init(explaining failure: ProgramFailure, of program: TokenProgram, credential: String) {
+        let detail = "The program \(program.command.first ?? "") of \(credential) \(failure.message)."
+        switch failure.reason {
+        case .notFound:
+            self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
+        case .timedOut:
+            self.init(.transient(retryAfter: nil), problem: GatewayProblem(.tokenEndpointTimeout, detail))
+        case .notStarted, .outputTooLarge, .failed:
+            self.init(.transient(retryAfter: nil), problem: GatewayProblem(.tokenTemporarilyUnavailable, detail))
+        }
+    }
+
+    static func endless(credential: String) -> TokenFailure {
+        let detail = "The authority of \(credential) led on for \(GrantAttempt.maximumSteps) answers without a token."
+        return TokenFailure(
+            .transient(retryAfter: nil),
+            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+        )
+    }
+
+    static func deadOnArrival(credential: String) -> TokenFailure {
+        let detail = "The token that the authority issued for \(credential) has expired already; are both clocks right?"
+        return TokenFailure(
+            .transient(retryAfter: nil),
+            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+        )
+    }
+}
+
+extension TokenTransportFailure {
+    /// What `Proxy-Status` calls it; the next hop is the token endpoint.
+    fileprivate var hopError: GatewayProblem.HopError? {
+        switch reason {
+        case .nameNotResolved: .nameNotResolved
+        case .connectionRefused: .connectionRefused
+        case .connectTimeout: .connectionTimeout
+        case .tlsFailed: alert == nil ? .certificateRefused : .handshakeFailed
+        case .responseTimeout: .responseTimeout
+        case .connectionLost: .connectionTerminated
+        case .answerTooLarge, .invalidAnswer: .protocolError
+        case .unsendable, .missingAssertion: nil
+        }
+    }
+}
+
+extension TokenRequest {
+    /// As `Proxy-Status` names it.
+    var nextHop: String { url.origin.authority }
 }

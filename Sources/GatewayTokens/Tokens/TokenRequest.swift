@@ -104,7 +104,7 @@ package struct TokenReply: Hashable, Sendable {
 
     /// The body as far as it can be read without doubt: JSON, or a form where the type says so; nil for anything else.
     ///
-    /// A refresh token or a code is spent by the time that an answer comes, so a fault in a member that nobody uses must not cost
+    /// A refresh token or a code is spent by the time that an answer comes, so a fault in an unused member must not cost
     /// the tokens in the others. See ``JSONValue/init(_:forgiving:uniqueNames:)`` for what a member that is used must not hold.
     package var document: JSONValue? {
         JSONValue(body, forgiving: true) ?? (isForm ? JSONValue(form: trimmedBody) : nil)
@@ -123,6 +123,22 @@ package struct TokenReply: Hashable, Sendable {
     package func field(_ name: String) -> String? {
         let wanted = name.lowercased()
         return fields.first { $0.name.lowercased() == wanted }?.value
+    }
+
+    /// `Retry-After` as seconds (fractions are seen in the field) or as a date (RFC 9110 §10.2.3).
+    ///
+    /// nil for anything else. Held at one hour: a typing error of the authority must not stop the gateway for a year.
+    package func retryAfter(at now: Moment) -> Duration? {
+        guard let text = field("Retry-After")?.trimmed else { return nil }
+        let wait: Duration
+        if let date = UnixTime(httpDate: text) {
+            wait = date - now.wall
+        } else {
+            let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") }
+            guard isNumber, let seconds = Double(text) else { return nil }
+            wait = .milliseconds(Int64(min(seconds, 3600) * 1000))
+        }
+        return min(max(wait, .zero), .seconds(3600))
     }
 }
 
@@ -272,5 +288,14 @@ extension FormEncoding {
             parameter.value.withValue { PercentEncoding.append($0, to: &bytes, isForm: true) }
         }
         return bytes
+    }
+}
+
+extension String {
+    fileprivate var trimmed: String {
+        let isBlank = { (character: Character) in character == " " || character == "\t" }
+        let start = drop(while: isBlank)
+        guard let last = start.lastIndex(where: { !isBlank($0) }) else { return "" }
+        return String(start[...last])
     }
 }

@@ -65,16 +65,14 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     /// Where the secret of a static credential comes from, in words.
     package var secretOrigin: String?
     /// The clients whose rejections cause no renewal now, because they have caused as many as they may; nil where there are none.
-    package var emptyBudgets: [EmptyBudget]?
+    var emptyBudgets: [EmptyBudget]?
 
     /// A client that has caused as many renewals as it may.
-    package struct EmptyBudget: Hashable, Sendable, Codable {
+    struct EmptyBudget: Hashable, Sendable, Codable {
         /// nil: clients without a name, which share one budget.
-        package var client: String?
+        var client: String?
         /// When it may cause the next one, RFC 3339.
-        package var fillsAt: String
-
-        package init(client: String?, fillsAt: String) { (self.client, self.fillsAt) = (client, fillsAt) }
+        var fillsAt: String
     }
 
     /// ``emptyBudgets`` for a person.
@@ -143,7 +141,7 @@ extension TokenStatus {
         package var remedy: String
         /// What to type.
         package var command: String?
-        /// How many requests were refused for want of a token since then; nil when not counted.
+        /// How many requests were refused since then because there was no token; nil when not counted.
         package var failedRequests: Int?
     }
 }
@@ -185,4 +183,74 @@ extension TokenStatus {
 extension Moment {
     /// What the wall clock showed at that time, unless it was set since.
     fileprivate func wall(of time: MonotonicTime) -> UnixTime { wall + (time - monotonic) }
+}
+
+extension TokenStatus.Failing {
+    /// What a person can type for one credential.
+    package struct Commands: Sendable {
+        /// nil where there is no login.
+        package var login: String?
+        package var refresh: String
+        var importing: String
+    }
+
+    package init(_ unresolved: UnresolvedFailure, at now: Moment, commands: Commands, failedRequests: Int? = nil) {
+        let (remedy, command) = unresolved.remedy(commands)
+        func text(_ time: MonotonicTime) -> String { (now.wall + (time - now.monotonic)).rfc3339 }
+        self.init(
+            since: text(unresolved.since),
+            reason: unresolved.failure.reason,
+            nextTryAt: unresolved.nextTryAt.map(text),
+            notBefore: unresolved.notBefore.map(text),
+            remedy: remedy,
+            command: command,
+            failedRequests: failedRequests
+        )
+    }
+}
+
+extension UnresolvedFailure {
+    /// What a person can do, and what there is to type.
+    fileprivate func remedy(_ commands: TokenStatus.Failing.Commands) -> (String, String?) {
+        let problem = failure.problem
+        switch failure.class {
+        case .suspect:
+            return (
+                "Check whether a firewall, a proxy or a portal answers for the authority; \(sequel).", commands.refresh
+            )
+        case .transient(let wait?) where failure.authorityError?.status != nil:
+            // A call before that is refused, too, and may prolong the wait: no command is given.
+            let asked = "the authority asks for \(ConfigUnits.text(wait)) (Retry-After)"
+            return ("Wait: \(asked); \(sequel).", nil)
+        case .transient:
+            return ("\(check ?? "Wait"); \(sequel).", commands.refresh)
+        case .loginLikely, .loginRequired:
+            let more = failure.class == .loginLikely ? " If that does not help, correct the configuration." : ""
+            if let command = problem.command ?? commands.login { return ("Log in again.\(more)", command) }
+            return ("Give the credential a new token.", commands.importing)
+        case .terminal where problem.kind == .credentialMisconfigured:
+            let more = nextTryAt == nil ? "; the gateway does not try again by itself" : ""
+            return (
+                "Correct the configuration or the secret, then try again\(more).", problem.command ?? commands.refresh
+            )
+        case .terminal:
+            return ("Give the credential a new token.", problem.command ?? commands.importing)
+        }
+    }
+
+    private var check: String? {
+        switch failure.problem.kind {
+        // The network works: something answers.
+        case .tokenEndpointUnreachable where failure.problem.hopError == .protocolError:
+            "Check what answers at the token endpoint's address"
+        case .tokenEndpointUnreachable, .tokenEndpointTimeout: "Check the network and the authority's address"
+        case .auditUnavailable: "Make the audit log writable"
+        default: nil
+        }
+    }
+
+    private var sequel: String {
+        if nextTryAt != nil { return "the gateway tries again by itself" }
+        return isTriedOnDemand ? "the next request tries again" : "the gateway does not try again by itself"
+    }
 }

@@ -11,7 +11,7 @@ struct AuditLines: Sendable {
     let formatter: AuditFormatter?
     let write: @Sendable (String) -> Bool
 
-    /// - Returns: false when nobody reads what is printed.
+    /// - Returns: false when the reader of the output is gone.
     func emit(_ row: AuditRow) -> Bool { write((formatter?.line(row) ?? row.json) + "\n") }
 
     func emit(_ row: SharedAuditRow) -> Bool { write((formatter?.line(row) ?? row.json) + "\n") }
@@ -82,7 +82,7 @@ struct LocalAuditLog: Sendable {
         return try await filter.resolved(names)
     }
 
-    /// A body that throws ``ExitStatus/ok`` ends the reading: nobody reads what is printed.
+    /// A body that throws ``ExitStatus/ok`` ends the reading: the reader of the output is gone.
     ///
     /// - Returns: nil where it was ended so.
     @discardableResult

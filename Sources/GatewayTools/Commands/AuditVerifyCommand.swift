@@ -127,7 +127,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
             for chain in try await reader.chains() {
                 let result = try await reader.verify(chain, keys: keys)
                 let line = report.add(chain, result)
-                // Nobody may read the lines any more; the exit code still counts.
+                // The reader of the output may be gone; the exit code still counts.
                 if !json.isOn { _ = emit(line) }
             }
             guard !report.chains.isEmpty else {

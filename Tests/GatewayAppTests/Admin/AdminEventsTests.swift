@@ -2,10 +2,8 @@ import AsyncHTTPClient
 import Foundation
 import GatewayEvents
 import GatewayHTTP
-import Logging
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 import Testing
 
 @testable import GatewayApp
@@ -190,13 +188,6 @@ struct AdminEventsTests {
         let events: [Entry]
     }
 
-    private struct Answer {
-        let status: HTTPResponseStatus
-        let type: String?
-        let retryAfter: String?
-        let text: String
-    }
-
     private var options: AdminOptions {
         var options = AdminOptions(
             control: ScriptedControl(),
@@ -209,25 +200,11 @@ struct AdminEventsTests {
     }
 
     private func serving(_ options: AdminOptions? = nil, _ body: (Int) async throws -> Void) async throws {
-        let server = AdminServer(
-            group: MultiThreadedEventLoopGroup.singleton,
-            options: options ?? self.options,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        )
-        let port = try await server.bind(host: "127.0.0.1", port: 0)
-        async let serving: Void = server.run()
-        do {
-            try await body(port)
-        } catch {
-            await server.close()
-            throw error
-        }
-        await server.close()
-        await serving
+        try await withAdminServer(options ?? self.options, body)
     }
 
-    private func get(_ path: String, _ port: Int, _ fields: [(String, String)] = []) async throws -> Answer {
-        try await answer(try await open(path, port, fields))
+    private func get(_ path: String, _ port: Int, _ fields: [(String, String)] = []) async throws -> AdminAnswer {
+        try await askAdmin(.GET, path, port, fields: fields)
     }
 
     private func post(
@@ -235,32 +212,12 @@ struct AdminEventsTests {
         _ port: Int,
         _ form: String,
         _ fields: [(String, String)] = []
-    ) async throws -> Answer {
-        try await answer(try await open(path, port, fields, form))
+    ) async throws -> AdminAnswer {
+        try await askAdmin(.POST, path, port, fields: fields, body: form)
     }
 
-    private func answer(_ response: HTTPClientResponse) async throws -> Answer {
-        Answer(
-            status: response.status,
-            type: response.headers.first(name: "Content-Type"),
-            retryAfter: response.headers.first(name: "Retry-After"),
-            text: String(buffer: try await response.body.collect(upTo: 1 << 20))
-        )
-    }
-
-    private func open(
-        _ path: String,
-        _ port: Int,
-        _ fields: [(String, String)],
-        _ form: String? = nil
-    ) async throws -> HTTPClientResponse {
-        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
-        for (name, value) in fields { request.headers.replaceOrAdd(name: name, value: value) }
-        if let form {
-            request.method = .POST
-            request.body = .bytes(ByteBuffer(string: form))
-        }
-        return try await HTTPClient.shared.execute(request, timeout: .seconds(10))
+    private func open(_ path: String, _ port: Int, _ fields: [(String, String)]) async throws -> HTTPClientResponse {
+        try await openAdmin(.GET, path, port, fields: fields)
     }
 }
 

@@ -1,10 +1,6 @@
-import AsyncHTTPClient
 import GatewayHTTP
 import GatewayTokens
-import Logging
-import NIOCore
 import NIOHTTP1
-import NIOPosix
 import Synchronization
 import Testing
 
@@ -138,39 +134,18 @@ struct AdminLoginTests {
 
     // MARK: The listener
 
-    private struct Answer {
-        let status: HTTPResponseStatus
-        let fields: HTTPHeaders
-        let text: String
-    }
-
     private func serving(_ body: (Int) async throws -> Void) async throws {
-        let server = AdminServer(
-            group: MultiThreadedEventLoopGroup.singleton,
-            options: AdminOptions(
-                control: ScriptedControl(),
-                logins: logins,
-                token: Secret(Self.token),
-                metrics: { "" },
-                now: { UnixTime(seconds: 0) }
-            ),
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let options = AdminOptions(
+            control: ScriptedControl(),
+            logins: logins,
+            token: Secret(Self.token),
+            metrics: { "" },
+            now: { UnixTime(seconds: 0) }
         )
-        let port = try await server.bind(host: "127.0.0.1", port: 0)
-        async let serving: Void = server.run()
-        do {
-            try await body(port)
-        } catch {
-            await server.close()
-            throw error
-        }
-        await server.close()
-        await serving
+        try await withAdminServer(options, body)
     }
 
-    private func get(_ path: String, _ port: Int) async throws -> Answer {
-        try await send(HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)"))
-    }
+    private func get(_ path: String, _ port: Int) async throws -> AdminAnswer { try await askAdmin(.GET, path, port) }
 
     private func post(
         _ path: String,
@@ -178,19 +153,8 @@ struct AdminLoginTests {
         _ body: String,
         token: String?,
         fields: [(String, String)] = []
-    ) async throws -> Answer {
-        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
-        request.method = .POST
-        request.body = .bytes(ByteBuffer(string: body))
-        if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
-        for (name, value) in fields { request.headers.add(name: name, value: value) }
-        return try await send(request)
-    }
-
-    private func send(_ request: HTTPClientRequest) async throws -> Answer {
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
-        let body = try await response.body.collect(upTo: 1 << 20)
-        return Answer(status: response.status, fields: response.headers, text: String(buffer: body))
+    ) async throws -> AdminAnswer {
+        try await askAdmin(.POST, path, port, token: token, fields: fields, body: body)
     }
 }
 

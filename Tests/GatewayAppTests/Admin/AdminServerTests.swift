@@ -31,7 +31,7 @@ struct AdminServerTests {
     ])
 
     @Test func healthAndReadinessAnswer() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let health = try await get("/healthz", port)
             #expect(health.status == .ok)
             #expect(health.text == "ok\n")
@@ -40,7 +40,7 @@ struct AdminServerTests {
     }
 
     @Test func aBrowserIsToldWhichRequestsGoThroughTheGateway() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let script = try await get("/proxy.pac", port)
             #expect(script.status == .ok && script.type == ProxyAutoConfig.contentType)
             #expect(script.text.contains(#""https://api.box.com:443": "PROXY 127.0.0.1:8082""#))
@@ -48,7 +48,7 @@ struct AdminServerTests {
     }
 
     @Test func clientsThatStayKeepNobodyOut() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             var clients: [any Channel] = []
             for _ in 0..<DescriptorShares.adminConnections(of: nil) + 10 {
                 clients.append(
@@ -64,7 +64,7 @@ struct AdminServerTests {
     }
 
     @Test func aGatewayThatIsNotReadySaysWhyWhenAsked() async throws {
-        try await withServer(ScriptedControl(isReady: false)) { (port: Int) async throws in
+        try await withAdminServer(options(ScriptedControl(isReady: false))) { (port: Int) async throws in
             let brief = try await get("/readyz", port)
             #expect(brief.status == .serviceUnavailable)
             let verbose = try await get("/readyz?verbose", port)
@@ -73,7 +73,7 @@ struct AdminServerTests {
     }
 
     @Test func theKeyIsReplacedForWhoHoldsTheAdminToken() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             #expect(try await post("/api/key/rotate", port, token: nil).status == .unauthorized)
             #expect(try await post("/api/key/rotate", port, token: "wrong").status == .unauthorized)
             #expect(control.performed.isEmpty)
@@ -84,7 +84,7 @@ struct AdminServerTests {
     }
 
     @Test func aBackupIsNotedForWhoHoldsTheAdminToken() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let path = "/api/state/backup"
             #expect(try await post(path, port, token: nil, body: #"{"keys":false}"#).status == .unauthorized)
             #expect(control.performed.isEmpty)
@@ -101,7 +101,7 @@ struct AdminServerTests {
         #"{"keys":true,"keys":true}"#, #"{"keys":true,"more":1}"#,
     ])
     func aMalformedNoteOfABackupIsRefused(_ body: String) async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let answer = try await post("/api/state/backup", port, token: adminToken, body: body)
             #expect(answer.status == .badRequest)
             #expect(answer.text.contains(#"The body must be JSON, for example {\"keys\": false}."#), "\(answer.text)")
@@ -110,7 +110,7 @@ struct AdminServerTests {
     }
 
     @Test func metricsAreTextForPrometheus() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let answer = try await get("/metrics", port)
             #expect(answer.text == "up 1\n")
             #expect(answer.type?.hasPrefix("text/plain; version=0.0.4") == true)
@@ -118,7 +118,7 @@ struct AdminServerTests {
     }
 
     @Test func tokensAreListedWithoutAnySecret() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let answer = try await get("/api/tokens", port)
             let decoder = JSONDecoder()
             decoder.keyDecodingStrategy = .convertFromSnakeCase
@@ -129,7 +129,7 @@ struct AdminServerTests {
     }
 
     @Test func aChangeNeedsTheAdminToken() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let path = "/api/tokens/box-service%5Buser%3A42%5D/refresh"
             #expect(try await post(path, port, token: nil).status == .unauthorized)
             #expect(try await post(path, port, token: "wrong").status == .unauthorized)
@@ -141,7 +141,7 @@ struct AdminServerTests {
 
     @Test(arguments: ["refresh", "revoke", "clear", "lock", "unlock", "reveal"])
     func everyOperationNeedsTheTokenAndReachesTheControl(_ verb: String) async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let path = "/api/tokens/box-service%5Buser%3A42%5D/\(verb)"
             for token in [nil, "", "wrong"] {
                 #expect(try await post(path, port, token: token).status == .unauthorized)
@@ -157,7 +157,7 @@ struct AdminServerTests {
     }
 
     @Test func aWeakerTokenIsAskedForByScopes() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let path = "/api/tokens/box-service%5Buser%3A42%5D/downscope"
             let body = #"{"scopes": ["a", "b"], "resource": "https://api.example/1"}"#
             #expect(try await post(path, port, token: nil, body: body).status == .unauthorized)
@@ -180,7 +180,7 @@ struct AdminServerTests {
         (#"{"access_token":"a","session_token":"s"}"#, "import pair"),
     ])
     func aTokenIsImported(_ body: String, as action: String) async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let path = "/api/tokens/box-service%5Buser%3A42%5D/import"
             #expect(try await post(path, port, token: nil, body: body).status == .unauthorized)
             #expect(try await post(path, port, token: adminToken, body: body).status == .ok)
@@ -190,7 +190,7 @@ struct AdminServerTests {
 
     @Test(arguments: ["", "two words-canary", "{\"access_token\": 7}", "{\"canary\": 1}", "<html>canary</html>", "{"])
     func garbageIsRefusedAndNotRepeated(_ body: String) async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let answer = try await post("/api/tokens/box-service/import", port, token: adminToken, body: body)
             #expect(answer.status == .badRequest)
             #expect(!answer.text.contains("canary"))
@@ -199,7 +199,7 @@ struct AdminServerTests {
     }
 
     @Test func aTokenWithoutAnEndIsRefused() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let body = String(repeating: "a", count: ImportedToken.limitBytes + 1)
             let answer = try await post("/api/tokens/box-service/import", port, token: adminToken, body: body)
             #expect(answer.status.code == 413)
@@ -207,7 +207,7 @@ struct AdminServerTests {
     }
 
     @Test func theSizeOfDownscopeOptionsIsLimited() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let path = "/api/tokens/box-service%5Buser%3A42%5D/downscope"
             let limit = try #require(AdminAPI.operations.downscope.body.limit)
             let terms = #"{"scopes": ["a"], "resource": "https://api.example/1"}"#
@@ -219,7 +219,7 @@ struct AdminServerTests {
     }
 
     @Test func theSizeOfAFormIsLimited() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let longest = "token=\(String(repeating: "x", count: AdminForm.limit - 6))"
             #expect(try await post("/", port, token: nil, body: longest).status == .unauthorized)
             #expect(try await post("/", port, token: nil, body: longest + "x").status.code == 413)
@@ -227,7 +227,7 @@ struct AdminServerTests {
     }
 
     @Test func aPersonOperatesOnAPageAndGivesTheTokenEachTime() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             #expect(try await get("/", port).text.contains("/token?credential=box-service%5Buser%3A42%5D"))
             let page = try await get("/token?credential=box-service%5Buser%3A42%5D", port)
             #expect(page.status == .ok && page.text.contains("value=\"revoke\""))
@@ -246,7 +246,7 @@ struct AdminServerTests {
     }
 
     @Test func anUnknownCredentialIsAProblemDocument() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let answer = try await post("/api/tokens/nobody/clear", port, token: adminToken)
             #expect(answer.status == .notFound)
             #expect(answer.type == "application/problem+json")
@@ -254,7 +254,7 @@ struct AdminServerTests {
     }
 
     @Test func foreignHostsAndOriginsAreRefused() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             #expect(try await get("/", port, fields: [("Host", "evil.example")]).status == .misdirectedRequest)
             let crossSite = try await get("/api/tokens", port, fields: [("Origin", "https://evil.example")])
             #expect(crossSite.status == .forbidden)
@@ -263,7 +263,7 @@ struct AdminServerTests {
     }
 
     @Test func thePageEscapesWhatItShowsAndForbidsOtherScripts() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let page = try await get("/", port)
             #expect(page.text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"))
             #expect(!page.text.contains("<script>"))
@@ -276,7 +276,7 @@ struct AdminServerTests {
     }
 
     @Test func whatIsNotThereIsAProblemDocument() async throws {
-        try await withServer(control) { (port: Int) async throws in
+        try await withAdminServer(options(control)) { (port: Int) async throws in
             let answer = try await get("/nothing", port)
             #expect(answer.status == .notFound)
             #expect(answer.type == "application/problem+json")
@@ -284,8 +284,8 @@ struct AdminServerTests {
     }
 
     @Test func aPortInUseIsReportedBeforeAnythingIsServed() async throws {
-        try await withServer(control) { (port: Int) async throws in
-            let second = makeServer(control)
+        try await withAdminServer(options(control)) { (port: Int) async throws in
+            let second = makeAdminServer(options(control))
             await #expect(throws: IOError.self) { try await second.bind(host: "127.0.0.1", port: port) }
         }
     }
@@ -296,7 +296,7 @@ struct AdminServerTests {
         defer { try? FileManager.default.removeItem(atPath: path) }
         let isClosing = Atomic(false)
         let held = Watched<[EventLoopPromise<Bool>]>([])
-        let server = makeServer(control)
+        let server = makeAdminServer(options(control))
         try await server.serve(try boundSocket(path)) { channel in
             guard isClosing.load(ordering: .relaxed) else { return channel.eventLoop.makeSucceededFuture(true) }
             let promise = channel.eventLoop.makePromise(of: Bool.self)
@@ -321,10 +321,10 @@ struct AdminServerTests {
     }
 
     @Test func anAddressThatWasTakenAndNeverServedIsGivenBack() async throws {
-        let first = makeServer(control)
+        let first = makeAdminServer(options(control))
         let port = try await first.bind(host: "127.0.0.1", port: 0)
         await first.close()
-        let second = makeServer(control)
+        let second = makeAdminServer(options(control))
         #expect(try await second.bind(host: "127.0.0.1", port: port) == port)
         await second.close()
     }
@@ -335,28 +335,6 @@ private let adminToken = "d0c0ffee"
 private func options(_ control: ScriptedControl) -> AdminOptions {
     let now = UnixTime(rfc3339: "2026-11-25T12:00:00Z") ?? UnixTime(seconds: 0)
     return AdminOptions(control: control, token: Secret(adminToken), metrics: { "up 1\n" }, now: { now })
-}
-
-private func makeServer(_ control: ScriptedControl) -> AdminServer {
-    AdminServer(
-        group: MultiThreadedEventLoopGroup.singleton,
-        options: options(control),
-        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-    )
-}
-
-private func withServer(_ control: ScriptedControl, _ body: @Sendable (Int) async throws -> Void) async throws {
-    let server = makeServer(control)
-    let port = try await server.bind(host: "127.0.0.1", port: 0)
-    async let serving: Void = server.run()
-    do {
-        try await body(port)
-    } catch {
-        await server.close()
-        throw error
-    }
-    await server.close()
-    await serving
 }
 
 /// A unix socket that does not listen yet.
@@ -399,40 +377,10 @@ private final class EndRecorder: ChannelInboundHandler {
     }
 }
 
-private struct Answer {
-    let status: HTTPResponseStatus
-    let type: String?
-    let policy: String?
-    let cacheControl: String?
-    let text: String
+private func get(_ path: String, _ port: Int, fields: [(String, String)] = []) async throws -> AdminAnswer {
+    try await askAdmin(.GET, path, port, fields: fields)
 }
 
-private func get(_ path: String, _ port: Int, fields: [(String, String)] = []) async throws -> Answer {
-    try await send(.GET, path, port, fields: fields)
-}
-
-private func post(_ path: String, _ port: Int, token: String?, body: String? = nil) async throws -> Answer {
-    try await send(.POST, path, port, fields: token.map { [("Authorization", "Bearer \($0)")] } ?? [], body: body)
-}
-
-private func send(
-    _ method: HTTPMethod,
-    _ path: String,
-    _ port: Int,
-    fields: [(String, String)],
-    body: String? = nil
-) async throws -> Answer {
-    var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
-    request.method = method
-    for (name, value) in fields { request.headers.replaceOrAdd(name: name, value: value) }
-    if let body { request.body = .bytes(ByteBuffer(string: body)) }
-    let response = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
-    let body = try await response.body.collect(upTo: 1 << 20)
-    return Answer(
-        status: response.status,
-        type: response.headers.first(name: "Content-Type"),
-        policy: response.headers.first(name: "Content-Security-Policy"),
-        cacheControl: response.headers.first(name: "Cache-Control"),
-        text: String(buffer: body)
-    )
+private func post(_ path: String, _ port: Int, token: String?, body: String? = nil) async throws -> AdminAnswer {
+    try await askAdmin(.POST, path, port, token: token, body: body)
 }

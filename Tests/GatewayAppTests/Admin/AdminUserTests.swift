@@ -1,12 +1,8 @@
-import AsyncHTTPClient
 import GatewayHTTP
 import GatewayTesting
 import GatewayTokens
 import Hummingbird
-import Logging
-import NIOCore
 import NIOHTTP1
-import NIOPosix
 import Testing
 
 @testable import GatewayApp
@@ -58,7 +54,7 @@ struct AdminUserTests {
             actions.update { $0.append(action) }
             return nil
         }
-        try await Self.serve(options) { (port: Int) async throws in
+        try await withAdminServer(options) { (port: Int) async throws in
             for path in ["/api/overview", "/metrics", "/", "/readyz?verbose"] {
                 #expect(try await Self.status(.GET, path, token, port) == seeing, "\(path)")
             }
@@ -80,11 +76,11 @@ struct AdminUserTests {
         options.users = { Self.users }
         options.requiresToken = true
         options.record = { _ in GatewayProblem(.auditUnavailable, "It cannot be written.") }
-        try await Self.serve(options) { (port: Int) async throws in
+        try await withAdminServer(options) { (port: Int) async throws in
             #expect(try await Self.status(.POST, "/api/key/rotate", "alice-token", port) == 503)
             // The page has no token in a field: it is in the form.
             let form = "credential=box&operation=lock&token=alice-token"
-            #expect(try await Self.status(.POST, "/token", nil, port, form) == 401)
+            #expect(try await askAdmin(.POST, "/token", port, body: form).status == .unauthorized)
         }
         #expect(control.performed.isEmpty)
     }
@@ -94,9 +90,9 @@ struct AdminUserTests {
         var options = Self.options(control)
         options.users = { Self.users }
         options.requiresToken = true
-        try await Self.serve(options) { (port: Int) async throws in
+        try await withAdminServer(options) { (port: Int) async throws in
             let form = "credential=box&operation=lock&token=watcher-token"
-            let answer = try await Self.send(.POST, "/token", nil, port, form)
+            let answer = try await askAdmin(.POST, "/token", port, body: form)
             #expect(answer.text.contains("watcher is a viewer"))
         }
         #expect(control.performed.isEmpty)
@@ -104,51 +100,9 @@ struct AdminUserTests {
 
     // MARK: Helpers
 
-    private static func serve(
-        _ options: AdminOptions,
-        _ body: @Sendable (Int) async throws -> Void
-    ) async throws {
-        let server = AdminServer(
-            group: MultiThreadedEventLoopGroup.singleton,
-            options: options,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        )
-        let port = try await server.bind(host: "127.0.0.1", port: 0)
-        async let serving: Void = server.run()
-        do {
-            try await body(port)
-        } catch {
-            await server.close()
-            throw error
-        }
-        await server.close()
-        await serving
-    }
-
-    private static func status(
-        _ method: HTTPMethod,
-        _ path: String,
-        _ token: String?,
-        _ port: Int,
-        _ body: String? = nil
-    ) async throws -> UInt {
-        try await send(method, path, token, port, body).status
-    }
-
-    private static func send(
-        _ method: HTTPMethod,
-        _ path: String,
-        _ token: String?,
-        _ port: Int,
-        _ body: String? = nil
-    ) async throws -> (status: UInt, text: String) {
-        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
-        request.method = method
-        if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
-        if let body { request.body = .bytes(ByteBuffer(string: body)) }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
-        let content = try await response.body.collect(upTo: 1 << 20)
-        return (response.status.code, String(buffer: content))
+    private static func status(_ method: HTTPMethod, _ path: String, _ token: String?, _ port: Int) async throws -> UInt
+    {
+        try await askAdmin(method, path, port, token: token).status.code
     }
 }
 

@@ -1,9 +1,5 @@
-import AsyncHTTPClient
 import GatewayHTTP
-import Logging
-import NIOCore
 import NIOHTTP1
-import NIOPosix
 import Synchronization
 import Testing
 
@@ -88,34 +84,15 @@ struct AdminVendingTests {
 
     // MARK: The listener
 
-    private struct Answer {
-        let status: HTTPResponseStatus
-        let fields: HTTPHeaders
-        let text: String
-    }
-
     private func serving(_ body: (Int) async throws -> Void) async throws {
-        let server = AdminServer(
-            group: MultiThreadedEventLoopGroup.singleton,
-            options: AdminOptions(
-                control: ScriptedControl(),
-                vending: vending,
-                token: Secret(Self.adminToken),
-                metrics: { "" },
-                now: { UnixTime(seconds: 0) }
-            ),
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let options = AdminOptions(
+            control: ScriptedControl(),
+            vending: vending,
+            token: Secret(Self.adminToken),
+            metrics: { "" },
+            now: { UnixTime(seconds: 0) }
         )
-        let port = try await server.bind(host: "127.0.0.1", port: 0)
-        async let serving: Void = server.run()
-        do {
-            try await body(port)
-        } catch {
-            await server.close()
-            throw error
-        }
-        await server.close()
-        await serving
+        try await withAdminServer(options, body)
     }
 
     private func ask(
@@ -123,13 +100,8 @@ struct AdminVendingTests {
         _ port: Int,
         _ fields: [(String, String)],
         method: HTTPMethod = .POST
-    ) async throws -> Answer {
-        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
-        request.method = method
-        for (name, value) in fields { request.headers.add(name: name, value: value) }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
-        let text = String(buffer: try await response.body.collect(upTo: 1 << 20))
-        return Answer(status: response.status, fields: response.headers, text: text)
+    ) async throws -> AdminAnswer {
+        try await askAdmin(method, path, port, fields: fields)
     }
 }
 

@@ -1,7 +1,8 @@
 import Foundation
-import GatewayConfiguration
 import GatewayHTTP
 import Testing
+
+@testable import GatewayConfiguration
 
 @Suite("Diagnostic report", .timeLimit(.minutes(5)))
 struct DiagnosticReportTests {

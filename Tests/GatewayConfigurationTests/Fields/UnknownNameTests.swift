@@ -1,5 +1,6 @@
-import GatewayConfiguration
 import Testing
+
+@testable import GatewayConfiguration
 
 @Suite("Unknown names", .timeLimit(.minutes(5)))
 struct UnknownNameTests {

@@ -14,8 +14,8 @@ struct AnchorScheduleTests {
     @Test func theFirstIsSentAtOnceAndTheNextASecondLater() {
         var schedule = AnchorSchedule()
         #expect(schedule.pause(at: Self.moment(0).monotonic) == .zero)
-        let isNews = schedule.ended(nil, at: Self.moment(0))
-        #expect(!isNews)
+        let isChange = schedule.ended(nil, at: Self.moment(0))
+        #expect(!isChange)
         #expect(schedule.pause(at: Self.moment(0).monotonic) == .seconds(1))
         #expect(schedule.pause(at: MonotonicTime(nanoseconds: 300_000_000)) == .milliseconds(700))
         #expect(schedule.pause(at: Self.moment(9).monotonic) == .zero)

@@ -1,6 +1,7 @@
-import GatewayEvents
 import GatewayHTTP
 import Testing
+
+@testable import GatewayEvents
 
 @Suite(.timeLimit(.minutes(1)))
 struct EventQueryTests {

@@ -1,7 +1,8 @@
-import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
 import Testing
+
+@testable import GatewayEvents
 
 @Suite("Merged events", .timeLimit(.minutes(5)))
 struct MergedEventsTests {

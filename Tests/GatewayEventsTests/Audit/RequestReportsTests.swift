@@ -1,6 +1,7 @@
-import GatewayEvents
 import GatewayHTTP
 import Testing
+
+@testable import GatewayEvents
 
 @Suite("What is written of requests that were not served", .timeLimit(.minutes(5)))
 struct RequestReportsTests {

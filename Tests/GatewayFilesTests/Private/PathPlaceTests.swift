@@ -1,6 +1,7 @@
 import Foundation
-import GatewayFiles
 import Testing
+
+@testable import GatewayFiles
 
 @Suite("Places on a path", .timeLimit(.minutes(5)))
 struct PathPlaceTests {

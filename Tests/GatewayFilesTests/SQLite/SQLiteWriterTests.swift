@@ -1,8 +1,9 @@
 import Foundation
 import GRDB
-import GatewayFiles
 import Synchronization
 import Testing
+
+@testable import GatewayFiles
 
 @Suite("Writer of an SQLite file", .timeLimit(.minutes(5)))
 final class SQLiteWriterTests {

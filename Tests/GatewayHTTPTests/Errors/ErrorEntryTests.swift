@@ -1,7 +1,8 @@
 import Foundation
-import GatewayHTTP
 import GatewayTokens
 import Testing
+
+@testable import GatewayHTTP
 
 @Suite("What error codes mean", .timeLimit(.minutes(5)))
 struct ErrorEntryTests {

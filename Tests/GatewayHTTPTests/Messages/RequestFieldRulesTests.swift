@@ -1,6 +1,7 @@
-import GatewayHTTP
 import GatewayTesting
 import Testing
+
+@testable import GatewayHTTP
 
 @Suite("Request fields that go upstream", .timeLimit(.minutes(5)))
 struct RequestFieldRulesTests {

@@ -11,7 +11,7 @@ struct ListenerMatchTests {
         BoundListener(address: .unix(path: "/run/gw", allowedUsers: []), port: nil, isTLS: false),
     ]
 
-    private static func wayIn(_ text: String, _ listeners: [BoundListener] = listeners) throws -> (
+    private static func match(_ text: String, _ listeners: [BoundListener] = listeners) throws -> (
         ListenerMatch, head: String
     ) {
         guard case .request(let request) = try ExplainInput(text),
@@ -44,37 +44,37 @@ struct ListenerMatchTests {
         ("http://10.1.2.3:8080/a", "GET http://10.1.2.3:8080/a HTTP/1.1\r\nHost: 10.1.2.3:8080\r\n\r\n"),
     ])
     func theHeadIsTheOneThatAClientSends(_ text: String, _ head: String) throws {
-        #expect(try Self.wayIn(text).head == head)
+        #expect(try Self.match(text).head == head)
     }
 
     @Test func curlIsReadWithItsProxyAndItsSocket() throws {
-        let (proxy, head) = try Self.wayIn(
+        let (proxy, head) = try Self.match(
             "curl -x http://127.0.0.1:8080 -H 'User-Agent:' -H 'Accept:' http://box.localhost/a"
         )
         #expect(proxy.form == .proxy && proxy.remarks.isEmpty)
         #expect(head == "GET http://box.localhost/a HTTP/1.1\r\nHost: box.localhost\r\n\r\n")
-        let (tunnel, line) = try Self.wayIn("curl -x http://elsewhere:1 https://api.box.com/a")
+        let (tunnel, line) = try Self.match("curl -x http://elsewhere:1 https://api.box.com/a")
         #expect(tunnel.form == .connect && tunnel.remarks.count == 1)
         #expect(line.hasPrefix("GET api.box.com:443 HTTP/1.1\r\n") == false)
         #expect(line.hasPrefix("CONNECT api.box.com:443 HTTP/1.1\r\nHost: api.box.com:443\r\n"))
-        let (socket, _) = try Self.wayIn("curl --unix-socket /run/gw http://any/a")
+        let (socket, _) = try Self.match("curl --unix-socket /run/gw http://any/a")
         #expect(socket.listener.text == "unix:/run/gw" && socket.host == "any")
         #expect(socket.listener.identity.reach == .unix && tunnel.listener.identity.reach == .loopback)
-        #expect(try Self.wayIn("https://localhost:8443/").0.listener.identity.reach == .network)
+        #expect(try Self.match("https://localhost:8443/").0.listener.identity.reach == .network)
     }
 
     @Test func contentIsFramed() throws {
-        #expect(try Self.wayIn("curl -d 12345 http://localhost:8080/").head.contains("\r\nContent-Length: 5\r\n"))
-        #expect(try Self.wayIn("curl -d @f http://localhost:8080/").head.contains("\r\nTransfer-Encoding: chunked\r\n"))
-        let own = try Self.wayIn("curl -d 1 -H 'Content-Length: 9' http://localhost:8080/").head
+        #expect(try Self.match("curl -d 12345 http://localhost:8080/").head.contains("\r\nContent-Length: 5\r\n"))
+        #expect(try Self.match("curl -d @f http://localhost:8080/").head.contains("\r\nTransfer-Encoding: chunked\r\n"))
+        let own = try Self.match("curl -d 1 -H 'Content-Length: 9' http://localhost:8080/").head
         #expect(own.contains("Content-Length: 9") && !own.contains("Content-Length: 1"))
-        let old = try Self.wayIn("curl -0 --request-target '*' -X OPTIONS http://localhost:8080/").head
+        let old = try Self.match("curl -0 --request-target '*' -X OPTIONS http://localhost:8080/").head
         #expect(old.hasPrefix("OPTIONS * HTTP/1.0\r\n"))
     }
 
     @Test func theWrongSchemeIsSaid() throws {
-        #expect(try Self.wayIn("https://localhost:8080/").0.remarks.first?.contains("speaks http;") == true)
-        #expect(try Self.wayIn("http://localhost:8443/").0.remarks.first?.contains("speaks https;") == true)
-        #expect(throws: UnusableInput.self) { try Self.wayIn("http://localhost:8080/", []) }
+        #expect(try Self.match("https://localhost:8080/").0.remarks.first?.contains("speaks http;") == true)
+        #expect(try Self.match("http://localhost:8443/").0.remarks.first?.contains("speaks https;") == true)
+        #expect(throws: UnusableInput.self) { try Self.match("http://localhost:8080/", []) }
     }
 }

@@ -1,5 +1,6 @@
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Names of locked credentials in a fleet", .timeLimit(.minutes(1)))
 struct LockedNamesTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Which gateways have followed", .timeLimit(.minutes(1)))
 struct FleetQuestionTests {

@@ -1,7 +1,8 @@
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// The kits hold for our own doubles, and notice what they are there to notice.
 @Suite("Conformance kits", .timeLimit(.minutes(5)))

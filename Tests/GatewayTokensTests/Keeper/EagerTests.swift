@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// `acquire_on: startup`.
 @Suite(.timeLimit(.minutes(5)))

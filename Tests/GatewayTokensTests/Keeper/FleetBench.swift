@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Logging
+
+@testable import GatewayTokens
 
 /// Several gateways with one store and one authority.
 struct FleetBench: Sendable {

@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// What operators bring and take away while another gateway renews, and while the store cannot be reached.
 @Suite("Operators of a fleet", .timeLimit(.minutes(1)))

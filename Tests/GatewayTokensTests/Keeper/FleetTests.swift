@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// Gateways that share a store: who renews, who adopts, and what an operator of one does to the others.
 @Suite("A fleet", .timeLimit(.minutes(5)))

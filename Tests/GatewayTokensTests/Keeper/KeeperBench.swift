@@ -1,9 +1,10 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Logging
 import Synchronization
+
+@testable import GatewayTokens
 
 /// A keeper between doubles.
 struct KeeperBench {

@@ -1,9 +1,10 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Logging
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Running keepers", .timeLimit(.minutes(5)))
 struct KeeperSupervisorTests {

@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// `renew: false`.
 @Suite("Tokens that only a person renews", .timeLimit(.minutes(5)))

@@ -1,9 +1,10 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Synchronization
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("The next refresh token of an attempt that fails", .timeLimit(.minutes(5)))
 struct NextRenewalTests {

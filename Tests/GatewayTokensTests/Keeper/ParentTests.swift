@@ -1,9 +1,10 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Logging
 import Testing
+
+@testable import GatewayTokens
 
 /// Exchanges the parent's token; every refusal of it says `invalid_grant`.
 private struct SampleExchange: TokenGrant {

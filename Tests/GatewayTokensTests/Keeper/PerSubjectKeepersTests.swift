@@ -1,10 +1,11 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Logging
 import Synchronization
 import Testing
+
+@testable import GatewayTokens
 
 private struct SampleSubjects: SubjectGrants {
     let field = "X-Box-User"

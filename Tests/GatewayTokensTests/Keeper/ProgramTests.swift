@@ -1,10 +1,11 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Logging
 import Synchronization
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("A grant that runs a program", .timeLimit(.minutes(5)))
 struct ProgramTests {

@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// The authority does not accept the stored refresh token any more: it is sent once, by whichever gateway.
 @Suite("Refused refresh tokens", .timeLimit(.minutes(1)))

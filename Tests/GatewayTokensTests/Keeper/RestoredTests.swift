@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// Tokens that came back with a backup.
 @Suite("Restored tokens", .timeLimit(.minutes(5)))

@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("A grant that makes the token itself", .timeLimit(.minutes(5)))
 struct SignedTokenTests {

@@ -1,11 +1,12 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Logging
 import ServiceLifecycle
 import Synchronization
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Single flight", .timeLimit(.minutes(5)))
 struct SingleFlightTests {

@@ -1,7 +1,8 @@
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// What a gateway may say that it has followed.
 @Suite("Following another gateway", .timeLimit(.minutes(1)))

@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Handing a token to a client", .timeLimit(.minutes(5)))
 struct VendTests {

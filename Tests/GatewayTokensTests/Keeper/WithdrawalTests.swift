@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// What takes a right away takes effect whatever the audit log does; what gives one back does not.
 @Suite("Withdrawals without an audit log", .timeLimit(.minutes(5)))

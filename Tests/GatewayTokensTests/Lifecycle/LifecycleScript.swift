@@ -1,6 +1,7 @@
 import GatewayEvents
 import GatewayHTTP
-import GatewayTokens
+
+@testable import GatewayTokens
 
 /// A lifecycle and the time, for tests: every step says what it returned in a word or two.
 struct LifecycleScript: ~Copyable {

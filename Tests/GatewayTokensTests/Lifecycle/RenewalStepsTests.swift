@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Calls of one renewal", .timeLimit(.minutes(5)))
 struct RenewalStepsTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// What two gateways make of the answers of one store. Each step is the answer, and what follows from it.
 @Suite("A record in a store that gateways share", .timeLimit(.minutes(1)))

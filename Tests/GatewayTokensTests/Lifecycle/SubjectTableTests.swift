@@ -1,6 +1,7 @@
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Which subjects are kept", .timeLimit(.minutes(5)))
 struct SubjectTableTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Token lifecycle: other gateways", .timeLimit(.minutes(1)))
 struct TokenLifecycleFleetTests {

@@ -1,5 +1,6 @@
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// An imported token that has to be refreshed before it is used.
 @Suite("Token lifecycle: import", .timeLimit(.minutes(5)))

@@ -1,8 +1,9 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// Whatever happens in whatever order, some things hold.
 @Suite("Token lifecycle: always", .timeLimit(.minutes(5)))

@@ -1,5 +1,6 @@
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Retries after answers that waiting alone may not mend", .timeLimit(.minutes(5)))
 struct TokenLifecycleRetryTests {

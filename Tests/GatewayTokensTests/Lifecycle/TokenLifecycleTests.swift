@@ -1,7 +1,8 @@
 import GatewayEvents
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Token lifecycle: what", .timeLimit(.minutes(5)))
 struct TokenLifecycleTests {

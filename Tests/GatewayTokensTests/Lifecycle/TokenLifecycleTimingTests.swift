@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Token lifecycle: when", .timeLimit(.minutes(5)))
 struct TokenLifecycleTimingTests {

@@ -1,7 +1,8 @@
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Which keeper works next", .timeLimit(.minutes(5)))
 struct WorkScheduleTests {

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Polls of a login on another device", .timeLimit(.minutes(5)))
 struct DevicePollingTests {

@@ -1,31 +1,32 @@
 import GatewayHTTP
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Acceptances that are told", .timeLimit(.minutes(5)))
 struct AcceptanceFilterTests {
-    private static func news(
+    private static func report(
         _ filter: inout AcceptanceFilter,
         _ path: String,
         by client: String? = nil,
         templates: Bool = false,
         all: Bool = false,
         at time: MonotonicTime
-    ) -> AcceptanceFilter.News? {
+    ) -> AcceptanceFilter.Report? {
         var copy = filter
         defer { filter = copy }
         return HeadText.request(line: "GET \(path) HTTP/1.1") {
-            copy.news($0, $1, by: client, for: .init(templates: templates, all: all), at: time)
+            copy.report($0, $1, by: client, for: .init(templates: templates, all: all), at: time)
         }
     }
 
     @Test func oneIsToldOncePerSecondAndClient() {
         var filter = AcceptanceFilter()
         let told = [
-            Self.news(&filter, "/x", at: second(0)), Self.news(&filter, "/x", at: second(0) + .milliseconds(999)),
-            Self.news(&filter, "/y", at: second(0)), Self.news(&filter, "/x", at: second(1)),
-            Self.news(&filter, "/x", by: "a", at: second(1)), Self.news(&filter, "/x", by: "a", at: second(1)),
+            Self.report(&filter, "/x", at: second(0)), Self.report(&filter, "/x", at: second(0) + .milliseconds(999)),
+            Self.report(&filter, "/y", at: second(0)), Self.report(&filter, "/x", at: second(1)),
+            Self.report(&filter, "/x", by: "a", at: second(1)), Self.report(&filter, "/x", by: "a", at: second(1)),
         ]
         #expect(told == [.acceptance, .nothing, .nothing, .acceptance, .acceptance, .nothing])
     }
@@ -33,16 +34,16 @@ struct AcceptanceFilterTests {
     @Test func aNewPathIsToldWhereThatMakesADifference() {
         var filter = AcceptanceFilter()
         let told = [
-            Self.news(&filter, "/x", templates: true, at: second(0)),
-            Self.news(&filter, "/x", templates: true, at: second(0)),
-            Self.news(&filter, "/y", templates: true, at: second(0)),
+            Self.report(&filter, "/x", templates: true, at: second(0)),
+            Self.report(&filter, "/x", templates: true, at: second(0)),
+            Self.report(&filter, "/y", templates: true, at: second(0)),
         ]
         #expect(told == [.template, .nothing, .template])
     }
 
     @Test func inDoubtEachIsTold() {
         var filter = AcceptanceFilter()
-        let told = (0..<3).map { _ in Self.news(&filter, "/x", all: true, at: second(0)) }
+        let told = (0..<3).map { _ in Self.report(&filter, "/x", all: true, at: second(0)) }
         #expect(told == [.acceptance, .acceptance, .acceptance])
     }
 

@@ -1,5 +1,6 @@
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Path templates", .timeLimit(.minutes(5)))
 struct PathTemplateTests {

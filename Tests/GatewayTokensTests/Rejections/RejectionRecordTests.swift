@@ -1,6 +1,7 @@
 import GatewayTesting
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 /// Each script reads as what the upstream did with a request and, behind the arrow, what becomes of a rejection. `2 GET /x` is a
 /// request of route 2, `200 4` a success under generation 4, `401 4` a rejection of it, and `again 4` one that the second try got.

@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Assertions that others issue", .timeLimit(.minutes(5)))
 struct AssertionSourceTests {

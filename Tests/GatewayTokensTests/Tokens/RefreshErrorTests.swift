@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("What an answer without a token means to a refresh", .timeLimit(.minutes(5)))
 struct RefreshErrorTests {

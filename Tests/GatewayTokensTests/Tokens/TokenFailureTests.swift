@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("What a failure tells a person", .timeLimit(.minutes(5)))
 struct TokenFailureTests {

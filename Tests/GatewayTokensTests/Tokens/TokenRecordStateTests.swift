@@ -1,6 +1,7 @@
 import GatewayHTTP
-import GatewayTokens
 import Testing
+
+@testable import GatewayTokens
 
 @Suite("Revisions and leases of a record", .timeLimit(.minutes(1)))
 struct TokenRecordStateTests {

@@ -1,6 +1,57 @@
 package import GatewayConfiguration
 import GatewayHTTP
 
+/// When a token is obtained and renewed, and what happens while it cannot be.
+package struct RenewalPolicy: Hashable, Sendable {
+    package enum AcquireOn: String, CaseIterable, Sendable {
+        /// With the first request that needs it.
+        case demand
+        /// As soon as the gateway has started, or a reload has brought the credential.
+        case startup
+    }
+
+    package enum OnAuthorityFailure: String, CaseIterable, Sendable {
+        case serveUntilExpiry = "serve_until_expiry"
+        case fail
+    }
+
+    /// False with `renew: false`: once there is a token, only a command renews it.
+    var isAutomatic: Bool
+    /// Share of the lifetime, in percent, that is left when background renewal begins.
+    package var aheadPercent: Int
+    var atLeast: Duration
+    /// Upstream statuses that may mean that the token was rejected.
+    package var retryOn: [Int]
+    /// Responses that mean the same without such a status; nil for none.
+    package var rejectedWhen: RejectionRule?
+    package var onAuthorityFailure: OnAuthorityFailure
+    var acquireOn: AcquireOn
+
+    package init(
+        isAutomatic: Bool = true,
+        aheadPercent: Int = 10,
+        atLeast: Duration = .seconds(60),
+        retryOn: [Int] = [401],
+        rejectedWhen: RejectionRule? = nil,
+        onAuthorityFailure: OnAuthorityFailure = .serveUntilExpiry,
+        acquireOn: AcquireOn = .demand
+    ) {
+        self.isAutomatic = isAutomatic
+        self.aheadPercent = aheadPercent
+        self.atLeast = atLeast
+        self.retryOn = retryOn
+        self.rejectedWhen = rejectedWhen
+        self.onAuthorityFailure = onAuthorityFailure
+        self.acquireOn = acquireOn
+    }
+
+    /// How long before its end a token of this lifetime is renewed: the configured share, at least ``atLeast``, and
+    /// never more than half, so that a token that is shorter-lived than the threshold is used nevertheless.
+    package func ahead(of lifetime: Duration) -> Duration {
+        min(max(lifetime * aheadPercent / 100, atLeast), lifetime / 2)
+    }
+}
+
 extension RenewalPolicy {
     private static let standard = RenewalPolicy()
     /// The default of `at_least`, as its users write it.
