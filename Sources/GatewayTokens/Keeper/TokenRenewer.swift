@@ -752,6 +752,22 @@ extension TokenRenewer {
         }
     }
 
+    /// Tries once more what the store has not taken, for a process that is about to exit.
+    ///
+    /// - Parameter removes: Whether an operator wanted the token removed if it is forgotten here.
+    /// - Returns: Why the store still holds something else than the record.
+    mutating func settle(removing removes: Bool) async -> GatewayProblem? {
+        if pendingWrite != .none { await saveAgain() }
+        guard pendingWrite == .none else {
+            let detail =
+                "The token store did not take the change to \(context.name); the log says why. Repeat this when the store"
+                + " works again."
+            return GatewayProblem(.storeUnavailable, detail)
+        }
+        guard removes, phase == .forgotten else { return nil }
+        return await forget(isOperators: true)
+    }
+
     private mutating func strikeJournal() async {
         if known.strikeJournal() { await save(endingLease: true) }
     }

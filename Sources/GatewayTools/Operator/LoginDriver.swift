@@ -54,6 +54,7 @@ struct OfflineLogins: LoginDriver {
         self.tokens = tokens
         let keeper = try? tokens.control.keeper(of: credential).get()
         self.keeper = keeper
+        keeper?.runOffline()
         keeping = keeper.map { keeper in Task { try? await keeper.run() } }
         desk = LoginDesk(
             parts: LoginDesk.Parts(
