@@ -47,12 +47,18 @@ final class ExchangeDriver {
     private var upload = UploadHold()
     /// The upstream will call back when it has taken what waits.
     private var awaitsRelease = false
-    /// The deadline is that of a body that is inspected.
-    private var isInspecting = false
+    private var deadlineUse = DeadlineUse.transfer
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
     /// When the exchange began, by the event loop's clock.
     private let begunAt: NIODeadline
+
+    /// What the deadline of the client is for.
+    private enum DeadlineUse {
+        case transfer
+        /// The beginning of a response is inspected. What the client still sends does not move this deadline.
+        case inspection
+    }
 
     /// Ends that came while an event was carried out: at most one of each side.
     private struct Backlog {
@@ -322,6 +328,8 @@ final class ExchangeDriver {
     private func connect(isFresh: Bool) {
         if route.pool.mayUseHTTP2, !goesByHTTP1 { chooseProtocol() }
         let pool = pool
+        // The stream of a response that was inspected may have been lost.
+        deadlineUse = .transfer
         client.clearDeadline()
         let mayRepeat = rules.mayRepeat
         let own = route.usesPrivateConnection ? client.privateConnection(to: pool, for: record.client) : nil
@@ -651,7 +659,7 @@ final class ExchangeDriver {
         if head.status == 403 { AsUserAdvice.log(head, bytes, of: compiled, to: shared) }
         if let rule = rejectionRule, rule.readsBody(of: head, bytes.readableBytesUInt8Span) {
             setDeadline(TimeAmount(RejectionRule.patience))
-            isInspecting = true
+            deadlineUse = .inspection
             return .inspect
         }
         return follow(head, bytes, responseFacts(head, bytes))
@@ -662,6 +670,7 @@ final class ExchangeDriver {
         enter()
         defer { leave() }
         setDeadline(route.state.responsePause)
+        deadlineUse = .transfer
         return follow(head, bytes, responseFacts(head, bytes, content: content))
     }
 
@@ -998,7 +1007,9 @@ final class ExchangeDriver {
 
     /// The upstream takes no more of the request for now.
     private func upstreamIsFull() {
-        guard upload.upstreamIsFull(limit: Duration(configuration.timeouts.bodyIdle)) else { return }
+        guard deadlineUse == .transfer, upload.upstreamIsFull(limit: Duration(configuration.timeouts.bodyIdle)) else {
+            return
+        }
         watch.reset()
         client.setDeadline(TimeAmount(UploadHold.patience))
     }
@@ -1065,7 +1076,7 @@ final class ExchangeDriver {
     }
 
     private func setDeadline(_ amount: TimeAmount) {
-        isInspecting = false
+        guard deadlineUse == .transfer else { return }
         watch.reset()
         upload.deadlineWasSet()
         client.setDeadline(amount)
@@ -1074,7 +1085,9 @@ final class ExchangeDriver {
     func deadlinePassed() {
         enter()
         switch rules.phase {
-        case _ where isInspecting: upstream?.endInspection()
+        case _ where deadlineUse == .inspection:
+            deadlineUse = .transfer
+            upstream?.endInspection()
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))
