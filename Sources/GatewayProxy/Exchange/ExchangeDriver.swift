@@ -336,9 +336,11 @@ final class ExchangeDriver {
         guard mayRepeat || isFresh || !(own?.isBusyReading ?? pool.isBusyReading) else { return connectNextTurn() }
         if !isFresh, let stream = takeIdle(of: pool, or: own, mayRepeat: mayRepeat) { return send(on: stream) }
         let attempt = nextConnectionAttempt()
-        queueTicket = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
+        let ticket = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
             connected(result, attempt)
         }
+        // It may have been answered at once, and the request may wait for another connection by now.
+        if connectionAttempt == attempt { queueTicket = ticket }
     }
 
     private func nextConnectionAttempt() -> UInt64 {
