@@ -225,9 +225,7 @@ final class AuthorizationExchange {
         return .renewed
     }
 
-    /// A path that rejects every token must not cause a renewal with each request.
-    ///
-    /// - Returns: What the engine is told where the rejection causes none.
+    /// - Returns: What the engine is told where the rejection causes no renewal.
     private func obstacle(
         _ generation: Int,
         of source: any CredentialSource,
@@ -238,11 +236,17 @@ final class AuthorizationExchange {
         let key = rejections.key(shared.routes[admitted.match.route].number, decoder.head, bytes.span)
         // If only a person can replace the token, the next request is told that it has ended.
         rejections.reported(key, generation: generation, at: startedAt)
-        guard source.isRenewable else { return rejections.endsToken(key, generation: generation) ? nil : .unchanged }
-        switch rejections.decision(for: key, generation: generation, client: admitted.client, at: startedAt) {
-        case .counts: return nil
-        case .suppressed: return .unchanged
-        case .overBudget: return .overBudget
+        let verdict = rejections.verdict(
+            on: key,
+            generation: generation,
+            isRenewable: source.isRenewable,
+            client: admitted.client,
+            at: startedAt
+        )
+        return switch verdict {
+        case .counts: nil
+        case .withoutRenewal: .unchanged
+        case .overBudget: .overBudget
         }
     }
 

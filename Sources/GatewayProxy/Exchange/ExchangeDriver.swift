@@ -773,7 +773,6 @@ final class ExchangeDriver {
         fixed.rejected(by: record.client, template, status: status, at: shared.clock.monotonic())
     }
 
-    /// A path that rejects every token must not cause a renewal with each request.
     private func counted(_ rejection: ResponseFacts.Rejection) -> ResponseFacts.Rejection {
         let isRenewable: Bool
         switch rejection {
@@ -785,16 +784,20 @@ final class ExchangeDriver {
         let bytes = request.bytes
         let key = rejections.key(Int(route.number), request.decoder.head, bytes.readableBytesUInt8Span)
         let (now, generation) = (shared.clock.monotonic(), credential.generation)
-        guard isRenewable else {
-            return rejections.endsToken(key, generation: generation) ? rejection : .tokenWithoutRenewal
-        }
-        guard !rules.wasReplayed else {
+        if isRenewable, rules.wasReplayed {
             rejections.rejectedAgain(key, generation: generation, at: now)
             return rejection
         }
-        return switch rejections.decision(for: key, generation: generation, client: record.client, at: now) {
+        let verdict = rejections.verdict(
+            on: key,
+            generation: generation,
+            isRenewable: isRenewable,
+            client: record.client,
+            at: now
+        )
+        return switch verdict {
         case .counts: rejection
-        case .suppressed: .tokenWithoutRenewal
+        case .withoutRenewal: .tokenWithoutRenewal
         case .overBudget(let until): .tokenOverBudget(fillsAfter: until - now)
         }
     }
