@@ -500,7 +500,7 @@ final class AuthzClient: Sendable {
 /// What an engine is handed for one generation of a credential on one route. Made once.
 final class EngineAnswer {
     /// ``AuthzClient/number``
-    fileprivate let engine: Int
+    let engine: Int
     /// The fields as they are sent in HTTP/1, each with its CRLF: all but `Date` and what says how long the answer may be kept.
     fileprivate let lines: SecretBytes
     /// The answer to a gRPC call. Made for the first call.
@@ -552,9 +552,9 @@ extension CredentialedRoute {
     ///
     /// - Returns: nil where the credential is not in header fields alone.
     fileprivate func answer(to engine: AuthzClient, from source: any CredentialSource) -> EngineAnswer? {
-        for answer in engineAnswers where answer.engine == engine.number { return answer }
+        if let answer = engineAnswer(of: engine.number) { return answer }
         guard let answer = EngineAnswer(self, from: source, for: engine) else { return nil }
-        engineAnswers.append(answer)
+        keep(answer)
         return answer
     }
 }

@@ -414,7 +414,7 @@ final class ExchangeDriver {
         let bytes = request.bytes
         // What one request has wanted must not take calls of gRPC away from the others of the route: HTTP/1.1 cannot carry them.
         goesByHTTP1 =
-            route.state.http1Fallback.holds(at: shared.clock.monotonic()) && !isGRPC
+            route.state.fallsBack(at: shared.clock.monotonic()) && !isGRPC
             || UpstreamVersionRule.needsHTTP1(
                 request.decoder.head,
                 bytes.readableBytesUInt8Span,
@@ -437,7 +437,7 @@ final class ExchangeDriver {
     func goOnInHTTP1() -> Bool {
         guard mayFallBack, rules.isHolding, !goesByHTTP1, !isGRPC else { return false }
         goesByHTTP1 = true
-        route.state.http1Fallback.begin(at: shared.clock.monotonic())
+        route.state.fallBack(at: shared.clock.monotonic())
         return true
     }
 
@@ -517,8 +517,7 @@ final class ExchangeDriver {
     private func noteFirstUse(of credential: Credential, on stream: any UpstreamStream) {
         let (route, source, request) = (route, source, credentialRequest)
         stream.whenSent {
-            guard !route.isUseNoted else { return }
-            route.isUseNoted = true
+            guard route.noteUse() else { return }
             source?.note(.injected, generation: credential.generation, by: request)
         }
     }
