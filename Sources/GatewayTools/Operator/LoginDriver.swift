@@ -4,45 +4,51 @@ import GatewayTokens
 import Logging
 
 /// Where the command's login is carried out: in the running gateway, or in this process when none runs.
-protocol LoginDriver: Sendable {
-    func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation
-    func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress
-    func progress(_ id: String) async throws(CommandFailure) -> LoginProgress
-    /// - Returns: How the login ended, which may have been just before; nil when it is unknown.
-    func cancel(_ id: String) async -> LoginProgress?
-    /// Gives back what the login held.
-    func close() async
-}
-
-/// Through the admin listener of the running gateway.
-struct GatewayLogins: LoginDriver {
-    let client: AdminClient
+enum LoginDriver: Sendable {
+    case running(AdminClient)
+    case offline(OfflineLogins)
 
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
-        try await client.ask(AdminAPI.operations.beginLogin, body: try? order.json.bytes())
+        try await ask(AdminAPI.operations.beginLogin, body: try? order.json.bytes())
     }
 
     func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress {
         let body: JSONValue = .object(["answer": .string(text)])
-        return try await client.ask(AdminAPI.operations.answerLogin, of: id, body: try? body.bytes())
+        return try await ask(AdminAPI.operations.answerLogin, of: id, body: try? body.bytes())
     }
 
     func progress(_ id: String) async throws(CommandFailure) -> LoginProgress {
-        try await client.ask(AdminAPI.operations.login, of: id)
+        try await ask(AdminAPI.operations.login, of: id)
     }
 
+    /// - Returns: How the login ended, which may have been just before; nil when it is unknown.
     func cancel(_ id: String) async -> LoginProgress? {
         // What is not cancelled ends at its deadline.
-        try? await client.ask(AdminAPI.operations.cancelLogin, of: id)
+        try? await ask(AdminAPI.operations.cancelLogin, of: id)
     }
 
-    func close() async {}
+    /// Gives back what the login held.
+    func close() async {
+        if case .offline(let logins) = self { await logins.close() }
+    }
+
+    private func ask<Answer>(
+        _ operation: AdminAPI.LoginOperation<Answer>,
+        of id: String = "",
+        body: [UInt8]? = nil
+    ) async throws(CommandFailure) -> Answer {
+        switch self {
+        case .running(let client): return try await client.ask(operation, of: id, body: body)
+        case .offline(let logins):
+            return try AdminClient.value(of: await operation.perform(logins.desk, AdminCall(name: id, body: body)))
+        }
+    }
 }
 
 /// A login without a running gateway: this process holds the state directory for as long as it lasts.
-struct OfflineLogins: LoginDriver {
+struct OfflineLogins: Sendable {
     private let tokens: OfflineTokens
-    private let desk: LoginDesk
+    fileprivate let desk: LoginDesk
     private let keeper: TokenKeeper?
     private let keeping: Task<Void, Never>?
 
@@ -66,30 +72,6 @@ struct OfflineLogins: LoginDriver {
                 logger: LogOutput.standardError.logger("authgateway.logins", level: .error)
             )
         )
-    }
-
-    func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
-        switch await desk.begin(order) {
-        case .success(let invitation): return invitation
-        case .failure(let problem):
-            throw CommandFailure(.failed, problem.detail + (problem.command.map { "\nrun: \($0)" } ?? ""))
-        }
-    }
-
-    func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress {
-        try known(await desk.answer(id, with: text))
-    }
-
-    func progress(_ id: String) async throws(CommandFailure) -> LoginProgress { try known(await desk.progress(id)) }
-
-    private func known(_ progress: LoginProgress?) throws(CommandFailure) -> LoginProgress {
-        guard let progress else { throw CommandFailure(.failed, "there is no such login any more") }
-        return progress
-    }
-
-    func cancel(_ id: String) async -> LoginProgress? {
-        await desk.cancel(id)
-        return await desk.progress(id)
     }
 
     func close() async {
