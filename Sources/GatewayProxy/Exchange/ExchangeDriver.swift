@@ -670,8 +670,8 @@ final class ExchangeDriver {
     func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, content: [UInt8]) -> ResponseDecision {
         enter()
         defer { leave() }
-        setDeadline(route.state.responsePause)
         deadlineUse = .transfer
+        setDeadline(route.state.responsePause)
         return follow(head, bytes, responseFacts(head, bytes, content: content))
     }
 
