@@ -141,6 +141,7 @@ final class ProxyFixture: Sendable {
         descriptorLimit: Int? = nil,
         engine: EnginePlan? = nil,
         ownedFields: [String] = [],
+        policy: RenewalPolicy = RenewalPolicy(),
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
         route configure: (inout RoutePlan) -> Void = { _ in }
     ) async throws {
@@ -157,7 +158,14 @@ final class ProxyFixture: Sendable {
         configure(&plan)
         configuration = ProxyConfiguration(
             routes: [
-                ProxyRoute(plan: plan, source: source, selection: selection, ownedFields: ownedFields, number: 0)
+                ProxyRoute(
+                    plan: plan,
+                    source: source,
+                    selection: selection,
+                    ownedFields: ownedFields,
+                    policy: policy,
+                    number: 0
+                )
             ],
             access: access,
             engines: engine.map { [$0] } ?? [],
@@ -211,6 +219,7 @@ func withProxy(
     descriptorLimit: Int? = nil,
     engine: EnginePlan? = nil,
     ownedFields: [String] = [],
+    policy: RenewalPolicy = RenewalPolicy(),
     route: (inout RoutePlan) -> Void = { _ in },
     sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
     _ body: @escaping @Sendable (ProxyFixture) throws -> Void
@@ -224,6 +233,7 @@ func withProxy(
         descriptorLimit: descriptorLimit,
         engine: engine,
         ownedFields: ownedFields,
+        policy: policy,
         sha256: sha256,
         route: route
     )

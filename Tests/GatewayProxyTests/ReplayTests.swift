@@ -1,3 +1,4 @@
+import Foundation
 import GatewayHTTP
 import GatewayTokens
 import Synchronization
@@ -36,6 +37,30 @@ struct ReplayTests {
             #expect(origin.requests[1].hasSuffix(body))
             #expect(source.state.withLock { $0.renewals } == 1)
             #expect(source.state.withLock { $0.events } == ["injected 1", "replayed 1", "injected 2"])
+        }
+    }
+
+    /// What the client still sends must not put off the end of the inspection.
+    @Test func aResponseIsNotHeldBackForAsLongAsItsClientUploads() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            guard connection.read(through: "\r\n\r\n") != nil else { throw RawError("no request") }
+            connection.send(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
+            )
+            while connection.read(count: 1) != nil {}
+        }
+        let policy = RenewalPolicy(rejectedWhen: RejectionRule(body: try TextPattern("password")))
+        try await withProxy(origin, source: ScriptedSource(), policy: policy) { proxy in
+            let client = try proxy.client()
+            client.send("POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+            // Longer than the inspection may take.
+            for _ in 1...25 {
+                client.send("x")
+                Thread.sleep(forTimeInterval: 0.1)
+            }
+            #expect(client.read(through: "\r\n\r\n")?.hasPrefix("HTTP/1.1 200") == true)
+            #expect(client.read(through: "first") != nil)
+            client.close()
         }
     }
 

@@ -93,6 +93,18 @@ def test_a_token_is_not_used_before_the_store_has_it(token_server, make_origin, 
     assert token_server.count() == 1
 
 
+def test_an_import_that_the_store_does_not_take_fails(token_server, make_origin, start_gateway, tmp_path):
+    program = tmp_path / "store.sh"
+    program.write_text(f'#!/bin/sh\nif [ "$1" = store ]; then exit 1; fi\nexec "{TOKEN_SCRIPT}" "$@"\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    tokens, files = command_store(tmp_path, program)
+    gateway = start_gateway(delegated(token_server, make_origin(who), tokens=tokens))
+    gateway.stop()
+    imported = gateway.run("token", "import", "app-user", input="imported\n")
+    assert imported.returncode == 1 and "The token store did not take the change to app-user" in imported.stderr, imported
+    assert imported.stdout == "" and list(files.iterdir()) == []
+
+
 # MARK: A row for each user
 
 

@@ -225,9 +225,7 @@ final class AuthorizationExchange {
         return .renewed
     }
 
-    /// A path that rejects every token must not cause a renewal with each request.
-    ///
-    /// - Returns: What the engine is told where the rejection causes none.
+    /// - Returns: What the engine is told where the rejection causes no renewal.
     private func obstacle(
         _ generation: Int,
         of source: any CredentialSource,
@@ -238,11 +236,17 @@ final class AuthorizationExchange {
         let key = rejections.key(shared.routes[admitted.match.route].number, decoder.head, bytes.span)
         // If only a person can replace the token, the next request is told that it has ended.
         rejections.reported(key, generation: generation, at: startedAt)
-        guard source.isRenewable else { return rejections.endsToken(key, generation: generation) ? nil : .unchanged }
-        switch rejections.decision(for: key, generation: generation, client: admitted.client, at: startedAt) {
-        case .counts: return nil
-        case .suppressed: return .unchanged
-        case .overBudget: return .overBudget
+        let verdict = rejections.verdict(
+            on: key,
+            generation: generation,
+            isRenewable: source.isRenewable,
+            client: admitted.client,
+            at: startedAt
+        )
+        return switch verdict {
+        case .counts: nil
+        case .withoutRenewal: .unchanged
+        case .overBudget: .overBudget
         }
     }
 
@@ -496,7 +500,7 @@ final class AuthzClient: Sendable {
 /// What an engine is handed for one generation of a credential on one route. Made once.
 final class EngineAnswer {
     /// ``AuthzClient/number``
-    fileprivate let engine: Int
+    let engine: Int
     /// The fields as they are sent in HTTP/1, each with its CRLF: all but `Date` and what says how long the answer may be kept.
     fileprivate let lines: SecretBytes
     /// The answer to a gRPC call. Made for the first call.
@@ -546,9 +550,9 @@ extension CredentialedRoute {
     ///
     /// - Returns: nil where the credential is not in header fields alone.
     fileprivate func answer(to engine: AuthzClient, from source: any CredentialSource) -> EngineAnswer? {
-        for answer in engineAnswers where answer.engine == engine.number { return answer }
+        if let answer = engineAnswer(of: engine.number) { return answer }
         guard let answer = EngineAnswer(self, from: source, for: engine) else { return nil }
-        engineAnswers.append(answer)
+        keep(answer)
         return answer
     }
 }

@@ -323,7 +323,7 @@ extension AccessPlan.Client {
 /// Who sent the last request of a connection, with the field that proved it, and who its certificate says the client is.
 ///
 /// Most connections bring the same field with every request; to read and digest it each time would cost more than all other
-/// checks together. Of one configuration: the next may not know the client any more.
+/// checks together. Valid for one configuration: after a reload the client may be unknown.
 package struct ClientAuthenticationCache: Sendable {
     private var name: String?
     private var proof = SecretBytes([])

@@ -804,7 +804,7 @@ extension RequestAuthorizer {
         if let refusal = refusal(of: evidence, isProxyRequest: true, on: connection) { return .refused(refusal) }
         let proof = evidence.client == nil ? nil : proof
         guard connection.intercepted == nil else {
-            let problem = GatewayProblem(.methodRefused, "CONNECT is refused on a connection on which one was taken.")
+            let problem = GatewayProblem(.methodRefused, "CONNECT is not allowed inside an intercepted connection.")
             return .refused(refusal(problem, on: connection, client: evidence.client))
         }
         guard connection.intercepts else {
@@ -1002,7 +1002,7 @@ package final class UnroutedRequest: Sendable {
     /// The answer to a client that asks in HTTP/2. Clients ask their proxy in HTTP/1.1 for plain URLs.
     package var refusalInHTTP2: RequestAuthorizer.Refusal {
         RequestAuthorizer.Refusal(
-            problem: GatewayProblem(.misdirected, "Servers without a route are reached by HTTP/1.1 alone."),
+            problem: GatewayProblem(.misdirected, "Use HTTP/1.1 for servers without a route."),
             route: nil,
             client: admitted.client,
             disclosesNames: admitted.disclosesNames

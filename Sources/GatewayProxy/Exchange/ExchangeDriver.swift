@@ -49,12 +49,18 @@ final class ExchangeDriver {
     private var upload = UploadHold()
     /// The upstream will call back when it has taken what waits.
     private var awaitsRelease = false
-    /// The deadline is that of a body that is inspected.
-    private var isInspecting = false
+    private var deadlineUse = DeadlineUse.transfer
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
     /// When the exchange began, by the event loop's clock.
     private let begunAt: NIODeadline
+
+    /// What the deadline of the client is for.
+    private enum DeadlineUse {
+        case transfer
+        /// The beginning of a response is inspected. What the client still sends does not move this deadline.
+        case inspection
+    }
 
     /// Ends that came while an event was carried out: at most one of each side.
     private struct Backlog {
@@ -326,15 +332,19 @@ final class ExchangeDriver {
     private func connect(isFresh: Bool) {
         if route.pool.mayUseHTTP2, !goesByHTTP1 { chooseProtocol() }
         let pool = pool
+        // The stream of a response that was inspected may have been lost.
+        deadlineUse = .transfer
         client.clearDeadline()
         let mayRepeat = rules.mayRepeat
         let own = route.usesPrivateConnection ? client.privateConnection(to: pool, for: record.client) : nil
         guard mayRepeat || isFresh || !(own?.isBusyReading ?? pool.isBusyReading) else { return connectNextTurn() }
         if !isFresh, let stream = takeIdle(of: pool, or: own, mayRepeat: mayRepeat) { return send(on: stream) }
         let attempt = nextConnectionAttempt()
-        queueTicket = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
+        let ticket = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
             connected(result, attempt)
         }
+        // It may have been answered at once, and the request may wait for another connection by now.
+        if connectionAttempt == attempt { queueTicket = ticket }
     }
 
     private func nextConnectionAttempt() -> UInt64 {
@@ -407,7 +417,7 @@ final class ExchangeDriver {
         let bytes = request.bytes
         // What one request has wanted must not take calls of gRPC away from the others of the route: HTTP/1.1 cannot carry them.
         goesByHTTP1 =
-            route.state.http1Fallback.holds(at: shared.clock.monotonic()) && !isGRPC
+            route.state.fallsBack(at: shared.clock.monotonic()) && !isGRPC
             || UpstreamVersionRule.needsHTTP1(
                 request.decoder.head,
                 bytes.readableBytesUInt8Span,
@@ -429,7 +439,7 @@ final class ExchangeDriver {
     func goOnInHTTP1() -> Bool {
         guard mayFallBack, rules.isHolding, !goesByHTTP1, !isGRPC else { return false }
         goesByHTTP1 = true
-        route.state.http1Fallback.begin(at: shared.clock.monotonic())
+        route.state.fallBack(at: shared.clock.monotonic())
         return true
     }
 
@@ -509,8 +519,7 @@ final class ExchangeDriver {
     private func noteFirstUse(of credential: Credential, on stream: any UpstreamStream) {
         let (route, source, request) = (route, source, credentialRequest)
         stream.whenSent {
-            guard !route.isUseNoted else { return }
-            route.isUseNoted = true
+            guard route.noteUse() else { return }
             source?.note(.injected, generation: credential.generation, by: request)
         }
     }
@@ -661,7 +670,7 @@ final class ExchangeDriver {
         if head.status == 403 { AsUserAdvice.log(head, bytes, of: compiled, to: shared) }
         if let rule = rejectionRule, rule.readsBody(of: head, bytes.readableBytesUInt8Span) {
             setDeadline(TimeAmount(RejectionRule.patience))
-            isInspecting = true
+            deadlineUse = .inspection
             return .inspect
         }
         return follow(head, bytes, responseFacts(head, bytes))
@@ -671,6 +680,7 @@ final class ExchangeDriver {
     func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, content: [UInt8]) -> ResponseDecision {
         enter()
         defer { leave() }
+        deadlineUse = .transfer
         setDeadline(route.state.responsePause)
         return follow(head, bytes, responseFacts(head, bytes, content: content))
     }
@@ -772,7 +782,6 @@ final class ExchangeDriver {
         fixed.rejected(by: record.client, template, status: status, at: shared.clock.monotonic())
     }
 
-    /// A path that rejects every token must not cause a renewal with each request.
     private func counted(_ rejection: ResponseFacts.Rejection) -> ResponseFacts.Rejection {
         let isRenewable: Bool
         switch rejection {
@@ -784,16 +793,20 @@ final class ExchangeDriver {
         let bytes = request.bytes
         let key = rejections.key(Int(route.number), request.decoder.head, bytes.readableBytesUInt8Span)
         let (now, generation) = (shared.clock.monotonic(), credential.generation)
-        guard isRenewable else {
-            return rejections.endsToken(key, generation: generation) ? rejection : .tokenWithoutRenewal
-        }
-        guard !rules.wasReplayed else {
+        if isRenewable, rules.wasReplayed {
             rejections.rejectedAgain(key, generation: generation, at: now)
             return rejection
         }
-        return switch rejections.decision(for: key, generation: generation, client: record.client, at: now) {
+        let verdict = rejections.verdict(
+            on: key,
+            generation: generation,
+            isRenewable: isRenewable,
+            client: record.client,
+            at: now
+        )
+        return switch verdict {
         case .counts: rejection
-        case .suppressed: .tokenWithoutRenewal
+        case .withoutRenewal: .tokenWithoutRenewal
         case .overBudget(let until): .tokenOverBudget(fillsAfter: until - now)
         }
     }
@@ -1008,7 +1021,9 @@ final class ExchangeDriver {
 
     /// The upstream takes no more of the request for now.
     private func upstreamIsFull() {
-        guard upload.upstreamIsFull(limit: Duration(configuration.timeouts.bodyIdle)) else { return }
+        guard deadlineUse == .transfer, upload.upstreamIsFull(limit: Duration(configuration.timeouts.bodyIdle)) else {
+            return
+        }
         watch.reset()
         client.setDeadline(TimeAmount(UploadHold.patience))
     }
@@ -1075,7 +1090,7 @@ final class ExchangeDriver {
     }
 
     private func setDeadline(_ amount: TimeAmount) {
-        isInspecting = false
+        guard deadlineUse == .transfer else { return }
         watch.reset()
         upload.deadlineWasSet()
         client.setDeadline(amount)
@@ -1084,7 +1099,9 @@ final class ExchangeDriver {
     func deadlinePassed() {
         enter()
         switch rules.phase {
-        case _ where isInspecting: upstream?.endInspection()
+        case _ where deadlineUse == .inspection:
+            deadlineUse = .transfer
+            upstream?.endInspection()
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))

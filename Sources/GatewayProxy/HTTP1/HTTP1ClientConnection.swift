@@ -485,7 +485,7 @@ extension HTTP1ClientConnection {
             exchange?.deadlinePassed()
             authorization?.deadlinePassed()
         case .engineContent:
-            endEngineContent(GatewayProblem(.requestTimeout, "The content of the engine's request took too long."))
+            endEngineContent(GatewayProblem(.requestTimeout, "The body of the engine's request timed out."))
         // A slow client has as long for the rest of its answer as for any other part of it.
         case .finishing:
             if !deadline.clientTakes(within: timeouts.response, from: writer, by: clock, for: self) { reset() }
@@ -699,7 +699,10 @@ extension HTTP1ClientConnection: EngineStream {
             phase = .engineContent(count)
             guard count <= Self.maximumEngineContent else {
                 endEngineContent(
-                    GatewayProblem(.contentTooLarge, "An engine need not send the content of the request.")
+                    GatewayProblem(
+                        .contentTooLarge,
+                        "The engine's request body is too large; engines do not need to send one."
+                    )
                 )
                 return true
             }

@@ -33,9 +33,9 @@ final class CredentialedRoute {
     /// The gateway says where the request came from: ``CompiledRoute/forwarded``.
     let addsForwarded: Bool
     /// What engines are handed, for those that have asked.
-    var engineAnswers: [EngineAnswer] = []
+    private var engineAnswers: [EngineAnswer] = []
     /// The audit log knows that this generation is used here.
-    var isUseNoted = false
+    private(set) var isUseNoted = false
     let query: InjectedQuery?
     /// The target of a request holds the credential.
     let hasSecretTarget: Bool
@@ -122,6 +122,18 @@ final class CredentialedRoute {
         rejections.handedOut(rejections.key(Int(number), head, bytes), generation: credential.generation, at: now)
     }
 
+    /// - Returns: Whether the audit log has to be told that this generation is used here.
+    func noteUse() -> Bool {
+        guard !isUseNoted else { return false }
+        isUseNoted = true
+        return true
+    }
+
+    /// What the engine with this number is handed; nil if it has not asked yet.
+    func engineAnswer(of engine: Int) -> EngineAnswer? { engineAnswers.first { $0.engine == engine } }
+
+    func keep(_ answer: EngineAnswer) { engineAnswers.append(answer) }
+
     /// Whether requests may use it without asking a source. Not where requests choose their source.
     func isOffered(at now: MonotonicTime) -> Bool { credential?.isOffered(at: now) ?? isBare }
 
@@ -151,8 +163,8 @@ final class WorkerRoute {
     /// The same upstream in HTTP/1.1. It is ``pool`` where `protocol` of the route is `http1`.
     let http1Pool: UpstreamPool
     /// Requests that wait for a credential, by client (`limits.pending_per_route`, this worker's part).
-    var waiting = ClientPlaces()
-    var http1Fallback = HTTP1Fallback()
+    private var waiting = ClientPlaces()
+    private var http1Fallback = HTTP1Fallback()
     /// The longest time from the end of a request to the head of its response.
     let responseTimeout: TimeAmount
     /// The longest silence within a response or a tunnel.
@@ -165,6 +177,19 @@ final class WorkerRoute {
         self.pool = pool
         self.http1Pool = http1Pool
     }
+
+    /// - Returns: Whether one more request of the client may wait for a credential.
+    fileprivate func takePlace(for client: String?, under shared: ProxyShared) -> Bool {
+        waiting.take(for: client, limit: shared.pendingPerRoute, isShared: shared.hasClients)
+    }
+
+    fileprivate func giveBackPlace(of client: String?) { waiting.giveBack(of: client) }
+
+    /// The upstream wants HTTP/1.1 for a request.
+    func fallBack(at now: MonotonicTime) { http1Fallback.begin(at: now) }
+
+    /// - Parameter now: Read only after ``fallBack(at:)``.
+    func fallsBack(at now: @autoclosure () -> MonotonicTime) -> Bool { http1Fallback.holds(at: now()) }
 }
 
 /// How one request waits for a credential of its route: with a place among the requests that wait, and a ticket of the source.
@@ -185,7 +210,7 @@ struct CredentialWait {
     ///
     /// - Returns: Why there is none; nil where the request waits now.
     mutating func begin(on route: WorkerRoute, for client: String?, under shared: ProxyShared) -> GatewayProblem? {
-        guard route.waiting.take(for: client, limit: shared.pendingPerRoute, isShared: shared.hasClients) else {
+        guard route.takePlace(for: client, under: shared) else {
             let detail = "Too many requests already wait for a credential of this route."
             return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
         }
@@ -229,7 +254,7 @@ struct CredentialWait {
         guard isWaiting else { return false }
         isWaiting = false
         ticket = nil
-        route.waiting.giveBack(of: client)
+        route.giveBackPlace(of: client)
         return true
     }
 

@@ -1,4 +1,4 @@
-/// Names a waiter; of no meaning once the waiter has left.
+/// Identifies a waiter until it leaves the queue.
 struct WaiterTicket: Hashable, Sendable {
     let slot: Int32
     let number: UInt32

@@ -103,8 +103,25 @@ extension TokenKeeper {
 
     func carryOut(_ command: OperatorCommand, _ renewer: inout TokenRenewer) async {
         guard command.begin() else { return }
-        let outcome = await using(&renewer) { await self.outcome(of: command.operation, &$0) }
-        command.finish(outcome.addingWarning(of: renewer.takeUnrecorded()), dropping: takeDrops())
+        let outcome = await using(&renewer) { renewer in
+            let outcome = await self.outcome(of: command.operation, &renewer)
+            return self.isAlone ? await self.stored(outcome, &renewer) : outcome
+        }
+        let drops = takeDrops()
+        command.finish(outcome.addingWarning(of: renewer.takeUnrecorded()), dropping: drops)
+        if isAlone, !drops.isEmpty { await dropAlone() }
+    }
+
+    /// A success without a gateway is one only if the store holds it: nothing else remains of the command.
+    private func stored(
+        _ outcome: OperatorCommand.Outcome,
+        _ renewer: inout TokenRenewer
+    ) async -> OperatorCommand.Outcome {
+        let isDone = if case .success = outcome { true } else { false }
+        guard let loss = await renewer.settle(removing: isDone) else { return outcome }
+        guard case .failure(var problem) = outcome else { return .failure(loss) }
+        problem.detail += " \(loss.detail)"
+        return .failure(problem)
     }
 
     private func outcome(
@@ -181,7 +198,7 @@ extension TokenKeeper {
         return outcome
     }
 
-    /// Carries out what was dropped while the keepers do not run.
+    /// Carries out what was dropped while the descendants do not run.
     private func dropAlone() async {
         for child in descendants {
             var renewer = TokenRenewer(context: child.context)

@@ -506,7 +506,7 @@ extension TokenKeeper {
     }
 
     private func advised(_ failure: TokenFailure) -> TokenFailure {
-        failure.class == .terminal && state.withLock({ $0.isAlone }) ? failure : context.advised(failure)
+        failure.class == .terminal && isAlone ? failure : context.advised(failure)
     }
 
     func perform(_ call: TokenCall, by renewer: inout TokenRenewer) async -> TokenRenewer.End {
@@ -697,8 +697,10 @@ extension TokenKeeper {
 
     var hasCommands: Bool { state.withLock { !$0.commands.isEmpty } }
 
-    /// Lets messages promise nothing that only a running gateway does.
+    /// Lets messages promise nothing that only a running gateway does, such as to store later what the store did not take.
     package func runOffline() { state.withLock { $0.isAlone = true } }
+
+    var isAlone: Bool { state.withLock { $0.isAlone } }
 }
 
 /// What other gateways, and operators there, have written to the store.

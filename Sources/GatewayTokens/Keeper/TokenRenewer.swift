@@ -282,7 +282,7 @@ extension TokenRenewer {
         replaceRecord(with: accepted)
         context.callLimit?.passwordWorked()
         await save(asOperators: isOperators, endingLease: true)
-        if let entry = overtakenBy.take() { return await drop(event, of: token, for: entry, call) }
+        if let entry = overtakenBy.take() { return await drop(event, of: accepted, for: entry, call) }
         event.demand = call.demand
         event.httpStatus = reply?.httpStatus
         event.expiresAt = token.expiresAt
@@ -308,15 +308,16 @@ extension TokenRenewer {
     /// Somebody was before: an operator has taken the token away or brought another one, or another gateway has taken over.
     private mutating func drop(
         _ event: TokenEvent,
-        of token: TokenSet,
+        of accepted: StoredToken,
         for entry: TokenEntry,
         _ call: TokenCall
     ) async -> End {
         var event = event
-        event.token = token.access
+        event.token = accepted.token.access
         await noteOvertaken(event)
         replaceRecord(with: stored.seen.token)
-        switch await apply(entry, after: record?.generation ?? 0) {
+        // Its number was not used. The record may have a lower one than the token in use: see `adoption`.
+        switch await apply(entry, after: accepted.generation - 1) {
         case .adopted(var fresh):
             // The authority was asked, for the one that was dropped.
             fresh.isAdopted = false
@@ -750,6 +751,22 @@ extension TokenRenewer {
         if pendingWrite == .none, overtakenBy == nil {
             context.logger.notice("Token stored after all", metadata: ["gateway.credential": "\(context.name)"])
         }
+    }
+
+    /// Tries once more what the store has not taken, for a process that is about to exit.
+    ///
+    /// - Parameter removes: Whether an operator wanted the token removed if it is forgotten here.
+    /// - Returns: Why the store still holds something else than the record.
+    mutating func settle(removing removes: Bool) async -> GatewayProblem? {
+        if pendingWrite != .none { await saveAgain() }
+        guard pendingWrite == .none else {
+            let detail =
+                "The token store did not take the change to \(context.name); the log says why. Repeat this when the store"
+                + " works again."
+            return GatewayProblem(.storeUnavailable, detail)
+        }
+        guard removes, phase == .forgotten else { return nil }
+        return await forget(isOperators: true)
     }
 
     private mutating func strikeJournal() async {

@@ -585,6 +585,10 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Takes a token in place of any other. Requests that wait keep waiting.
     @discardableResult
     private mutating func hold(_ fresh: FreshToken, at now: Moment, jitter: Double) -> HeldToken {
+        assert(
+            self.held.map { $0.token == fresh.token || $0.generation <= fresh.generation } ?? true,
+            "Another token gets a lower generation than the one before."
+        )
         let held = heldToken(fresh, at: now, jitter: jitter)
         reserve(generation: fresh.generation)
         forgetFailures()

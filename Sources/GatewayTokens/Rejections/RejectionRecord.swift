@@ -28,6 +28,34 @@ package final class RejectionRecord: Sendable {
         confirmed.confirm(key.template, generation: generation)
     }
 
+    /// What follows from a response that rejects a token.
+    package enum Verdict: Hashable, Sendable {
+        /// Tell the source that its token was rejected.
+        case counts
+        /// The path may reject every token, so the source is not told.
+        case withoutRenewal
+        /// The client has caused as many renewals as it may. It may cause the next one then.
+        case overBudget(until: MonotonicTime)
+    }
+
+    /// Decides whether a rejection counts. A path that rejects every token must not cause a renewal with each request.
+    ///
+    /// For a token that can be renewed, a rejection that counts may be charged to the client.
+    package func verdict(
+        on key: RejectionLedger.Key,
+        generation: Int,
+        isRenewable: Bool,
+        client: String?,
+        at now: MonotonicTime
+    ) -> Verdict {
+        guard isRenewable else { return endsToken(key, generation: generation) ? .counts : .withoutRenewal }
+        return switch decision(for: key, generation: generation, client: client, at: now) {
+        case .counts: .counts
+        case .suppressed: .withoutRenewal
+        case .overBudget(let time): .overBudget(until: time)
+        }
+    }
+
     package func decision(
         for key: RejectionLedger.Key,
         generation: Int,

@@ -90,15 +90,13 @@ struct LoginCommand: AsyncParsableCommand {
         _ order: LoginOrder,
         _ client: AdminClient,
         _ configuration: String
-    ) async throws(CommandFailure) -> (any LoginDriver, LoginInvitation) {
+    ) async throws(CommandFailure) -> (LoginDriver, LoginInvitation) {
         try await client.reach { () async throws(CommandFailure) in
-            let running = GatewayLogins(client: client)
+            let running = LoginDriver.running(client)
             return (running, try await running.begin(order))
         } orOffline: { (failure) async throws(CommandFailure) in
-            let offline = try await OfflineLogins(
-                configuration: configuration,
-                credential: order.credential,
-                after: failure
+            let offline = LoginDriver.offline(
+                try await OfflineLogins(configuration: configuration, credential: order.credential, after: failure)
             )
             do throws(CommandFailure) {
                 return (offline, try await offline.begin(order))
@@ -142,7 +140,7 @@ struct LoginCommand: AsyncParsableCommand {
         if opensBrowser, let start = invitation.start { Browser.open(start) }
     }
 
-    private func end(of invitation: LoginInvitation, _ driver: any LoginDriver) async throws(CommandFailure) -> String {
+    private func end(of invitation: LoginInvitation, _ driver: LoginDriver) async throws(CommandFailure) -> String {
         let interruption = Interruption()
         defer { interruption.end() }
         var paste = invitation.isManual ? PastedLine() : nil

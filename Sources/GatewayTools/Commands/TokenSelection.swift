@@ -7,7 +7,7 @@ struct TokenSelection: ParsableArguments {
     @Argument(help: "The credential, as `token list` names it.")
     var name: String?
 
-    @Flag(name: .customLong("all"), help: "Every credential that has a token; asks nothing.")
+    @Flag(name: .customLong("all"), help: "Every credential that has a token, without confirmation.")
     var isAll = false
 
     @OptionGroup var gateway: RunningGatewayOptions

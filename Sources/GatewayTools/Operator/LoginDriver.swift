@@ -4,44 +4,49 @@ import GatewayTokens
 import Logging
 
 /// Where the command's login is carried out: in the running gateway, or in this process when none runs.
-protocol LoginDriver: Sendable {
-    func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation
-    func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress
-    func progress(_ id: String) async throws(CommandFailure) -> LoginProgress
-    /// - Returns: How the login ended, which may have been just before; nil when it is unknown.
-    func cancel(_ id: String) async -> LoginProgress?
-    /// Gives back what the login held.
-    func close() async
-}
-
-/// Through the admin listener of the running gateway.
-struct GatewayLogins: LoginDriver {
-    let client: AdminClient
+enum LoginDriver: Sendable {
+    case running(AdminClient)
+    case offline(OfflineLogins)
 
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
-        try await client.ask(AdminAPI.operations.beginLogin, with: order)
+        try await ask(AdminAPI.operations.beginLogin, with: order)
     }
 
     func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress {
-        try await client.ask(AdminAPI.operations.answerLogin, of: id, with: PastedAnswer(text))
+        try await ask(AdminAPI.operations.answerLogin, of: id, with: PastedAnswer(text))
     }
 
     func progress(_ id: String) async throws(CommandFailure) -> LoginProgress {
-        try await client.ask(AdminAPI.operations.login, of: id)
+        try await ask(AdminAPI.operations.login, of: id, with: NoInput())
     }
 
+    /// - Returns: How the login ended, which may have been just before; nil when it is unknown.
     func cancel(_ id: String) async -> LoginProgress? {
         // What is not cancelled ends at its deadline.
-        try? await client.ask(AdminAPI.operations.cancelLogin, of: id)
+        try? await ask(AdminAPI.operations.cancelLogin, of: id, with: NoInput())
     }
 
-    func close() async {}
+    /// Gives back what the login held.
+    func close() async {
+        if case .offline(let logins) = self { await logins.close() }
+    }
+
+    private func ask<Input, Answer>(
+        _ operation: AdminOperation<any LoginControl, Input, Answer>,
+        of id: String = "",
+        with input: Input
+    ) async throws(CommandFailure) -> Answer {
+        switch self {
+        case .running(let client): try await client.ask(operation, of: id, with: input)
+        case .offline(let logins): try AdminClient.value(of: await operation.perform(logins.desk, id, input))
+        }
+    }
 }
 
 /// A login without a running gateway: this process holds the state directory for as long as it lasts.
-struct OfflineLogins: LoginDriver {
+struct OfflineLogins: Sendable {
     private let tokens: OfflineTokens
-    private let desk: LoginDesk
+    fileprivate let desk: LoginDesk
     private let keeper: TokenKeeper?
     private let keeping: Task<Void, Never>?
 
@@ -53,6 +58,7 @@ struct OfflineLogins: LoginDriver {
         self.tokens = tokens
         let keeper = try? tokens.control.keeper(of: credential).get()
         self.keeper = keeper
+        keeper?.runOffline()
         keeping = keeper.map { keeper in Task { try? await keeper.run() } }
         desk = LoginDesk(
             parts: LoginDesk.Parts(
@@ -64,30 +70,6 @@ struct OfflineLogins: LoginDriver {
                 logger: LogOutput.standardError.logger("authgateway.logins", level: .error)
             )
         )
-    }
-
-    func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
-        switch await desk.begin(order) {
-        case .success(let invitation): return invitation
-        case .failure(let problem):
-            throw CommandFailure(.failed, problem.detail + (problem.command.map { "\nrun: \($0)" } ?? ""))
-        }
-    }
-
-    func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress {
-        try known(await desk.answer(id, with: text))
-    }
-
-    func progress(_ id: String) async throws(CommandFailure) -> LoginProgress { try known(await desk.progress(id)) }
-
-    private func known(_ progress: LoginProgress?) throws(CommandFailure) -> LoginProgress {
-        guard let progress else { throw CommandFailure(.failed, "there is no such login any more") }
-        return progress
-    }
-
-    func cancel(_ id: String) async -> LoginProgress? {
-        await desk.cancel(id)
-        return await desk.progress(id)
     }
 
     func close() async {

@@ -107,6 +107,33 @@ struct FleetOperatorTests {
         }
     }
 
+    /// Otherwise the rejection of every later token would count, on each path.
+    @Test func aTokenThatOvertakesARenewalGetsALaterGeneration() async throws {
+        let fleet = FleetBench(rotatesRefreshToken: false)
+        let write: @Sendable (Int) -> Void = { number in
+            let token = TokenSet(access: Secret("theirs-\(number)"), obtainedAt: fleet.clock.now().wall)
+            fleet.store[FleetBench.key] = StoredToken(generation: 1, token: token)
+        }
+        try await running(fleet) { one, _ in
+            // What is adopted gets a later number here than it has in the store.
+            for number in 1...3 {
+                write(number)
+                try await one.hear(fleet)
+                try await one.untilAccess("theirs-\(number)")
+            }
+            let earlier = generation(one, at: fleet)
+            #expect(earlier > 3)
+            one.line.decree(.waits)
+            async let refreshed = one.keeper.perform(.refresh)
+            while !one.line.isStuck { try await Task.sleep(for: .milliseconds(1)) }
+            write(4)
+            one.line.release()
+            _ = try await refreshed.get()
+            try await one.untilAccess("theirs-4")
+            #expect(generation(one, at: fleet) > earlier)
+        }
+    }
+
     // MARK: Imports
 
     @Test func anImportIsNotWrittenAnyMoreAfterAnAdoption() async throws {

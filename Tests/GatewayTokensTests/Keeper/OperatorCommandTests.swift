@@ -1,6 +1,7 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
+import Synchronization
 import Testing
 
 @testable import GatewayTokens
@@ -118,5 +119,82 @@ struct OperatorCommandTests {
             return
         }
         #expect(problem.kind == .draining)
+    }
+
+    // MARK: Without a gateway
+
+    private static let noWrites: @Sendable (RecordingTokenStore.Operation) -> TokenStoreError? = { operation in
+        switch operation {
+        case .save, .remove: .unavailable("the program ended with 1")
+        case .load, .lease, .release: nil
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func anImportFailsIfTheStoreDoesNotTakeIt(rotates: Bool) async throws {
+        let bench = KeeperBench(grant: SampleGrant(rotatesRefreshToken: rotates))
+        bench.store.fail(Self.noWrites)
+        let imported = ImportedToken(access: Secret("imported"), refreshToken: rotates ? Secret("renewal") : nil)
+        let problem = await bench.keeper.performAlone(.import(imported)).problem
+        #expect(problem?.kind == .storeUnavailable)
+        #expect(bench.store[KeeperBench.key] == nil)
+        // It is not spent for a successor that would be lost as well.
+        #expect(bench.endpoint.requests.isEmpty)
+    }
+
+    @Test func anImportIsStoredAtTheSecondAttempt() async throws {
+        let bench = KeeperBench()
+        let attempts = Mutex(0)
+        bench.store.fail { operation in
+            guard case .save = operation else { return nil }
+            return attempts.withLock { attempts in
+                attempts += 1
+                return attempts == 1 ? .unavailable("the program ended with 1") : nil
+            }
+        }
+        _ = try await bench.keeper.performAlone(.import(ImportedToken(access: Secret("imported")))).get()
+        #expect(bench.store[KeeperBench.key]?.token.access == Secret("imported"))
+    }
+
+    @Test func aRefusedImportSaysIfTheEarlierTokenIsNotPutBack() async throws {
+        let now = ManualClock().now().wall
+        let token = TokenSet(access: Secret("old"), refreshToken: Secret("first"), obtainedAt: now)
+        let store = RecordingTokenStore([KeeperBench.key: StoredToken(generation: 1, token: token)])
+        let endpoint = ScriptedTokenEndpoint { _, _ in .error("invalid_grant") }
+        let bench = KeeperBench(endpoint, grant: SampleGrant(rotatesRefreshToken: true), store: store)
+        store.fail { operation in
+            guard case .save(let saved) = operation, saved.token.refreshToken == Secret("first") else { return nil }
+            return .unavailable("the program ended with 1")
+        }
+        let imported = ImportedToken(access: Secret("imported"), refreshToken: Secret("second"))
+        let problem = await bench.keeper.performAlone(.import(imported)).problem
+        #expect(problem?.detail.contains("Nothing was imported") == true)
+        #expect(problem?.detail.contains("The token store did not take the change to box-service") == true)
+    }
+
+    /// With a token in the configuration, the store has to remember that it was revoked.
+    @Test(arguments: [false, true])
+    func aRevocationFailsIfTheStoreStillHoldsTheToken(isSeeded: Bool) async throws {
+        let now = ManualClock().now().wall
+        let token = TokenSet(access: Secret("old"), obtainedAt: now, expiresAt: now + .seconds(3600))
+        let store = RecordingTokenStore([KeeperBench.key: StoredToken(generation: 1, token: token)])
+        let grant = SampleGrant(initial: isSeeded ? token : nil, revokes: true)
+        let bench = KeeperBench(ScriptedTokenEndpoint([.reply(TokenReply(status: 200))]), grant: grant, store: store)
+        store.fail(Self.noWrites)
+        let problem = await bench.keeper.performAlone(.revoke).problem
+        #expect(problem != nil)
+        #expect(bench.endpoint.requests.count == 1)
+        #expect(bench.audit.count(of: .revoked) == 1)
+    }
+
+    @Test func aLoginFailsIfTheStoreDoesNotTakeIt() async throws {
+        let bench = KeeperBench(grant: SampleGrant(rotatesRefreshToken: true))
+        bench.store.fail(Self.noWrites)
+        bench.keeper.runOffline()
+        try await bench.running { bench in
+            let token = TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: bench.clock.now().wall)
+            #expect(await bench.keeper.logIn(with: token).problem?.kind == .storeUnavailable)
+        }
+        #expect(bench.store[KeeperBench.key] == nil)
     }
 }

@@ -300,6 +300,18 @@ struct ParentTests {
         #expect(store[ParentAndChild.key] == nil)
     }
 
+    @Test func aLoginForgetsWhatWasMadeFromTheEarlierTokenWhenNobodyRunsTheOtherKeepers() async throws {
+        let now = ManualClock().now().wall
+        let token = TokenSet(access: Secret("old"), obtainedAt: now, expiresAt: now + .seconds(3600))
+        let store = RecordingTokenStore([ParentAndChild.key: StoredToken(generation: 1, token: token)])
+        let bench = ParentAndChild(parent: tokens("parent"), child: tokens("child"), store: store)
+        bench.parent.keeper.runOffline()
+        try await bench.parent.running { parent in
+            _ = try await parent.keeper.logIn(with: TokenSet(access: Secret("new"), obtainedAt: now)).get()
+        }
+        #expect(store[ParentAndChild.key] == nil)
+    }
+
     @Test func whatWasMadeFromATokenIsForgottenWhenItsAuthorityWantsALogin() async throws {
         let seed = TokenSet(
             access: Secret("seed"),

@@ -53,6 +53,40 @@ struct RejectionRecordTests {
         #expect(!record.endsToken(works, generation: 1))
     }
 
+    @Test func aTokenThatCannotBeRenewedIsJudgedByWhereItHasWorkedAndCostsNothing() {
+        let record = RejectionRecord()
+        let (works, never) = (Self.key(record, 0, "GET /works"), Self.key(record, 0, "GET /never"))
+        let verdict = { (key: RejectionLedger.Key) in
+            record.verdict(on: key, generation: 1, isRenewable: false, client: "a", at: second(0))
+        }
+        #expect(verdict(never) == .counts)
+        record.confirm(works, generation: 1)
+        for _ in 1...RejectionLedger.Rules().renewalsPerClient { #expect(verdict(works) == .counts) }
+        #expect(verdict(never) == .withoutRenewal)
+        #expect(record.emptyBudgets(at: second(0), limit: 1).isEmpty)
+    }
+
+    @Test func aTokenThatCanBeRenewedIsJudgedByThePathAndTheBudget() {
+        var rules = RejectionLedger.Rules()
+        rules.renewalsPerClient = 1
+        let record = RejectionRecord(rules)
+        let (one, other) = (Self.key(record, 0, "GET /one"), Self.key(record, 0, "GET /other"))
+        let verdict = { (key: RejectionLedger.Key, generation: Int, time: Int) in
+            record.verdict(
+                on: key,
+                generation: generation,
+                isRenewable: true,
+                client: "a",
+                at: second(time)
+            )
+        }
+        #expect(verdict(one, 1, 0) == .counts)
+        record.rejectedAgain(one, generation: 2, at: second(0))
+        #expect(verdict(one, 2, 1) == .withoutRenewal)
+        #expect(verdict(other, 2, 1) == .overBudget(until: second(300)))
+        #expect(verdict(other, 2, 300) == .counts)
+    }
+
     private static let scripts: [Script] = [
         Script(
             testDescription: "a late rejection of a token that was replaced in the ordinary way begins no pause",
