@@ -20,12 +20,15 @@ package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var hasTransportSecurity = false
     package internal(set) var end = 0
 
+    @inlinable @inline(__always)
     package var fields: [HeadField] { section.fields }
+    @inlinable @inline(__always)
     package var isInformational: Bool { status < 200 }
 
     /// Whether the connection can be used again once the body has ended.
+    @inlinable @inline(__always)
     package var upstreamKeepsAlive: Bool {
-        guard framing != .untilClose else { return false }
+        if case .untilClose = framing { return false }
         return isHTTP10 ? options.keepAlive && !options.close : !options.close
     }
 }
