@@ -176,6 +176,7 @@ final class LoopClock {
 
     init(_ turns: LoopTurns.Count? = nil) { self.turns = turns }
 
+    @inline(__always)
     var now: NIODeadline { reading ?? .now() }
 
     /// When the turn before this one began, where the loop has not rested since.
