@@ -170,6 +170,8 @@ extension TimeAmount {
 /// The time as the handlers of one event loop see it. The clock is read once for the bytes of one read.
 final class LoopClock {
     private var reading: NIODeadline?
+    /// The gateway's clock at the same read, once somebody has asked for it.
+    private var gatewayReading: MonotonicTime?
     /// nil where nobody counts the loop's turns.
     private let turns: LoopTurns.Count?
     private var watch = TurnWatch()
@@ -179,6 +181,14 @@ final class LoopClock {
     @inline(__always)
     var now: NIODeadline { reading ?? .now() }
 
+    /// The time of the gateway's clock, which is read once for the bytes of one read, too.
+    func monotonic(_ clock: any GatewayClock) -> MonotonicTime {
+        if let gatewayReading { return gatewayReading }
+        let now = clock.monotonic()
+        if reading != nil { gatewayReading = now }
+        return now
+    }
+
     /// When the turn before this one began, where the loop has not rested since.
     var busySince: NIODeadline? { turns.flatMap { watch.busySince(in: $0.turn) } }
 
@@ -186,11 +196,15 @@ final class LoopClock {
     func begin() {
         let now = NIODeadline.now()
         reading = now
+        gatewayReading = nil
         if let turns { watch.read(at: now, in: turns.turn, behind: turns.lastEnd) }
     }
 
     /// Must follow ``begin()`` before the loop does anything else: a reading that is kept makes deadlines too early.
-    func end() { reading = nil }
+    func end() {
+        reading = nil
+        gatewayReading = nil
+    }
 }
 
 /// Finds out whether a loop goes from one turn to the next without a rest.
