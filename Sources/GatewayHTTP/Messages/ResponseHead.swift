@@ -41,6 +41,15 @@ package struct ConnectionOptions: Hashable, Sendable {
     /// Names of fields that end here, lower case; empty for nearly every message.
     package var nominated: [[UInt8]] = []
 
+    /// Makes ready for the fields of the next head.
+    @inline(__always)
+    mutating func clear() {
+        close = false
+        keepAlive = false
+        upgrade = false
+        if !nominated.isEmpty { nominated = [] }
+    }
+
     /// The same as names of trailers that must not pass, where `_` and `-` are one.
     package var nominatedAsOwned: [[UInt8]] {
         nominated.map { name in name.map { $0 == 0x5F ? 0x2D : $0 } }
