@@ -25,6 +25,7 @@ package final class ProxyServer: Sendable {
     private let serving: Mutex<ProxyShared>
 
     /// - Parameters:
+    ///   - turns: Counts the turns of the group's loops; nil where nobody does.
     ///   - descriptorLimit: How many descriptors the process may have; nil where they are not shared out.
     ///   - passed: Sockets that listeners with their addresses accept from.
     ///   - tokenUses: Told of each token of a client that is used.
@@ -33,6 +34,7 @@ package final class ProxyServer: Sendable {
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used, or `descriptorLimit` is too low.
     package init(
         group: MultiThreadedEventLoopGroup,
+        turns: LoopTurns? = nil,
         configuration: ProxyConfiguration,
         clock: any GatewayClock,
         observer: any ExchangeObserver,
@@ -59,7 +61,7 @@ package final class ProxyServer: Sendable {
         )
         let shared = try ProxyShared(configuration: configuration, workers: loops.count, state: state)
         if let shortage = shared.descriptors.shortage { logger.warning("\(shortage)") }
-        workers = WorkerRegistry(loops: loops, shared: shared)
+        workers = WorkerRegistry(loops: loops, turns: turns, shared: shared)
         serving = Mutex(shared)
     }
 

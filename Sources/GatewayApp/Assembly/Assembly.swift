@@ -46,7 +46,8 @@ struct Assembly: Sendable {
         }
         await storage.anchor?.compare()
         endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
-        group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
+        let turns = LoopTurns(loops: plan.workers.count)
+        group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count, metricsDelegate: turns)
         // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.
         _ = NIOThreadPool.singleton
         let telemetry = plan.telemetry.map { RequestTelemetry($0, workers: plan.workers.count) }
@@ -105,7 +106,7 @@ struct Assembly: Sendable {
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
         let authenticate = storage.key.authenticator(for: .engineGeneration)
-        let servers = ServerFactory(plan: plan, options: options, group: group, clock: clock)
+        let servers = ServerFactory(plan: plan, options: options, group: group, turns: turns, clock: clock)
         do throws(CommandFailure) {
             let proxy = try servers.makeProxy(
                 sources: sources,

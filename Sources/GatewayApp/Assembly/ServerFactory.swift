@@ -15,6 +15,7 @@ package struct ServerFactory {
     let plan: Plan
     let options: GatewayOptions
     let group: MultiThreadedEventLoopGroup
+    let turns: LoopTurns
     let clock: any GatewayClock
 
     func makeProxy(
@@ -39,6 +40,7 @@ package struct ServerFactory {
         do {
             return try ProxyServer(
                 group: group,
+                turns: turns,
                 configuration: configuration,
                 clock: clock,
                 observer: observer,

@@ -230,7 +230,7 @@ extension RequestHeadDecoder {
         head.host = 0..<0
         head.expectsContinue = false
         head.present = []
-        if head.options != ConnectionOptions() { head.options = ConnectionOptions() }
+        head.options.clear()
         var declared = DeclaredFraming()
         var hasHost = false
         var hasUpgrade = false

@@ -73,7 +73,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
     }
 
     private mutating func interpretFields(_ bytes: borrowing Span<UInt8>, answersHead: Bool) -> HeadRefusal? {
-        if head.options != ConnectionOptions() { head.options = ConnectionOptions() }
+        head.options.clear()
         var declared = DeclaredFraming()
         head.keepAliveSeconds = nil
         head.hasDate = false

@@ -36,8 +36,10 @@ package struct RequestHead: ~Copyable, Sendable {
     package internal(set) var present: FieldPresence = []
 
     /// Whether the connection can carry another request after this one, as far as the client is concerned.
+    @inlinable @inline(__always)
     package var clientKeepsAlive: Bool { isHTTP10 ? options.keepAlive && !options.close : !options.close }
 
+    @inlinable @inline(__always)
     package var fields: [HeadField] { section.fields }
 
     /// The method's name; the usual ones are short enough to need no memory of their own.
@@ -68,6 +70,7 @@ package struct RequestHead: ~Copyable, Sendable {
     }
 
     /// A browser says where it comes from.
+    @inlinable @inline(__always)
     package var mayBeOfPage: Bool { present.contains(.origin) || present.contains(.secFetchSite) }
 
     /// The client takes trailers (RFC 9110 section 10.1.4).

@@ -37,10 +37,22 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
     /// - Returns: How many bytes it has; 0 where there is too little room.
     package func write(into buffer: UnsafeMutableRawBufferPointer) -> Int {
         guard buffer.count >= Self.maximumLength else { return 0 }
-        var end = unsafe Self.write(UInt64(run), minimum: Self.runDigits, into: buffer, at: 0)
-        end = unsafe Self.write(UInt64(workerNumber), minimum: 1, into: buffer, at: end)
+        // Eight bytes, of which six stay: there is room for more.
+        unsafe buffer.storeBytes(of: digitsOfRun.littleEndian, as: UInt64.self)
+        let end = unsafe Self.write(UInt64(workerNumber), minimum: 1, into: buffer, at: Self.runDigits)
         unsafe buffer[end] = 0x2D
         return unsafe Self.write(number, minimum: 1, into: buffer, at: end &+ 1)
+    }
+
+    /// The six digits of the run, the first in the lowest byte: all at once.
+    @inline(__always)
+    private var digitsOfRun: UInt64 {
+        let run = UInt64(run)
+        let high = run &>> 25 | (run &>> 20 & 31) &<< 8 | (run &>> 15 & 31) &<< 16
+        let digits = high | (run &>> 10 & 31) &<< 24 | (run &>> 5 & 31) &<< 32 | (run & 31) &<< 40
+        // The highest bit of each byte that is ten or more: a letter.
+        let letters = (digits &+ 0x7676_7676_7676_7676) &>> 7 & 0x0101_0101_0101_0101
+        return digits &+ 0x3030_3030_3030_3030 &+ letters &* 0x27
     }
 
     /// Digits of five bits: no division.

@@ -20,12 +20,15 @@ package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var hasTransportSecurity = false
     package internal(set) var end = 0
 
+    @inlinable @inline(__always)
     package var fields: [HeadField] { section.fields }
+    @inlinable @inline(__always)
     package var isInformational: Bool { status < 200 }
 
     /// Whether the connection can be used again once the body has ended.
+    @inlinable @inline(__always)
     package var upstreamKeepsAlive: Bool {
-        guard framing != .untilClose else { return false }
+        if case .untilClose = framing { return false }
         return isHTTP10 ? options.keepAlive && !options.close : !options.close
     }
 }
@@ -37,6 +40,15 @@ package struct ConnectionOptions: Hashable, Sendable {
     package var upgrade = false
     /// Names of fields that end here, lower case; empty for nearly every message.
     package var nominated: [[UInt8]] = []
+
+    /// Makes ready for the fields of the next head.
+    @inline(__always)
+    mutating func clear() {
+        close = false
+        keepAlive = false
+        upgrade = false
+        if !nominated.isEmpty { nominated = [] }
+    }
 
     /// The same as names of trailers that must not pass, where `_` and `-` are one.
     package var nominatedAsOwned: [[UInt8]] {

@@ -58,10 +58,11 @@ extension Span<UInt8> {
     /// Eight bytes at a time. The subtraction's borrow may mark a byte above the first hit, never one below it.
     @inline(__always)
     func firstControlByte(from start: Int) -> Int {
+        precondition(start >= 0, "The start is before the bytes.")
         var index = start
         while index &+ 8 <= count {
-            // Bounds: the loop condition.
-            let word = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+            // Bounds: the loop condition and the precondition.
+            let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
             let below = (word &- 0x2020_2020_2020_2020) & ~word
             let delete = word ^ 0x7F7F_7F7F_7F7F_7F7F
             let isDelete = (delete &- 0x0101_0101_0101_0101) & ~delete
@@ -84,11 +85,12 @@ extension Span<UInt8> {
     /// - Parameter hasUnderscore: Set when one was passed over.
     @inline(__always)
     func endOfToken(in range: Range<Int>, hasUnderscore: inout Bool) -> Int {
+        precondition(range.lowerBound >= 0, "The range is before the bytes.")
         var index = range.lowerBound
         while index < range.upperBound {
             if index &+ 8 <= range.upperBound, index &+ 8 <= count {
-                // Bounds: the condition above.
-                let word = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+                // Bounds: the condition above and the precondition.
+                let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
                 let others = word.bytesThatAreNoWordBytes
                 if others == 0 {
                     index &+= 8
@@ -132,13 +134,13 @@ extension Span<UInt8> {
         var offset = 0
         while offset &+ 8 <= length {
             // Bounds: the loop condition, the precondition, and `word` has as many.
-            let ours = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: from &+ offset, as: UInt64.self)
+            let ours = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: from &+ offset, as: UInt64.self)
             let theirs = unsafe word.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
             guard ours.asciiLowercased == theirs else { return false }
             offset &+= 8
         }
         while offset < length {
-            let ours = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: from &+ offset, as: UInt8.self)
+            let ours = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: from &+ offset, as: UInt8.self)
             guard unsafe ours.asciiLowercased == word.load(fromByteOffset: offset, as: UInt8.self) else { return false }
             offset &+= 1
         }
@@ -176,7 +178,7 @@ extension Span<UInt8> {
     ) -> Bool {
         let small = Word(truncatingIfNeeded: 0x2020_2020_2020_2020 as UInt64)
         // Bounds: those of the caller.
-        let ours = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: start &+ offset, as: Word.self) | small
+        let ours = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: start &+ offset, as: Word.self) | small
         return unsafe ours == UnsafeRawPointer(word.utf8Start).loadUnaligned(fromByteOffset: offset, as: Word.self)
     }
 
@@ -220,8 +222,8 @@ extension Span<UInt8> {
         var index = 0
         while index &+ 8 <= count {
             // Bounds: the loop condition, and both have as many.
-            let ours = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
-            let theirs = unsafe other.bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+            let ours = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
+            let theirs = unsafe other.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
             difference |= ours ^ theirs
             index &+= 8
         }

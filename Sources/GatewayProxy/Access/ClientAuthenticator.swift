@@ -48,7 +48,9 @@ package struct ClientAuthenticator: Sendable {
 
     /// Where a route puts its credential besides `Authorization`: an SDK that knows only that place can present its client
     /// token there.
-    package struct Places: Sendable {
+    ///
+    /// A class, so that a request passes one reference on.
+    package final class Places: Sendable {
         /// Names of fields, in lower case.
         let fields: [[UInt8]]
         /// The name of a query parameter as it is written.
@@ -96,10 +98,10 @@ package struct ClientAuthenticator: Sendable {
             guard Self.canPresentToken(field, bytes, places) else { continue }
             evidence.hasPresentedToken = true
             let proven = registry.client(presenting: bytes, field.value, last: &cache)
-            guard proven != .none else { continue }
+            if case .none = proven { continue }
             evidence.prove(proven)
             hasKnownToken = true
-            if field.kind == .authorization { evidence.usesAuthorization = true }
+            if case .authorization = field.kind { evidence.usesAuthorization = true }
         }
         if !hasKnownToken, let name = places?.query,
             let token = ClientTokenParser.read(bytes, query: head.query, parameter: name)
@@ -165,7 +167,11 @@ package struct ClientAuthenticator: Sendable {
         _ bytes: borrowing Span<UInt8>,
         _ places: Places?
     ) -> Bool {
-        if field.kind == .authorization || field.kind == .proxyAuthorization { return true }
+        // A pattern, not `==`: that is a call through a table into another module.
+        switch field.kind {
+        case .authorization, .proxyAuthorization: return true
+        default: break
+        }
         guard let places else { return false }
         for name in places.fields where bytes.equalsLowercased(field.name, name) { return true }
         return false

@@ -79,6 +79,26 @@ package final class RequestAuthorizer: Sendable {
             trace?.add(.hostRefused)
             return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: connection)
         }
+        guard case .absolute = head.form else {
+            if let problem = hostRefusal(bytes, authority, head, on: connection) {
+                trace?.add(.hostRefused)
+                return refuse(problem, on: connection)
+            }
+            let match = table.find(bytes, host: authority.host, path: head.path)
+            return judge(head, bytes, match, authority, isProxyRequest: false, on: connection, &cache, &trace)
+        }
+        return decide(head, bytes, absolute: authority, on: connection, &cache, &trace)
+    }
+
+    /// A request whose target names a server.
+    private func decide(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        absolute authority: Authority,
+        on connection: ConnectionContext,
+        _ cache: inout ClientAuthenticationCache,
+        _ trace: inout AuthorizationTrace?
+    ) -> Decision {
         var upstream: RouteTable.Match?
         var shared: SharedUpstream?
         switch findUpstream(head, bytes, authority, on: connection) {
@@ -94,7 +114,7 @@ package final class RequestAuthorizer: Sendable {
                 return decision
             }
             trace?.add(.hostRefused)
-            if head.form == .absolute { trace?.compare(nil, for: head, bytes, authority) }
+            trace?.compare(nil, for: head, bytes, authority)
             guard let shared else { return refuse(problem, on: connection) }
             return refuse(
                 shared,

@@ -2,7 +2,9 @@ import GatewayHTTP
 import GatewayTokens
 
 /// Lets each request of a route say whose token it goes with: in a field, or by its method and path.
-struct SubjectRule: Sendable {
+///
+/// A class, so that looking whether a route has one copies one reference.
+final class SubjectRule: Sendable {
     private enum Naming {
         /// The name of the field, in lower case.
         case field([UInt8])

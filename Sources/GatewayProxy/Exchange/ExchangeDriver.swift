@@ -765,7 +765,7 @@ final class ExchangeDriver {
         guard isAuthorized, route.fixed != nil || route.rejections != nil else { return }
         let bytes = request.bytes
         let span = bytes.readableBytesUInt8Span
-        route.accepted(request.decoder.head, span, by: record.client, at: shared.clock.monotonic())
+        route.accepted(request.decoder.head, span, by: record.client, at: configuration.clock.monotonic(shared.clock))
         guard rules.wasReplayed, route.fixed == nil, let rejections = route.rejections, let credential else { return }
         let key = rejections.key(Int(route.number), request.decoder.head, span)
         rejections.accepted(key, generation: credential.generation, at: shared.clock.monotonic())
@@ -1360,7 +1360,13 @@ final class ExchangeDriver {
         usage.take()?.end()
         record.credential = credential
         record.wasReplayed = rules.wasReplayed
-        record.finishedAt = shared.clock.monotonic()
+        if case nil = record.trace {
+            // Mostly the clock was read a moment ago, for the head of the response. The request may be younger than that.
+            record.finishedAt = max(record.startedAt, configuration.clock.monotonic(shared.clock))
+        } else {
+            // The parts of a trace have times of their own, none of which may be later.
+            record.finishedAt = shared.clock.monotonic()
+        }
         shared.observer.finished(record)
     }
 }

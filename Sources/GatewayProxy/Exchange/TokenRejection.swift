@@ -55,7 +55,7 @@ package enum TokenRejection {
                 ? .token(isRenewable: source.isRenewable) : .tokenNotSentAgain
         }
         guard status >= 400, retryOn.contains(status) else { return .none }
-        if let answering = source as? any ChallengeAnswering {
+        if let answering = source.answering {
             let challenges = AuthChallenge.all(in: head, bytes)
             switch answering.answer(challenges, to: credential.generation) {
             case .unanswered: return .challenge(isAnswered: false)

@@ -552,7 +552,8 @@ extension HTTP1ClientConnection: ClientStream {
         if endsWithConnection || !requestIsComplete || shared.isDraining { keepsAlive = false }
         let persistence: ResponseWriter.Persistence =
             if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
-        let date = head.hasDate || head.status == 101 ? nil : shared.clock.now().wall
+        let dateLine =
+            head.hasDate || head.status == 101 ? nil : configuration.worker.dateLine(at: shared.clock.now().wall)
         let outcome = stage.append { staged in
             route.responseWriter.write(
                 head,
@@ -563,7 +564,8 @@ extension HTTP1ClientConnection: ClientStream {
                 rules: route.responseFields,
                 options: options,
                 tokenNote: tokenNote,
-                date: date,
+                date: nil,
+                dateLine: dateLine,
                 into: &staged
             )
         }

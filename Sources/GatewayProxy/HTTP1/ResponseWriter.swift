@@ -39,6 +39,7 @@ final class ResponseWriter: Sendable {
     ///   - knowsChunks: The client knows chunks. It gets them where the upstream ends the content by closing the
     ///     connection, so that cut content does not look complete (RFC 9112 §8).
     ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
+    ///   - dateLine: The same as the line that is sent, which somebody has at hand.
     func write(
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
@@ -49,6 +50,7 @@ final class ResponseWriter: Sendable {
         options: ResponseFieldRules.Options,
         tokenNote: String?,
         date: UnixTime?,
+        dateLine: [UInt8]? = nil,
         into out: inout ByteBuffer
     ) -> Outcome {
         let own =
@@ -80,7 +82,9 @@ final class ResponseWriter: Sendable {
                 if !options.crossOrigin.isEmpty { cursor.write(options.crossOrigin) }
                 if options.exposesFields { writeExposed(head, source, knowsChunks: knowsChunks, rules, &cursor) }
             }
-            if let date {
+            if let dateLine {
+                cursor.write(dateLine)
+            } else if let date {
                 cursor.write("Date: ")
                 cursor.write(text: date.httpDate)
                 cursor.write("\r\n")

@@ -34,6 +34,8 @@ package struct RouteTable: Sendable {
     private var exactHosts: [UInt64: [HostEntry]] = [:]
     /// Longest first.
     private var wildcardHosts: [HostEntry] = []
+    /// Some route names a host.
+    private var hasHosts = false
     private var upstreams: [UInt64: [UpstreamEntry]] = [:]
 
     package init(_ routes: [RoutePlan]) {
@@ -44,6 +46,7 @@ package struct RouteTable: Sendable {
         for (index, route) in routes.enumerated() where route.matchesUpstreamHost { addUpstream(index, route) }
         addHosts(of: routes)
         wildcardHosts.sort { $0.name.count > $1.name.count }
+        hasHosts = !exactHosts.isEmpty || !wildcardHosts.isEmpty
     }
 
     /// A host that one route names leads to it, whatever the path. Where several routes name a host, or a route asks for host and
@@ -224,7 +227,7 @@ package struct RouteTable: Sendable {
     }
 
     private func hostEntry(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> HostEntry? {
-        guard !host.isEmpty else { return nil }
+        guard hasHosts, !host.isEmpty else { return nil }
         if let candidates = exactHosts[Self.hash(bytes, host)] {
             for candidate in candidates where bytes.equalsLowercased(host, candidate.name) { return candidate }
         }

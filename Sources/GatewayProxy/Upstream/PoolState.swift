@@ -11,7 +11,7 @@ import GatewayHTTP
 /// Every phase ends with ``ended(_:_:)``, which gives the place of the connection back to the budget of all loops.
 ///
 /// - An HTTP/1 connection carries one request at a time, so it is leased as a whole. A lease begins with ``opened(_:jitter:at:)``,
-///   ``take(for:mayRepeat:isOpen:mayHaveInput:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
+///   ``take(for:mayRepeat:isOpen:mayHaveInput:busySince:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
 ///   ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``.
 /// - A private connection is kept for its client between requests: see ``keepPrivate(_:keepAliveSeconds:_:)`` and
 ///   ``takePrivate(_:)``.
@@ -34,8 +34,8 @@ struct PoolState: ~Copyable, Sendable {
         var shareCheckPeriod: Duration = .milliseconds(100)
         /// The longest life of a connection: after a change of DNS no old address is used for longer.
         var maximumAge: Duration = .seconds(600)
-        /// To look at a connection before its use costs a system call (docs/adr/0025). One that was read empty so short a time
-        /// ago is not looked at.
+        /// To look at a connection before its use costs a system call (docs/adr/0025, 0057). One that was read empty so short a time
+        /// ago is not looked at, nor is one that was in the last two turns of a loop that does not rest.
         var freshness: Duration = .milliseconds(5)
         /// A connection that has rested for less is not given away: the client that was just answered may ask again.
         var spareAfter: Duration = .milliseconds(10)
@@ -169,8 +169,8 @@ struct PoolState: ~Copyable, Sendable {
     /// The client in the account.
     func client(_ name: String?) -> PoolClient { leases.client(name) }
 
-    /// The connection that ``take(for:mayRepeat:isOpen:mayHaveInput:at:)`` is about. nil while requests wait that can be served: they
-    /// go first. nil for a client that is over its share.
+    /// The connection that ``take(for:mayRepeat:isOpen:mayHaveInput:busySince:at:)`` is about. nil while requests wait that can be
+    /// served: they go first. nil for a client that is over its share.
     @inline(__always)
     func next(for client: PoolClient) -> ConnectionID? {
         guard isOpenToNewcomers, leases.allowsOneMore(client) else { return nil }
@@ -197,11 +197,13 @@ struct PoolState: ~Copyable, Sendable {
     ///     was not looked at.
     ///   - isOpen: The connection has not ended.
     ///   - mayHaveInput: There may be bytes behind those that were read last.
+    ///   - busySince: When the turn of the loop before this one began; nil where the loop has rested since.
     mutating func take(
         for client: PoolClient,
         mayRepeat: Bool,
         isOpen: Bool,
         mayHaveInput: Bool,
+        busySince: MonotonicTime?,
         at now: MonotonicTime
     ) -> IdleConnectionAction {
         defer { checkInvariants() }
@@ -211,7 +213,8 @@ struct PoolState: ~Copyable, Sendable {
         let (since, until) = (connections[Int(slot)].restsSince, connections[Int(slot)].restsUntil)
         guard now < until else { return .close }
         lease(slot, to: client)
-        let isFresh = now.nanoseconds &- since.nanoseconds <= freshness
+        var isFresh = now.nanoseconds &- since.nanoseconds <= freshness
+        if let busySince, since >= busySince { isFresh = true }
         return mayRepeat && !mayHaveInput && isFresh ? .lease : .look
     }
 
@@ -674,7 +677,14 @@ extension PoolState {
         if !waiter.needsNew, let slot = idle.last, connections[Int(slot)].streams?.hasRoom ?? true {
             let id = self.id(of: slot)
             // Always looked at: the request may not be one that can be sent again.
-            let action = take(for: .uncounted, mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
+            let action = take(
+                for: .uncounted,
+                mayRepeat: false,
+                isOpen: true,
+                mayHaveInput: true,
+                busySince: nil,
+                at: situation.now
+            )
             return action == .close ? .close(id) : .look(id)
         }
         if hasGrant {

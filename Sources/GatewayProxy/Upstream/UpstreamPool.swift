@@ -87,6 +87,7 @@ final class UpstreamPool {
                 mayRepeat: mayRepeat,
                 isOpen: candidate.isOpen,
                 mayHaveInput: candidate.mayHaveInput,
+                busySince: clock.busySince.map { MonotonicTime($0) },
                 at: now
             )
             switch action {

@@ -170,14 +170,65 @@ extension TimeAmount {
 /// The time as the handlers of one event loop see it. The clock is read once for the bytes of one read.
 final class LoopClock {
     private var reading: NIODeadline?
+    /// The gateway's clock at the same read, once somebody has asked for it.
+    private var gatewayReading: MonotonicTime?
+    /// nil where nobody counts the loop's turns.
+    private let turns: LoopTurns.Count?
+    private var watch = TurnWatch()
 
+    init(_ turns: LoopTurns.Count? = nil) { self.turns = turns }
+
+    @inline(__always)
     var now: NIODeadline { reading ?? .now() }
 
+    /// The time of the gateway's clock, which is read once for the bytes of one read, too.
+    func monotonic(_ clock: any GatewayClock) -> MonotonicTime {
+        if let gatewayReading { return gatewayReading }
+        let now = clock.monotonic()
+        if reading != nil { gatewayReading = now }
+        return now
+    }
+
+    /// When the turn before this one began, where the loop has not rested since.
+    var busySince: NIODeadline? { turns.flatMap { watch.busySince(in: $0.turn) } }
+
     /// Bytes have come; whatever is done with them happens now.
-    func begin() { reading = .now() }
+    func begin() {
+        let now = NIODeadline.now()
+        reading = now
+        gatewayReading = nil
+        if let turns { watch.read(at: now, in: turns.turn, behind: turns.lastEnd) }
+    }
 
     /// Must follow ``begin()`` before the loop does anything else: a reading that is kept makes deadlines too early.
-    func end() { reading = nil }
+    func end() {
+        reading = nil
+        gatewayReading = nil
+    }
+}
+
+/// Finds out whether a loop goes from one turn to the next without a rest.
+struct TurnWatch {
+    /// The turn that was read in last, and its first read.
+    private var last: (turn: UInt64, began: NIODeadline)?
+    private var busySince: NIODeadline?
+
+    /// A loop that waited for so long between two turns has rested: until then nothing came.
+    static let rest = TimeAmount.milliseconds(1)
+
+    /// Bytes have come.
+    ///
+    /// - Parameter end: When the turn before this one ended.
+    mutating func read(at now: NIODeadline, in turn: UInt64, behind end: NIODeadline) {
+        guard let last, last.turn &+ 1 == turn, now - end < Self.rest else {
+            if last?.turn != turn { (busySince, last) = (nil, (turn, now)) }
+            return
+        }
+        (busySince, self.last) = (last.began, (turn, now))
+    }
+
+    /// When the turn before this one began, if the loop has not rested since and has read bytes in both.
+    func busySince(in turn: UInt64) -> NIODeadline? { last?.turn == turn ? busySince : nil }
 }
 
 extension MonotonicTime {

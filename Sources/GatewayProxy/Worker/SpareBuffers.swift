@@ -30,8 +30,13 @@ final class SpareBuffers {
     }
 
     func takeForReading() -> ByteBuffer {
-        for index in reads.indices.reversed() where reads[index].modifyIfUniquelyOwned({ $0.clear() }) != nil {
-            return reads.remove(at: index)
+        var index = reads.count &- 1
+        while index >= 0 {
+            if reads[index].modifyIfUniquelyOwned({ $0.clear() }) != nil {
+                // Mostly it is the last one, for which no place has to be closed.
+                return index == reads.count &- 1 ? reads.removeLast() : reads.remove(at: index)
+            }
+            index &-= 1
         }
         return ByteBufferAllocator().buffer(capacity: Self.readCapacity)
     }

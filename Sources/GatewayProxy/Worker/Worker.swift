@@ -2,12 +2,14 @@ import GatewayEvents
 import GatewayHTTP
 import GatewayTokens
 import NIOCore
+package import NIOPosix
+import Synchronization
 
 /// What an event loop keeps over reloads: its connections, its numbering, and the configuration that new requests take.
 final class Worker {
     let number: Int
     let loop: any EventLoop
-    let clock = LoopClock()
+    let clock: LoopClock
     let buffers = SpareBuffers()
     let deadlines: DeadlineQueue
     let flushes: FlushQueue
@@ -27,9 +29,11 @@ final class Worker {
     private var date = (second: Int64.min, line: [UInt8]())
     private var endingTunnels: [ObjectIdentifier: EndingTunnel] = [:]
 
-    init(number: Int, loop: any EventLoop, shared: ProxyShared) {
+    /// - Parameter turns: nil where nobody counts the turns of the loops.
+    init(number: Int, loop: any EventLoop, turns: LoopTurns? = nil, shared: ProxyShared) {
         self.number = number
         self.loop = loop
+        clock = LoopClock(turns?.count(of: loop))
         unfinishedHeads = UnfinishedHeads(worker: number, memory: shared.state.headMemory)
         deadlines = DeadlineQueue(loop: loop)
         flushes = FlushQueue(loop: loop)
@@ -246,6 +250,52 @@ final class FlushQueue {
         let connections = waiting
         waiting.removeAll(keepingCapacity: true)
         for connection in connections { connection.flushNow() }
+    }
+}
+
+/// Counts the turns of the loops of a group: in each a loop serves all sockets that are ready, and then its tasks.
+package final class LoopTurns: NIOEventLoopMetricsDelegate {
+    /// The turns of one loop, which alone writes them.
+    final class Count: Sendable {
+        /// The identity of the loop; 0 while it has none.
+        private let loop = Atomic<UInt>(0)
+        private let ended = Atomic<UInt64>(0)
+        private let end = Atomic<UInt64>(0)
+
+        /// The number of the turn that is under way.
+        var turn: UInt64 { ended.load(ordering: .relaxed) }
+        /// When the turn before it ended.
+        var lastEnd: NIODeadline { .uptimeNanoseconds(end.load(ordering: .relaxed)) }
+
+        /// - Returns: Whether it is that loop's. It becomes so if it was no loop's.
+        fileprivate func belongs(to id: UInt) -> Bool {
+            let known = loop.load(ordering: .relaxed)
+            guard known == 0 else { return known == id }
+            let (isTaken, other) = loop.compareExchange(expected: 0, desired: id, ordering: .relaxed)
+            return isTaken || other == id
+        }
+
+        fileprivate func turnEnded(at time: NIODeadline) {
+            end.store(time.uptimeNanoseconds, ordering: .relaxed)
+            ended.add(1, ordering: .relaxed)
+        }
+    }
+
+    private let counts: [Count]
+
+    /// - Parameter loops: How many loops the group has.
+    package init(loops: Int) { counts = (0..<loops).map { _ in Count() } }
+
+    package func processedTick(info: NIOEventLoopTickInfo) {
+        count(UInt(bitPattern: info.eventLoopID))?.turnEnded(at: info.endTime)
+    }
+
+    /// nil for a loop of another group.
+    func count(of loop: any EventLoop) -> Count? { count(UInt(bitPattern: ObjectIdentifier(loop))) }
+
+    private func count(_ id: UInt) -> Count? {
+        for count in counts where count.belongs(to: id) { return count }
+        return nil
     }
 }
 

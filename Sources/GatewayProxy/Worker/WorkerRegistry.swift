@@ -10,10 +10,10 @@ final class WorkerRegistry: Sendable {
 
     private let entries: [ObjectIdentifier: Entry]
 
-    init(loops: [any EventLoop], shared: ProxyShared) {
+    init(loops: [any EventLoop], turns: LoopTurns? = nil, shared: ProxyShared) {
         var entries: [ObjectIdentifier: Entry] = [:]
         for (number, loop) in loops.enumerated() {
-            let worker = Worker(number: number, loop: loop, shared: shared)
+            let worker = Worker(number: number, loop: loop, turns: turns, shared: shared)
             entries[ObjectIdentifier(loop)] = Entry(number: number, box: .makeBoxSendingValue(worker, eventLoop: loop))
         }
         self.entries = entries

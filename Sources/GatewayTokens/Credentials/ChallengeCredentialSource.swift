@@ -8,6 +8,10 @@ package protocol ChallengeAnswering: CredentialSource {
     func answer(_ challenges: [AuthChallenge], to generation: Int) -> ChallengeAnswer
 }
 
+extension ChallengeAnswering {
+    package var answering: (any ChallengeAnswering)? { self }
+}
+
 package enum ChallengeAnswer: Hashable, Sendable {
     /// There is no other credential for them.
     case unanswered

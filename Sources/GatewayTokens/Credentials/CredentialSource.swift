@@ -42,6 +42,10 @@ package protocol CredentialSource: AnyObject, Sendable {
     /// What the configuration holds and it injects as it is; nil where a token is injected.
     var fixed: FixedCredentialSource? { get }
 
+    /// The source itself, where it answers challenges of the upstream; nil elsewhere. A cast that fails is remembered by nobody, and
+    /// would look through all conformances of the program with each rejection.
+    var answering: (any ChallengeAnswering)? { get }
+
     /// Grows whenever an operator takes the credential from those who use it, by locking, revoking or clearing it: what was
     /// opened with it, a tunnel, ends then. A renewal does not count.
     var timesWithdrawn: Int { get }
@@ -54,6 +58,7 @@ extension CredentialSource {
     package var rejections: RejectionRecord? { nil }
     package var grantKey: CredentialKey? { nil }
     package var fixed: FixedCredentialSource? { nil }
+    package var answering: (any ChallengeAnswering)? { nil }
     package var timesWithdrawn: Int { 0 }
     package func outlook(at now: MonotonicTime) -> CredentialAnswer { current(at: now) }
 }

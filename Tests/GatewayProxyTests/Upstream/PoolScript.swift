@@ -6,6 +6,7 @@ import Testing
 /// Plays a pool from lines such as `connect a -> ask`. Behind the arrow stands what the pool answers, up to its next question.
 ///
 /// `elsewhere a` is a request of the client a on another loop, and `elsewhere a ends` is its end.
+/// `take busy 7ms` takes a connection in a loop whose turn before began then, and that has not rested since.
 /// Connections are `c1`, `c2` in the order in which they are dialled, waiters `w1`, `w2`. `at 5s` and `at 20ms` set the clock.
 struct PoolScript: ~Copyable {
     private var pool: PoolState
@@ -107,6 +108,7 @@ struct PoolScript: ~Copyable {
             mayRepeat: !words.contains("once"),
             isOpen: !words.contains("closed"),
             mayHaveInput: words.contains("input"),
+            busySince: words.firstIndex(of: "busy").map { time(words[$0 + 1]) },
             at: now
         )
         return "\(action) \(name(next))"

@@ -79,6 +79,31 @@ struct PoolTranscriptTests {
                 """
         ),
         Transcript(
+            testDescription:
+                "a loop that does not rest takes what came back in its last two turns as it is, however long they are",
+            text: """
+                connect a                 -> ask
+                granted                   -> dial c1
+                open c1
+                at 10ms
+                back c1                   -> rest 60000ms
+                at 40ms
+                take busy 10ms            -> lease c1
+                back c1                   -> rest 60000ms
+                at 80ms
+                take busy 41ms            -> look c1
+                back c1                   -> rest 60000ms
+                at 120ms
+                take once busy 60ms       -> look c1
+                back c1                   -> rest 60000ms
+                at 160ms
+                take input busy 100ms     -> look c1
+                back c1                   -> rest 60000ms
+                at 200ms
+                take                      -> look c1
+                """
+        ),
+        Transcript(
             testDescription: "a connection rests for less than the upstream keeps it",
             text: """
                 connect a  -> ask

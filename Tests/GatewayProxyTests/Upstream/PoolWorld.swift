@@ -191,6 +191,7 @@ final class PoolWorld {
                     mayRepeat: mayRepeat,
                     isOpen: true,
                     mayHaveInput: false,
+                    busySince: nil,
                     at: now
                 )
                 pools[pool].connections[id] = action == .lease || action == .look ? .leased : .closing
