@@ -324,7 +324,7 @@ struct Assembly: Sendable {
                     host: host,
                     version: GatewayVersion.current,
                     startedAt: startedAt.rfc3339,
-                    configurationDigest: live.state.digest,
+                    configurationDigest: live.state.fingerprint.text,
                     unshipped: storage.audit.unshippedEvents
                 )
             },
