@@ -14,6 +14,7 @@ final class ProxyShared: Sendable {
     private let usages: [String: ClientUsage]
     /// Whether the configuration names clients.
     let hasClients: Bool
+    /// Without its routes, which ``routes`` are made of.
     let configuration: ProxyConfiguration
     let limits: Limits
     let descriptors: DescriptorShares
@@ -96,7 +97,9 @@ final class ProxyShared: Sendable {
         ) { first, _ in first }
         usages = state.usages(of: configuration.access.clients)
         hasClients = !configuration.access.clients.isEmpty
-        self.configuration = configuration
+        var rest = configuration
+        rest.routes = []
+        self.configuration = rest
         limits = configuration.limits
         timeouts = Timeouts(configuration.limits)
         requestEnd = ViaLines(name: viaName, then: "\r\n")
