@@ -15,6 +15,8 @@ struct AuditOpening {
         var chainName = ""
         /// The last row that the shared database is known to have, or that retention has removed.
         var shippedTo: Int64 = 0
+        /// Whether the head file names ``head``.
+        var isHeadExported = false
         /// What was written.
         var added: [AuditRow] = []
         /// The database was gone.
@@ -42,6 +44,7 @@ struct AuditOpening {
             opened.shippedTo = try AuditNotes.shippedTo(in: database)
             opened.head = try Self.head(of: database, chain: chain)
             try requireExportedHead(exported, in: database, head: opened.head)
+            opened.isHeadExported = exported == .head(opened.head)
             return .commit
         }
         return opened

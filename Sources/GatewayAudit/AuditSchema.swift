@@ -54,9 +54,13 @@ package enum AuditSchema {
             try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(column) \(definition)")
         }
         for (name, rule) in triggers { try database.execute(sql: "CREATE TRIGGER IF NOT EXISTS \(name) \(rule)") }
-        // The view of an earlier version took a request that failed for a failure of its credential.
-        try database.execute(sql: "DROP VIEW IF EXISTS credential_history")
-        try database.execute(sql: history)
+        // The view of an earlier version took a request that failed for a failure of its credential. One that is the same is left alone,
+        // because each start would wait for the disk.
+        let known = "SELECT sql FROM sqlite_schema WHERE type = 'view' AND name = 'credential_history'"
+        if try String.fetchOne(database, sql: known) != history {
+            try database.execute(sql: "DROP VIEW IF EXISTS credential_history")
+            try database.execute(sql: history)
+        }
         try SQLiteSchema.set(version, in: database)
     }
 
@@ -174,6 +178,7 @@ package enum AuditSchema {
         """,
     ]
 
+    /// As SQLite keeps it, without a semicolon.
     private static let history = """
         CREATE VIEW credential_history AS
         SELECT
@@ -201,6 +206,6 @@ package enum AuditSchema {
                 AND event IN ('acquired', 'renewed', 'loaded', 'imported', 'adopted', 'login_completed'))
         LEFT JOIN token_events AS failure ON failure.id = (
             SELECT max(id) FROM token_events
-            WHERE credential = names.credential AND outcome = 'failed' AND event != 'request_failed');
+            WHERE credential = names.credential AND outcome = 'failed' AND event != 'request_failed')
         """
 }

@@ -120,6 +120,7 @@ package final class SQLiteAuditLog: AuditLog {
             let opened = try writer.write { try opening.open($0) }
             let room = AuditRoom(usedBytes: 0, limit: options.maximumBytes)
             var state = State(file: AuditFile(path: path), head: opened.head, room: room)
+            state.headIsExported = opened.isHeadExported
             state.loss = opened.loss
             state.chainName = opened.chainName
             state.shipping = ShippingProgress(known: opened.shippedTo)
@@ -165,15 +166,18 @@ package final class SQLiteAuditLog: AuditLog {
     /// nil once the log is closed.
     var database: DatabaseQueue? { writer.database }
 
-    package func record(_ event: TokenEvent) async throws(AuditError) {
-        let end = EventQueue.End()
-        if let refusal = accept(EventQueue.Entry(event: event, isWithdrawal: false, end: end)) { throw refusal }
-        try await result(of: end, within: options.recordLimit).get()
+    package func record(_ event: TokenEvent) async throws(AuditError) { try await record([event]) }
+
+    /// In one commit, where there is room for it.
+    package func record(_ events: [TokenEvent]) async throws(AuditError) {
+        let entries = events.map { EventQueue.Entry(event: $0, isWithdrawal: false, end: EventQueue.End()) }
+        if let refusal = accept(entries) { throw refusal }
+        for entry in entries { try await result(of: entry.end, within: options.recordLimit).get() }
     }
 
     package func recordSoon(_ event: TokenEvent) async -> AuditError? {
         let end = EventQueue.End()
-        if let refusal = accept(EventQueue.Entry(event: event, isWithdrawal: true, end: end)) {
+        if let refusal = accept([EventQueue.Entry(event: event, isWithdrawal: true, end: end)]) {
             keep(event)
             return refusal
         }
@@ -191,18 +195,19 @@ package final class SQLiteAuditLog: AuditLog {
         return await end.value()
     }
 
-    /// - Returns: Why the event is not taken.
-    private func accept(_ entry: EventQueue.Entry) -> AuditError? {
+    /// - Returns: Why the events are not taken.
+    private func accept(_ entries: [EventQueue.Entry]) -> AuditError? {
         if writer.trouble(after: options.recordLimit) != nil, let overdue { return overdue }
         let (refusal, starts): (AuditError?, Bool) = state.withLock { state in
             if state.isClosed { return (AuditError("the audit log is closed"), false) }
-            if let shortage = state.room.shortage(for: entry.event.name.priority) {
+            for entry in entries {
+                guard let shortage = state.room.shortage(for: entry.event.name.priority) else { continue }
                 return (AuditError("the audit log takes no such event: \(state.room.explanation(of: shortage))"), false)
             }
             guard !state.events.isFull else {
                 return (AuditError("too many events wait for the audit log; is the disk slow?"), false)
             }
-            state.events.add(entry)
+            for entry in entries { state.events.add(entry) }
             return (nil, state.events.startDraining())
         }
         if starts { writer.start { self.drain() } }

@@ -31,6 +31,7 @@ package final class ProxyServer: Sendable {
     ///   - tokenUses: Told of each token of a client that is used.
     ///   - jwts: nil where no signed token proves a client.
     ///   - authority: Signs certificates for the hosts whose connections are intercepted; nil where none are.
+    ///   - contexts: Those of upstreams that were made already.
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used, or `descriptorLimit` is too low.
     package init(
         group: MultiThreadedEventLoopGroup,
@@ -43,7 +44,8 @@ package final class ProxyServer: Sendable {
         passed: PassedSockets = .none,
         tokenUses: ClientTokenUses? = nil,
         jwts: ClientJWTParts? = nil,
-        authority: (any LeafAuthority)? = nil
+        authority: (any LeafAuthority)? = nil,
+        contexts: UpstreamTLSContexts = UpstreamTLSContexts()
     ) throws {
         self.group = group
         self.passed = passed
@@ -59,7 +61,12 @@ package final class ProxyServer: Sendable {
             jwts: jwts,
             authority: authority
         )
-        let shared = try ProxyShared(configuration: configuration, workers: loops.count, state: state)
+        let shared = try ProxyShared(
+            configuration: configuration,
+            workers: loops.count,
+            state: state,
+            contexts: contexts
+        )
         if let shortage = shared.descriptors.shortage { logger.warning("\(shortage)") }
         workers = WorkerRegistry(loops: loops, turns: turns, shared: shared)
         serving = Mutex(shared)

@@ -24,12 +24,21 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
     package static let byteCount = 32
 
     private let root: SymmetricKey
+    /// Derived once, because a configuration with many credentials and routes needs them for each.
+    private let credentialKeys: SymmetricKey
+    private let configurationDigests: SymmetricKey
+
+    private init(root: SymmetricKey) {
+        self.root = root
+        credentialKeys = Self.key(derivedFrom: root, for: .credentialKey)
+        configurationDigests = Self.key(derivedFrom: root, for: .configurationDigest)
+    }
 
     package init(bytes: [UInt8]) throws(StateError) {
         guard bytes.count == Self.byteCount else {
             throw StateError("the installation key has \(bytes.count) bytes and must have \(Self.byteCount)")
         }
-        root = SymmetricKey(data: bytes)
+        self.init(root: SymmetricKey(data: bytes))
     }
 
     /// Takes the key as text, as an environment variable or a systemd credential holds it: 64 hexadecimal digits, or
@@ -42,11 +51,13 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
                     + "make one with `openssl rand -hex 32`"
             )
         }
-        root = SymmetricKey(data: bytes)
+        self.init(root: SymmetricKey(data: bytes))
     }
 
     /// HKDF-SHA256 (RFC 5869) without salt.
-    package func derived(for purpose: Purpose) -> SymmetricKey {
+    package func derived(for purpose: Purpose) -> SymmetricKey { Self.key(derivedFrom: root, for: purpose) }
+
+    private static func key(derivedFrom root: SymmetricKey, for purpose: Purpose) -> SymmetricKey {
         HKDF<SHA256>.deriveKey(
             inputKeyMaterial: root,
             info: Array("authgateway \(purpose.rawValue)".utf8),
@@ -62,19 +73,19 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
 
     /// What names the token of `identity` in the store: reveals no input of the grant, not even to a guesser.
     package func credentialKey(for identity: GrantIdentity) -> CredentialKey {
-        CredentialKey(digest: hexDigest(of: identity.canonicalBytes, for: .credentialKey, digits: 32))
+        CredentialKey(digest: Self.hexDigest(of: identity.canonicalBytes, key: credentialKeys, digits: 32))
     }
 
     /// Tells nothing about `bytes`, not even to a guesser.
     package func configurationDigest(of bytes: [UInt8]) -> String {
-        hexDigest(of: bytes, for: .configurationDigest, digits: 64)
+        Self.hexDigest(of: bytes, key: configurationDigests, digits: 64)
     }
 
     /// Eight hexadecimal digits that name this installation in the audit log, the same after every restart.
-    package var instanceName: String { hexDigest(of: [], for: .instanceName, digits: 8) }
+    package var instanceName: String { Self.hexDigest(of: [], key: derived(for: .instanceName), digits: 8) }
 
-    private func hexDigest(of bytes: [UInt8], for purpose: Purpose, digits: Int) -> String {
-        let code = HMAC<SHA256>.authenticationCode(for: bytes, using: derived(for: purpose))
+    private static func hexDigest(of bytes: [UInt8], key: SymmetricKey, digits: Int) -> String {
+        let code = HMAC<SHA256>.authenticationCode(for: bytes, using: key)
         return String(Hexadecimal.text(of: code).prefix(digits))
     }
 

@@ -390,7 +390,7 @@ extension SQLiteTokenStore {
             let version = try SQLiteSchema.require(atMost: schemaVersion, in: database)
             try database.execute(sql: firstSchema)
             if version < 1 { try database.execute(sql: revisions) }
-            try database.execute(sql: "PRAGMA user_version = \(schemaVersion)")
+            try SQLiteSchema.set(schemaVersion, in: database)
             try database.execute(
                 sql: "INSERT OR IGNORE INTO token_store (name, value) VALUES ('key_check', ?)",
                 arguments: [keyChecks.first]

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import GatewayEvents
+import GatewayFiles
 import GatewayHTTP
 import GatewayTesting
 import Logging
@@ -64,6 +65,28 @@ struct AuditLogTests {
         let verification = try await fixture.verify()
         #expect(verification.isIntact)
         #expect(verification.rows == 1000)
+    }
+
+    @Test func eventsThatAreRecordedTogetherKeepTheirOrder() async throws {
+        let log = try fixture.open()
+        try await log.record([fixture.event(generation: 1), fixture.event(.renewed, generation: 2)])
+        #expect(try await fixture.reader.tail(last: 2).map(\.event) == ["acquired", "renewed"])
+        await log.close()
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    /// A start would wait for the disk otherwise.
+    @Test func aLogThatIsAsItShouldBeIsNotWrittenWhenItIsOpened() async throws {
+        let log = try fixture.open()
+        try await log.record(fixture.event())
+        await log.close()
+        let (file, head) = (URL(fileURLWithPath: fixture.path), URL(fileURLWithPath: fixture.head))
+        let before = (try Data(contentsOf: file), FileIdentity(fixture.head), try Data(contentsOf: head))
+        let again = try fixture.open()
+        await again.close()
+        #expect(try Data(contentsOf: file) == before.0)
+        #expect(FileIdentity(fixture.head) == before.1)
+        #expect(try Data(contentsOf: head) == before.2)
     }
 
     @Test func anEventIsOnTheDiskBeforeRecordReturns() async throws {

@@ -140,4 +140,19 @@ struct YAMLLoaderTests {
         let document = load("a: 1\r\nb: 2\rc: 3\u{2028}d: \u{1}")
         #expect(document.diagnostics.first?.span.line == 4)
     }
+
+    @Test(
+        arguments: [
+            ("", []), ("x", ["x"]), ("x\n", ["x"]), ("a: 1\n\n\tb", ["a: 1", "", "\tb"]),
+            ("a\r\nb\rc\n\n", ["a", "b", "c", ""]),
+            ("ключ: 1\nb\u{85}c\u{2028}\nd", ["ключ: 1", "b", "c", "", "d"]),
+        ] as [(String, [String])]
+    )
+    func linesEndWhereTheParserEndsThem(_ text: String, _ lines: [String]) { #expect(load(text).lines == lines) }
+
+    @Test func aCharacterThatIsCutOffEndsWithItsLine() {
+        let document = YAMLLoader().load([0x61, 0x3A, 0x20, 0x31, 0x0A, 0x62, 0xE2, 0x82, 0x0A, 0x63])
+        #expect(document.lines == ["a: 1", "b\u{FFFD}", "c"])
+        #expect(document.diagnostics.map(\.span) == [SourceSpan(file: 0, line: 2, column: 2)])
+    }
 }

@@ -149,6 +149,36 @@ final class UpstreamTLSContextsTests {
         #expect(contexts.count == 2 && contexts[0] === contexts[1])
     }
 
+    @Test func thoseThatWereMadeAheadAreUsed() throws {
+        var second = route("second", "two.example")
+        second.upstreamProtocol = .auto
+        let routes = [route("plain", scheme: .http), route(), second]
+        var ahead = UpstreamTLSContexts(of: routes)
+        let configuration = ProxyConfiguration(
+            routes: [],
+            access: AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
+            limits: Limits(),
+            sha256: { $0 }
+        )
+        var targets = UpstreamTargets(of: configuration, contexts: ahead)
+        for route in routes { _ = try targets.index(of: route) }
+        let used = targets.all.map(\.tlsContext)
+        #expect(used[0] == nil)
+        #expect(try used[1] === context(&ahead, routes[1]))
+        #expect(try used[2] === context(&ahead, second, in: .auto))
+        let other = try #require(used[2])
+        #expect(try context(&ahead, second) !== other)
+    }
+
+    /// The one that asks for it is told why, as without.
+    @Test func whatCannotBeUsedIsNotMadeAhead() throws {
+        let missing = folder.appending(path: "missing.pem").path
+        let bad = route { $0.caPath = missing }
+        var ahead = UpstreamTLSContexts(of: [bad, route()])
+        #expect(throws: ListenerError.self) { _ = try ahead.context(of: bad) }
+        _ = try context(&ahead, route())
+    }
+
     @Test func connectionsToAServerCountOnWhenAReloadReachesItInAnotherWay() throws {
         var plan = route()
         plan.upstreamProtocol = .http1

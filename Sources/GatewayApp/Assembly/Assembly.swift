@@ -37,6 +37,8 @@ struct Assembly: Sendable {
         let clock = SystemClock()
         let startedAt = clock.now().wall
         let broadcaster = EventBroadcaster()
+        // Reads the authorities of the system while the storage waits for the disk.
+        async let contexts = UpstreamTLSContexts(of: plan.routes)
         do throws(StateError) {
             storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit")) {
                 broadcaster.publish($0.map(AuditEntry.init))
@@ -114,7 +116,8 @@ struct Assembly: Sendable {
                 authenticate: authenticate,
                 tokenUses: tokenUses,
                 jwts: jwts,
-                authority: storage.authority
+                authority: storage.authority,
+                contexts: await contexts
             )
             self.proxy = proxy
             try await servers.bind(proxy)
@@ -325,7 +328,7 @@ struct Assembly: Sendable {
                     host: host,
                     version: GatewayVersion.current,
                     startedAt: startedAt.rfc3339,
-                    configurationDigest: live.state.digest,
+                    configurationDigest: live.state.fingerprint.text,
                     unshipped: storage.audit.unshippedEvents
                 )
             },

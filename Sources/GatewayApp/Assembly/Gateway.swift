@@ -55,15 +55,14 @@ package final class Gateway: Sendable {
     /// Serves until ``stop()`` or a signal, drains, and closes everything.
     package func run() async throws(CommandFailure) {
         do throws(CommandFailure) {
-            try await record(.gatewayStarted, detail: startDetail)
-            try await record(.configLoaded, detail: configurationDetail)
+            try await record((.gatewayStarted, startDetail), (.configLoaded, configurationDetail))
             try await serve()
         } catch {
             await assembly.close()
             throw error
         }
         assembly.observer.collect()
-        try? await record(.gatewayStopped, detail: [:])
+        try? await record((.gatewayStopped, [:]))
         await assembly.close()
         logger.notice("Gateway stopped")
     }
@@ -157,18 +156,23 @@ package final class Gateway: Sendable {
         return detail
     }
 
-    private func record(_ name: TokenEvent.Name, detail: [String: String]) async throws(CommandFailure) {
-        let event = TokenEvent(at: SystemClock().now().wall, name: name, detail: detail)
+    private func record(
+        _ events: (name: TokenEvent.Name, detail: [String: String])...
+    ) async throws(CommandFailure) {
+        let now = SystemClock().now().wall
         do throws(AuditError) {
             // In the local log: a gateway starts while the database is away.
-            try await assembly.storage.audit.record(event)
-        } catch {
-            logger.error(
-                "Audit event not written",
-                metadata: ["event": "\(name.rawValue)", "reason": "\(error.reason)"]
+            try await assembly.storage.audit.record(
+                events.map { TokenEvent(at: now, name: $0.name, detail: $0.detail) }
             )
-            guard plan.audit.onFailure == .block else { return }
-            throw CommandFailure(.failed, error.reason)
+        } catch {
+            for (name, _) in events {
+                logger.error(
+                    "Audit event not written",
+                    metadata: ["event": "\(name.rawValue)", "reason": "\(error.reason)"]
+                )
+                if plan.audit.onFailure == .block { throw CommandFailure(.failed, error.reason) }
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ package struct OperatorControl: OperationRunner {
     private let storage: Storage
     private let clock: any GatewayClock
     private let loadedAt: UnixTime
-    private let digest: String
+    private let fingerprint: PlanFingerprint
     private let seen: Observations
     /// No gateway runs: the keepers do not, and the store is all there is to see.
     private let isOffline: Bool
@@ -67,7 +67,7 @@ package struct OperatorControl: OperationRunner {
         let state = live.state
         plan = state.plan
         loadedAt = state.loadedAt
-        digest = state.digest
+        fingerprint = state.fingerprint
         sources = state.sources
         keepers = KeeperLookup(plan: state.plan, sources: state.sources)
         operations = TokenOperations(
@@ -198,7 +198,7 @@ package struct OperatorControl: OperationRunner {
         return GatewayOverview(
             version: GatewayVersion.current,
             startedAt: (seen.startedAt ?? loadedAt).rfc3339,
-            configurationDigest: digest,
+            configurationDigest: fingerprint.text,
             configurationLoadedAt: loadedAt.rfc3339,
             auditChain: check.map { $0.breach == nil ? .intact : .broken } ?? .notVerified,
             auditVerifiedAt: check?.at.rfc3339,

@@ -24,7 +24,8 @@ package struct ServerFactory {
         authenticate: @escaping @Sendable ([UInt8]) -> [UInt8],
         tokenUses: ClientTokenUses,
         jwts: ClientJWTParts,
-        authority: LocalAuthority
+        authority: LocalAuthority,
+        contexts: UpstreamTLSContexts
     ) throws(CommandFailure) -> ProxyServer {
         do throws(StateError) {
             try authority.cover(plan.interceptedHosts, as: plan.localAuthority)
@@ -49,7 +50,8 @@ package struct ServerFactory {
                 passed: options.passedSockets,
                 tokenUses: tokenUses,
                 jwts: jwts,
-                authority: authority
+                authority: authority,
+                contexts: contexts
             )
         } catch {
             throw CommandFailure(.failed, Self.words(for: error))

@@ -72,7 +72,8 @@ package enum CredentialRule {
             let remedy = "Replace the token."
             return needsPerson(name, "the token of the configuration has ended", remedy, nil)
         }
-        return ok(name, "the token of the configuration ends in \(countdown(end - now))")
+        let text = "the token of the configuration ends in \(countdown(end - now))"
+        return ok(name, text, gathered: "the token of the configuration has not ended")
     }
 
     private static func kept(
@@ -90,7 +91,7 @@ package enum CredentialRule {
         case .rotationUncertain:
             let text =
                 "its refresh token was sent and the answer was lost; the next start finds out whether it still works"
-            return DoctorFinding(.credentials, .warning, name, text, remedy: remedy, command: login)
+            return DoctorFinding(.credentials, .warning, name, text, gathered: text, remedy: remedy, command: login)
         case .refused:
             return needsPerson(name, "the authority no longer accepts its refresh token", remedy, login)
         case .restored:
@@ -102,7 +103,10 @@ package enum CredentialRule {
             return needsPerson(name, "its token has ended, and nothing renews it", remedy, login)
         case .token(_, let renewalEnd, _):
             let rest = renewalEnd.map { ", its login ends in \(countdown($0 - now))" } ?? ""
-            return ok(name, "its token is in the store\(rest); not tried, because that would spend its refresh token")
+            let (stored, untried) = (
+                "its token is in the store", "; not tried, because that would spend its refresh token"
+            )
+            return ok(name, stored + rest + untried, gathered: stored + untried)
         }
     }
 
@@ -126,24 +130,31 @@ package enum CredentialRule {
                 [.empty, .expired, .rejected].contains(status.state) ? .error : .warning,
                 name,
                 "\(status.state.rawValue)\(end); the last try failed: \(reason)",
+                gathered: "\(status.state.rawValue); the last try failed: \(reason)",
                 remedy: status.failing?.remedy,
                 command: status.failing?.command ?? GatewayCommand.line("token", "refresh", name)
             )
         }
         if status.isStatic == true {
-            let accepted = status.lastAcceptedAt.map { "last accepted by an upstream at \($0)" }
-            return ok(name, "static; \(accepted ?? "not accepted by an upstream yet") (asked the running gateway)")
+            let accepted = status.lastAcceptedAt.map {
+                ("last accepted by an upstream at \($0)", "accepted by an upstream")
+            }
+            let (text, gathered) = accepted ?? ("not accepted by an upstream yet", "not accepted by an upstream yet")
+            let asked = "(asked the running gateway)"
+            return ok(name, "static; \(text) \(asked)", gathered: "static; \(gathered) \(asked)")
         }
         switch status.state {
         case .empty: return ok(name, "no request has needed it yet (asked the running gateway)")
-        default: return ok(name, "\(status.state.rawValue)\(end) (asked the running gateway)")
+        default:
+            let asked = " (asked the running gateway)"
+            return ok(name, status.state.rawValue + end + asked, gathered: status.state.rawValue + asked)
         }
     }
 
     // MARK: Words
 
-    private static func ok(_ name: String, _ text: String) -> DoctorFinding {
-        DoctorFinding(.credentials, .ok, name, text)
+    private static func ok(_ name: String, _ text: String, gathered: String? = nil) -> DoctorFinding {
+        DoctorFinding(.credentials, .ok, name, text, gathered: gathered)
     }
 
     private static func skipped(_ name: String, _ reason: String) -> DoctorFinding {
@@ -156,7 +167,7 @@ package enum CredentialRule {
         _ remedy: String?,
         _ command: String?
     ) -> DoctorFinding {
-        DoctorFinding(.credentials, .error, name, text, remedy: remedy, command: command)
+        DoctorFinding(.credentials, .error, name, text, gathered: text, remedy: remedy, command: command)
     }
 
     private static func countdown(_ duration: Duration) -> String {
@@ -174,7 +185,8 @@ package enum ExpirationRule {
         let day = expiration.endsAt.prefix(10)
         guard expiration.remainingSeconds > 0 else {
             let text = "its \(expiration.kind.rawValue) ended on \(day)"
-            return DoctorFinding(group, .error, expiration.of, text, remedy: expiration.action)
+            let gathered = "its \(expiration.kind.rawValue) has ended"
+            return DoctorFinding(group, .error, expiration.of, text, gathered: gathered, remedy: expiration.action)
         }
         let text = "its \(expiration.kind.rawValue) ends on \(day), in \(left)"
         return DoctorFinding(
@@ -182,6 +194,7 @@ package enum ExpirationRule {
             expiration.isSoon ? .warning : .ok,
             expiration.of,
             text,
+            gathered: "its \(expiration.kind.rawValue) \(expiration.isSoon ? "ends" : "does not end") soon",
             remedy: expiration.isSoon ? expiration.action : nil
         )
     }

@@ -36,12 +36,15 @@ package struct DoctorFinding: Hashable, Sendable {
     package var remedy: String?
     /// What to type for it.
     package var command: String?
+    /// What it says of many subjects in one line, where ``text``, ``remedy`` and ``command`` are of this one alone.
+    package var gathered: String?
 
     package init(
         _ group: Group,
         _ level: Level,
         _ subject: String,
         _ text: String,
+        gathered: String? = nil,
         remedy: String? = nil,
         command: String? = nil
     ) {
@@ -49,6 +52,7 @@ package struct DoctorFinding: Hashable, Sendable {
         self.level = level
         self.subject = subject
         self.text = text
+        self.gathered = gathered
         self.remedy = remedy
         self.command = command
     }
@@ -56,7 +60,15 @@ package struct DoctorFinding: Hashable, Sendable {
 
 extension DoctorFinding {
     fileprivate func about(_ subject: String) -> DoctorFinding {
-        DoctorFinding(group, level, subject, text, remedy: remedy, command: command)
+        DoctorFinding(group, level, subject, text, gathered: gathered, remedy: remedy, command: command)
+    }
+
+    /// Without what only its own subject has, so that it is equal for all of which it says the same.
+    fileprivate var likeness: DoctorFinding { gathered.map { DoctorFinding(group, level, "", $0) } ?? about("") }
+
+    /// As the example of all of which it says the same.
+    fileprivate var example: DoctorFinding {
+        gathered.map { DoctorFinding(group, level, subject, $0, remedy: remedy, command: command) } ?? self
     }
 
     /// The first five stand for many.
@@ -79,31 +91,67 @@ package struct DoctorReport: Sendable, Encodable {
     /// The maximum number of findings of one level that a group shows to people.
     static let mostShown = 20
 
+    /// What people read of a group, and what it leaves out.
+    package struct Excerpt: Sendable {
+        package var findings: [DoctorFinding] = []
+        /// How many findings of each level are left out.
+        package var omitted: [DoctorFinding.Level: Int] = [:]
+        /// Some lines stand for findings that differ.
+        package var isGathered = false
+    }
+
     /// What people read of a group: findings that say the same of more than three subjects are one, and the first
     /// ``mostShown`` of each level stand for all.
     ///
-    /// - Returns: Also how many findings of each level are left out.
-    package func condensed(_ group: DoctorFinding.Group) -> (
-        findings: [DoctorFinding], omitted: [DoctorFinding.Level: Int]
-    ) {
-        var subjects: [DoctorFinding: [String]] = [:]
+    /// Where a level has more lines than that, findings that differ in a detail are one as well.
+    package func condensed(_ group: DoctorFinding.Group) -> Excerpt {
+        let own = findings.filter { $0.group == group }
+        var lines = Self.lines(of: own) { $0.about("") }
+        let crowded = Set(
+            DoctorFinding.Level.allCases.filter { level in
+                lines.count { $0.finding.level == level } > Self.mostShown
+            }
+        )
+        var excerpt = Excerpt()
+        if !crowded.isEmpty {
+            let before = lines.count
+            lines = Self.lines(of: own) { crowded.contains($0.level) ? $0.likeness : $0.about("") }
+            excerpt.isGathered = lines.count < before
+        }
+        var counts: [DoctorFinding.Level: Int] = [:]
+        for (finding, subjects) in lines {
+            let level = finding.level
+            if counts[level, default: 0] < Self.mostShown {
+                excerpt.findings.append(finding)
+            } else {
+                excerpt.omitted[level, default: 0] += subjects
+            }
+            counts[level, default: 0] += 1
+        }
+        return excerpt
+    }
+
+    /// A line for each finding, or for more than three of which `likeness` is the same, where the first of them stands.
+    ///
+    /// - Returns: Each with the number of findings that it stands for.
+    private static func lines(
+        of findings: [DoctorFinding],
+        likeness: (DoctorFinding) -> DoctorFinding
+    ) -> [(finding: DoctorFinding, subjects: Int)] {
+        var alike: [DoctorFinding: [Int]] = [:]
         var order: [DoctorFinding] = []
-        for finding in findings where finding.group == group {
-            let said = finding.about("")
-            if subjects[said] == nil { order.append(said) }
-            subjects[said, default: []].append(finding.subject)
+        for (index, finding) in findings.enumerated() {
+            let said = likeness(finding)
+            if alike[said] == nil { order.append(said) }
+            alike[said, default: []].append(index)
         }
-        var shown: [DoctorFinding] = []
-        var (counts, omitted): ([DoctorFinding.Level: Int], [DoctorFinding.Level: Int]) = ([:], [:])
-        for said in order {
-            let all = subjects[said] ?? []
-            let lines = all.count > 3 ? [DoctorFinding.names(all)] : all
-            let room = max(0, Self.mostShown - counts[said.level, default: 0])
-            shown += lines.prefix(room).map(said.about)
-            counts[said.level, default: 0] += lines.count
-            if lines.count > room { omitted[said.level, default: 0] += all.count > 3 ? all.count : lines.count - room }
+        return order.flatMap { said -> [(finding: DoctorFinding, subjects: Int)] in
+            let all = (alike[said] ?? []).map { findings[$0] }
+            guard all.count > 3, let first = all.first else { return all.map { ($0, 1) } }
+            let isExact = first.about("") == said
+            let line = (isExact ? first : first.example).about(DoctorFinding.names(all.map(\.subject)))
+            return [(line, all.count)]
         }
-        return (shown, omitted)
     }
 
     /// Whether there is no error.
@@ -125,4 +173,13 @@ package struct DoctorReport: Sendable, Encodable {
     }
 }
 
-extension DoctorFinding: Encodable {}
+extension DoctorFinding: Encodable {
+    private enum CodingKeys: String, CodingKey {
+        case group
+        case level
+        case subject
+        case text
+        case remedy
+        case command
+    }
+}

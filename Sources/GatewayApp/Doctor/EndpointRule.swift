@@ -47,6 +47,12 @@ package enum EndpointRule {
         reach(endpoint, .skipped, "not checked (--offline)")
     }
 
+    /// There are so many that there was no time for this one.
+    package static func unchecked(_ endpoint: DoctorEndpoint, within limit: Duration) -> [DoctorFinding] {
+        let text = "not checked: there are too many for \(ConfigUnits.text(limit))"
+        return reach(endpoint, .skipped, text, "Check all, however long it takes.", command: "authgateway doctor --all")
+    }
+
     // MARK: Connected
 
     private static func connected(
@@ -56,12 +62,13 @@ package enum EndpointRule {
         _ now: UnixTime
     ) -> [DoctorFinding] {
         let time = "\(max(1, took.wholeMilliseconds)) ms"
-        let text =
+        let unsent = "no request was sent, because it could change something there"
+        let (text, gathered) =
             endpoint.role == .upstream
-            ? "accepts connections (\(time)); no request was sent, because it could change something there"
-            : "answers (\(time)); used by \(endpoint.owners)"
+            ? ("accepts connections (\(time)); \(unsent)", "accepts connections; \(unsent)")
+            : ("answers (\(time)); used by \(endpoint.owners)", "answers")
         return name(endpoint) + (end.map { [security(endpoint, end: $0, now)] } ?? [])
-            + reach(endpoint, .ok, text)
+            + reach(endpoint, .ok, text, gathered: gathered)
     }
 
     private static func name(_ endpoint: DoctorEndpoint) -> [DoctorFinding] {
@@ -72,12 +79,16 @@ package enum EndpointRule {
         let (left, subject) = (end - now, "\(endpoint.origin)")
         let text =
             "trusted; the certificate ends on \(day(end)), in \(ConfigUnits.countdown(Int(left.wholeMilliseconds / 1000)))"
-        guard left < notice else { return DoctorFinding(.tls, .ok, subject, text) }
+        guard left < notice else {
+            let gathered = "trusted; the certificates do not end soon"
+            return DoctorFinding(.tls, .ok, subject, text, gathered: gathered)
+        }
         return DoctorFinding(
             .tls,
             .warning,
             subject,
             text,
+            gathered: "trusted; the certificates end soon",
             remedy: "Ask the operator of \(endpoint.origin.host) whether it will be renewed in time."
         )
     }
@@ -115,7 +126,7 @@ package enum EndpointRule {
     private static func badName(_ endpoint: DoctorEndpoint, _ text: String, _ remedy: String) -> [DoctorFinding] {
         let host = endpoint.origin.host
         let command = "getent ahosts \(ShellWord.quoted(host))"
-        let name = DoctorFinding(.names, .error, host, text, remedy: remedy, command: command)
+        let name = DoctorFinding(.names, .error, host, text, gathered: text, remedy: remedy, command: command)
         return [name] + reach(endpoint, .skipped, "its name has no address (see names)")
     }
 
@@ -132,7 +143,15 @@ package enum EndpointRule {
     ) -> DoctorFinding {
         let origin = endpoint.origin
         func finding(_ text: String, _ remedy: String, isOurs: Bool = false) -> DoctorFinding {
-            DoctorFinding(.tls, .error, "\(origin)", text, remedy: remedy, command: isOurs ? nil : show(origin))
+            DoctorFinding(
+                .tls,
+                .error,
+                "\(origin)",
+                text,
+                gathered: text,
+                remedy: remedy,
+                command: isOurs ? nil : show(origin)
+            )
         }
         switch cause {
         case .certificate(let seen?) where seen.end <= now:
@@ -191,16 +210,20 @@ package enum EndpointRule {
     // MARK: Per user
 
     /// One finding for each route; one for each authority.
+    ///
+    /// - Parameter gathered: What it says of many, where that is not `text`.
     private static func reach(
         _ endpoint: DoctorEndpoint,
         _ level: DoctorFinding.Level,
         _ text: String,
+        gathered: String? = nil,
         _ remedy: String? = nil,
         command: String? = nil
     ) -> [DoctorFinding] {
         let origin = "\(endpoint.origin)"
+        let common = gathered ?? text
         func finding(_ subject: String, _ text: String) -> DoctorFinding {
-            DoctorFinding(endpoint.group, level, subject, text, remedy: remedy, command: command)
+            DoctorFinding(endpoint.group, level, subject, text, gathered: common, remedy: remedy, command: command)
         }
         return switch endpoint.role {
         case .upstream: endpoint.users.map { finding($0, "\(origin) \(text)") }

@@ -12,16 +12,20 @@ package final class LivePlan: Sendable {
         let expirations: PlanExpirations
         /// When it was taken into use.
         let loadedAt: UnixTime
-        /// Tells one configuration of this installation from another.
-        let digest: String
+        let fingerprint: PlanFingerprint
         /// Why the configuration on disk is not the one that is served; nil when it is.
         var refusal: String?
 
-        init(plan: Plan, sources: CredentialSources, loadedAt: UnixTime, digest: String) {
+        init(
+            plan: Plan,
+            sources: CredentialSources,
+            loadedAt: UnixTime,
+            digest: @escaping @Sendable (PlanDefinitions) -> String
+        ) {
             self.plan = plan
             self.sources = sources
             self.loadedAt = loadedAt
-            self.digest = digest
+            fingerprint = PlanFingerprint(of: plan, digest: digest)
             expirations = PlanExpirations(plan)
         }
     }
@@ -38,22 +42,21 @@ package final class LivePlan: Sendable {
         digest: @escaping @Sendable (PlanDefinitions) -> String
     ) {
         self.digest = digest
-        let text = digest(PlanDefinitions(plan))
-        current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: text))
+        current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: digest))
     }
 
     /// Without a digest: nothing compares it with another plan.
     package init(plan: Plan, sources: CredentialSources, at now: UnixTime) {
         digest = { _ in "" }
-        current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: ""))
+        current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: digest))
     }
 
     package var state: State { current.withLock { $0 } }
     package var plan: Plan { current.withLock { $0.plan } }
     package var sources: CredentialSources { current.withLock { $0.sources } }
 
-    func replace(with plan: Plan, _ definitions: PlanDefinitions, sources: CredentialSources, at now: UnixTime) {
-        let state = State(plan: plan, sources: sources, loadedAt: now, digest: digest(definitions))
+    func replace(with plan: Plan, sources: CredentialSources, at now: UnixTime) {
+        let state = State(plan: plan, sources: sources, loadedAt: now, digest: digest)
         current.withLock { $0 = state }
         replaced.continuation.yield()
     }
@@ -62,6 +65,28 @@ package final class LivePlan: Sendable {
     var replacements: AsyncStream<Void> { replaced.stream }
 
     func refuse(because reason: String) { current.withLock { $0.refusal = reason } }
+}
+
+/// Tells one configuration of an installation from another.
+///
+/// It is made for the first who asks. With many routes that takes as long as the rest of a reload.
+final class PlanFingerprint: Sendable {
+    private let plan: Plan
+    private let digest: @Sendable (PlanDefinitions) -> String
+    private let made = Mutex<String?>(nil)
+
+    init(of plan: Plan, digest: @escaping @Sendable (PlanDefinitions) -> String) {
+        self.plan = plan
+        self.digest = digest
+    }
+
+    var text: String {
+        if let text = made.withLock({ $0 }) { return text }
+        // Outside of the lock, because it takes a while. Whoever comes meanwhile makes the same one.
+        let text = digest(PlanDefinitions(plan))
+        made.withLock { $0 = text }
+        return text
+    }
 }
 
 extension InstallationKey {
@@ -83,11 +108,13 @@ extension ServedPlan {
     }
 
     package init(_ definitions: PlanDefinitions, key: String) {
+        self.init(digest: definitions.digest(Self.mark(key: key)), key: key)
+    }
+
+    /// What ``PlanDefinitions/digest(_:)`` takes.
+    static func mark(key: String) -> ([UInt8]) -> String {
         let secret = SymmetricKey(data: Array(key.utf8))
-        let digest = definitions.digest { bytes in
-            Hexadecimal.text(of: HMAC<SHA256>.authenticationCode(for: bytes, using: secret))
-        }
-        self.init(digest: digest, key: key)
+        return { Hexadecimal.text(of: HMAC<SHA256>.authenticationCode(for: $0, using: secret)) }
     }
 
     /// What is to be added, changed, kept and dropped on the way to `plan`.

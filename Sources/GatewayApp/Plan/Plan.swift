@@ -57,9 +57,14 @@ extension Plan {
 
     /// The hosts in whose place the gateway answers: those of upstreams with TLS, where a listener intercepts.
     package var interceptedHosts: [String] {
-        guard listeners.contains(where: { $0.intercepts || $0.usesLocalAuthority }) else { return [] }
+        guard hasInterceptor else { return [] }
         return Set(routes.map(\.upstream).filter { $0.scheme == .https }.map(\.host)).sorted()
     }
+
+    /// Whether there are ``interceptedHosts``.
+    var interceptsHosts: Bool { hasInterceptor && routes.contains { $0.upstream.scheme == .https } }
+
+    private var hasInterceptor: Bool { listeners.contains { $0.intercepts || $0.usesLocalAuthority } }
 }
 
 extension Plan {

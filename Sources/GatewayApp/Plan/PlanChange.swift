@@ -1,5 +1,6 @@
 import GatewayConfiguration
 import GatewayProxy
+import GatewayTokens
 
 /// What a reload does, or would do, to one thing of the configuration.
 package struct PlanChange: Hashable, Sendable, Codable {
@@ -20,62 +21,163 @@ package struct PlanChange: Hashable, Sendable, Codable {
 
     /// In the order of the configuration.
     package static func between(_ old: PlanDigest, _ new: PlanDigest) -> [PlanChange] {
+        var changes = frame(old, new)
+        compare(
+            "credentials.",
+            items(old, "credentials", \.credentials),
+            items(new, "credentials", \.credentials),
+            to: &changes
+        )
+        compare("routes.", items(old, "routes", \.routes), items(new, "routes", \.routes), to: &changes)
+        return changes
+    }
+
+    /// The same list, for two plans of one process.
+    ///
+    /// What a credential or a route shows takes longer to make than what it is defined with. It is made only of those that differ.
+    ///
+    /// - Parameter mark: See ``PlanDefinitions/digest(_:)``.
+    static func between(_ old: Plan, _ new: Plan, mark: ([UInt8]) -> String) -> [PlanChange] {
+        var changes = frame(
+            PlanDefinitions(frameOf: old).digest(mark),
+            PlanDefinitions(frameOf: new).digest(mark)
+        )
+        compare("credentials.", credentials(old), credentials(new), to: &changes)
+        compare("routes.", routes(old), routes(new), to: &changes)
+        return changes
+    }
+
+    /// What changes beside credentials and routes.
+    private static func frame(_ old: PlanDigest, _ new: PlanDigest) -> [PlanChange] {
         var changes: [PlanChange] = []
-        func compare(_ prefix: String, _ old: [Item], _ new: [Item]) {
-            // Listeners that ask for any free port have one name: the first is compared with the first.
-            var before: [String: ArraySlice<Item>] = [:]
-            for item in old { before[item.name, default: []].append(item) }
-            for item in new {
-                let path = prefix + item.name
-                guard let earlier = before[item.name]?.popFirst() else {
-                    changes.append(PlanChange(kind: .added, path: path, notes: [], needsRestart: item.isFixed))
-                    continue
-                }
-                let notes = notes(from: earlier, to: item)
-                let kind: Kind = notes.isEmpty ? .kept : .changed
-                changes.append(
-                    PlanChange(kind: kind, path: path, notes: notes, needsRestart: kind == .changed && item.isFixed)
-                )
-            }
-            for item in old where before[item.name]?.popFirst() != nil {
-                let path = prefix + item.name
-                changes.append(PlanChange(kind: .dropped, path: path, notes: [], needsRestart: item.isFixed))
-            }
-        }
-        compare("", settings(old), settings(new))
+        compare("", settings(old), settings(new), to: &changes)
         compare(
             "listeners.proxy.",
             items(old, "listeners.proxy", \.listeners),
-            items(new, "listeners.proxy", \.listeners)
+            items(new, "listeners.proxy", \.listeners),
+            to: &changes
         )
-        compare("listeners.authz.", engines(old), engines(new))
-        compare("listeners.admin.users.", users(old), users(new))
-        compare("access.clients.", clients(old), clients(new))
-        compare("credentials.", items(old, "credentials", \.credentials), items(new, "credentials", \.credentials))
-        compare("routes.", items(old, "routes", \.routes), items(new, "routes", \.routes))
+        compare("listeners.authz.", engines(old), engines(new), to: &changes)
+        compare("listeners.admin.users.", users(old), users(new), to: &changes)
+        compare("access.clients.", clients(old), clients(new), to: &changes)
         return changes
+    }
+
+    private static func compare<Thing: Comparand>(
+        _ prefix: String,
+        _ old: [Thing],
+        _ new: [Thing],
+        to changes: inout [PlanChange]
+    ) {
+        // Listeners that ask for any free port have one name: the first is compared with the first.
+        var before: [String: ArraySlice<Thing>] = [:]
+        for thing in old { before[thing.name, default: []].append(thing) }
+        changes.reserveCapacity(changes.count + new.count)
+        for thing in new {
+            let path = prefix + thing.name
+            guard let earlier = before[thing.name]?.popFirst() else {
+                changes.append(PlanChange(kind: .added, path: path, notes: [], needsRestart: thing.isFixed))
+                continue
+            }
+            let notes = thing.notes(since: earlier)
+            let kind: Kind = notes.isEmpty ? .kept : .changed
+            changes.append(
+                PlanChange(kind: kind, path: path, notes: notes, needsRestart: kind == .changed && thing.isFixed)
+            )
+        }
+        for thing in old where before[thing.name]?.popFirst() != nil {
+            let path = prefix + thing.name
+            changes.append(PlanChange(kind: .dropped, path: path, notes: [], needsRestart: thing.isFixed))
+        }
     }
 
     // MARK: Comparison
 
-    private struct Item {
+    /// Something with a name, in one of two plans.
+    private protocol Comparand {
+        var name: String { get }
+        /// Whether it is decided once, when the gateway starts.
+        var isFixed: Bool { get }
+
+        /// How it differs from what had its name before; empty if it is the same.
+        func notes(since earlier: Self) -> [String]
+    }
+
+    private struct Item: Comparand {
         let name: String
         var facts: [PlanSummary.Fact]
         var mark: String?
         /// It is decided once, when the gateway starts.
         var isFixed = false
+
+        func notes(since earlier: Item) -> [String] {
+            PlanChange.notes(from: earlier.facts, to: facts, isSameOtherwise: earlier.mark == mark)
+        }
     }
 
-    private static func notes(from old: Item, to new: Item) -> [String] {
-        let before = grouped(old.facts)
-        let after = grouped(new.facts)
-        let keys = (old.facts + new.facts).map(\.key)
+    private struct RouteItem: Comparand {
+        let route: RoutePlan
+        let credential: String?
+
+        var name: String { route.name }
+
+        func notes(since earlier: RouteItem) -> [String] {
+            let isSame = earlier.route.definitionBytes == route.definitionBytes
+            if isSame, earlier.credential == credential { return [] }
+            return PlanChange.notes(from: earlier.facts, to: facts, isSameOtherwise: isSame)
+        }
+
+        var isFixed: Bool { false }
+
+        private var facts: [PlanSummary.Fact] { PlanSummary.Route(route, credential: credential).facts }
+    }
+
+    private struct CredentialItem: Comparand {
+        let credential: CredentialPlan
+        let shown: PlanSummary.Credential.Shown
+
+        var name: String { credential.name }
+
+        func notes(since earlier: CredentialItem) -> [String] {
+            let isSame = earlier.credential.definitionBytes == credential.definitionBytes
+            if isSame, earlier.shown == shown { return [] }
+            return PlanChange.notes(from: earlier.facts, to: facts, isSameOtherwise: isSame)
+        }
+
+        var isFixed: Bool { false }
+
+        private var facts: [PlanSummary.Fact] { PlanSummary.Credential(shown).facts }
+    }
+
+    private static func routes(_ plan: Plan) -> [RouteItem] {
+        plan.routes.map { route in
+            RouteItem(route: route, credential: route.credential.map { plan.credentials[$0].name })
+        }
+    }
+
+    private static func credentials(_ plan: Plan) -> [CredentialItem] {
+        let routes = plan.routeNamesByCredential
+        return plan.credentials.enumerated().map { index, credential in
+            let shown = PlanSummary.Credential.Shown(credential, in: plan, routes: routes[index] ?? [])
+            return CredentialItem(credential: credential, shown: shown)
+        }
+    }
+
+    /// - Parameter isSameOtherwise: Whether what is not shown is the same.
+    private static func notes(
+        from old: [PlanSummary.Fact],
+        to new: [PlanSummary.Fact],
+        isSameOtherwise: Bool
+    ) -> [String] {
+        let before = grouped(old)
+        let after = grouped(new)
+        let keys = (old + new).map(\.key)
         var seen: Set<String> = []
         let notes = keys.filter { seen.insert($0).inserted && before[$0] != after[$0] }.map { key in
             let (from, to) = (before[key] ?? "nothing", after[key] ?? "nothing")
             return key.isEmpty ? "\(from) -> \(to)" : "\(key): \(from) -> \(to)"
         }
-        if notes.isEmpty, old.mark != new.mark { return ["something that is not shown, such as a secret or a URL"] }
+        if notes.isEmpty, !isSameOtherwise { return ["something that is not shown, such as a secret or a URL"] }
         return notes
     }
 
@@ -131,9 +233,9 @@ package struct PlanChange: Hashable, Sendable, Codable {
     }
 
     private static func clients(_ digest: PlanDigest) -> [Item] {
-        digest.summary.clients.map { name in
-            let limits = digest.summary.clientLimits.filter { $0.name == name }
-            let facts = limits.map { PlanSummary.Fact(key: "limits", value: $0.text) }
+        let limits = Dictionary(grouping: digest.summary.clientLimits, by: \.name)
+        return digest.summary.clients.map { name in
+            let facts = (limits[name] ?? []).map { PlanSummary.Fact(key: "limits", value: $0.text) }
             return Item(name: name, facts: facts, mark: digest.marks["access.clients.\(name)"])
         }
     }

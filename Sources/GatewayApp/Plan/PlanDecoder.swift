@@ -158,7 +158,7 @@ enum PlanDecoder {
 
     /// CONNECT is taken for `https` upstreams: without one the authority is not even made. A listener that also tunnels has a use then.
     private static func warnAboutNothingToIntercept(_ plan: Plan, _ fields: ConfigFields) {
-        guard plan.interceptedHosts.isEmpty else { return }
+        guard !plan.interceptsHosts else { return }
         for (index, listener) in plan.listeners.enumerated()
         where listener.intercepts && listener.connect.unrouted != .tunnel {
             fields.context.warning(

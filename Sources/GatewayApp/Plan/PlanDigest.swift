@@ -30,15 +30,17 @@ package struct PlanDefinitions: Sendable {
     private var parts: [(path: String, bytes: [UInt8])] = []
 
     package init(_ plan: Plan) {
-        summary = PlanSummary(plan)
-        parts.reserveCapacity(plan.credentials.count + plan.routes.count)
-        for credential in plan.credentials { add("credentials.\(credential.name)") { credential.add(to: &$0) } }
-        for route in plan.routes {
-            add("routes.\(route.name)") { bytes in
-                bytes.add(route.name)
-                RoutePlan.keys.add(route, to: &bytes)
-            }
-        }
+        self.init(plan, summary: PlanSummary(plan))
+        parts.reserveCapacity(parts.count + plan.credentials.count + plan.routes.count)
+        for credential in plan.credentials { add("credentials.\(credential.name)", credential.definitionBytes) }
+        for route in plan.routes { add("routes.\(route.name)", route.definitionBytes) }
+    }
+
+    /// Without credentials and routes, of which there may be many.
+    init(frameOf plan: Plan) { self.init(plan, summary: PlanSummary(frameOf: plan)) }
+
+    private init(_ plan: Plan, summary: PlanSummary) {
+        self.summary = summary
         for client in plan.access.clients {
             add("access.clients.\(client.name)") { AccessDecoder.clientKeys.add(client, to: &$0) }
         }
@@ -74,18 +76,27 @@ package struct PlanDefinitions: Sendable {
     private mutating func add(_ path: String, _ write: (inout CanonicalBytes) -> Void) {
         var bytes = CanonicalBytes()
         write(&bytes)
-        parts.append((path, bytes.bytes))
+        add(path, bytes.bytes)
     }
 
     private mutating func add<Block>(_ keys: Keys<Block>, of block: Block, in section: String) {
         for (name, bytes) in keys.coveredBytes(of: block) { parts.append(("\(section).\(name)", bytes)) }
     }
+
+    private mutating func add(_ path: String, _ bytes: [UInt8]) { parts.append((path, bytes)) }
 }
 
 // MARK: Declared values
 
 extension CredentialPlan {
-    fileprivate func add(to bytes: inout CanonicalBytes) {
+    /// Everything it was defined with, secrets included.
+    var definitionBytes: [UInt8] {
+        var bytes = CanonicalBytes()
+        add(to: &bytes)
+        return bytes.bytes
+    }
+
+    private func add(to bytes: inout CanonicalBytes) {
         bytes.add(strategyKind)
         RenewalPolicy.keys.add(policy, to: &bytes)
         bytes.add(definition) { $0.add($1) }
@@ -101,5 +112,15 @@ extension CredentialPlan {
         case .token(let grant): bytes.add(grant.identity.canonicalBytes)
         case .tokens(let grants): bytes.add(grants.identity.canonicalBytes)
         }
+    }
+}
+
+extension RoutePlan {
+    /// Everything it was defined with but its credential, secrets included.
+    var definitionBytes: [UInt8] {
+        var bytes = CanonicalBytes()
+        bytes.add(name)
+        Self.keys.add(self, to: &bytes)
+        return bytes.bytes
     }
 }

@@ -97,6 +97,21 @@ extension ShownValues {
 
 extension PlanSummary {
     package init(_ plan: Plan) {
+        self.init(frameOf: plan)
+        let byCredential = plan.routeNamesByCredential
+        credentials = plan.credentials.enumerated().map { index, credential in
+            Credential(Credential.Shown(credential, in: plan, routes: byCredential[index] ?? []))
+        }
+        let shared = SharedUpstream.all(of: plan.routes)
+        routes = plan.routes.enumerated().map { index, route in
+            var shown = Route(route, credential: route.credential.map { plan.credentials[$0].name })
+            shown.values["absolute_form"] = .flag(shared[route.upstreamPlace]?.finds(index, route) ?? false)
+            return shown
+        }
+    }
+
+    /// Without credentials and routes, of which there may be many.
+    init(frameOf plan: Plan) {
         stateDirectory = plan.stateDirectory
         workers = plan.workers.text
         proxyStatus = plan.sendsProxyStatus
@@ -119,19 +134,20 @@ extension PlanSummary {
         tokens = TokenPlan.keys.texts(of: plan.tokens)
         limits = Limits.keys.texts(of: plan.limits)
         telemetry = plan.telemetry.map { TelemetryPlan.keys.texts(of: $0) } ?? [:]
-        ca = plan.interceptedHosts.isEmpty ? [:] : LocalAuthorityPlan.keys.texts(of: plan.localAuthority)
-        let byCredential = Dictionary(grouping: plan.routes, by: \.credential)
-        credentials = plan.credentials.enumerated().map { index, credential in
-            Credential(credential, in: plan, routes: byCredential[index]?.map(\.name) ?? [])
+        ca = plan.interceptsHosts ? LocalAuthorityPlan.keys.texts(of: plan.localAuthority) : [:]
+        credentials = []
+        routes = []
+    }
+}
+
+extension Plan {
+    /// The routes that send each credential, by its index.
+    var routeNamesByCredential: [Int: [String]] {
+        var names: [Int: [String]] = [:]
+        for route in routes {
+            if let credential = route.credential { names[credential, default: []].append(route.name) }
         }
-        let shared = SharedUpstream.all(of: plan.routes)
-        routes = plan.routes.enumerated().map { index, route in
-            var shown = Route(values: RoutePlan.keys.shownValues(of: route))
-            shown.values["name"] = .text(route.name)
-            shown.values["credential"] = route.credential.map { .text(plan.credentials[$0].name) }
-            shown.values["absolute_form"] = .flag(shared[route.upstreamPlace]?.finds(index, route) ?? false)
-            return shown
-        }
+        return names
     }
 }
 
@@ -148,24 +164,62 @@ extension PlanSummary.Engine {
     }
 }
 
-extension PlanSummary.Credential {
-    init(_ plan: CredentialPlan, in whole: Plan, routes: [String]) {
-        let isRenewable = plan.strategy.isRenewable
-        values = isRenewable ? RenewalPolicy.keys.shownValues(of: plan.policy) : [:]
+extension PlanSummary.Route {
+    /// Without ``SharedUpstream``, which no line of the text shows.
+    init(_ plan: RoutePlan, credential: String?) {
+        values = RoutePlan.keys.shownValues(of: plan)
         values["name"] = .text(plan.name)
-        values["strategy"] = .text(plan.strategyKind)
-        values["renewable"] = .flag(isRenewable)
-        values["routes"] = .texts(routes)
-        values["subject"] = plan.strategy.subject.map { .text($0) }
-        values["parent"] = plan.parent.map { .text(whole.credentials[$0].name) }
-        if case .tokens(let grants) = plan.strategy.behavior {
-            // The header field that names the subject, and how many subjects there may be at a time.
-            values["subject_field"] = grants.naming.field.map { .text($0) }
-            values["maximum_subjects"] = .number(grants.limit)
+        values["credential"] = credential.map { .text($0) }
+    }
+}
+
+extension PlanSummary.Credential {
+    /// All that is shown of a credential. Two of them are compared sooner than what is made of them.
+    struct Shown: Hashable {
+        let name: String
+        let strategy: String
+        let isRenewable: Bool
+        let policy: RenewalPolicy
+        let routes: [String]
+        let subject: String?
+        let parent: String?
+        /// The header field that names the subject.
+        var subjectField: String?
+        /// How many subjects there may be at a time.
+        var maximumSubjects: Int?
+        var vendedTo: [String]?
+        var vendedToken: String?
+
+        init(_ plan: CredentialPlan, in whole: Plan, routes: [String]) {
+            name = plan.name
+            strategy = plan.strategyKind
+            isRenewable = plan.strategy.isRenewable
+            policy = plan.policy
+            self.routes = routes
+            subject = plan.strategy.subject
+            parent = plan.parent.map { whole.credentials[$0].name }
+            if case .tokens(let grants) = plan.strategy.behavior {
+                subjectField = grants.naming.field
+                maximumSubjects = grants.limit
+            }
+            guard let vend = plan.vend else { return }
+            vendedTo = vend.clients
+            vendedToken = whole.credentials[vend.credential].name
         }
-        guard let vend = plan.vend else { return }
-        values["vend"] = .texts(vend.clients)
-        values["vended_token"] = .text(whole.credentials[vend.credential].name)
+    }
+
+    init(_ shown: Shown) {
+        values = shown.isRenewable ? RenewalPolicy.keys.shownValues(of: shown.policy) : [:]
+        values["name"] = .text(shown.name)
+        values["strategy"] = .text(shown.strategy)
+        values["renewable"] = .flag(shown.isRenewable)
+        values["routes"] = .texts(shown.routes)
+        values["subject"] = shown.subject.map { .text($0) }
+        values["parent"] = shown.parent.map { .text($0) }
+        values["subject_field"] = shown.subjectField.map { .text($0) }
+        values["maximum_subjects"] = shown.maximumSubjects.map { .number($0) }
+        values["vend"] = shown.vendedTo.map { .texts($0) }
+        values["vended_token"] = shown.vendedToken.map { .text($0) }
     }
 }
 

@@ -54,8 +54,6 @@ package final class Reloader: Service {
     private let source: ConfigurationSource
     private let parts: Parts
     private let digestKey = ServedPlan.newKey()
-    /// The digest of ``LivePlan/plan``; nil until it is asked for.
-    private let served = Mutex<ServedPlan?>(nil)
     private let pending = Mutex(Pending())
     private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     /// The files of the configuration, as they were when they were last read.
@@ -97,16 +95,8 @@ package final class Reloader: Service {
         }
     }
 
-    /// What can leave the process of the plan that is served.
-    func servedPlan() -> ServedPlan {
-        if let plan = served.withLock({ $0 }) { return plan }
-        // Outside of the lock: with many routes it takes a while. A reload may have set a newer one meanwhile.
-        let plan = ServedPlan(PlanDefinitions(parts.live.plan), key: digestKey)
-        return served.withLock { served in
-            served = served ?? plan
-            return served ?? plan
-        }
-    }
+    /// What can leave the process of the plan that is served. Not kept: with many routes it takes much memory, and few ask for it.
+    func servedPlan() -> ServedPlan { ServedPlan(PlanDefinitions(parts.live.plan), key: digestKey) }
 
     // MARK: Running
 
@@ -200,9 +190,7 @@ package final class Reloader: Service {
 
     private func apply(_ file: ConfigurationFile, _ cause: ReloadReport.Cause) async -> ReloadReport {
         let (plan, live) = (file.plan, parts.live.state)
-        let definitions = PlanDefinitions(plan)
-        let next = ServedPlan(definitions, key: digestKey)
-        let changes = PlanChange.between(servedPlan().digest, next.digest)
+        let changes = PlanChange.between(live.plan, plan, mark: ServedPlan.mark(key: digestKey))
         var report = ReloadReport(cause: cause, outcome: .loaded, changes: changes, warnings: file.warnings)
         let fixed = changes.filter { $0.needsRestart }.map { change in
             ([change.path] + change.notes).joined(separator: ": ")
@@ -233,9 +221,8 @@ package final class Reloader: Service {
                 "The reload is not recorded yet: \(error.reason). It is as soon as the audit log can be written.\n"
         }
         // Keepers are told of changes of the store from here on. One that has read its record before would miss some.
-        parts.live.replace(with: plan, definitions, sources: sources, at: parts.clock.now().wall)
+        parts.live.replace(with: plan, sources: sources, at: parts.clock.now().wall)
         for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
-        served.withLock { $0 = next }
         if let adminTLS { parts.adminTLS?.use(adminTLS) }
         let renamed = sources.holdLockedSecrets(in: parts.locks, of: live.sources)
         if !renamed.isEmpty {

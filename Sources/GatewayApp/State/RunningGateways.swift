@@ -45,7 +45,8 @@ package struct RunningGateways: Sendable {
         guard let folder = folders.first, let data = try? JSONEncoder().encode(gateway) else { return }
         _ = unsafe mkdir(folder, 0o700)
         guard Self.isTrusted(folder) else { return }
-        try? StateFile.write(String(decoding: data, as: UTF8.self) + "\n", to: Self.file(getpid(), in: folder))
+        let text = String(decoding: data, as: UTF8.self) + "\n"
+        try? StateFile.write(text, to: Self.file(getpid(), in: folder), lasts: false)
     }
 
     package func withdraw() {

@@ -113,11 +113,16 @@ package final class StateDirectory: Sendable {
 /// Small files of the state directory, which only the gateway's user may read.
 package enum StateFile {
     /// Replaces the file at `path` whole, with mode 0600: readers see the old content or the new one, also after a power failure.
-    package static func write(_ content: String, to path: String) throws(StateError) {
+    ///
+    /// - Parameter lasts: Whether it is of use after a power failure. Otherwise the disk is not waited for.
+    package static func write(_ content: String, to path: String, lasts: Bool = true) throws(StateError) {
         PrivateFile.removeLeftovers(of: path)
-        try StateError.explaining("cannot write \(path)", try PrivateFile.replace(path, with: Array(content.utf8)))
+        try StateError.explaining(
+            "cannot write \(path)",
+            try PrivateFile.replace(path, with: Array(content.utf8), lasts: lasts)
+        )
         // As far as the file system can promise that the new name stays: by now it counts for everybody.
-        try? PrivateFile.synchronizeDirectory(of: path)
+        if lasts { try? PrivateFile.synchronizeDirectory(of: path) }
     }
 
     /// nil when the file cannot be read.
@@ -154,7 +159,7 @@ package enum AdminToken {
 
     package static func create(in stateDirectory: String) throws(StateError) -> Secret {
         let token = Hexadecimal.random(bytes: 32)
-        try StateFile.write(token + "\n", to: path(in: stateDirectory))
+        try StateFile.write(token + "\n", to: path(in: stateDirectory), lasts: false)
         return Secret(token)
     }
 

@@ -45,9 +45,16 @@ package final class LogOutput: Sendable {
     }
 
     /// Writes what has been logged, if that takes no longer than a second; called when the process ends.
-    package static func flushStandardError() async { await errorWriter.flush() }
+    package static func flushStandardError() async {
+        // Most commands log nothing, and need no thread for it.
+        if hasWriter.load(ordering: .acquiring) { await errorWriter.flush() }
+    }
+
+    /// Whether ``errorWriter`` was ever used.
+    private static let hasWriter = Atomic<Bool>(false)
 
     private static let errorWriter: LineWriter = {
+        hasWriter.store(true, ordering: .releasing)
         let pool = NIOThreadPool(numberOfThreads: 1)
         pool.start()
         return LineWriter(

@@ -186,8 +186,14 @@ private struct TrafficSeries {
 
 /// Counts what engines are answered.
 final class EngineCounts: Sendable {
+    private struct Counters {
+        var known: [AuthzOutcome: CounterSeries] = [:]
+        /// Nearly always what the next request needs, too.
+        var last: (use: AuthzOutcome, counter: CounterSeries)?
+    }
+
     private let metrics: MetricRegistry
-    private let counters = Mutex<[AuthzOutcome: CounterSeries]>([:])
+    private let counters = Mutex(Counters())
 
     init(metrics: MetricRegistry) { self.metrics = metrics }
 
@@ -195,11 +201,12 @@ final class EngineCounts: Sendable {
 
     private func counter(of use: AuthzOutcome) -> CounterSeries {
         counters.withLock { counters in
-            if let known = counters[use] { return known }
+            if let last = counters.last, last.use == use { return last.counter }
             let labels = [("engine", use.name), ("outcome", use.outcome.rawValue)]
-            let new = metrics.counter("gateway_engine_answers_total", labels)
-            counters[use] = new
-            return new
+            let counter = counters.known[use] ?? metrics.counter("gateway_engine_answers_total", labels)
+            counters.known[use] = counter
+            counters.last = (use, counter)
+            return counter
         }
     }
 }

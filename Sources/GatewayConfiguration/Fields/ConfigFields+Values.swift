@@ -89,7 +89,9 @@ extension ConfigFields {
         of type: Choice.Type,
         standardNames: [String: String] = [:]
     ) -> Choice? where Choice.RawValue == String {
-        word(key, of: Choice.allCases.map(\.rawValue), standardNames: standardNames)
+        // Most choices are left out, and the words are then of no use.
+        guard context.recorder != nil || node(key) != nil else { return nil }
+        return word(key, of: Choice.allCases.map(\.rawValue), standardNames: standardNames)
             .flatMap(Choice.init(rawValue:))
     }
 

@@ -46,12 +46,12 @@ package final class ConfigFields {
         path: ConfigPath,
         context: ConfigContext,
         under keySpan: SourceSpan? = nil,
-        example: [String] = []
+        example: @autoclosure () -> [String] = []
     ) {
         guard case .mapping(let entries) = node.content else {
             node.keylessScalars.forEach(context.hide)
             let message = "expected a mapping, found \(node.kindName)"
-            context.report(ConfigDiagnostic(.error, message, at: node.span, path: path, example: example))
+            context.report(ConfigDiagnostic(.error, message, at: node.span, path: path, example: example()))
             return nil
         }
         self.init(entries: entries, at: keySpan ?? node.span, path: path, context: context)

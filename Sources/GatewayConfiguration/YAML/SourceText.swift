@@ -28,16 +28,36 @@ struct SourceText {
             return ([], ConfigDiagnostic(.error, "the file is UTF-16; save it as UTF-8", at: span))
         }
         var reader = Reader(file: file)
-        var decoder = UTF8()
-        var iterator = bytes.makeIterator()
         var problem: ConfigDiagnostic?
+        var rest = bytes[...]
+        while let end = rest.indices.last {
+            // No character has a line feed within its bytes, so each part that ends with one can be read on its own.
+            let next = rest.firstIndex(of: 0x0A) ?? end
+            let line = rest[...next]
+            rest = rest[(next + 1)...]
+            let text = line.last == 0x0A ? line.dropLast() : line
+            if reader.isAtStart, text.allSatisfy(isPlain) {
+                reader.append(line: text)
+            } else {
+                read(line, with: &reader, &problem)
+            }
+        }
+        return (reader.finish(), problem)
+    }
+
+    /// Printable ASCII and tabs, which nearly all lines consist of.
+    private static func isPlain(_ byte: UInt8) -> Bool { (0x20...0x7E).contains(byte) || byte == 0x09 }
+
+    private static func read(_ line: ArraySlice<UInt8>, with reader: inout Reader, _ problem: inout ConfigDiagnostic?) {
+        var decoder = UTF8()
+        var iterator = line.makeIterator()
         while true {
             switch decoder.decode(&iterator) {
             case .scalarValue(let scalar):
                 guard let complaint = reader.append(scalar) else { continue }
                 problem = problem ?? ConfigDiagnostic(.error, complaint, at: reader.position)
                 reader.replace()
-            case .emptyInput: return (reader.finish(), problem)
+            case .emptyInput: return
             case .error:
                 problem = problem ?? ConfigDiagnostic(.error, "not valid UTF-8", at: reader.position)
                 reader.replace()
@@ -78,6 +98,12 @@ struct SourceText {
         init(file: Int) { self.file = file }
 
         var position: SourceSpan { SourceSpan(file: file, line: lines.count + 1, column: column) }
+
+        /// Whether the next character is the first of a line.
+        var isAtStart: Bool { current.isEmpty && !afterCarriageReturn }
+
+        /// Takes a whole line without its end, at the start.
+        mutating func append(line: ArraySlice<UInt8>) { lines.append(String(decoding: line, as: UTF8.self)) }
 
         /// - Returns: What is wrong with the character, when it may not stand in a configuration.
         mutating func append(_ scalar: Unicode.Scalar) -> String? {

@@ -64,9 +64,16 @@ package enum PrivateFile {
     }
 
     /// Replaces what is at `path`: readers see the old content or the new one, after a crash too.
-    package static func replace(_ path: String, with content: [UInt8], mode: UInt32 = 0o600) throws(Failure) {
+    ///
+    /// - Parameter lasts: Otherwise the disk is not waited for, and after a power failure the file may be empty.
+    package static func replace(
+        _ path: String,
+        with content: [UInt8],
+        mode: UInt32 = 0o600,
+        lasts: Bool = true
+    ) throws(Failure) {
         let temporary = temporary(for: path)
-        try write(content, toNew: temporary, mode: mode)
+        try write(content, toNew: temporary, mode: mode, lasts: lasts)
         guard unsafe rename(temporary, path) == 0 else {
             let code = errno
             _ = remove(temporary)
@@ -131,11 +138,16 @@ package enum PrivateFile {
         Failure("the directory \(directory) cannot be written to the disk: \(Failure(code: code).reason)")
     }
 
-    /// The content is on the disk when this returns.
-    private static func write(_ content: [UInt8], toNew path: String, mode: UInt32 = 0o600) throws(Failure) {
+    /// The content is on the disk when this returns, if it `lasts`.
+    private static func write(
+        _ content: [UInt8],
+        toNew path: String,
+        mode: UInt32 = 0o600,
+        lasts: Bool = true
+    ) throws(Failure) {
         let file = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode_t(mode))
         guard file >= 0 else { throw opening(errno) }
-        guard Descriptor.writeAll(content, to: file), fsync(file) == 0 else {
+        guard Descriptor.writeAll(content, to: file), !lasts || fsync(file) == 0 else {
             let code = errno
             close(file)
             _ = remove(path)

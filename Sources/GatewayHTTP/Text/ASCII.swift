@@ -152,7 +152,7 @@ extension Span<UInt8> {
     /// Compares words of memory, the last of which may overlap the one before it. Setting the bit that makes letters small
     /// makes no other byte of a token a letter or a hyphen.
     @inline(__always)
-    func isToken(_ name: Range<Int>, _ word: StaticString) -> Bool {
+    package func isToken(_ name: Range<Int>, _ word: StaticString) -> Bool {
         let length = word.utf8CodeUnitCount
         guard name.count == length, name.lowerBound >= 0, name.upperBound <= count else { return false }
         guard length >= 4 else { return equalsLowercased(name, word) }

@@ -184,9 +184,7 @@ final class AuthorizationExchange {
         var value: Range<Int>?
         for index in request.decoder.head.section.fields.indices {
             let field = request.decoder.head.section.fields[index]
-            guard case .other = field.kind, span.equalsLowercased(field.name, "x-gw-rejected-generation") else {
-                continue
-            }
+            guard case .other = field.kind, span.isToken(field.name, "x-gw-rejected-generation") else { continue }
             // A client's own value may stand beside the engine's.
             guard value == nil else { return nil }
             value = field.value

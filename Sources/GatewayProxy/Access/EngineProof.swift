@@ -26,7 +26,7 @@ struct EngineProof: Sendable {
         var (isFound, count) = (false, 0)
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
-            guard case .other = field.kind, bytes.equalsLowercased(field.name, "x-gw-engine-token") else { continue }
+            guard case .other = field.kind, bytes.isToken(field.name, "x-gw-engine-token") else { continue }
             count += 1
             for token in tokens where token.withValue({ bytes.extracting(field.value).isSame(as: $0.span) }) {
                 isFound = true

@@ -32,7 +32,6 @@ package struct OriginalRequest: Sendable {
     private let contract: EnginePlan.Contract
     private let fields: ContractFields
     private let pathPrefix: [UInt8]
-    private static let routeField = ContractFields.Field(name: EnginePlan.routeField, lowercased: "x-gw-route")
 
     package init(_ plan: EnginePlan) {
         contract = plan.contract
@@ -44,11 +43,12 @@ package struct OriginalRequest: Sendable {
     /// Takes the request of which this engine's request tells. Keeps its memory for the next one.
     package mutating func read(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
         begin()
-        if let chosen = try optional(Self.routeField, head, source) { _ = takeRoute(chosen, source) }
+        let named = Named(head, source, fields, isEnvoy: contract == .envoy)
+        if let chosen = try named.route.value(EnginePlan.routeField) { _ = takeRoute(chosen, source) }
         if case .envoy = contract {
             try writeOwn(head, source)
         } else {
-            try writeNamed(head, source)
+            try writeNamed(named, source)
         }
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
@@ -87,11 +87,11 @@ package struct OriginalRequest: Sendable {
     }
 
     /// What the fields of the contract name.
-    private mutating func writeNamed(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
-        let method = try value(of: fields.method, head, source)
-        let target = try value(of: fields.target, head, source)
-        let host = try value(of: fields.host, head, source)
-        try takeScheme(try optional(fields.scheme, head, source), source, named: fields.scheme.name)
+    private mutating func writeNamed(_ named: Named, _ source: borrowing Span<UInt8>) throws(Fault) {
+        let method = try named.method.required(fields.method.name)
+        let target = try named.target.required(fields.target.name)
+        let host = try named.host.required(fields.host.name)
+        try takeScheme(try named.scheme.value(fields.scheme.name), source, named: fields.scheme.name)
         try writeLine(method, target, host, source, named: (fields.method.name, fields.target.name, fields.host.name))
     }
 
@@ -137,28 +137,57 @@ package struct OriginalRequest: Sendable {
         }
     }
 
-    private func value(
-        of field: ContractFields.Field,
-        _ head: borrowing RequestHead,
-        _ source: borrowing Span<UInt8>
-    ) throws(Fault) -> Range<Int> {
-        guard let value = try optional(field, head, source), !value.isEmpty else { throw .missing(field.name) }
-        return value
+    /// A field that stands in the engine's request once, or not at all.
+    private struct Once {
+        private var found: Range<Int>?
+        private var isRepeated = false
+
+        mutating func note(_ value: Range<Int>) {
+            isRepeated = found != nil
+            found = found ?? value
+        }
+
+        func value(_ name: String) throws(Fault) -> Range<Int>? {
+            guard !isRepeated else { throw .duplicate(name) }
+            return found
+        }
+
+        func required(_ name: String) throws(Fault) -> Range<Int> {
+            guard let value = try value(name), !value.isEmpty else { throw .missing(name) }
+            return value
+        }
     }
 
-    private func optional(
-        _ field: ContractFields.Field,
-        _ head: borrowing RequestHead,
-        _ source: borrowing Span<UInt8>
-    ) throws(Fault) -> Range<Int>? {
-        var found: Range<Int>?
-        for index in head.section.fields.indices {
-            let line = head.section.fields[index]
-            guard source.equalsLowercased(line.name, field.lowercased) else { continue }
-            guard found == nil else { throw .duplicate(field.name) }
-            found = line.value
+    /// What an engine's request says in fields, found in one pass.
+    private struct Named {
+        var route = Once()
+        var method = Once()
+        var target = Once()
+        var host = Once()
+        var scheme = Once()
+
+        /// - Parameter isEnvoy: Only the route is looked for.
+        init(
+            _ head: borrowing RequestHead,
+            _ source: borrowing Span<UInt8>,
+            _ fields: ContractFields,
+            isEnvoy: Bool
+        ) {
+            for index in head.section.fields.indices {
+                let line = head.section.fields[index]
+                if source.isToken(line.name, "x-gw-route") {
+                    route.note(line.value)
+                } else if !isEnvoy {
+                    switch fields.role(of: line.name, in: source) {
+                    case .method: method.note(line.value)
+                    case .target: target.note(line.value)
+                    case .host: host.note(line.value)
+                    case .scheme: scheme.note(line.value)
+                    case nil: break
+                    }
+                }
+            }
         }
-        return found
     }
 
     // MARK: Fields
@@ -174,9 +203,9 @@ package struct OriginalRequest: Sendable {
             .proxyConnection, .http2Settings:
             return true
         case .other, .forwarded:
-            if name.count > 5, source.equalsLowercased(name.prefix(5), "x-gw-") { return true }
+            if name.count > 5, source.isToken(name.prefix(5), "x-gw-") { return true }
             if case .envoy = contract { return false }
-            return fields.names(source, name)
+            return fields.role(of: name, in: source) != nil
         default: return false
         }
     }
@@ -256,8 +285,21 @@ struct ContractFields: Sendable {
         }
     }
 
-    func names(_ bytes: borrowing Span<UInt8>, _ name: Range<Int>) -> Bool {
-        bytes.equalsLowercased(name, method.lowercased) || bytes.equalsLowercased(name, target.lowercased)
-            || bytes.equalsLowercased(name, host.lowercased) || bytes.equalsLowercased(name, scheme.lowercased)
+    /// What a field of the contract says of the request.
+    enum Role {
+        case method
+        case target
+        case host
+        case scheme
+    }
+
+    /// - Returns: nil for a field that is none of the contract.
+    func role(of name: Range<Int>, in bytes: borrowing Span<UInt8>) -> Role? {
+        // From x-original-uri to x-forwarded-method. Most fields have shorter names.
+        guard (14...18).contains(name.count) else { return nil }
+        if bytes.isToken(name, method.lowercased) { return .method }
+        if bytes.isToken(name, target.lowercased) { return .target }
+        if bytes.isToken(name, host.lowercased) { return .host }
+        return bytes.isToken(name, scheme.lowercased) ? .scheme : nil
     }
 }

@@ -269,7 +269,7 @@ private struct DepartureDraft: Sendable {
 
     private func maskedRoute(_ configuration: WorkerConfiguration) -> CredentialedRoute {
         let shared = configuration.shared
-        var route = shared.configuration.routes[match.route]
+        var route = shared.routes[match.route].origin
         route.plan.headers.set = route.plan.headers.set.map {
             Injection.Field(name: $0.name, value: Secret("(set by the route)"))
         }

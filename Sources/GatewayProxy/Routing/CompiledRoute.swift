@@ -31,6 +31,7 @@ final class CompiledRoute: Sendable {
     /// Takes the place of ``source`` where each request says whose token it goes with.
     let selection: (any SubjectCredentialResolver)?
     let policy: RenewalPolicy
+    private let ownedFields: [String]
     let hostLine: [UInt8]
     let basePath: [UInt8]
     let prefix: PathPrefix
@@ -75,6 +76,7 @@ final class CompiledRoute: Sendable {
         source = route.source
         selection = route.selection
         policy = route.policy
+        ownedFields = route.ownedFields
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
         asUserLine = route.plan.asUser.map { Array("\($0.field.name): \($0.id)\r\n".utf8) } ?? []
@@ -91,6 +93,18 @@ final class CompiledRoute: Sendable {
         keepsAuthorization = !route.plan.headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
         forwarded = route.plan.headers.forwarded
         querySlot = (route.source.flatMap { Self.injection(of: $0, now: now) }?.query?.name.utf8).map(Array.init)
+    }
+
+    /// What it was made of.
+    var origin: ProxyRoute {
+        ProxyRoute(
+            plan: plan,
+            source: source,
+            selection: selection,
+            ownedFields: ownedFields,
+            policy: policy,
+            number: number
+        )
     }
 
     /// What a reload compares.

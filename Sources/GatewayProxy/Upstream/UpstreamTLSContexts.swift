@@ -5,9 +5,9 @@ import NIOSSL
 /// The TLS contexts of upstreams that are made together: one for equal settings.
 ///
 /// Each context reads and holds every certificate of its authorities, some 150 of a system's.
-struct UpstreamTLSContexts {
+package struct UpstreamTLSContexts: Sendable {
     /// What a context is made of. The server's name and its pins are looked at for each connection.
-    private struct Settings: Hashable {
+    private struct Settings: Hashable, Sendable {
         let caPath: String?
         let certificatePath: String?
         let privateKey: Secret?
@@ -25,6 +25,21 @@ struct UpstreamTLSContexts {
     }
 
     private var known: [Settings: NIOSSLContext] = [:]
+
+    package init() {}
+
+    /// Reads what the routes need, which takes some milliseconds, up to the first that cannot be used: whoever asks for it is told why.
+    package init(of routes: [RoutePlan]) {
+        do throws(ListenerError) {
+            for route in routes {
+                let version = UpstreamTarget.Key(route).version
+                _ = try context(of: route, in: version)
+                if version != .http1 { _ = try context(of: route) }
+            }
+        } catch {
+            return
+        }
+    }
 
     /// - Returns: nil for an upstream in clear text.
     /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.

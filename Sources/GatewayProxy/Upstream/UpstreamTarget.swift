@@ -18,7 +18,9 @@ final class UpstreamTarget: Sendable {
             lookupName = origin.lookupName
             tls = route.tls
             version = Self.version(of: route)
-            files = [tls.caPath, tls.certificatePath].map { $0.flatMap(FileVersion.init) }
+            let paths = [tls.caPath, tls.certificatePath].compactMap(\.self)
+            // Without files there is no array: thousands of routes have none.
+            files = paths.isEmpty ? [] : paths.map(FileVersion.init)
         }
 
         /// The same upstream in HTTP/1.1.
@@ -99,12 +101,19 @@ struct UpstreamTargets {
     /// The budgets by target. All versions of HTTP share that of HTTP/1.1.
     private(set) var budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]
     private let kept: [UpstreamTarget.Key: ConnectionBudget]
-    private var contexts = UpstreamTLSContexts()
+    private var contexts: UpstreamTLSContexts
     private let configuration: ProxyConfiguration
 
-    /// - Parameter budgets: The budgets of the configuration before. Those of the same upstreams go on.
-    init(of configuration: ProxyConfiguration, keeping budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]) {
+    /// - Parameters:
+    ///   - budgets: The budgets of the configuration before. Those of the same upstreams go on.
+    ///   - contexts: Those that were made already.
+    init(
+        of configuration: ProxyConfiguration,
+        keeping budgets: [UpstreamTarget.Key: ConnectionBudget] = [:],
+        contexts: UpstreamTLSContexts = UpstreamTLSContexts()
+    ) {
         self.configuration = configuration
+        self.contexts = contexts
         kept = budgets
     }
 

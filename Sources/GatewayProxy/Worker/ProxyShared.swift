@@ -14,6 +14,7 @@ final class ProxyShared: Sendable {
     private let usages: [String: ClientUsage]
     /// Whether the configuration names clients.
     let hasClients: Bool
+    /// Without its routes, which ``routes`` are made of.
     let configuration: ProxyConfiguration
     let limits: Limits
     let descriptors: DescriptorShares
@@ -39,13 +40,16 @@ final class ProxyShared: Sendable {
     let pendingPerRoute: Int
     let pendingPerUpstream: Int
 
-    /// - Parameter old: Its connections to upstreams count on, where limits and clients are as before.
+    /// - Parameters:
+    ///   - old: Its connections to upstreams count on, where limits and clients are as before.
+    ///   - contexts: Those of upstreams that were made already.
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used, or the process has too few descriptors.
     init(
         configuration: ProxyConfiguration,
         workers: Int,
         state: ProxyState,
-        replacing old: ProxyShared? = nil
+        replacing old: ProxyShared? = nil,
+        contexts: UpstreamTLSContexts = UpstreamTLSContexts()
     ) throws {
         self.state = state
         clock = state.clock
@@ -93,7 +97,9 @@ final class ProxyShared: Sendable {
         ) { first, _ in first }
         usages = state.usages(of: configuration.access.clients)
         hasClients = !configuration.access.clients.isEmpty
-        self.configuration = configuration
+        var rest = configuration
+        rest.routes = []
+        self.configuration = rest
         limits = configuration.limits
         timeouts = Timeouts(configuration.limits)
         requestEnd = ViaLines(name: viaName, then: "\r\n")
@@ -101,7 +107,7 @@ final class ProxyShared: Sendable {
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / workers)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
         let counted = old.flatMap { Self.countsConnections(configuration, as: $0.configuration) ? $0.budgets : nil }
-        var targets = UpstreamTargets(of: configuration, keeping: counted ?? [:])
+        var targets = UpstreamTargets(of: configuration, keeping: counted ?? [:], contexts: contexts)
         targetOfRoute = try configuration.routes.map { route throws(ListenerError) in try targets.index(of: route.plan)
         }
         http1TargetOfRoute = try configuration.routes.map { route throws(ListenerError) in

@@ -14,6 +14,7 @@ struct DoctorCommand: AsyncParsableCommand {
             Examples:
               authgateway doctor
               authgateway doctor --offline
+              authgateway doctor --all
               authgateway doctor --json | jq '.findings[] | select(.level == "error")'
 
             Looks at the configuration, the modes of its files, the addresses to listen
@@ -27,6 +28,10 @@ struct DoctorCommand: AsyncParsableCommand {
             it. Where that would spend a refresh token, it asks the running gateway, or
             reads the token store.
 
+            Where there are more than 100 upstreams and authorities, or more than 100
+            tokens to fetch, it looks at those for which there is time. With --all it
+            looks at every one.
+
             With --offline nothing is sent to another machine. Programs that print secrets of the
             configuration run all the same.
 
@@ -36,6 +41,9 @@ struct DoctorCommand: AsyncParsableCommand {
 
     @Flag(help: "Send nothing to another machine.")
     var offline = false
+
+    @Flag(help: "Check every upstream, authority and credential, however many there are.")
+    var all = false
 
     @OptionGroup var config: ConfigArgument
     @OptionGroup var json: JSONFlag
@@ -66,7 +74,8 @@ struct DoctorCommand: AsyncParsableCommand {
             plan: plan,
             running: running,
             reader: store?.reader,
-            isOffline: offline
+            isOffline: offline,
+            triesAll: all
         )
         async let tokens = credentials.findings()
         async let services = offline ? [] : self.services(of: plan)
@@ -110,7 +119,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
     private func endpoints(of plan: Plan) async -> [DoctorFinding] {
         let probe = EndpointProbe(plan: plan)
-        return offline ? probe.offlineFindings() : await probe.findings(within: Self.limit)
+        return offline ? probe.offlineFindings() : await probe.findings(within: Self.limit, all: all)
     }
 
     /// Asks services whose credential a route sends, where that spends nothing.
@@ -174,10 +183,16 @@ struct DoctorText {
 
     func text() -> String {
         var text = ""
+        var isGathered = false
         for group in DoctorFinding.Group.allCases {
-            let (findings, omitted) = report.condensed(group)
-            guard !findings.isEmpty else { continue }
-            text += "\(group.rawValue)\n" + findings.map(lines).joined() + rest(omitted) + "\n"
+            let excerpt = report.condensed(group)
+            guard !excerpt.findings.isEmpty else { continue }
+            text += "\(group.rawValue)\n" + excerpt.findings.map(lines).joined() + rest(excerpt.omitted) + "\n"
+            isGathered = isGathered || excerpt.isGathered
+        }
+        if isGathered {
+            text += "One line stands for many, with the advice for the first. To see each:\n"
+            text += "\(Self.indent)\(GatewayCommand.line("doctor", "--json"))\n\n"
         }
         return text + summary
     }

@@ -14,13 +14,28 @@ struct CredentialProbe: Sendable {
     let running: RunningGatewayProbe.Answer
     let reader: StoredTokenReader?
     let isOffline: Bool
+    /// Whether a token is fetched for each, however many there are.
+    let triesAll: Bool
+
+    /// How many tokens are fetched otherwise. An authority that has as many calls as credentials may refuse them all.
+    private static let few = 100
 
     func findings() async -> [DoctorFinding] {
         let locks = try? CredentialLocks(in: plan.stateDirectory)
+        let sharing = Dictionary(grouping: plan.credentials, by: { $0.strategy.injectedSecret?.secret })
+            .mapValues { $0.map(\.name) }
         var observations: [Int: CredentialRule.Observation] = [:]
         var tried: Set<Int> = []
         for index in plan.credentials.indices {
-            if let known = await look(at: index, locks) { observations[index] = known } else { tried.insert(index) }
+            if let known = await look(at: index, locks, sharing) {
+                observations[index] = known
+            } else if triesAll || tried.count < Self.few {
+                tried.insert(index)
+            } else {
+                observations[index] = .notTried(
+                    "more than \(Self.few) tokens would be fetched; authgateway doctor --all fetches all"
+                )
+            }
         }
         for (index, result) in await attempt(tried) { observations[index] = result }
         let now = SystemClock().now().wall
@@ -29,14 +44,20 @@ struct CredentialProbe: Sendable {
         }
     }
 
+    /// - Parameter sharing: The names of the credentials that have a secret: they are locked together.
     /// - Returns: nil for one whose token is to be fetched.
-    private func look(at index: Int, _ locks: CredentialLocks?) async -> CredentialRule.Observation? {
+    private func look(
+        at index: Int,
+        _ locks: CredentialLocks?,
+        _ sharing: [Secret?: [String]]
+    ) async -> CredentialRule.Observation? {
         let credential = plan.credentials[index]
         switch credential.strategy.behavior {
         case .none: return .fixed
         case .fixed, .onChallenge:
             if let status = running.tokens?[credential.name] { return .status(status) }
-            return sharing(credential).contains { locks?.contains($0) ?? false } ? .locked : .fixed
+            let names = credential.strategy.injectedSecret.flatMap { sharing[$0.secret] } ?? [credential.name]
+            return names.contains { locks?.contains($0) ?? false } ? .locked : .fixed
         case .tokens:
             return locks?.contains(credential.name) ?? false ? .locked : .perSubject
         case .token(let grant):
@@ -45,12 +66,6 @@ struct CredentialProbe: Sendable {
             if locks?.contains(credential.name) ?? false { return .locked }
             return await look(at: grant)
         }
-    }
-
-    /// The names of those that have its secret, its own among them: they are locked together.
-    private func sharing(_ credential: CredentialPlan) -> [String] {
-        guard let secret = credential.strategy.injectedSecret?.secret else { return [credential.name] }
-        return plan.credentials.filter { $0.strategy.injectedSecret?.secret == secret }.map(\.name)
     }
 
     /// What the running gateway says. One that no request has needed is tried, if that spends nothing of the gateway's.

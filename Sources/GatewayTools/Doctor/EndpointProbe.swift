@@ -11,6 +11,9 @@ import NIOPosix
 struct EndpointProbe: Sendable {
     /// The number of probes at a time: each may take a thread for its name.
     private static let atOnce = 16
+    /// Where there are more, only those are asked that answer within ``limitOfMany``.
+    private static let few = 100
+    private static let limitOfMany: Duration = .seconds(2)
 
     /// Connected to once, even if several routes or credentials use it.
     private enum Target: Sendable {
@@ -33,25 +36,39 @@ struct EndpointProbe: Sendable {
 
     let plan: Plan
 
-    /// - Parameter limit: How long each endpoint is waited for.
-    func findings(within limit: Duration) async -> [DoctorFinding] {
-        let answers = await withTaskGroup(of: (Int, Answer).self) { tasks in
-            var waiting = Array(targets.enumerated())[...]
+    /// - Parameters:
+    ///   - limit: How long each endpoint is waited for.
+    ///   - all: Whether each is asked, however many there are.
+    func findings(within limit: Duration, all: Bool) async -> [DoctorFinding] {
+        let targets = targets
+        let clock = ContinuousClock()
+        let end = all || targets.count <= Self.few ? nil : clock.now + Self.limitOfMany
+        let answers = await withTaskGroup(of: (Int, Answer?).self) { tasks in
+            var waiting = targets.indices
             func start() {
-                guard let (index, target) = waiting.popFirst() else { return }
-                tasks.addTask { (index, await Self.ask(target, within: limit)) }
+                let rest = end.map { $0 - clock.now } ?? limit
+                guard rest > .zero, let index = waiting.popFirst() else { return }
+                let target = targets[index]
+                tasks.addTask {
+                    let answer = await Self.ask(target, within: min(limit, rest))
+                    // It was not given the time that others have.
+                    return (index, rest < limit && answer.outcome.isOverdue ? nil : answer)
+                }
             }
             for _ in 0..<Self.atOnce { start() }
-            var answers: [Int: Answer] = [:]
+            var answers: [Answer?] = Array(repeating: nil, count: targets.count)
             for await (index, answer) in tasks {
                 answers[index] = answer
                 start()
             }
-            return answers.sorted { $0.key < $1.key }.map(\.value)
+            return answers
         }
         let now = SystemClock().now().wall
-        let reached = answers.flatMap { EndpointRule.findings(of: $0.endpoint, $0.outcome, at: now) }
-        return unique(reached) + ClockRule.findings(of: answers.compactMap(\.clock))
+        let findings = zip(targets, answers).flatMap { target, answer in
+            answer.map { EndpointRule.findings(of: $0.endpoint, $0.outcome, at: now) }
+                ?? EndpointRule.unchecked(target.endpoint, within: Self.limitOfMany)
+        }
+        return unique(findings) + ClockRule.findings(of: answers.compactMap { $0?.clock })
     }
 
     func offlineFindings() -> [DoctorFinding] { targets.flatMap { EndpointRule.offline($0.endpoint) } }
@@ -152,5 +169,15 @@ struct EndpointProbe: Sendable {
     /// TLS names no addresses in its hello (RFC 6066 section 3).
     private static func serverName(of origin: Origin) -> String? {
         origin.isAddress ? nil : origin.host
+    }
+}
+
+extension EndpointOutcome {
+    /// Whether there was no answer in the time that it had.
+    fileprivate var isOverdue: Bool {
+        switch self {
+        case .failed(.overdue), .failed(.nameOverdue): true
+        case .connected, .failed: false
+        }
     }
 }

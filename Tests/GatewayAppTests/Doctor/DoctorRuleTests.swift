@@ -139,18 +139,90 @@ struct DoctorRuleTests {
     @Test func whatIsSaidOfManyIsOneLineForPeople() {
         let many = (1...10_000).map { DoctorFinding(.upstreams, .ok, "r\($0)", "accepts connections") }
         let few = (1...3).map { DoctorFinding(.upstreams, .error, "down\($0)", "is down", remedy: "Start it.") }
-        let (findings, omitted) = DoctorReport(many + few).condensed(.upstreams)
-        #expect(findings.map(\.subject) == ["r1, r2, r3, r4, r5 and 9995 more", "down1", "down2", "down3"])
-        #expect(findings.map(\.text) == ["accepts connections", "is down", "is down", "is down"])
-        #expect(omitted.isEmpty)
+        let excerpt = DoctorReport(many + few).condensed(.upstreams)
+        #expect(excerpt.findings.map(\.subject) == ["r1, r2, r3, r4, r5 and 9995 more", "down1", "down2", "down3"])
+        #expect(excerpt.findings.map(\.text) == ["accepts connections", "is down", "is down", "is down"])
+        #expect(excerpt.omitted.isEmpty && !excerpt.isGathered)
+    }
+
+    /// Those that differ in a detail are one line where they would not fit otherwise, with the advice for the first.
+    @Test func manyThatDifferInADetailAreOneLine() {
+        func findings(_ count: Int) -> [DoctorFinding] {
+            (1...count).map { number in
+                DoctorFinding(
+                    .names,
+                    .error,
+                    "u\(number)",
+                    "cannot be resolved after \(number) ms",
+                    gathered: "cannot be resolved",
+                    remedy: "Correct u\(number).",
+                    command: "getent ahosts u\(number)"
+                )
+            }
+        }
+        let fine = (1...4).map { DoctorFinding(.names, .ok, "v\($0)", "resolves in \($0) ms", gathered: "resolves") }
+        let excerpt = DoctorReport(findings(10_000) + fine).condensed(.names)
+        #expect(excerpt.isGathered && excerpt.omitted.isEmpty)
+        #expect(excerpt.findings.first?.subject == "u1, u2, u3, u4, u5 and 9995 more")
+        #expect(excerpt.findings.first?.text == "cannot be resolved")
+        #expect(excerpt.findings.first?.remedy == "Correct u1.")
+        #expect(excerpt.findings.first?.command == "getent ahosts u1")
+        #expect(Array(excerpt.findings.dropFirst()) == fine, "another level has room")
+        let few = findings(DoctorReport.mostShown)
+        let whole = DoctorReport(few).condensed(.names)
+        #expect(whole.findings == few && !whole.isGathered)
+    }
+
+    @Test func whatManyShareIsNotInTheJSON() throws {
+        let finding = DoctorFinding(.names, .ok, "u", "resolves in 1 ms", gathered: "resolves")
+        let json = String(decoding: try JSONEncoder().encode(finding), as: UTF8.self)
+        #expect(json.contains("resolves in 1 ms") && !json.contains("gathered"))
+    }
+
+    @Test func tenThousandEndpointsAndCredentialsAreAPage() {
+        let now = UnixTime(seconds: 0)
+        let findings = (0..<10_000).flatMap { number -> [DoctorFinding] in
+            let origin = Origin(scheme: .https, host: "u\(number).example.com", port: 443)
+            let endpoint = DoctorEndpoint(.upstream, origin, users: ["r\(number)"])
+            var status = TokenStatus(
+                credential: "c\(number)",
+                strategy: "box_ccg",
+                subject: nil,
+                state: .valid,
+                generation: 1,
+                isRenewable: true
+            )
+            status.remainingSeconds = number
+            let found: [DoctorFinding] =
+                switch number % 4 {
+                case 0: EndpointRule.findings(of: endpoint, .failed(.nameUnknown), at: now)
+                case 1: EndpointRule.findings(of: endpoint, .failed(.overdue), at: now)
+                case 2:
+                    EndpointRule.findings(
+                        of: endpoint,
+                        .connected(
+                            .milliseconds(number),
+                            certificateEnd: UnixTime(seconds: 10_000_000 + Int64(number))
+                        ),
+                        at: now
+                    )
+                default: EndpointRule.unchecked(endpoint, within: .seconds(2))
+                }
+            return found + [CredentialRule.finding(of: "c\(number)", .status(status), at: now)]
+        }
+        let report = DoctorReport(findings)
+        let excerpts = DoctorFinding.Group.allCases.map(report.condensed)
+        let lines = excerpts.flatMap(\.findings)
+        #expect(lines.count == 8)
+        #expect(excerpts.allSatisfy { $0.omitted.isEmpty })
     }
 
     @Test func ofManyThatDifferTheFirstAreShownAndNoLevelHidesAnother() {
         let fine = (1...10_000).map { DoctorFinding(.credentials, .ok, "c\($0)", "ends in \($0)d") }
         let bad = DoctorFinding(.credentials, .error, "last", "was refused")
-        let (findings, omitted) = DoctorReport(fine + [bad]).condensed(.credentials)
-        #expect(findings.count == DoctorReport.mostShown + 1 && findings.last == bad)
-        #expect(omitted == [.ok: 10_000 - DoctorReport.mostShown])
+        let excerpt = DoctorReport(fine + [bad]).condensed(.credentials)
+        #expect(excerpt.findings.count == DoctorReport.mostShown + 1 && excerpt.findings.last == bad)
+        #expect(excerpt.omitted == [.ok: 10_000 - DoctorReport.mostShown])
     }
 
     @Test func aRemedyNamesAFewOfManyRoutes() {

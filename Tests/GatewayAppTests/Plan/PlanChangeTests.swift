@@ -29,18 +29,25 @@ struct PlanChangeTests {
         return try #require(outcome.plan, "\(outcome.report(consequence: "refused"))")
     }
 
-    private func digest(_ plan: Plan) -> PlanDigest {
-        PlanDigest(plan) { bytes in
-            String(
-                bytes.reduce(into: UInt64(14_695_981_039_346_656_037)) { hash, byte in
-                    hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211
-                }
-            )
-        }
+    private func digest(_ plan: Plan) -> PlanDigest { PlanDigest(plan, mark: Self.mark) }
+
+    private static func mark(_ bytes: [UInt8]) -> String {
+        String(
+            bytes.reduce(into: UInt64(14_695_981_039_346_656_037)) { hash, byte in
+                hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211
+            }
+        )
     }
 
-    private func digest(_ text: String, secret: String = "secret-1") throws -> PlanDigest {
-        digest(try plan(text, secret: secret))
+    /// Two plans are compared in one process, or by their digests in two. Both say the same.
+    private func between(_ old: Plan, _ new: Plan) -> [PlanChange] {
+        let changes = PlanChange.between(digest(old), digest(new))
+        #expect(PlanChange.between(old, new, mark: Self.mark) == changes)
+        return changes
+    }
+
+    private func between(_ old: String, _ new: String, secret: String = "secret-1") throws -> [PlanChange] {
+        between(try plan(old), try plan(new, secret: secret))
     }
 
     /// What differs, as `path kind`, without what is kept.
@@ -50,7 +57,7 @@ struct PlanChangeTests {
             #expect(after.contains(from))
             after = after.replacing(from, with: to)
         }
-        return PlanChange.effective(PlanChange.between(try digest(Self.before), try digest(after)))
+        return PlanChange.effective(try between(Self.before, after))
     }
 
     private func lines(_ changes: [PlanChange]) -> [String] {
@@ -58,7 +65,7 @@ struct PlanChangeTests {
     }
 
     @Test func nothingChangesWithoutAChange() throws {
-        let all = PlanChange.between(try digest(Self.before), try digest(Self.before))
+        let all = try between(Self.before, Self.before)
         #expect(!all.isEmpty && all.allSatisfy { $0.kind == .kept && $0.notes.isEmpty && !$0.needsRestart })
         #expect(PlanChange.text(all) == "Nothing changes.\n")
     }
@@ -86,7 +93,7 @@ struct PlanChangeTests {
         )
         #expect(found[0].notes == ["used by: b -> d"])
         #expect(found[1].notes == ["upstream: https://a.example.com -> https://c.example.com"])
-        let text = PlanChange.text(PlanChange.between(try digest(Self.before), try digest(Self.before)) + found)
+        let text = PlanChange.text(try between(Self.before, Self.before) + found)
         #expect(text.contains("~ routes.a changed\n    upstream: https://a.example.com -> https://c.example.com\n"))
         #expect(text.contains("+ routes.d added\n- routes.b dropped\n"))
         #expect(text.hasSuffix("Kept: 2 of the routes and 2 of the credentials.\n"))
@@ -101,12 +108,50 @@ struct PlanChangeTests {
     }
 
     @Test func theSameReferenceWithAnotherValueIsAChange() throws {
-        let found = PlanChange.effective(
-            PlanChange.between(try digest(Self.before), try digest(Self.before, secret: "rotated"))
-        )
+        let found = PlanChange.effective(try between(Self.before, Self.before, secret: "rotated"))
         let paths = ["access.clients.laptop", "credentials.key", "credentials.other"]
         #expect(lines(found) == paths.map { "\($0) changed" })
         #expect(!"\(found)".contains("rotated") && !"\(found)".contains("secret-1"))
+    }
+
+    /// What a credential shows beside its definition.
+    @Test(
+        arguments: [
+            (#"{upstream: https://b.example.com, auth: other}"#, #"{upstream: https://b.example.com, auth: key}"#),
+            ("access: {", "limits: {connections: 5}\naccess: {"), ("  a: {upstream", "  z: {upstream"),
+            ("b: {upstream: https://b.example.com, auth: other}", "b: {upstream: https://b.example.com, auth: none}"),
+            (
+                "  a: {upstream: https://a.example.com, auth: key}",
+                "  a: {upstream: http://127.0.0.1:1, auth: key, via: false}"
+            ),
+        ]
+    )
+    func anythingElseIsAChangeToo(_ from: String, _ to: String) throws { #expect(try !changes((from, to)).isEmpty) }
+
+    @Test func whatIsMadeForAnotherSubjectIsAChange() throws {
+        let text = """
+            version: 1
+            access: {clients: {laptop: {token: {env: ONE}}}}
+            credentials:
+              box: {strategy: box_ccg, client_id: a, client_secret: {env: ONE}, subject: {enterprise: "1"}}
+            routes:
+              a: {upstream: https://a.example.com, auth: box}
+              b: {upstream: https://b.example.com, auth: {credential: box, subject: {user: "42"}}}
+            """
+        let other = text.replacing(#"user: "42""#, with: #"user: "43""#)
+        let found = PlanChange.effective(try between(text, other))
+        #expect(
+            lines(found) == [
+                "credentials.box[user:43] added", "credentials.box[user:42] dropped", "routes.b changed",
+            ]
+        )
+        #expect(found.last?.notes == ["credential: box[user:42] -> box[user:43]"])
+        let later = text.replacing("client_id: a", with: "client_id: b")
+        #expect(
+            lines(PlanChange.effective(try between(text, later))) == [
+                "credentials.box changed", "credentials.box[user:42] changed",
+            ]
+        )
     }
 
     @Test func aClientIsDropped() throws {
@@ -208,6 +253,7 @@ struct PlanChangeTests {
             var other = plan
             change(&other)
             #expect(Set(digest(other).marks.values).subtracting(marks).count == 1, "\(property)")
+            #expect(!PlanChange.effective(between(plan, other)).isEmpty, "\(property)")
         }
         for (property, change) in Self.routeChanges { expectAnotherMark(property) { change(&$0.routes[0]) } }
         for (property, change) in Self.tlsChanges { expectAnotherMark(property) { change(&$0.routes[0].tls) } }

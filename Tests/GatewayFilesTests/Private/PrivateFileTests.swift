@@ -63,6 +63,15 @@ struct PrivateFileTests {
         #expect(PrivateFile.names(beside: path) == ["file"])
     }
 
+    @Test func aFileThatNeedNotLastIsReplacedWholeToo() throws {
+        let path = directory.file("file")
+        try directory.write("first", to: "file", mode: 0o644)
+        try PrivateFile.replace(path, with: Array("second".utf8), lasts: false)
+        #expect(try directory.text(of: "file") == "second")
+        #expect(try directory.mode(of: "file") == 0o600)
+        #expect(PrivateFile.names(beside: path) == ["file"])
+    }
+
     @Test func whatCannotBeReplacedLeavesNothingBehind() throws {
         try FileManager.default.createDirectory(atPath: directory.file("folder/sub"), withIntermediateDirectories: true)
         #expect(throws: PrivateFile.Failure.self) {

@@ -38,6 +38,22 @@ struct OriginalRequestTests {
         #expect(scheme == .https)
     }
 
+    @Test func namesAreReadInAnyCaseAndNamesOfTheSameLengthAreKept() throws {
+        let fields = [
+            "x-original-METHOD: PUT", "X-ORIGINAL-URI: /box", "x-Original-hosT: api.example", "x-gW-other: 1",
+            "X-Original-Urj: x", "X-Original-Prot0: https", "X-G: y",
+        ]
+        let (text, scheme) = try Self.read(.nginx, fields)
+        let kept = "X-Original-Urj: x\r\nX-Original-Prot0: https\r\nX-G: y\r\n"
+        #expect(text == "PUT /box HTTP/1.1\r\nHost: api.example\r\n\(kept)\r\n")
+        #expect(scheme == nil)
+    }
+
+    @Test func aFieldThatStandsThreeTimesIsRefusedToo() {
+        let fields = Self.nginx + ["X-Original-Proto: http", "X-Original-Proto: http", "X-Original-Proto: http"]
+        #expect(throws: Fault.duplicate("X-Original-Proto")) { try Self.read(.nginx, fields) }
+    }
+
     @Test(arguments: [("http", Origin.Scheme.http), ("HTTPS", .https), ("wss", .https), ("ws", .http)])
     func forwardAuthNamesItInOthers(_ proto: String, _ scheme: Origin.Scheme) throws {
         let found = try Self.read(.forwardAuth, Self.forwardAuth + ["X-Forwarded-Proto: \(proto)"])
