@@ -67,7 +67,7 @@ package struct HTTP2Conversation: Sendable {
     package var streams: HTTP2StreamTable
     private var reader: HTTP2FrameReader
     private var decoder = FieldBlockDecoder()
-    private let limits: Limits
+    private var limits: Limits
     private let peerIsClient: Bool
     // Budgets.
     private var meter: HTTP2FrameMeter
@@ -90,6 +90,17 @@ package struct HTTP2Conversation: Sendable {
         reader = HTTP2FrameReader(ofClient: peerIsClient, maximumList: limits.headerList)
         // It counts frames here, not bytes.
         meter = HTTP2FrameMeter(at: now, isOfClient: false)
+    }
+
+    /// From now on heads have other limits. The peer has been told the first ones.
+    package mutating func changeHeads(bytes: Int, fields: Int) {
+        limits = Limits(
+            headerBytes: bytes,
+            headerFields: fields,
+            maximumStreams: limits.maximumStreams,
+            connectionWindow: limits.connectionWindow,
+            streamWindow: limits.streamWindow
+        )
     }
 
     /// A field block has begun, and is not whole.

@@ -103,6 +103,55 @@ package struct HTTP2FieldTable: Sendable {
 
     private static let cookieName = Array("cookie".utf8)
 
+    // MARK: Completing
+
+    /// Adds a field that HTTP/2 has in another form. The message is finished.
+    mutating func append(_ name: StaticString, _ value: StaticString, _ kind: FieldKind) {
+        value.withUTF8Buffer { unsafe append(name, UnsafeRawBufferPointer($0), kind) }
+    }
+
+    mutating func append(_ name: StaticString, _ value: String, _ kind: FieldKind) {
+        var value = value
+        value.withUTF8 { unsafe append(name, UnsafeRawBufferPointer($0), kind) }
+    }
+
+    private mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer, _ kind: FieldKind) {
+        // In the place of the empty line.
+        end &-= 2
+        let (nameLength, valueLength) = (name.utf8CodeUnitCount, value.count)
+        let length = nameLength &+ valueLength &+ FieldEntry.framing
+        reserve(length &+ 2)
+        name.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
+        unsafe copy(value, at: end &+ nameLength &+ 2)
+        (bytes[end &+ nameLength], bytes[end &+ nameLength &+ 1]) = (0x3A, 0x20)
+        (bytes[end &+ length &- 2], bytes[end &+ length &- 1]) = (0x0D, 0x0A)
+        addField(nameLength: nameLength, length: length, kind, isNeverIndexed: false)
+        (bytes[end], bytes[end &+ 1]) = (0x0D, 0x0A)
+        end &+= 2
+    }
+
+    /// Adds text that no field has, behind the empty line: no lines may be added after it.
+    ///
+    /// - Parameter parts: Places in ``bytes`` whose text follows.
+    /// - Returns: Where it stands.
+    mutating func append(text: StaticString, _ parts: Range<Int>...) -> Range<Int> {
+        let start = end
+        reserve(text.utf8CodeUnitCount)
+        text.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
+        end &+= text.utf8CodeUnitCount
+        for part in parts {
+            reserve(part.count)
+            for index in part {
+                bytes[end] = bytes[index]
+                end &+= 1
+            }
+        }
+        return start..<end
+    }
+
+    /// Gives the fields away, for memory that the next message needs.
+    mutating func swapSection(_ other: inout FieldSection) { swap(&section, &other) }
+
     // MARK: Writing
 
     /// A field of a table.
@@ -190,6 +239,13 @@ package struct HTTP2FieldTable: Sendable {
                 // Bounds: reserve, of all callers.
                 unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[place...]).copyMemory(from: part)
             }
+        }
+    }
+
+    private mutating func copy(_ source: UnsafeRawBufferPointer, at place: Int) {
+        unsafe bytes.withUnsafeMutableBytes { bytes in
+            // Bounds: reserve, of all callers.
+            unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[place...]).copyMemory(from: source)
         }
     }
 

@@ -180,9 +180,7 @@
     ///   secret, and so is what came as such.
     @inline(__always)
     package mutating func field(_ bytes: borrowing Span<UInt8>, _ field: HeadField, isSecret: Bool = false) {
-        let isSecret =
-            isSecret || field.isNeverIndexed || field.kind == .authorization || field.kind == .cookie
-            || field.kind == .setCookie || field.kind == .proxyAuthorization
+        let isSecret = isSecret || field.isNeverIndexed || field.kind.isSecret
         self.field(bytes, name: field.name, value: field.value, isSecret: isSecret)
     }
 
@@ -211,6 +209,80 @@
         write(0x00 as UInt8)
         string(name)
         string(value)
+    }
+
+    /// A field whose value follows in parts (``value(_:)``).
+    ///
+    /// - Parameters:
+    ///   - name: Its letters may be large.
+    ///   - valueLength: Of all parts.
+    package mutating func field(
+        _ bytes: borrowing Span<UInt8>,
+        name: Range<Int>,
+        valueLength: Int,
+        isSecret: Bool = false
+    ) {
+        guard reserve(2 &+ Self.roomForLength &+ name.count &+ Self.roomForLength &+ valueLength) else { return }
+        let pattern: UInt8 = isSecret ? 0x10 : 0x00
+        let index = StaticFieldTable.index(bytes, name)
+        if index == 0 {
+            put(pattern)
+            integer(name.count)
+            lowercased(bytes, name)
+        } else if index < 0x0F {
+            put(pattern | index)
+        } else {
+            put(pattern | 0x0F)
+            put(index &- 0x0F)
+        }
+        integer(valueLength)
+    }
+
+    package mutating func field(_ name: StaticString, valueLength: Int) {
+        name.withUTF8Buffer { name in
+            let name = unsafe Span(_unsafeElements: name)
+            field(name, name: 0..<name.count, valueLength: valueLength)
+        }
+    }
+
+    /// A part of the value of the field that was begun last.
+    package mutating func value(_ part: borrowing Span<UInt8>) {
+        unsafe part.withUnsafeBytes { unsafe write($0) }
+    }
+
+    package mutating func value(_ part: StaticString) {
+        part.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Fields of our own.
+    ///
+    /// - Parameter name: Its letters may be large.
+    package mutating func field(name: String, _ value: String) {
+        let (name, value) = (Array(name.utf8), Array(value.utf8))
+        field(name.span, name: name.indices, valueLength: value.count)
+        self.value(value.span)
+    }
+
+    /// Lines of HTTP/1, up to an empty one or the end. They are valid; those of the connection are left out.
+    package mutating func fields(_ bytes: borrowing Span<UInt8>, from start: Int = 0, isSecret: Bool = false) {
+        var line = start
+        while line < bytes.count, bytes[line] != 0x0D {
+            var colon = line
+            while colon < bytes.count, bytes[colon] != 0x3A { colon &+= 1 }
+            var end = colon
+            while end < bytes.count, bytes[end] != 0x0D { end &+= 1 }
+            guard colon < end else { return }
+            let kind = FieldKind.classify(bytes, line..<colon)
+            if !kind.isForbiddenInHTTP2 {
+                field(
+                    bytes,
+                    name: line..<colon,
+                    value: bytes.trimmed(colon &+ 1..<end),
+                    isSecret: isSecret || kind.isSecret
+                )
+            }
+            line = end &+ 2
+        }
     }
 
     @inline(__always)
@@ -308,6 +380,16 @@
     @inline(__always)
     private mutating func lowercased(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
         for index in range { put(bytes[index].asciiLowercased) }
+    }
+}
+
+extension FieldKind {
+    /// Credentials and cookies: no table on their way may remember the value (RFC 7541 section 7.1.3).
+    fileprivate var isSecret: Bool {
+        switch self {
+        case .authorization, .cookie, .proxyAuthorization, .setCookie: true
+        default: false
+        }
     }
 }
 

@@ -18,29 +18,24 @@ enum HTTP2Configuration {
         min(limits.streamsPerConnection * streamWindow, SendWindow.maximum)
     }
 
-    static func client(_ limits: Limits) -> NIOHTTP2Handler.ConnectionConfiguration {
-        var configuration = NIOHTTP2Handler.ConnectionConfiguration()
-        // For HTTP2FirstSettings.
-        configuration.initialSettings = [HTTP2Setting(parameter: .maxHeaderListSize, value: headerList(limits))]
-        // HTTP2RequestHead has all rules, and says which one was broken.
-        configuration.headerBlockValidation = .disabled
-        // HTTP2FrameMeter bounds them by what the connection does: a client of gRPC sends PING as often as content comes.
-        configuration.controlFrameRateLimit.windowLength = .zero
-        // Some clients write content that is empty.
-        configuration.maximumSequentialEmptyDataFrames = 10
-        // Frames of a stream that was reset may be on their way.
-        configuration.maximumRecentlyResetStreams = max(32, limits.streamsPerConnection)
-        configuration.maximumSequentialContinuationFrames = maximumContinuationFrames(limits)
-        return configuration
+    /// What a connection of a client allows it.
+    static func ofClient(_ limits: Limits) -> HTTP2Conversation.Limits {
+        HTTP2Conversation.Limits(
+            headerBytes: limits.headerBytes,
+            headerFields: limits.headerFields,
+            maximumStreams: limits.streamsPerConnection,
+            connectionWindow: connectionWindow(limits),
+            streamWindow: streamWindow
+        )
     }
 
     /// What a client is told.
-    static func settings(_ limits: Limits) -> HTTP2Settings {
+    static func settings(_ limits: Limits) -> [(key: HTTP2SettingKey, value: Int)] {
         [
-            HTTP2Setting(parameter: .maxConcurrentStreams, value: limits.streamsPerConnection),
-            HTTP2Setting(parameter: .initialWindowSize, value: streamWindow),
-            HTTP2Setting(parameter: .maxHeaderListSize, value: headerList(limits)),
-            HTTP2Setting(parameter: .enableConnectProtocol, value: 1),
+            (.maximumStreams, limits.streamsPerConnection),
+            (.initialWindow, streamWindow),
+            (.maximumHeaderList, ofClient(limits).headerList),
+            (.enableConnectProtocol, 1),
         ]
     }
 
@@ -76,14 +71,5 @@ enum HTTP2Configuration {
 
     private static func maximumContinuationFrames(_ limits: Limits) -> Int {
         max(5, headerList(limits) / frameSize + 1)
-    }
-}
-
-/// Sees whether the library has ended the connection because the client broke a rule.
-final class HTTP2FailureWatch: NIOHTTP2FrameDelegate {
-    private(set) var hasFailed = false
-
-    func wroteFrame(_ frame: HTTP2Frame) {
-        if case .goAway(_, let code, _) = frame.payload, code != .noError { hasFailed = true }
     }
 }

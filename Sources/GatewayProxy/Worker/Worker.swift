@@ -11,6 +11,8 @@ final class Worker {
     let buffers = SpareBuffers()
     let deadlines: DeadlineQueue
     let flushes: FlushQueue
+    /// The fields of the HTTP/2 message that is being read.
+    var fields = HTTP2FieldTable()
     private var unfinishedHeads: UnfinishedHeads<HTTP1ClientConnection>
     /// Has the worker of a number call ``endOldHeads()``.
     private var ask: (Int) -> Void = { _ in }
