@@ -169,23 +169,38 @@ package struct TrailerSection: Sendable {
         case .needMore: return .needMore
         case .refused(let reason): return .refused(reason)
         case .end(let end):
-            var output: [UInt8] = []
-            for field in section.fields where mayPass(bytes, field, forbidden: forbidden) {
-                output.append(contentsOf: bytes.array(field.line))
-            }
-            output.append(contentsOf: [0x0D, 0x0A])
-            return .complete(output: output, consumed: end)
+            return .complete(output: Self.output(section, bytes, forbidden: forbidden), consumed: end)
         }
     }
 
-    private func mayPass(_ bytes: borrowing Span<UInt8>, _ field: HeadField, forbidden: [[UInt8]]) -> Bool {
+    /// Those of HTTP/2 that may pass, as a section of HTTP/1 with its empty line.
+    ///
+    /// - Parameter fields: They are valid.
+    package static func output(of fields: borrowing HTTP2FieldTable, forbidden: [[UInt8]]) -> [UInt8] {
+        output(fields.section, fields.bytes.span, forbidden: forbidden)
+    }
+
+    private static func output(
+        _ section: FieldSection,
+        _ bytes: borrowing Span<UInt8>,
+        forbidden: [[UInt8]]
+    ) -> [UInt8] {
+        var output: [UInt8] = []
+        for field in section.fields where mayPass(bytes, field, forbidden: forbidden) {
+            output.append(contentsOf: bytes.array(field.line))
+        }
+        output.append(contentsOf: [0x0D, 0x0A])
+        return output
+    }
+
+    private static func mayPass(_ bytes: borrowing Span<UInt8>, _ field: HeadField, forbidden: [[UInt8]]) -> Bool {
         // `_` is read as `-`, as some upstreams do.
         let name = bytes.array(field.name).map(\.asciiDashed)
         switch FieldKind.classify(name.span, 0..<name.count) {
         case .other, .forwarded, .grpcStatus, .uriReference: break
         default: return false
         }
-        guard !Self.never.contains(where: { name.elementsEqual($0.utf8) }), !name.starts(with: "if-".utf8) else {
+        guard !never.contains(where: { name.elementsEqual($0.utf8) }), !name.starts(with: "if-".utf8) else {
             return false
         }
         return !forbidden.contains(name)

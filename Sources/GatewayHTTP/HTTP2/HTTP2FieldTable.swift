@@ -321,9 +321,71 @@ package struct HTTP2FieldTable: Sendable {
         return true
     }
 
+    // MARK: Responses
+
+    /// The status of a response.
+    func status() throws(HTTP2Malformation) -> Int {
+        if let malformation { throw malformation }
+        guard let digits = pseudo.status else { throw .missingPseudoField }
+        guard digits.count == 3 else { throw .invalidStatus }
+        var status = 0
+        for index in digits {
+            guard bytes[index].isDigit else { throw .invalidStatus }
+            status = status * 10 + Int(bytes[index] - 0x30)
+        }
+        // HTTP/2 has no Upgrade (RFC 9113 section 8.6).
+        guard status != 101 else { throw .invalidStatus }
+        return status
+    }
+
+    /// Why the fields behind the content of a response are malformed.
+    package var malformationOfTrailers: HTTP2Malformation? {
+        malformation ?? (pseudo.status == nil ? nil : .unknownPseudoField)
+    }
+
+    /// Hands the fields over, with their memory.
+    mutating func swapSection(_ other: inout FieldSection) { swap(&section, &other) }
+
+    /// Writes `content-length: 0`, unless there is a length.
+    mutating func declareEmptyContent() {
+        for field in section.fields where field.kind == .contentLength { return }
+        append(Self.emptyContent, nameLength: Self.emptyContent.count - 5, .contentLength)
+    }
+
+    private static let emptyContent = Array("content-length: 0\r\n".utf8)
+
+    /// Makes a response that opens a WebSocket the 101 of HTTP/1. A tunnel has no content, and the client's key is not the one that
+    /// the upstream was asked with.
+    mutating func switchToWebSocket(accept: String) {
+        let (old, fields, hadUnderscore) = (bytes, section.fields, section.hasUnderscore)
+        section.begin(at: start)
+        end = start + 2
+        for field in fields where field.kind != .contentLength {
+            guard !old.span.equals(field.name, "sec-websocket-accept") else { continue }
+            append(Array(old[field.line]), nameLength: field.name.count, field.kind, hasUnderscore: hadUnderscore)
+        }
+        append(Array("connection: Upgrade\r\n".utf8), nameLength: "connection".utf8.count, .connection)
+        append(Array("upgrade: websocket\r\n".utf8), nameLength: "upgrade".utf8.count, .upgrade)
+        let accepted = "sec-websocket-accept: \(accept)\r\n"
+        append(Array(accepted.utf8), nameLength: "sec-websocket-accept".utf8.count, .other)
+        for (index, digit) in zip(pseudo.status ?? 0..<0, "101".utf8) { bytes[index] = digit }
+        checkInvariants()
+    }
+
+    /// Writes a field before the empty line.
+    private mutating func append(_ line: [UInt8], nameLength: Int, _ kind: FieldKind, hasUnderscore: Bool = false) {
+        end -= 2
+        reserve(line.count + 2)
+        copy(line, line.indices, at: end)
+        addField(nameLength: nameLength, length: line.count, kind, hasUnderscore: hasUnderscore, isNeverIndexed: false)
+        (bytes[end], bytes[end + 1]) = (0x0D, 0x0A)
+        end += 2
+    }
+
     private func checkInvariants() {
         assert(start <= end && end <= bytes.count, "The fields are not where the table has them.")
-        assert(section.fields.count <= maxFields, "The table has more fields than it may.")
+        // Those of the gateway's own are few.
+        assert(section.fields.count <= maxFields + 3, "The table has more fields than it may.")
         assert(
             message == .unjudged || section.fields.last.map { Int($0.end) + 2 == end } ?? true,
             "The last field is not the last line."

@@ -43,6 +43,11 @@
         unsafe write(content)
     }
 
+    /// What a client begins with (RFC 9113 section 3.4).
+    package mutating func preface() {
+        HTTP2FrameReader.preface.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
+    }
+
     package mutating func settings(_ settings: [(key: HTTP2SettingKey, value: Int)]) {
         header(.settings, [], stream: 0, length: settings.count * 6)
         for (key, value) in settings {
@@ -153,6 +158,11 @@
         field(index: 2, bytes, value)
     }
 
+    package mutating func method(_ value: StaticString) {
+        write(0x02 as UInt8)
+        string(value)
+    }
+
     /// `:scheme`.
     package mutating func scheme(isTLS: Bool) { write(isTLS ? 0x87 as UInt8 : 0x86) }
 
@@ -162,6 +172,38 @@
     package mutating func path(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>, isSecret: Bool) {
         if !isSecret, bytes.equals(value, "/") { return write(0x84 as UInt8) }
         field(index: 4, bytes, value, isSecret: isSecret)
+    }
+
+    /// Begins `:path`. ``part(_:_:)`` follows, for so many bytes together.
+    package mutating func beginPath(length: Int, isSecret: Bool) {
+        guard reserve(1 &+ Self.roomForLength) else { return }
+        put((isSecret ? 0x10 : 0x00) | 4)
+        integer(length)
+    }
+
+    /// Begins a field of our own whose value follows with ``part(_:_:)``.
+    ///
+    /// - Parameter name: In lower case.
+    package mutating func beginField(name: StaticString, length: Int) {
+        write(0x00 as UInt8)
+        string(name)
+        guard reserve(Self.roomForLength) else { return }
+        integer(length)
+    }
+
+    package mutating func part(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) { copy(bytes, range) }
+    package mutating func part(_ bytes: [UInt8]) { unsafe bytes.withUnsafeBytes { unsafe write($0) } }
+    package mutating func part(_ text: StaticString) {
+        text.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Sixteen lower-case hexadecimal digits.
+    package mutating func part(digitsOf number: UInt64) {
+        guard reserve(16) else { return }
+        for shift in stride(from: UInt64(60), through: 0, by: -4) {
+            let digit = UInt8(truncatingIfNeeded: number >> shift & 0xF)
+            put(digit < 10 ? 0x30 + digit : 0x57 + digit)
+        }
     }
 
     /// `:authority`.
@@ -180,9 +222,7 @@
     ///   secret, and so is what came as such.
     @inline(__always)
     package mutating func field(_ bytes: borrowing Span<UInt8>, _ field: HeadField, isSecret: Bool = false) {
-        let isSecret =
-            isSecret || field.isNeverIndexed || field.kind == .authorization || field.kind == .cookie
-            || field.kind == .setCookie || field.kind == .proxyAuthorization
+        let isSecret = isSecret || field.isNeverIndexed || field.kind.isAlwaysSecret
         self.field(bytes, name: field.name, value: field.value, isSecret: isSecret)
     }
 
@@ -202,6 +242,45 @@
         lowercased(bytes, name)
         integer(value.count)
         copy(bytes, value)
+    }
+
+    /// Lines of HTTP/1 as they were made for a message: without the fields of a connection, and with `Host` as `:authority`.
+    ///
+    /// - Parameters:
+    ///   - bytes: Valid lines; an empty one ends them.
+    ///   - isSecret: All of them are secret.
+    ///   - secretNames: Names, in lower case, of those that are.
+    package mutating func lines(
+        _ bytes: borrowing Span<UInt8>,
+        isSecret: Bool = false,
+        secretNames: [[UInt8]] = []
+    ) {
+        var start = 0
+        while start < bytes.count, bytes[start] != 0x0D {
+            var colon = start
+            while colon < bytes.count, bytes[colon] != 0x3A { colon &+= 1 }
+            var end = colon
+            while end < bytes.count, bytes[end] != 0x0D { end &+= 1 }
+            guard colon < end else { return }
+            let name = start..<colon
+            line(bytes, name, value: bytes.trimmed(colon &+ 1..<end), isSecret: isSecret, secretNames)
+            start = end &+ 2
+        }
+    }
+
+    private mutating func line(
+        _ bytes: borrowing Span<UInt8>,
+        _ name: Range<Int>,
+        value: Range<Int>,
+        isSecret: Bool,
+        _ secretNames: [[UInt8]]
+    ) {
+        let kind = FieldKind.classify(bytes, name)
+        guard kind != .host else { return authority(bytes, value) }
+        guard !kind.isForbiddenInHTTP2 else { return }
+        var isSecret = isSecret || kind.isAlwaysSecret
+        for secret in secretNames where bytes.equalsLowercased(name, secret) { isSecret = true }
+        field(bytes, name: name, value: value, isSecret: isSecret)
     }
 
     /// A field of our own.
@@ -308,6 +387,17 @@
     @inline(__always)
     private mutating func lowercased(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
         for index in range { put(bytes[index].asciiLowercased) }
+    }
+}
+
+extension FieldKind {
+    /// No table may remember the value (RFC 7541 section 7.1.3).
+    @inline(__always)
+    fileprivate var isAlwaysSecret: Bool {
+        switch self {
+        case .authorization, .cookie, .setCookie, .proxyAuthorization: true
+        default: false
+        }
     }
 }
 

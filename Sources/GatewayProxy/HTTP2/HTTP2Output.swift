@@ -219,6 +219,9 @@ final class HTTP2Output {
 
     // MARK: Withdrawal
 
+    /// Secret heads may wait here, or with the channel.
+    var hasSecrets: Bool { !secrets.isEmpty || !heldSecrets.isEmpty }
+
     /// The credential in the head of a stream must not leave any more. What was written for the stream since goes with it.
     func withdraw(_ stream: UInt32) -> Withdrawal {
         if let index = secrets.firstIndex(of: stream) {
