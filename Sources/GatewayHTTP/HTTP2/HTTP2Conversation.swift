@@ -76,7 +76,12 @@ package struct HTTP2Conversation: Sendable {
     /// Frames of DATA in a row that bring nothing. Some clients write content that is empty.
     private var emptyFrames = 0
 
+    /// How many field blocks of an upstream may be ignored. Responses to requests that we have cancelled are on their way, and are no
+    /// faults: each request pays for a head and trailers.
+    private var lateBlocks = 0
+
     private static let maximumEmptyFrames = 10
+    private static let maximumLateBlocks = 2048
 
     package init(peerIsClient: Bool, limits: Limits, at now: MonotonicTime) {
         self.peerIsClient = peerIsClient
@@ -190,7 +195,12 @@ package struct HTTP2Conversation: Sendable {
         case .opened(let place): return .request(place, isLast: isLast)
         case .more(let place, let isClosed): return .fields(place, isLast: isLast, isClosed: isClosed)
         case .refused: if !isClosing { try countFault(now) }
-        case .ignored: try countFault(now)
+        case .ignored:
+            guard lateBlocks > 0 else {
+                try countFault(now)
+                break
+            }
+            lateBlocks -= 1
         case .streamFault: break
         }
         return event(of: verdict, on: id)
@@ -235,6 +245,7 @@ package struct HTTP2Conversation: Sendable {
     package mutating func openStream(isLast: Bool) -> HTTP2StreamTable.Place? {
         guard let place = streams.openStream(isLast: isLast) else { return nil }
         meter.sentRequest()
+        lateBlocks = min(Self.maximumLateBlocks, lateBlocks + 2)
         return place
     }
 

@@ -574,6 +574,42 @@ struct HTTP2UpstreamConversationTests {
         #expect(peer.fault((0..<70_000).flatMap { _ in TestFrame.reset(last) }) == .enhanceYourCalm)
     }
 
+    /// Clients leave as often as they like; an upstream that knows nothing of that has done nothing wrong.
+    @Test func responsesThatAreNotAwaitedAnyMoreAreNoFaults() {
+        var peer = Peer.begun(isClient: false)
+        var ids: [UInt32] = []
+        for _ in 0..<1000 {
+            guard let place = peer.conversation.openStream(isLast: true) else {
+                Issue.record("no stream")
+                return
+            }
+            ids.append(peer.conversation.streams.id(of: place))
+            peer.conversation.streams.reset(place)
+        }
+        for id in ids {
+            let response = TestFrame.headers(id, isLast: false, Self.response) + TestFrame.data(id, 1)
+            #expect(peer.send(response + TestFrame.headers(id, FieldLiteral.field("x", "y"))) == [])
+        }
+        // Nobody has asked for these.
+        let more = (0..<400).flatMap { _ in TestFrame.headers(ids[999], isLast: false, Self.response) }
+        #expect(peer.fault(more) == .enhanceYourCalm)
+    }
+
+    @Test func whatWasThrownAwayReturnsToTheWindow() {
+        var peer = Peer.begun(isClient: false)
+        guard let place = peer.conversation.openStream(isLast: false) else {
+            Issue.record("no stream")
+            return
+        }
+        #expect(peer.conversation.streams.unacknowledged(place) == 0)
+        peer.conversation.send(65_000, place)
+        #expect(peer.conversation.streams.unacknowledged(place) == 65_000)
+        #expect(peer.conversation.streams.connectionRoom == 535)
+        peer.conversation.streams.reset(place)
+        peer.conversation.streams.unsend(65_000)
+        #expect(peer.conversation.streams.connectionRoom == 65_535)
+    }
+
     @Test func idsRunOut() {
         var table = HTTP2StreamTable(
             peerIsClient: false,
@@ -582,8 +618,9 @@ struct HTTP2UpstreamConversationTests {
             streamWindow: 65_535
         )
         table.skip(to: (1 << 31) - 3)
+        #expect(table.hasIDs)
         let (last, none) = (table.openStream(isLast: true), table.openStream(isLast: true))
-        #expect(last == 0 && table.lastID == 0x7FFF_FFFF && none == nil)
+        #expect(last == 0 && table.lastID == 0x7FFF_FFFF && none == nil && !table.hasIDs)
     }
 }
 
