@@ -47,6 +47,8 @@ final class ExchangeDriver {
     private var upload = UploadHold()
     /// The upstream will call back when it has taken what waits.
     private var awaitsRelease = false
+    /// A reload has ended it: its credential must reach no upstream any more.
+    private(set) var isExcluded = false
     /// The deadline is that of a body that is inspected.
     private var isInspecting = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
@@ -1144,6 +1146,7 @@ final class ExchangeDriver {
         )
         let step = rules.handle(event)
         guard step == .beginAgain else {
+            isExcluded = step != .nothing
             enter()
             end(by: step)
             leave()

@@ -139,10 +139,7 @@ struct RequestWriter {
         }
         frames.scheme(isTLS: isTLS)
         encodeTarget(head, bytes, &frames)
-        let (hostLine, routeLines) = (route.hostLine, route.routeLines)
-        frames.lines(hostLine.span)
-        route.fieldLines.withValue { frames.lines($0.span, isSecret: true) }
-        frames.lines(routeLines.span, secretNames: route.requestFields.ownedNames)
+        route.encodedLines.withValue { frames.part($0) }
         encodeFields(head, bytes, &frames)
         if !forwarded.isEmpty { frames.lines(Array(forwarded.utf8).span) }
         frames.lines(destination.span)
@@ -188,8 +185,8 @@ struct RequestWriter {
         let options = fieldOptions
         var index = 0
         while let kept = route.requestFields.nextKept(of: head, bytes, options, from: &index) {
-            for field in head.section.fields[kept] where !isLeftOut(field, of: head, bytes) {
-                frames.field(bytes, field)
+            for index in kept where !isLeftOut(head.section.fields[index], of: head, bytes) {
+                frames.field(bytes, head.section.fields[index])
             }
         }
     }

@@ -81,6 +81,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private struct LeftHead {
         let stream: UInt32
         let use: CredentialUse
+        /// A reload has ended the exchange.
+        let isExcluded: Bool
     }
 
     init(
@@ -510,7 +512,10 @@ extension HTTP2UpstreamConnection {
             return true
         case .left: return false
         case .stuck:
-            if let use = exchange?.credentialUse { leftHeads.append(LeftHead(stream: id, use: use)) }
+            if let exchange, let use = exchange.credentialUse {
+                if leftHeads.count >= 64 { forgetSentHeads() }
+                leftHeads.append(LeftHead(stream: id, use: use, isExcluded: exchange.isExcluded))
+            }
             return false
         }
     }
@@ -518,9 +523,17 @@ extension HTTP2UpstreamConnection {
     /// An operator has withdrawn credentials. The exchanges that go with them have ended. What the channel holds of their heads can
     /// only be taken away with the connection.
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials, at now: MonotonicTime) {
-        guard phase != .closed else { return }
-        leftHeads.removeAll { output.withdraw($0.stream) != .stuck }
-        guard leftHeads.contains(where: { withdrawn.event($0.use, at: now) != nil }) else { return }
+        endIfHeld { withdrawn.event($0.use, at: now) != nil }
+    }
+
+    func endIfHeadsAreExcluded() { endIfHeld(\.isExcluded) }
+
+    private func forgetSentHeads() { leftHeads.removeAll { output.withdraw($0.stream) != .stuck } }
+
+    private func endIfHeld(_ isWithdrawn: (LeftHead) -> Bool) {
+        guard phase != .closed, !leftHeads.isEmpty else { return }
+        forgetSentHeads()
+        guard leftHeads.contains(where: isWithdrawn) else { return }
         phase = .closed
         retire()
         output.drop()

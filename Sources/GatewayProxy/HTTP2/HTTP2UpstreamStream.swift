@@ -63,7 +63,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     // What is received.
     private var answersHead = false
     private var decoder: ResponseHeadDecoder
-    private var heldHead = ByteBuffer()
+    private var heldHead: ByteBuffer
     private var inspection = HTTP2UpstreamStream.newInspection
     private var order = HTTP2ResponseOrder()
     private var endsAsChunks = false
@@ -84,6 +84,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     init(on connection: HTTP2UpstreamConnection, isReused: Bool) {
         self.connection = connection
         self.isReused = isReused
+        heldHead = connection.buffers.empty
         decoder = ResponseHeadDecoder(
             maxBytes: connection.limits.headerBytes,
             maxFields: connection.limits.headerFields,
@@ -185,7 +186,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
         }
         if place != nil {
             switch outgoing.takeEnd() {
-            case .content: connection.send(ByteBuffer(), isLast: true, of: self)
+            case .content: connection.send(connection.buffers.empty, isLast: true, of: self)
             case .trailers(let section): connection.send(trailers: section, of: self)
             case nil: break
             }
@@ -489,7 +490,7 @@ extension HTTP2UpstreamStream {
         let content = inspection.content
         inspection = Self.newInspection
         let head = heldHead
-        heldHead = ByteBuffer()
+        heldHead = connection.buffers.empty
         phase = .head
         follow(exchange.receive(decoder.head, head, content: content), head, exchange)
         process()
@@ -499,7 +500,7 @@ extension HTTP2UpstreamStream {
         guard phase == .held, let exchange else { return }
         // What `follow` compares: the rest of the response may wait behind the head.
         let head = heldHead
-        heldHead = ByteBuffer()
+        heldHead = connection.buffers.empty
         phase = .head
         follow(exchange.passHeld(decoder.head, head), head, exchange)
         process()
@@ -507,7 +508,7 @@ extension HTTP2UpstreamStream {
 
     func dropHeldResponse(requestWasSent: Bool) {
         guard phase == .held else { return }
-        heldHead = ByteBuffer()
+        heldHead = connection.buffers.empty
         connection.end(self, isComplete ? nil : .cancel, of: exchange.take())
     }
 }

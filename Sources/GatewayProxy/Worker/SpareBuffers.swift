@@ -24,6 +24,7 @@ final class SpareBuffers {
 
     /// A copy of the first bytes of ``fields``, in memory that is used again once nobody has the copy.
     func takeLines(_ count: Int) -> ByteBuffer {
+        if lines.capacity > Self.largest { lines = empty }
         lines.clear()
         lines.writeBytes(fields.bytes[..<count])
         return lines

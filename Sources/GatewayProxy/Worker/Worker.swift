@@ -62,6 +62,7 @@ final class Worker {
             return exchange.isOver(by: withdrawal(exchange.shared), verdict)
         }
         for tunnel in Array(tunnels.values) { tunnel.followReload(to: shared) }
+        upstreams.endIfHeadsAreExcluded()
     }
 
     /// What the configuration of the last reload decides about a request that began before it.
@@ -229,8 +230,14 @@ final class SharedUpstreams {
     func add(_ connection: HTTP2UpstreamConnection) { connections[ObjectIdentifier(connection)] = connection }
     func remove(_ connection: HTTP2UpstreamConnection) { connections[ObjectIdentifier(connection)] = nil }
 
+    /// The exchanges that go with these credentials have ended.
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials, at now: MonotonicTime) {
         for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn, at: now) }
+    }
+
+    /// A reload has ended exchanges.
+    func endIfHeadsAreExcluded() {
+        for connection in Array(connections.values) { connection.endIfHeadsAreExcluded() }
     }
 }
 
