@@ -67,7 +67,7 @@ package struct HTTP2Conversation: Sendable {
     package var streams: HTTP2StreamTable
     private var reader: HTTP2FrameReader
     private var decoder = FieldBlockDecoder()
-    private let limits: Limits
+    private var limits: Limits
     private let peerIsClient: Bool
     // Budgets.
     private var meter: HTTP2FrameMeter
@@ -95,6 +95,17 @@ package struct HTTP2Conversation: Sendable {
         reader = HTTP2FrameReader(ofClient: peerIsClient, maximumList: limits.headerList)
         // It counts frames here, not bytes.
         meter = HTTP2FrameMeter(at: now, isOfClient: false)
+    }
+
+    /// From now on heads have other limits. The peer has been told the first ones.
+    package mutating func changeHeads(bytes: Int, fields: Int) {
+        limits = Limits(
+            headerBytes: bytes,
+            headerFields: fields,
+            maximumStreams: limits.maximumStreams,
+            connectionWindow: limits.connectionWindow,
+            streamWindow: limits.streamWindow
+        )
     }
 
     /// A field block has begun, and is not whole.
@@ -128,6 +139,40 @@ package struct HTTP2Conversation: Sendable {
         }
     }
 
+    /// Deals with what has come of content whose frame is not whole, so that it need not be kept.
+    ///
+    /// - Parameter position: Where ``receive(_:from:into:at:)`` needs more; then where the part ends.
+    /// - Returns: `needMore` if it has to be kept.
+    package mutating func receivePart(
+        _ bytes: borrowing Span<UInt8>,
+        from position: inout Int,
+        at now: () -> MonotonicTime
+    ) -> Event {
+        guard case .frame(.data(let id, let content, _, _), _, let next) = reader.nextPart(bytes, from: position) else {
+            return .needMore
+        }
+        position = next
+        do throws(HTTP2Fault) {
+            let event = try receiveData(id, content, padding: 0, isLast: false)
+            try count(event, now)
+            return event
+        } catch {
+            return .connectionFault(error)
+        }
+    }
+
+    private mutating func receiveData(
+        _ id: UInt32,
+        _ content: Range<Int>,
+        padding: Int,
+        isLast: Bool
+    ) throws(HTTP2Fault) -> Event {
+        try count(emptyFrame: content.isEmpty && !isLast)
+        let verdict = try streams.receiveData(id, content.count, padding: padding, isLast: isLast)
+        guard case .more(let place, let isClosed) = verdict else { return event(of: verdict, on: id) }
+        return .content(place, content, isLast: isLast, isClosed: isClosed)
+    }
+
     private mutating func receive(
         _ frame: HTTP2FrameReader.Frame,
         _ bytes: borrowing Span<UInt8>,
@@ -136,10 +181,7 @@ package struct HTTP2Conversation: Sendable {
     ) throws(HTTP2Fault) -> Event {
         switch frame {
         case .data(let id, let content, let padding, let isLast):
-            try count(emptyFrame: content.isEmpty && !isLast)
-            let verdict = try streams.receiveData(id, content.count, padding: padding, isLast: isLast)
-            guard case .more(let place, let isClosed) = verdict else { return event(of: verdict, on: id) }
-            return .content(place, content, isLast: isLast, isClosed: isClosed)
+            return try receiveData(id, content, padding: padding, isLast: isLast)
         case .fields(let id, let block, let isLast):
             emptyFrames = 0
             return try receiveFields(id, block, bytes, isLast: isLast, &fields, now)

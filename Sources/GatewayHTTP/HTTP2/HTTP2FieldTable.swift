@@ -103,6 +103,55 @@ package struct HTTP2FieldTable: Sendable {
 
     private static let cookieName = Array("cookie".utf8)
 
+    // MARK: Completing
+
+    /// Adds a field that HTTP/2 has in another form. The message is finished.
+    mutating func append(_ name: StaticString, _ value: StaticString, _ kind: FieldKind) {
+        value.withUTF8Buffer { unsafe append(name, UnsafeRawBufferPointer($0), kind) }
+    }
+
+    mutating func append(_ name: StaticString, _ value: String, _ kind: FieldKind) {
+        var value = value
+        value.withUTF8 { unsafe append(name, UnsafeRawBufferPointer($0), kind) }
+    }
+
+    private mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer, _ kind: FieldKind) {
+        // In the place of the empty line.
+        end &-= 2
+        let (nameLength, valueLength) = (name.utf8CodeUnitCount, value.count)
+        let length = nameLength &+ valueLength &+ FieldEntry.framing
+        reserve(length &+ 2)
+        name.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
+        unsafe copy(value, at: end &+ nameLength &+ 2)
+        (bytes[end &+ nameLength], bytes[end &+ nameLength &+ 1]) = (0x3A, 0x20)
+        (bytes[end &+ length &- 2], bytes[end &+ length &- 1]) = (0x0D, 0x0A)
+        addField(nameLength: nameLength, length: length, kind, isNeverIndexed: false)
+        (bytes[end], bytes[end &+ 1]) = (0x0D, 0x0A)
+        end &+= 2
+    }
+
+    /// Adds text that no field has, behind the empty line: no lines may be added after it.
+    ///
+    /// - Parameter parts: Places in ``bytes`` whose text follows.
+    /// - Returns: Where it stands.
+    mutating func append(text: StaticString, _ parts: Range<Int>...) -> Range<Int> {
+        let start = end
+        reserve(text.utf8CodeUnitCount)
+        text.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
+        end &+= text.utf8CodeUnitCount
+        for part in parts {
+            reserve(part.count)
+            for index in part {
+                bytes[end] = bytes[index]
+                end &+= 1
+            }
+        }
+        return start..<end
+    }
+
+    /// Gives the fields away, for memory that the next message needs.
+    mutating func swapSection(_ other: inout FieldSection) { swap(&section, &other) }
+
     // MARK: Writing
 
     /// A field of a table.
@@ -190,6 +239,13 @@ package struct HTTP2FieldTable: Sendable {
                 // Bounds: reserve, of all callers.
                 unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[place...]).copyMemory(from: part)
             }
+        }
+    }
+
+    private mutating func copy(_ source: UnsafeRawBufferPointer, at place: Int) {
+        unsafe bytes.withUnsafeMutableBytes { bytes in
+            // Bounds: reserve, of all callers.
+            unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[place...]).copyMemory(from: source)
         }
     }
 
@@ -343,43 +399,36 @@ package struct HTTP2FieldTable: Sendable {
         malformation ?? (pseudo.status == nil ? nil : .unknownPseudoField)
     }
 
-    /// Hands the fields over, with their memory.
-    mutating func swapSection(_ other: inout FieldSection) { swap(&section, &other) }
-
     /// Writes `content-length: 0`, unless there is a length.
     mutating func declareEmptyContent() {
         for field in section.fields where field.kind == .contentLength { return }
-        append(Self.emptyContent, nameLength: Self.emptyContent.count - 5, .contentLength)
+        append("content-length", "0", .contentLength)
     }
-
-    private static let emptyContent = Array("content-length: 0\r\n".utf8)
 
     /// Makes a response that opens a WebSocket the 101 of HTTP/1. A tunnel has no content, and the client's key is not the one that
     /// the upstream was asked with.
     mutating func switchToWebSocket(accept: String) {
         let (old, fields, hadUnderscore) = (bytes, section.fields, section.hasUnderscore)
         section.begin(at: start)
-        end = start + 2
+        end = start
         for field in fields where field.kind != .contentLength {
             guard !old.span.equals(field.name, "sec-websocket-accept") else { continue }
-            append(Array(old[field.line]), nameLength: field.name.count, field.kind, hasUnderscore: hadUnderscore)
+            copy(old, field.line, at: end)
+            addField(
+                nameLength: field.name.count,
+                length: field.line.count,
+                field.kind,
+                hasUnderscore: hadUnderscore,
+                isNeverIndexed: field.isNeverIndexed
+            )
         }
-        append(Array("connection: Upgrade\r\n".utf8), nameLength: "connection".utf8.count, .connection)
-        append(Array("upgrade: websocket\r\n".utf8), nameLength: "upgrade".utf8.count, .upgrade)
-        let accepted = "sec-websocket-accept: \(accept)\r\n"
-        append(Array(accepted.utf8), nameLength: "sec-websocket-accept".utf8.count, .other)
-        for (index, digit) in zip(pseudo.status ?? 0..<0, "101".utf8) { bytes[index] = digit }
-        checkInvariants()
-    }
-
-    /// Writes a field before the empty line.
-    private mutating func append(_ line: [UInt8], nameLength: Int, _ kind: FieldKind, hasUnderscore: Bool = false) {
-        end -= 2
-        reserve(line.count + 2)
-        copy(line, line.indices, at: end)
-        addField(nameLength: nameLength, length: line.count, kind, hasUnderscore: hasUnderscore, isNeverIndexed: false)
         (bytes[end], bytes[end + 1]) = (0x0D, 0x0A)
         end += 2
+        append("connection", "Upgrade", .connection)
+        append("upgrade", "websocket", .upgrade)
+        append("sec-websocket-accept", accept, .other)
+        for (index, digit) in zip(pseudo.status ?? 0..<0, "101".utf8) { bytes[index] = digit }
+        checkInvariants()
     }
 
     private func checkInvariants() {

@@ -174,36 +174,13 @@
         field(index: 4, bytes, value, isSecret: isSecret)
     }
 
-    /// Begins `:path`. ``part(_:_:)`` follows, for so many bytes together.
-    package mutating func beginPath(length: Int, isSecret: Bool) {
+    /// `:path`, whose value follows in parts (``value(_:)``).
+    ///
+    /// - Parameter length: Of all parts.
+    package mutating func path(length: Int, isSecret: Bool) {
         guard reserve(1 &+ Self.roomForLength) else { return }
         put((isSecret ? 0x10 : 0x00) | 4)
         integer(length)
-    }
-
-    /// Begins a field of our own whose value follows with ``part(_:_:)``.
-    ///
-    /// - Parameter name: In lower case.
-    package mutating func beginField(name: StaticString, length: Int) {
-        write(0x00 as UInt8)
-        string(name)
-        guard reserve(Self.roomForLength) else { return }
-        integer(length)
-    }
-
-    package mutating func part(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) { copy(bytes, range) }
-    package mutating func part(_ bytes: [UInt8]) { unsafe bytes.withUnsafeBytes { unsafe write($0) } }
-    package mutating func part(_ text: StaticString) {
-        text.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
-    }
-
-    /// Sixteen lower-case hexadecimal digits.
-    package mutating func part(digitsOf number: UInt64) {
-        guard reserve(16) else { return }
-        for shift in stride(from: UInt64(60), through: 0, by: -4) {
-            let digit = UInt8(truncatingIfNeeded: number >> shift & 0xF)
-            put(digit < 10 ? 0x30 + digit : 0x57 + digit)
-        }
     }
 
     /// `:authority`.
@@ -222,7 +199,7 @@
     ///   secret, and so is what came as such.
     @inline(__always)
     package mutating func field(_ bytes: borrowing Span<UInt8>, _ field: HeadField, isSecret: Bool = false) {
-        let isSecret = isSecret || field.isNeverIndexed || field.kind.isAlwaysSecret
+        let isSecret = isSecret || field.isNeverIndexed || field.kind.isSecret
         self.field(bytes, name: field.name, value: field.value, isSecret: isSecret)
     }
 
@@ -244,27 +221,100 @@
         copy(bytes, value)
     }
 
-    /// Lines of HTTP/1 as they were made for a message: without the fields of a connection, and with `Host` as `:authority`.
+    /// A field of our own.
+    ///
+    /// - Parameter name: In lower case.
+    package mutating func field(name: StaticString, _ value: StaticString) {
+        write(0x00 as UInt8)
+        string(name)
+        string(value)
+    }
+
+    /// A field whose value follows in parts (``value(_:)``).
     ///
     /// - Parameters:
-    ///   - bytes: Valid lines; an empty one ends them.
-    ///   - isSecret: All of them are secret.
-    ///   - secretNames: Names, in lower case, of those that are.
-    package mutating func lines(
+    ///   - name: Its letters may be large.
+    ///   - valueLength: Of all parts.
+    package mutating func field(
         _ bytes: borrowing Span<UInt8>,
+        name: Range<Int>,
+        valueLength: Int,
+        isSecret: Bool = false
+    ) {
+        guard reserve(2 &+ Self.roomForLength &+ name.count &+ Self.roomForLength &+ valueLength) else { return }
+        let pattern: UInt8 = isSecret ? 0x10 : 0x00
+        let index = StaticFieldTable.index(bytes, name)
+        if index == 0 {
+            put(pattern)
+            integer(name.count)
+            lowercased(bytes, name)
+        } else if index < 0x0F {
+            put(pattern | index)
+        } else {
+            put(pattern | 0x0F)
+            put(index &- 0x0F)
+        }
+        integer(valueLength)
+    }
+
+    package mutating func field(_ name: StaticString, valueLength: Int) {
+        name.withUTF8Buffer { name in
+            let name = unsafe Span(_unsafeElements: name)
+            field(name, name: 0..<name.count, valueLength: valueLength)
+        }
+    }
+
+    /// A part of the value of the field that was begun last.
+    package mutating func value(_ part: borrowing Span<UInt8>) {
+        unsafe part.withUnsafeBytes { unsafe write($0) }
+    }
+
+    package mutating func value(_ part: StaticString) {
+        part.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Fields of our own.
+    ///
+    /// - Parameter name: Its letters may be large.
+    package mutating func field(name: String, _ value: String) {
+        let (name, value) = (Array(name.utf8), Array(value.utf8))
+        field(name.span, name: name.indices, valueLength: value.count)
+        self.value(value.span)
+    }
+
+    package mutating func value(_ part: [UInt8]) { unsafe part.withUnsafeBytes { unsafe write($0) } }
+    package mutating func value(_ bytes: borrowing Span<UInt8>, _ part: Range<Int>) { copy(bytes, part) }
+
+    /// Sixteen lower-case hexadecimal digits.
+    package mutating func value(digitsOf number: UInt64) {
+        guard reserve(16) else { return }
+        for shift in stride(from: UInt64(60), through: 0, by: -4) {
+            let digit = UInt8(truncatingIfNeeded: number >> shift & 0xF)
+            put(digit < 10 ? 0x30 + digit : 0x57 + digit)
+        }
+    }
+
+    /// Lines of HTTP/1, up to an empty one or the end. They are valid; those of the connection are left out, and `Host` is `:authority`.
+    ///
+    /// - Parameters:
+    ///   - isSecret: All of them are.
+    ///   - secretNames: Names, in lower case, of those that are.
+    package mutating func fields(
+        _ bytes: borrowing Span<UInt8>,
+        from start: Int = 0,
         isSecret: Bool = false,
         secretNames: [[UInt8]] = []
     ) {
-        var start = 0
-        while start < bytes.count, bytes[start] != 0x0D {
-            var colon = start
+        var line = start
+        while line < bytes.count, bytes[line] != 0x0D {
+            var colon = line
             while colon < bytes.count, bytes[colon] != 0x3A { colon &+= 1 }
             var end = colon
             while end < bytes.count, bytes[end] != 0x0D { end &+= 1 }
             guard colon < end else { return }
-            let name = start..<colon
-            line(bytes, name, value: bytes.trimmed(colon &+ 1..<end), isSecret: isSecret, secretNames)
-            start = end &+ 2
+            let (name, value) = (line..<colon, bytes.trimmed(colon &+ 1..<end))
+            self.line(bytes, name, value: value, isSecret: isSecret, secretNames)
+            line = end &+ 2
         }
     }
 
@@ -278,18 +328,9 @@
         let kind = FieldKind.classify(bytes, name)
         guard kind != .host else { return authority(bytes, value) }
         guard !kind.isForbiddenInHTTP2 else { return }
-        var isSecret = isSecret || kind.isAlwaysSecret
+        var isSecret = isSecret || kind.isSecret
         for secret in secretNames where bytes.equalsLowercased(name, secret) { isSecret = true }
         field(bytes, name: name, value: value, isSecret: isSecret)
-    }
-
-    /// A field of our own.
-    ///
-    /// - Parameter name: In lower case.
-    package mutating func field(name: StaticString, _ value: StaticString) {
-        write(0x00 as UInt8)
-        string(name)
-        string(value)
     }
 
     @inline(__always)
@@ -391,11 +432,10 @@
 }
 
 extension FieldKind {
-    /// No table may remember the value (RFC 7541 section 7.1.3).
-    @inline(__always)
-    fileprivate var isAlwaysSecret: Bool {
+    /// Credentials and cookies: no table on their way may remember the value (RFC 7541 section 7.1.3).
+    fileprivate var isSecret: Bool {
         switch self {
-        case .authorization, .cookie, .setCookie, .proxyAuthorization: true
+        case .authorization, .cookie, .proxyAuthorization, .setCookie: true
         default: false
         }
     }

@@ -139,12 +139,12 @@ struct RequestWriter {
         }
         frames.scheme(isTLS: isTLS)
         encodeTarget(head, bytes, &frames)
-        route.encodedLines.withValue { frames.part($0) }
+        route.encodedLines.withValue { frames.value($0) }
         encodeFields(head, bytes, &frames)
-        if !forwarded.isEmpty { frames.lines(Array(forwarded.utf8).span) }
-        frames.lines(destination.span)
+        if !forwarded.isEmpty { frames.fields(Array(forwarded.utf8).span) }
+        frames.fields(destination.span)
         if let trace, !trace.passesClients { encode(trace, &frames) }
-        frames.lines(end.span)
+        frames.fields(end.span)
         if head.takesTrailers(bytes) { frames.field(name: "te", "trailers") }
     }
 
@@ -163,18 +163,18 @@ struct RequestWriter {
         let kept = route.query.map { TargetRewrite.keptQuery(of: head, bytes, without: $0.name) } ?? []
         let query = route.query.map { 1 + kept.count + $0.pair.count } ?? head.query.count
         let length = route.basePath.count + path.length + query
-        frames.beginPath(length: length, isSecret: route.hasSecretTarget)
-        frames.part(route.basePath)
+        frames.path(length: length, isSecret: route.hasSecretTarget)
+        frames.value(route.basePath)
         switch path {
         case .nothing: break
-        case .root: frames.part("/")
-        case .server: frames.part("*")
-        case .copied(let path): frames.part(bytes, path)
+        case .root: frames.value("/")
+        case .server: frames.value("*")
+        case .copied(let path): frames.value(bytes, path)
         }
-        guard let injected = route.query else { return frames.part(bytes, head.query) }
-        frames.part("?")
-        frames.part(kept)
-        frames.part(injected.pair)
+        guard let injected = route.query else { return frames.value(bytes, head.query) }
+        frames.value("?")
+        frames.value(kept)
+        frames.value(injected.pair)
     }
 
     private func encodeFields(
@@ -203,13 +203,13 @@ struct RequestWriter {
     }
 
     private func encode(_ trace: RequestTrace, _ frames: inout HTTP2FrameWriter) {
-        frames.beginField(name: "traceparent", length: 55)
-        frames.part("00-")
-        frames.part(digitsOf: trace.trace.high)
-        frames.part(digitsOf: trace.trace.low)
-        frames.part("-")
-        frames.part(digitsOf: trace.upstreamSpan)
-        frames.part(trace.isSampled ? "-01" : "-00")
+        frames.field("traceparent", valueLength: 55)
+        frames.value("00-")
+        frames.value(digitsOf: trace.trace.high)
+        frames.value(digitsOf: trace.trace.low)
+        frames.value("-")
+        frames.value(digitsOf: trace.upstreamSpan)
+        frames.value(trace.isSampled ? "-01" : "-00")
     }
 
     // MARK: Fields

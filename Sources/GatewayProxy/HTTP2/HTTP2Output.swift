@@ -35,6 +35,8 @@ final class HTTP2Output {
     private var tellsTableSize = true
     /// A field block waits to be flushed.
     private var hasBlock = false
+    /// The field block that was written last, and where it stands in ``staged``, while its flags can still be changed.
+    private var lastBlock: (stream: UInt32, place: Int)?
     /// Bytes that were flushed, ever.
     private var flushed = 0
     /// Streams whose secret heads wait here.
@@ -104,19 +106,34 @@ final class HTTP2Output {
         _ body: (inout HTTP2FrameWriter) -> Void
     ) {
         let tellsTableSize = tellsTableSize
+        let place = staged.readableBytes
         write(room: room &+ HTTP2FrameWriter.roomForBlock) { frames in
             frames.beginFields(stream: stream, isFirst: tellsTableSize)
             body(&frames)
             frames.endFields(isLast: isLast)
         }
         hasBlock = true
+        lastBlock = (stream, place)
         if isSecret { secrets.append(stream) }
+    }
+
+    /// Has the head of a stream end it, if that is what was written last for it and it has not left.
+    ///
+    /// - Returns: Whether it does. A frame of DATA has to otherwise.
+    func endWithHead(_ stream: UInt32) -> Bool {
+        guard let lastBlock, lastBlock.stream == stream else { return false }
+        self.lastBlock = nil
+        let flags = staged.readerIndex &+ lastBlock.place &+ 4
+        guard let byte: UInt8 = staged.getInteger(at: flags) else { return false }
+        staged.setInteger(byte | HTTP2Flags.endStream.rawValue, at: flags)
+        return true
     }
 
     /// Writes the first bytes of `content` as DATA. The windows allow it.
     ///
     /// It flushes when there is much, so the connection can be lost when this returns.
     func writeData(_ count: Int, of content: inout ByteBuffer, stream: UInt32, isLast: Bool) {
+        if lastBlock?.stream == stream { lastBlock = nil }
         if count < Self.smallestSlice {
             copy(count, of: &content, stream, isLast)
         } else {
@@ -167,6 +184,7 @@ final class HTTP2Output {
     /// What is written from here on goes into another buffer.
     private func seal() {
         guard staged.readableBytes > 0 else { return }
+        lastBlock = nil
         add(staged)
         staged = buffers.empty
     }
@@ -194,6 +212,7 @@ final class HTTP2Output {
         guard count > 0 else { return }
         let last = staged
         staged = buffers.empty
+        lastBlock = nil
         flushed &+= count
         if hasBlock { (tellsTableSize, hasBlock) = (false, false) }
         for stream in secrets { heldSecrets.append((stream, flushed)) }
@@ -214,6 +233,7 @@ final class HTTP2Output {
     func drop() {
         (parts, partBytes) = ([], 0)
         staged = buffers.empty
+        lastBlock = nil
         secrets = []
     }
 
@@ -290,10 +310,12 @@ struct HTTP2Input {
     ) -> HTTP2Conversation.Event {
         var end = position
         defer { position = end }
-        return conversation.receive(bytes.readableBytesUInt8Span, from: &end, into: &fields, at: now)
+        let event = conversation.receive(bytes.readableBytesUInt8Span, from: &end, into: &fields, at: now)
+        guard case .needMore = event, bytes.readableBytes &- end > HTTP2FrameReader.smallestPart else { return event }
+        return conversation.receivePart(bytes.readableBytesUInt8Span, from: &end, at: now)
     }
 
-    /// The content of a frame that has come, which shares its memory with the read.
+    /// The content of a frame, or of a part of one, that has come, which shares its memory with the read.
     func content(_ range: Range<Int>) -> ByteBuffer {
         bytes.getSlice(at: bytes.readerIndex &+ range.lowerBound, length: range.count) ?? ByteBuffer()
     }
@@ -303,6 +325,10 @@ struct HTTP2Input {
         bytes.moveReaderIndex(forwardBy: position)
         position = 0
         buffers.finishReading(&bytes)
+        // A connection that waits for the rest of a frame must not keep all that it was read into.
+        if bytes.readableBytes > 0, bytes.storageCapacity > 4 * bytes.readableBytes {
+            bytes = ByteBuffer(buffer: bytes)
+        }
     }
 
     mutating func drop(_ buffers: SpareBuffers) {

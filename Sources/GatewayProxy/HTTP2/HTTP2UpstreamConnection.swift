@@ -429,6 +429,16 @@ extension HTTP2UpstreamConnection {
     func hasWindow(_ place: HTTP2StreamTable.Place) -> Bool { conversation.streams.hasWindow(place) }
     func unacknowledged(_ place: HTTP2StreamTable.Place) -> Int { conversation.streams.unacknowledged(place) }
 
+    /// Ends a request without more content.
+    func sendEnd(of stream: HTTP2UpstreamStream) {
+        guard let place = stream.place, let id = stream.id else { return }
+        ended(place, stream)
+        if !output.endWithHead(id) {
+            output.write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: id, length: 0, isLast: true) }
+        }
+        flush()
+    }
+
     /// The connection can be lost when this returns.
     func send(_ content: ByteBuffer, isLast: Bool, of stream: HTTP2UpstreamStream) {
         guard let place = stream.place, let id = stream.id else { return }
@@ -444,7 +454,7 @@ extension HTTP2UpstreamConnection {
         guard let place = stream.place, let id = stream.id else { return }
         ended(place, stream)
         let room = 4 * section.readableBytes
-        output.writeFields(stream: id, isLast: true, room: room) { $0.lines(section.readableBytesUInt8Span) }
+        output.writeFields(stream: id, isLast: true, room: room) { $0.fields(section.readableBytesUInt8Span) }
         flush()
     }
 

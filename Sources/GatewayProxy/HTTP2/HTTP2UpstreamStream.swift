@@ -186,7 +186,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
         }
         if place != nil {
             switch outgoing.takeEnd() {
-            case .content: connection.send(connection.buffers.empty, isLast: true, of: self)
+            case .content: connection.sendEnd(of: self)
             case .trailers(let section): connection.send(trailers: section, of: self)
             case nil: break
             }

@@ -344,6 +344,41 @@ struct HTTP2FrameTests {
         #expect(try roundTrip("a: b\r\n\r\n", isFirst: false).frames[9] == 0x88)
     }
 
+    /// Lines that were written for HTTP/1, and values that come in parts.
+    @Test func linesAndPartsBecomeFields() throws {
+        let lines = Array(
+            "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nX:  y \r\nSet-Cookie: s\r\n\r\nA: b\r\n"
+                .utf8
+        )
+        let status = Array("X-Status200".utf8)
+        let frames = Self.write { writer in
+            writer.beginFields(stream: 5, isFirst: false)
+            writer.fields(lines.span, from: 17)
+            writer.field(status.span, name: 0..<8, valueLength: 6)
+            writer.value("is ")
+            writer.value(status.span.extracting(8..<11))
+            writer.field("Via", valueLength: 1)
+            writer.value("a")
+            writer.field(name: "Date", "today")
+            writer.endFields(isLast: true)
+        }
+        let bytes = try #require(frames)
+        var decoder = FieldBlockDecoder()
+        let fields = try decoder.decode(Array(bytes[9...]), .response, maxBytes: 4096, maxFields: 20)
+        #expect(
+            fields.lines == ["content-type: a/b", "x: y", "set-cookie: s", "x-status: is 200", "via: a", "date: today"]
+        )
+        #expect(fields.section.fields.map(\.isNeverIndexed) == [false, false, true, false, false, false])
+        #expect(fields.malformation == nil)
+        let secret = Self.write { writer in
+            writer.beginFields(stream: 5, isFirst: false)
+            writer.fields(lines.span, from: 17, isSecret: true)
+            writer.endFields(isLast: true)
+        }
+        let all = try decoder.decode(Array(try #require(secret)[9...]), .response, maxBytes: 4096, maxFields: 20)
+        #expect(all.section.fields.map(\.isNeverIndexed) == [true, true, true])
+    }
+
     /// Each name of the static table, in small and large letters, becomes its index.
     @Test func namesOfTheStaticTable() throws {
         for (number, field) in StaticFieldTable.fields.enumerated() where !field.name.hasPrefix(":") {
@@ -409,11 +444,11 @@ struct HTTP2FrameTests {
         let written = Self.write { writer in
             writer.preface()
             writer.beginFields(stream: 1, isFirst: false)
-            writer.lines(plain.span, secretNames: [Array("x-api-key".utf8)])
-            writer.lines(secret.span, isSecret: true)
-            writer.beginField(name: "traceparent", length: 19)
-            writer.part("00-")
-            writer.part(digitsOf: 0x0123_4567_89AB_CDEF)
+            writer.fields(plain.span, secretNames: [Array("x-api-key".utf8)])
+            writer.fields(secret.span, isSecret: true)
+            writer.field("traceparent", valueLength: 19)
+            writer.value("00-")
+            writer.value(digitsOf: 0x0123_4567_89AB_CDEF)
             writer.endFields(isLast: false)
         }
         let bytes = try #require(written)
@@ -435,10 +470,10 @@ struct HTTP2FrameTests {
             let written = Self.write { writer in
                 writer.beginFields(stream: 1, isFirst: false)
                 writer.method("CONNECT")
-                writer.beginPath(length: text.count + 130, isSecret: isSecret)
-                writer.part(Array(text[..<5]))
-                writer.part(text.span, 5..<text.count)
-                writer.part([UInt8](repeating: 0x61, count: 130))
+                writer.path(length: text.count + 130, isSecret: isSecret)
+                writer.value(Array(text[..<5]))
+                writer.value(text.span, 5..<text.count)
+                writer.value([UInt8](repeating: 0x61, count: 130))
                 writer.endFields(isLast: false)
             }
             let bytes = try #require(written)
