@@ -248,13 +248,14 @@ extension RequestHeadDecoder {
         reset()
         if let reason = fields.malformation { throw reason }
         let pseudo = fields.pseudo
-        // What seems to be missing can be what exceeded the limit.
-        if let reason = fields.refusal, pseudo.method == nil || pseudo.scheme == nil || pseudo.path == nil {
-            return .refused(reason)
+        // This comes first, because a response to HEAD has no content.
+        head.isHead = pseudo.method.map { fields.bytes.span.equals($0, "HEAD") } ?? false
+        if let reason = fields.refusal, reason == .targetTooLong || reason == .headTooLarge {
+            // What seems to be missing can be what exceeded the limit.
+            guard pseudo.method != nil, pseudo.scheme != nil, pseudo.path != nil else { return .refused(reason) }
         }
         let request = try HTTP2RequestLine(fields, mustBeTLS: mustBeTLS)
         try request.checkFields(fields, hasContent: hasContent)
-        head.isHead = fields.bytes.span.equals(request.method, "HEAD")
         if fields.refusal == nil { request.addFields(to: &fields, hasContent: hasContent, webSocketKey) }
         if let reason = readLine(request, &fields) { return .refused(reason) }
         if let authority = pseudo.authority, fields.bytes.span.hasControlByte(authority) {
@@ -280,7 +281,7 @@ extension RequestHeadDecoder {
             } ?? request.target
         head.isHTTP10 = false
         let bytes = fields.bytes.span
-        guard head.method.count <= 32 else { return .malformedRequestLine }
+        guard head.method.count <= 32, !bytes.hasControlByte(target) else { return .malformedRequestLine }
         return checkTarget(bytes, target) ?? refuseMethod(bytes) ?? parseTarget(bytes, target)
     }
 }

@@ -326,9 +326,8 @@ struct HTTP2Input {
         position = 0
         buffers.finishReading(&bytes)
         // A connection that waits for the rest of a frame must not keep all that it was read into.
-        if bytes.readableBytes > 0, bytes.storageCapacity > 4 * bytes.readableBytes {
-            bytes = ByteBuffer(buffer: bytes)
-        }
+        let isWasteful = bytes.readableBytes > 0 && bytes.storageCapacity > 4 * bytes.readableBytes
+        if isWasteful { bytes = ByteBuffer(buffer: bytes) }
     }
 
     mutating func drop(_ buffers: SpareBuffers) {
