@@ -418,6 +418,9 @@ extension HTTP2ClientConnection {
         return true
     }
 
+    /// Less than half of the streams that the client may open are open.
+    var hasPlaces: Bool { 2 * conversation.streams.count < conversation.streams.maximumStreams }
+
     /// Tells the client of a stream to send no more, once the response has left (RFC 9113 section 8.1).
     func stopLater(_ stream: HTTP2ClientStream) { stopping.append(stream) }
 

@@ -157,6 +157,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     func deadlinePassed() {
         if let exchange { return exchange.deadlinePassed() }
         if engineIsLate() { return }
+        if output.hasSentEnd { return stopRequest() }
         // The rest of the response waits for the client.
         let next = connection.clock.now + connection.timeouts.response
         if !deadline.extend(to: next, for: self, untaken: untakenBytes) {
@@ -485,9 +486,9 @@ extension HTTP2ClientStream: ClientStream {
         leaveExchange()
         send()
         guard !isClosed else { return }
-        // A tunnel whose client has not ended its side is reset. Otherwise the rest of the response has this long.
+        // A tunnel whose client has not ended its side is reset. Otherwise the rest of a response has this long.
         guard !wasTunnel || !output.hasSentEnd || input.hasEnded else { return reset(.noError) }
-        setDeadline(connection.timeouts.response)
+        if !output.hasSentEnd { setDeadline(connection.timeouts.response) }
     }
 
     func cut(within limit: TimeAmount?) {
@@ -556,9 +557,13 @@ extension HTTP2ClientStream: ClientStream {
     /// A client that still sends its request is told to stop, once the response has left (RFC 9113 section 8.1).
     private func endSent() {
         guard !isClosed else { return }
-        setDeadline(connection.timeouts.response)
-        if !input.hasEnded, !isTunnel { connection.stopLater(self) }
+        guard !input.hasEnded, !isTunnel else { return setDeadline(connection.timeouts.response) }
+        if connection.hasPlaces { setDeadline(Self.stopDelay) } else { connection.stopLater(self) }
     }
+
+    /// Some clients fail when they are told at once, although the response is whole (curl 7.88 with 92). Meanwhile what they send is thrown
+    /// away.
+    private static let stopDelay = TimeAmount.seconds(1)
 
     private func waitForConnection() {
         guard !isClosed, connection.hasWindow(self), !output.isWaiting else { return }
