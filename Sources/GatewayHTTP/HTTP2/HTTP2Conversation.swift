@@ -93,8 +93,7 @@ package struct HTTP2Conversation: Sendable {
             streamWindow: limits.streamWindow
         )
         reader = HTTP2FrameReader(ofClient: peerIsClient, maximumList: limits.headerList)
-        // It counts frames here, not bytes.
-        meter = HTTP2FrameMeter(at: now, isOfClient: false)
+        meter = HTTP2FrameMeter(at: now)
     }
 
     /// From now on heads have other limits. The peer has been told the first ones.
