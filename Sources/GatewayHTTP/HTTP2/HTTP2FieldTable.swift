@@ -377,12 +377,88 @@ package struct HTTP2FieldTable: Sendable {
         return true
     }
 
+    // MARK: Responses
+
+    /// The status of a response.
+    func status() throws(HTTP2Malformation) -> Int {
+        if let malformation { throw malformation }
+        guard let digits = pseudo.status else { throw .missingPseudoField }
+        guard digits.count == 3 else { throw .invalidStatus }
+        var status = 0
+        for index in digits {
+            guard bytes[index].isDigit else { throw .invalidStatus }
+            status = status * 10 + Int(bytes[index] - 0x30)
+        }
+        // HTTP/2 has no Upgrade (RFC 9113 section 8.6).
+        guard status != 101 else { throw .invalidStatus }
+        return status
+    }
+
+    /// Why the fields behind the content of a response are malformed.
+    package var malformationOfTrailers: HTTP2Malformation? {
+        malformation ?? (pseudo.status == nil ? nil : .unknownPseudoField)
+    }
+
+    /// Writes `content-length: 0`, unless there is a length.
+    mutating func declareEmptyContent() {
+        for field in section.fields where field.kind == .contentLength { return }
+        append("content-length", "0", .contentLength)
+    }
+
+    /// Makes a response that opens a WebSocket the 101 of HTTP/1. A tunnel has no content, and the client's key is not the one that
+    /// the upstream was asked with.
+    mutating func switchToWebSocket(accept: String) {
+        let (old, fields, hadUnderscore) = (bytes, section.fields, section.hasUnderscore)
+        section.begin(at: start)
+        end = start
+        for field in fields where field.kind != .contentLength {
+            guard !old.span.equals(field.name, "sec-websocket-accept") else { continue }
+            copy(old, field.line, at: end)
+            addField(
+                nameLength: field.name.count,
+                length: field.line.count,
+                field.kind,
+                hasUnderscore: hadUnderscore,
+                isNeverIndexed: field.isNeverIndexed
+            )
+        }
+        (bytes[end], bytes[end + 1]) = (0x0D, 0x0A)
+        end += 2
+        append("connection", "Upgrade", .connection)
+        append("upgrade", "websocket", .upgrade)
+        append("sec-websocket-accept", accept, .other)
+        for (index, digit) in zip(pseudo.status ?? 0..<0, "101".utf8) { bytes[index] = digit }
+        checkInvariants()
+    }
+
     private func checkInvariants() {
         assert(start <= end && end <= bytes.count, "The fields are not where the table has them.")
-        assert(section.fields.count <= maxFields, "The table has more fields than it may.")
+        // Those of the gateway's own are few.
+        assert(section.fields.count <= maxFields + 3, "The table has more fields than it may.")
         assert(
             message == .unjudged || section.fields.last.map { Int($0.end) + 2 == end } ?? true,
             "The last field is not the last line."
         )
     }
+}
+
+/// Why a message of HTTP/2 is malformed (RFC 9113 section 8.1.1): its stream is reset, and nothing of it is forwarded.
+package enum HTTP2Malformation: String, Hashable, Sendable, Error {
+    case invalidName = "a field name is not a lower-case token"
+    case invalidValue = "a field value has CR, LF or NUL"
+    case paddedValue = "a field value begins or ends with whitespace"
+    case connectionField = "a field that belongs to an HTTP/1 connection"
+    case invalidTE = "TE is not trailers"
+    case unknownPseudoField = "a pseudo-header field that this message cannot have"
+    case duplicatePseudoField = "a pseudo-header field twice"
+    case latePseudoField = "a pseudo-header field behind a field"
+    case missingPseudoField = "a pseudo-header field is missing"
+    case invalidMethod = "the method is not a token"
+    case invalidScheme = ":scheme is neither http nor https"
+    case invalidPath = ":path is neither a path nor *"
+    case unknownProtocol = ":protocol is not websocket, or not in a CONNECT"
+    case invalidStatus = ":status has not three digits"
+    case hostMismatch = "Host and :authority disagree"
+    case contentLengthMismatch = "Content-Length and the content disagree"
+    case unfinishedTrailers = "fields behind the content do not end the stream"
 }

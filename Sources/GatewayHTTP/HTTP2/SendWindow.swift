@@ -57,9 +57,8 @@ package struct ReceiveWindow: Hashable, Sendable {
         assert(held + max(size, 0) <= SendWindow.maximum, "The peer may send more than a window holds.")
     }
 
-    /// Our own settings have come into force, or the library has counted what did not get here.
+    /// Our own settings have come into force.
     package mutating func change(by delta: Int) { size += delta }
-    package mutating func change(to size: Int) { self.size = size }
 
     /// What a WINDOW_UPDATE has to say now; nil while it is not worth a frame. It counts as sent.
     package mutating func credit() -> Int? {

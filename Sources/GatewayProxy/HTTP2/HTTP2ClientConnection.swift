@@ -229,15 +229,15 @@ extension HTTP2ClientConnection {
     private var isServing: Bool { phase != .lingering && phase != .closed }
 
     private func receive() {
-        let worker = configuration.worker
+        let buffers = configuration.buffers
         var goesOn = true
         while goesOn, isServing {
             let shared = shared
-            let event = input.next(of: &conversation, into: &worker.fields) { shared.clock.monotonic() }
+            let event = input.next(of: &conversation, into: &buffers.fields) { shared.clock.monotonic() }
             goesOn = follow(event)
         }
-        guard isServing else { return input.drop(worker.buffers) }
-        input.finish(worker.buffers)
+        guard isServing else { return input.drop(buffers) }
+        input.finish(buffers)
         watchBlock()
     }
 

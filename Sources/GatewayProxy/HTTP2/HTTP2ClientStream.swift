@@ -176,10 +176,10 @@ extension HTTP2ClientStream {
     /// Takes the request whose fields have come.
     func begin(hasContent: Bool) {
         input.hasEnded = !hasContent
-        let worker = connection.configuration.worker
+        let buffers = connection.configuration.buffers
         do throws(HTTP2Malformation) {
             let result = try request.decoder.decode(
-                &worker.fields,
+                &buffers.fields,
                 hasContent: hasContent,
                 mustBeTLS: connection.identity.intercepted?.scheme == .https,
                 webSocketKey: Self.webSocketKey
@@ -190,7 +190,7 @@ extension HTTP2ClientStream {
         } catch {
             return refuse(malformed: error)
         }
-        request.bytes = ByteBuffer(bytes: worker.fields.bytes[..<worker.fields.end])
+        request.bytes = ByteBuffer(bytes: buffers.fields.bytes[..<buffers.fields.end])
         // Nothing else of HTTP/2 asks for an upgrade.
         isWebSocket = request.decoder.head.wantsUpgrade
         let framing = request.decoder.head.framing
@@ -267,12 +267,12 @@ extension HTTP2ClientStream {
     /// Takes the trailers whose fields have come.
     func receiveTrailers(isLast: Bool) {
         input.hasEnded = isLast
-        let worker = connection.configuration.worker
+        let buffers = connection.configuration.buffers
         guard isLast else { return broke(.unfinishedTrailers, nil) }
         guard input.declared.take(0, isLast: true) else { return broke(.contentLengthMismatch, nil) }
-        if let reason = worker.fields.malformation { return broke(reason, nil) }
-        let section = worker.fields.start..<worker.fields.end
-        input.trailers = worker.fields.refusal.map { .refused($0) } ?? .section(Array(worker.fields.bytes[section]))
+        if let reason = buffers.fields.malformation { return broke(reason, nil) }
+        let section = buffers.fields.start..<buffers.fields.end
+        input.trailers = buffers.fields.refusal.map { .refused($0) } ?? .section(Array(buffers.fields.bytes[section]))
         if exchange != nil, !input.isDelivered { process() } else { ask() }
     }
 

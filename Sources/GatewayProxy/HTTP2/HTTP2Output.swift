@@ -239,6 +239,9 @@ final class HTTP2Output {
 
     // MARK: Withdrawal
 
+    /// Secret heads may wait here, or with the channel.
+    var hasSecrets: Bool { !secrets.isEmpty || !heldSecrets.isEmpty }
+
     /// The credential in the head of a stream must not leave any more. What was written for the stream since goes with it.
     func withdraw(_ stream: UInt32) -> Withdrawal {
         if let index = secrets.firstIndex(of: stream) {
@@ -307,10 +310,12 @@ struct HTTP2Input {
     ) -> HTTP2Conversation.Event {
         var end = position
         defer { position = end }
-        return conversation.receive(bytes.readableBytesUInt8Span, from: &end, into: &fields, at: now)
+        let event = conversation.receive(bytes.readableBytesUInt8Span, from: &end, into: &fields, at: now)
+        guard case .needMore = event, bytes.readableBytes &- end > HTTP2FrameReader.smallestPart else { return event }
+        return conversation.receivePart(bytes.readableBytesUInt8Span, from: &end, at: now)
     }
 
-    /// The content of a frame that has come, which shares its memory with the read.
+    /// The content of a frame, or of a part of one, that has come, which shares its memory with the read.
     func content(_ range: Range<Int>) -> ByteBuffer {
         bytes.getSlice(at: bytes.readerIndex &+ range.lowerBound, length: range.count) ?? ByteBuffer()
     }

@@ -436,6 +436,55 @@ struct HTTP2FrameTests {
         )
     }
 
+    @Test func linesOfHTTP1() throws {
+        let lines =
+            "Host: a.example:80\r\nX-Api-Key: k\r\nConnection: close\r\nKeep-Alive: 5\r\nTransfer-Encoding: chunked\r\nUpgrade: x\r\n"
+            + "As-User:  42 \r\nCookie: a=1\r\nEmpty:\r\n\r\nNot: read\r\n"
+        let (secret, plain) = (Array("Via: 2.0 x\r\n".utf8), Array(lines.utf8))
+        let written = Self.write { writer in
+            writer.preface()
+            writer.beginFields(stream: 1, isFirst: false)
+            writer.fields(plain.span, isRequest: true, secretNames: [Array("x-api-key".utf8)])
+            writer.fields(secret.span, isSecret: true)
+            writer.field("traceparent", valueLength: 19)
+            writer.value("00-")
+            writer.value(digitsOf: 0x0123_4567_89AB_CDEF)
+            writer.endFields(isLast: false)
+        }
+        let bytes = try #require(written)
+        #expect(Array(bytes[..<24]) == TestFrame.preface)
+        var decoder = FieldBlockDecoder()
+        let fields = try decoder.decode(Array(bytes[33...]), .request)
+        #expect(
+            fields.lines == [
+                ":authority: a.example:80", "x-api-key: k", "as-user: 42", "empty: ", "via: 2.0 x",
+                "traceparent: 00-0123456789abcdef", "cookie: a=1",
+            ]
+        )
+        #expect(fields.section.fields.map(\.isNeverIndexed) == [true, false, false, true, false, false])
+    }
+
+    @Test func aPathInParts() throws {
+        let text = Array("/base/rest".utf8)
+        for isSecret in [false, true] {
+            let written = Self.write { writer in
+                writer.beginFields(stream: 1, isFirst: false)
+                writer.method("CONNECT")
+                writer.path(length: text.count + 130, isSecret: isSecret)
+                writer.value(Array(text[..<5]))
+                writer.value(text.span, 5..<text.count)
+                writer.value([UInt8](repeating: 0x61, count: 130))
+                writer.endFields(isLast: false)
+            }
+            let bytes = try #require(written)
+            var decoder = FieldBlockDecoder()
+            let fields = try decoder.decode(Array(bytes[9...]), .unjudged)
+            let path = "/base/rest" + String(repeating: "a", count: 130)
+            #expect(fields.lines == [":method: CONNECT", ":path: \(path)"])
+            #expect(bytes[18] == (isSecret ? 0x14 : 0x04))
+        }
+    }
+
     @Test func theRoomForAFieldIsEnough() throws {
         for (name, value) in [(1, 0), (126, 126), (127, 127), (300, 70_000), (1, 16_384), (1, 500_000)] {
             let text = Array((String(repeating: "n", count: name) + String(repeating: "v", count: value)).utf8)

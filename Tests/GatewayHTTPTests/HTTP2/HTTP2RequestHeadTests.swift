@@ -252,30 +252,42 @@ struct HTTP2RequestHeadTests {
         #expect(try read(Self.get + fields, hasContent: true).refusal != nil)
     }
 
-    @Test func trailersAreCheckedAsFieldsAre() {
-        var trailers = HTTP2Trailers()
-        let results = [
-            trailers.add("x-sum", "1"), trailers.add(":status", "200"), trailers.add("Transfer-Encoding", "1"),
-            trailers.add("connection", "x"),
+    @Test func trailersAreCheckedAsFieldsAre() throws {
+        let cases: [(H2Field, HTTP2Malformation?)] = [
+            (H2Field("x-sum", "1"), nil), (H2Field(":status", "200"), .unknownPseudoField),
+            (H2Field("Transfer-Encoding", "1"), .invalidName), (H2Field("connection", "x"), .connectionField),
         ]
-        #expect(results == [nil, .unknownPseudoField, .invalidName, .connectionField])
-        var good = HTTP2Trailers()
-        _ = good.add("x-sum", "1")
-        #expect(String(decoding: good.section(), as: UTF8.self) == "x-sum: 1\r\n\r\n")
+        for (field, reason) in cases {
+            var blocks = FieldBlockDecoder()
+            // Those of a client, and those of an upstream.
+            for message in [HTTP2FieldTable.Message.trailers, .response] {
+                let fields = try blocks.decode(FieldLiteral.field(field.name, field.value), message)
+                #expect(fields.malformationOfTrailers == reason)
+                guard reason == nil else { continue }
+                let section = TrailerSection.output(of: fields, forbidden: [])
+                #expect(String(decoding: section, as: UTF8.self) == "x-sum: 1\r\n\r\n")
+            }
+        }
     }
 
-    @Test func linesBecomeFields() {
-        let text =
-            "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nX:  y \r\n\r\n"
-        var bytes = Array(text.utf8)
-        var fields: [String] = []
-        HTTP2Fields.read(bytes.span, from: HTTP2Fields.start(bytes.span)) { name, value, _ in
-            fields.append("\(name)=\(value)")
-        }
-        #expect(fields == ["content-type=a/b", "x=y"])
-        bytes = Array("X: ".utf8) + [0xE9] + Array("\r\n\r\n".utf8)
-        HTTP2Fields.read(bytes.span, from: 0) { name, value, _ in
-            #expect(value == "é" && name == "x")
+    /// The same that HTTP/1 leaves out.
+    @Test(arguments: [
+        "x-own", "x_own", "if-match", "if_match", "age", "content_length", "grpc-status", "Trailer", "IF-",
+    ])
+    func trailersThatMayNotPass(_ name: String) throws {
+        let text = Array("a: b\r\n\(name): 1\r\n\r\n".utf8)
+        for forbidden in [[], [Array("x-own".utf8)]] {
+            var section = TrailerSection(maxBytes: 1024, maxFields: 10)
+            guard case .complete(let output, _) = section.read(text.span, forbidden: forbidden) else {
+                Issue.record("no section")
+                return
+            }
+            let mayPass = name == "grpc-status" || name.hasPrefix("x") && forbidden.isEmpty
+            #expect(output == (mayPass ? text : Array("a: b\r\n\r\n".utf8)))
+            guard name == name.lowercased() else { continue }
+            var blocks = FieldBlockDecoder()
+            let fields = try blocks.decode(FieldLiteral.field("a", "b") + FieldLiteral.field(name, "1"), .trailers)
+            #expect(TrailerSection.output(of: fields, forbidden: forbidden) == output)
         }
     }
 }
