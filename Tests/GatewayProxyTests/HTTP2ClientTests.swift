@@ -323,6 +323,21 @@ struct HTTP2ClientTests {
         #expect(code == Self.enhanceYourCalm)
     }
 
+    @Test func aFieldBlockThatDoesNotEndHasADeadline() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc")
+            try connection.readToEnd(.closed)
+        }
+        try await withProxy(origin, limits: Self.limits { $0.headerTimeout = .milliseconds(300) }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            #expect(try client.response(try client.begin(), until: 3).text == "abc")
+            client.send(Kind.headers, flags: 1, stream: 3, try client.block(RawHTTP2Client.head()))
+            #expect(client.end() == Self.enhanceYourCalm)
+        }
+    }
+
     @Test func windowsThatOverflowEndTheConnection() async throws {
         let code = try await flooded { client in
             client.send(Kind.windowUpdate, stream: 0, RawHTTP2Client.bytes(0x7FFF_FFFF))

@@ -59,6 +59,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// What the client has proved on this connection, valid under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces
+    /// The field block that has begun has a deadline.
+    private var awaitsBlock = false
     private var isReading = false
     /// The client takes more: what is on its way to it is below the high-water mark.
     private var isWritable = true
@@ -234,7 +236,26 @@ extension HTTP2ClientConnection {
             let event = input.next(of: &conversation, into: &buffers.fields) { shared.clock.monotonic() }
             goesOn = follow(event)
         }
-        if isServing { input.finish(buffers) } else { input.drop(buffers) }
+        guard isServing else { return input.drop(buffers) }
+        input.finish(buffers)
+        watchBlock()
+    }
+
+    private func blockEnded() {
+        awaitsBlock = false
+        if conversation.streams.count > 0 {
+            deadline.clear()
+        } else if phase == .open {
+            deadline.move(to: clock.now + timeouts.idle, for: self)
+        }
+    }
+
+    /// A field block in several frames has as long to arrive as a head of HTTP/1.
+    private func watchBlock() {
+        guard conversation.isWithinBlock != awaitsBlock, phase == .open || phase == .draining else { return }
+        guard conversation.isWithinBlock else { return blockEnded() }
+        awaitsBlock = true
+        deadline.move(to: clock.now + timeouts.header, for: self)
     }
 
     /// - Returns: Whether there is more to do with what has come.
@@ -242,8 +263,11 @@ extension HTTP2ClientConnection {
         switch event {
         case .needMore: return false
         case .nothing: creditConnection()
-        case .request(let place, let isLast): begin(place, isLast: isLast)
+        case .request(let place, let isLast):
+            awaitsBlock = false
+            begin(place, isLast: isLast)
         case .fields(let place, let isLast, let isClosed):
+            if awaitsBlock { blockEnded() }
             deliver(to: place, isClosed: isClosed) { $0.receiveTrailers(isLast: isLast) }
         case .content(let place, let range, let isLast, let isClosed):
             let content = input.content(range)
@@ -310,6 +334,8 @@ extension HTTP2ClientConnection {
 
     private func closed(_ stream: HTTP2ClientStream, isCut: Bool) {
         stream.closed(isCut: isCut)
+        // A window that stays closed must not collect the streams that were reset meanwhile.
+        if stream.isWaiting { waiting.removeAll { $0 === stream } }
         creditConnection()
         if phase == .open, isOld { return drain() }
         guard conversation.streams.count == 0 else { return }
@@ -566,6 +592,9 @@ extension HTTP2ClientConnection {
     func deadlinePassed() {
         switch phase {
         case .opening: closeNow()
+        case .open where awaitsBlock, .draining where awaitsBlock:
+            shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "late field block"])
+            end(with: .enhanceYourCalm)
         case .open:
             guard conversation.streams.count == 0 else { return }
             guard !deadline.clientTakes(within: timeouts.idle, from: writer, by: clock, for: self) else { return }

@@ -94,6 +94,9 @@ final class HTTP2ClientStream: DeadlineKeeper {
     /// The configuration of the exchange, which keeps the one that it began with.
     var configuration: WorkerConfiguration { exchange?.configuration ?? connection.configuration }
 
+    /// It is in the queue of the connection.
+    var isWaiting: Bool { output.isWaiting }
+
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) { exchange?.endIfWithdrawn(withdrawn) }
 
     /// Sends one frame: other streams wait for the connection, too.
