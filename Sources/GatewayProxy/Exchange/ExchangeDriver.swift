@@ -821,7 +821,6 @@ final class ExchangeDriver {
     private func problem(_ fault: HeadFault, status: Int) -> GatewayProblem {
         switch fault {
         case .unwritable: upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten.")
-        case .exceedsFrame: upstreamProblem(.upstreamInvalidResponse, UpstreamVersionRule.responseHeadTooLong)
         case .opensNothing: upstreamProblem(.upgradeFailed, UpstreamVersionRule.opensNoWebSocket(status: status))
         }
     }

@@ -26,11 +26,6 @@ enum UpstreamVersionRule {
         "It takes no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441)."
         + " Set protocol of the route to auto or http1."
 
-    /// What a client of HTTP/2 is told when its frames have no room for the head of the response.
-    static let responseHeadTooLong =
-        "The head of its response does not fit in one frame of HTTP/2 to the client."
-        + " Have the upstream send fewer or shorter fields, or the client use HTTP/1.1."
-
     /// What a client that asks for a WebSocket in HTTP/2 is told when the response opens none.
     static func opensNoWebSocket(status: Int) -> String {
         "It answered \(status) to the request for a WebSocket, which opens none."
