@@ -294,14 +294,16 @@
         }
     }
 
-    /// Lines of HTTP/1, up to an empty one or the end. They are valid; those of the connection are left out, and `Host` is `:authority`.
+    /// Lines of HTTP/1, up to an empty one or the end. They are valid; those of the connection are left out.
     ///
     /// - Parameters:
+    ///   - isRequest: `Host` becomes `:authority`.
     ///   - isSecret: All of them are.
     ///   - secretNames: Names, in lower case, of those that are.
     package mutating func fields(
         _ bytes: borrowing Span<UInt8>,
         from start: Int = 0,
+        isRequest: Bool = false,
         isSecret: Bool = false,
         secretNames: [[UInt8]] = []
     ) {
@@ -313,7 +315,11 @@
             while end < bytes.count, bytes[end] != 0x0D { end &+= 1 }
             guard colon < end else { return }
             let (name, value) = (line..<colon, bytes.trimmed(colon &+ 1..<end))
-            self.line(bytes, name, value: value, isSecret: isSecret, secretNames)
+            if isRequest, FieldKind.classify(bytes, name) == .host {
+                authority(bytes, value)
+            } else {
+                self.line(bytes, name, value: value, isSecret: isSecret, secretNames)
+            }
             line = end &+ 2
         }
     }
@@ -326,7 +332,6 @@
         _ secretNames: [[UInt8]]
     ) {
         let kind = FieldKind.classify(bytes, name)
-        guard kind != .host else { return authority(bytes, value) }
         guard !kind.isForbiddenInHTTP2 else { return }
         var isSecret = isSecret || kind.isSecret
         for secret in secretNames where bytes.equalsLowercased(name, secret) { isSecret = true }

@@ -104,9 +104,9 @@ final class CredentialedRoute {
         let block = unsafe [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
             var frames = unsafe HTTP2FrameWriter(UnsafeMutableRawBufferPointer(buffer))
             let (hostLine, routeLines) = (hostLine, routeLines)
-            frames.fields(hostLine.span)
-            fieldLines.withValue { frames.fields($0.span, isSecret: true) }
-            frames.fields(routeLines.span, secretNames: requestFields.ownedNames)
+            frames.fields(hostLine.span, isRequest: true)
+            fieldLines.withValue { frames.fields($0.span, isRequest: true, isSecret: true) }
+            frames.fields(routeLines.span, isRequest: true, secretNames: requestFields.ownedNames)
             assert(frames.isComplete, "The fields of a route have no room.")
             count = frames.count
         }

@@ -444,7 +444,7 @@ struct HTTP2FrameTests {
         let written = Self.write { writer in
             writer.preface()
             writer.beginFields(stream: 1, isFirst: false)
-            writer.fields(plain.span, secretNames: [Array("x-api-key".utf8)])
+            writer.fields(plain.span, isRequest: true, secretNames: [Array("x-api-key".utf8)])
             writer.fields(secret.span, isSecret: true)
             writer.field("traceparent", valueLength: 19)
             writer.value("00-")
