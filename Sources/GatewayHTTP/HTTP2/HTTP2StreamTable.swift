@@ -321,7 +321,8 @@ package struct HTTP2StreamTable: Sendable {
             isRemoteOpen: isRemoteOpen,
             isLocalOpen: true,
             sending: SendWindow(initialSending),
-            receiving: ReceiveWindow(target: streamWindow, size: initialReceiving)
+            // Not yet more than the peer knows of: it would get as much again with its acknowledgement.
+            receiving: ReceiveWindow(target: initialReceiving, size: initialReceiving)
         )
         ids.append(id)
         if let place = free.popLast() {

@@ -328,6 +328,21 @@ struct HTTP2ConversationTests {
         #expect(credited > 30_000 && peer.conversation.streams.held == 300)
     }
 
+    /// A larger window comes with the acknowledgement, and not with a WINDOW_UPDATE before it, too.
+    @Test func aLargerWindowIsGivenOnce() {
+        var peer = Peer(connectionWindow: 1 << 20, streamWindow: 131_072)
+        _ = peer.send(TestFrame.preface + TestFrame.settings() + TestFrame.headers(1, isLast: false))
+        #expect(peer.send(TestFrame.data(1, 1000)).count == 1)
+        peer.conversation.streams.take(1000, 0)
+        #expect(peer.conversation.streams.credit(0) == nil)
+        #expect(peer.send(TestFrame.frame(.settings, 1)) == [.settingsAcknowledged])
+        #expect(peer.conversation.streams.credit(0) == nil)
+        _ = peer.conversation.streams.connectionCredit()
+        for _ in 0..<7 { #expect(peer.send(TestFrame.data(1, 16_384)).count == 1) }
+        #expect(peer.send(TestFrame.data(1, 15_384)).count == 1)
+        #expect(peer.streamFault(TestFrame.data(1, 1)) == [.flowControlError])
+    }
+
     /// Settings of ours bind the client once it has acknowledged them.
     @Test func ourWindowBindsAfterTheAcknowledgement() {
         var peer = Peer(connectionWindow: 1 << 20, streamWindow: 100)
