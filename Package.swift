@@ -45,10 +45,8 @@ let certificates: [Target.Dependency] = [
 ]
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nioCompression: Target.Dependency = .product(name: "NIOHTTPCompression", package: "swift-nio-extras")
-let nioHTTP2: [Target.Dependency] = [
-    .product(name: "NIOHTTP2", package: "swift-nio-http2"),
-    .product(name: "NIOHPACK", package: "swift-nio-http2"),
-]
+/// A judge for tests of HTTP/2.
+let nioHPACK: Target.Dependency = .product(name: "NIOHPACK", package: "swift-nio-http2")
 let nio: [Target.Dependency] = [
     .product(name: "NIOCore", package: "swift-nio"),
     .product(name: "NIOPosix", package: "swift-nio"),
@@ -102,7 +100,7 @@ let package = Package(
         target("GatewayTokenClient", ["GatewayTokens", httpClient, nioHTTP1, nioCompression] + nio),
         target("GatewayTokenStores", ["GatewayTokens", crypto] + storage),
         target("GatewayAudit", ["GatewayTokens", crypto, logging] + storage),
-        target("GatewayProxy", ["GatewayTokens", "GatewayFiles", logging] + nioHTTP2 + nio),
+        target("GatewayProxy", ["GatewayTokens", "GatewayFiles", logging] + nio),
 
         // The gateway's own certificate authority, apart from the proxy that asks it: it brings swift-certificates.
         target("GatewayLocalAuthority", ["GatewayProxy", crypto] + certificates),
@@ -154,7 +152,7 @@ let package = Package(
         tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb, crypto, logging]),
         tests(
             "GatewayProxyTests",
-            ["GatewayProxy", "GatewayTesting", .product(name: "NIOEmbedded", package: "swift-nio")] + nioHTTP2 + nio
+            ["GatewayProxy", "GatewayTesting", nioHPACK, .product(name: "NIOEmbedded", package: "swift-nio")] + nio
         ),
         tests("GatewayLocalAuthorityTests", ["GatewayLocalAuthority", "GatewayTesting", crypto] + certificates),
         tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),

@@ -25,7 +25,7 @@ enum ImportTable {
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1", "NIOHTTPCompression"] + nio,
         "GatewayTokenStores": adapter + ["GRDB", "Crypto"],
         "GatewayAudit": adapter + ["GRDB", "Crypto"],
-        "GatewayProxy": ["FoundationEssentials", "Logging", "Synchronization", "NIOHTTP2", "NIOHPACK"] + nio + platform,
+        "GatewayProxy": ["FoundationEssentials", "Logging", "Synchronization"] + nio + platform,
         "GatewayLocalAuthority": ["Crypto", "X509", "SwiftASN1", "Synchronization"] + foundation + platform,
         "GatewaySandbox": adapter + [
             "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOHTTPTypes", "Crypto", "CryptoExtras",

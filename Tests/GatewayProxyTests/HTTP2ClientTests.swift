@@ -2,6 +2,8 @@ import GatewayTesting
 import Synchronization
 import Testing
 
+@testable import GatewayProxy
+
 /// Connections of clients that speak HTTP/2, frame by frame.
 @Suite(.timeLimit(.minutes(5)))
 struct HTTP2ClientTests {
@@ -115,6 +117,153 @@ struct HTTP2ClientTests {
         }
     }
 
+    // MARK: Heads
+
+    @Test func longHeadsGoInSeveralFramesBothWays() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            while let (head, _) = connection.readMessage() {
+                origin.record(head)
+                let value = String(repeating: "~", count: 30_000)
+                connection.send("HTTP/1.1 200 OK\r\nX-Long: \(value)\r\nContent-Length: 2\r\n\r\nok")
+            }
+        }
+        try await withProxy(origin, limits: Self.limits { $0.headerBytes = 65_536 }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let value = String(repeating: "a", count: 30_000)
+            for length in [16_384, 4000] {
+                let fields = RawHTTP2Client.head("GET", "/api/x", [("x-long", value)])
+                let response = try client.response(try client.begin(fields, cutAt: length))
+                #expect(response.status == "200" && response.fields["x-long"]?.count == 30_000)
+                #expect(response.blockFrames == 2 && response.text == "ok")
+            }
+            #expect(origin.requests.allSatisfy { $0.contains("x-long: \(value)\r\n") } && origin.requests.count == 2)
+        }
+    }
+
+    @Test func aHeadBeyondTheLimitIsAnsweredAndTheConnectionGoesOn() async throws {
+        try await withProxy(try echo(), limits: Self.limits { $0.headerBytes = 20_480 }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let value = String(repeating: "~", count: 20_500)
+            let fields = RawHTTP2Client.head("GET", "/api/x", [("x-long", value)])
+            for _ in 0..<2 { #expect(try client.response(try client.begin(fields, cutAt: 16_384)).status == "431") }
+            #expect(try client.response(try client.begin()).status == "200")
+        }
+    }
+
+    @Test func aResponseWithoutContentEndsWithItsHead() async throws {
+        try await withProxy(try RawOrigin.answering("HTTP/1.1 204 No Content\r\n\r\n")) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let response = try client.response(try client.begin())
+            #expect(response.status == "204" && response.lastKind == Kind.headers)
+        }
+    }
+
+    @Test func trailersAndInformationalResponses() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+            connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n")
+        }
+        try await withProxy(origin) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let fields = RawHTTP2Client.head("GET", "/api/x", [("te", "trailers")])
+            let response = try client.response(try client.begin(fields))
+            #expect(response.status == "200" && response.text == "abc" && response.fields["x-sum"] == "1")
+            #expect(response.fields["link"] != nil && response.blockFrames == 3)
+        }
+    }
+
+    private static func limits(_ change: (inout Limits) -> Void) -> Limits {
+        var limits = Limits()
+        change(&limits)
+        return limits
+    }
+
+    // MARK: Streams
+
+    @Test func aStreamBeyondTheLimitIsRefusedAlone() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            guard connection.readMessage() != nil else { throw RawError("no request") }
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc")
+            try connection.readToEnd(.closed)
+        }
+        try await withProxy(origin, limits: Self.limits { $0.streamsPerConnection = 1 }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let first = try client.begin()
+            #expect(try client.response(first, until: 3).text == "abc")
+            #expect(try client.response(try client.begin()).reset == 7)
+            client.send(Kind.reset, stream: first, RawHTTP2Client.bytes(8))
+            try blockUntil("the request is over") { proxy.observer.requests.count == 1 }
+            #expect(try client.response(try client.begin(), until: 3).text == "abc")
+        }
+    }
+
+    /// More than the windows hold: they open as the content is taken.
+    @Test func contentIsCreditedAsItIsTaken() async throws {
+        try await withProxy(try echo()) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port, settings: [0, 4, 0, 0x10, 0, 0])
+            defer { client.close() }
+            client.send(Kind.windowUpdate, stream: 0, RawHTTP2Client.bytes(1 << 20))
+            let count = 400_000
+            let fields = RawHTTP2Client.head("PUT", "/api/x", [("content-length", "\(count)")])
+            let stream = try client.begin(fields, isLast: false)
+            var (sent, room) = (0, HTTP2Configuration.streamWindow)
+            while sent < count {
+                while room == 0 {
+                    let frame = try #require(client.next())
+                    guard frame.kind == Kind.windowUpdate, frame.stream == stream else { continue }
+                    room += Int(frame.number(0))
+                }
+                let length = min(room, 16_384, count - sent)
+                (sent, room) = (sent + length, room - length)
+                client.content([UInt8](repeating: 0x61, count: length), isLast: sent == count, stream: stream)
+            }
+            let response = try client.response(stream)
+            #expect(response.status == "200" && response.body.count == count)
+        }
+    }
+
+    /// The window of the connection is the bottleneck, and no stream has it for itself.
+    @Test func streamsTakeTurns() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            let content = String(repeating: "x", count: 60_000)
+            while connection.readMessage() != nil {
+                connection.send("HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n\(content)")
+            }
+        }
+        try await withProxy(origin) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            // Takes the whole window of the connection, but for 5535 bytes.
+            #expect(try client.response(try client.begin()).body.count == 60_000)
+            let streams = try (0..<3).map { _ in try client.begin() }
+            try blockUntil("all have come") { proxy.observer.requests.count == 4 }
+            var counts: [UInt32: Int] = [:]
+            client.send(Kind.windowUpdate, stream: 0, RawHTTP2Client.bytes(60_000))
+            while counts.values.reduce(0, +) < 65_535 {
+                let frame = try #require(client.next())
+                if frame.kind == Kind.data { counts[frame.stream, default: 0] += frame.payload.count }
+            }
+            #expect(streams.allSatisfy { counts[$0, default: 0] > 0 })
+        }
+    }
+
+    @Test func anEarlyAnswerStopsTheUpload() async throws {
+        try await withProxy(try echo()) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let stream = try client.begin(RawHTTP2Client.head("POST", "/nowhere"), isLast: false)
+            #expect(try client.response(stream).status == "404")
+            #expect(try client.next(Kind.reset, stream: stream).number(0) == 0)
+            #expect(try client.response(try client.begin()).status == "200")
+        }
+    }
+
     // MARK: Defences
 
     /// - Returns: The code of the GOAWAY that ended the connection.
@@ -172,6 +321,21 @@ struct HTTP2ClientTests {
             for _ in 0..<100 { client.send(Kind.continuation, stream: 1) }
         }
         #expect(code == Self.enhanceYourCalm)
+    }
+
+    @Test func aFieldBlockThatDoesNotEndHasADeadline() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc")
+            try connection.readToEnd(.closed)
+        }
+        try await withProxy(origin, limits: Self.limits { $0.headerTimeout = .milliseconds(300) }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            #expect(try client.response(try client.begin(), until: 3).text == "abc")
+            client.send(Kind.headers, flags: 1, stream: 3, try client.block(RawHTTP2Client.head()))
+            #expect(client.end() == Self.enhanceYourCalm)
+        }
     }
 
     @Test func windowsThatOverflowEndTheConnection() async throws {

@@ -36,6 +36,12 @@ final class RawHTTP2Client {
         var neverIndexed: Set<String> = []
         var body: [UInt8] = []
         var reset: UInt32?
+        /// Frames with fields.
+        fileprivate(set) var blockFrames = 0
+        /// The frame that has ended it.
+        fileprivate(set) var lastKind: UInt8 = 0
+        fileprivate var block: [UInt8] = []
+        fileprivate var endsWithBlock = false
         fileprivate(set) var hasEnded = false
         var text: String { String(decoding: body, as: UTF8.self) }
     }
@@ -92,6 +98,21 @@ final class RawHTTP2Client {
         return stream
     }
 
+    /// The same, with its fields in frames of this length.
+    @discardableResult
+    func begin(_ fields: [(String, String)], cutAt length: Int, isLast: Bool = true) throws -> UInt32 {
+        let stream = nextStream
+        nextStream += 2
+        let block = try block(fields)
+        for start in stride(from: 0, to: block.count, by: length) {
+            let end = min(start + length, block.count)
+            let flags: UInt8 = (end == block.count ? 4 : 0) | (start == 0 && isLast ? 1 : 0)
+            let kind = start == 0 ? Kind.headers : Kind.continuation
+            send(kind, flags: flags, stream: stream, Array(block[start..<end]))
+        }
+        return stream
+    }
+
     func content(_ bytes: [UInt8], isLast: Bool = false, stream: UInt32) {
         send(Kind.data, flags: isLast ? 1 : 0, stream: stream, bytes)
     }
@@ -134,8 +155,13 @@ final class RawHTTP2Client {
         guard frame.stream > 0, frame.kind != Kind.windowUpdate else { return }
         var response = responses[frame.stream] ?? Response()
         switch frame.kind {
-        case Kind.headers:
-            var block = ByteBuffer(bytes: frame.payload)
+        case Kind.headers, Kind.continuation:
+            response.block += frame.payload
+            response.blockFrames += 1
+            if frame.kind == Kind.headers, frame.endsStream { response.endsWithBlock = true }
+            guard frame.flags & 4 != 0 else { break }
+            var block = ByteBuffer(bytes: response.block)
+            response.block = []
             for (name, value, indexing) in try decoder.decodeHeaders(from: &block) {
                 response.fields[name] = value
                 if indexing == .neverIndexed { response.neverIndexed.insert(name) }
@@ -145,7 +171,13 @@ final class RawHTTP2Client {
         case Kind.reset: response.reset = frame.number(0)
         default: break
         }
-        response.hasEnded = frame.kind == Kind.reset || frame.endsStream
+        response.lastKind = frame.kind
+        response.hasEnded =
+            switch frame.kind {
+            case Kind.reset: true
+            case Kind.headers, Kind.continuation: response.endsWithBlock && frame.flags & 4 != 0
+            default: frame.endsStream
+            }
         responses[frame.stream] = response
     }
 

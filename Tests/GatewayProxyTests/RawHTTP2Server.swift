@@ -66,6 +66,13 @@ final class RawHTTP2Server {
         throw RawError("the connection has ended before frame \(kind)")
     }
 
+    /// All that comes until the connection ends or is silent.
+    func rest() -> [Frame] {
+        var frames: [Frame] = []
+        while let frame = next() { frames.append(frame) }
+        return frames
+    }
+
     /// The next head of a request.
     func request() throws -> (stream: UInt32, fields: [(name: String, value: String)], isLast: Bool) {
         let frame = try next(Kind.headers)

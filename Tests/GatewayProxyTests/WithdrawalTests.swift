@@ -285,6 +285,43 @@ struct WithdrawalTests {
         }
     }
 
+    /// The heads of the first requests are with the system, the others wait in the gateway, and one of them partly.
+    @Test func noHeadLeavesForAnUpstreamThatReadsNothing() async throws {
+        let isWithdrawn = Atomic(false)
+        let seen = Mutex<[RawHTTP2Client.Frame]>([])
+        let origin = try RawOrigin { connection, _, _ in
+            let server = try RawHTTP2Server(connection)
+            try blockUntil("the test has withdrawn") { isWithdrawn.load(ordering: .relaxed) }
+            let frames = server.rest()
+            seen.withLock { $0 += frames }
+            connection.close()
+        }
+        var limits = Limits()
+        limits.headerBytes = 1 << 20
+        let source = LockableSource()
+        try await withProxy(origin, source: source, limits: limits, route: { $0.upstreamProtocol = .http2 }) { proxy in
+            let count = 24
+            let long = String(repeating: "l", count: 900_000)
+            let clients = try (1...count).map { number in
+                let client = try proxy.client()
+                client.send("GET /api/\(number) HTTP/1.1\r\nHost: localhost\r\nX-Long: \(long)\r\n\r\n")
+                return client
+            }
+            // So that the event loop has read all of them.
+            for _ in 0..<100 { _ = try proxy.exchange("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n") }
+            source.lock()
+            try #expect(proxy.withdraw(source) == [])
+            isWithdrawn.store(true, ordering: .relaxed)
+            for client in clients {
+                #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 503 ") == true)
+                client.close()
+            }
+            try blockUntil("the origin has seen the end") { seen.withLock { !$0.isEmpty } }
+            let heads = seen.withLock { $0.filter { $0.kind == RawHTTP2Client.Kind.headers } }
+            #expect(heads.count < count)
+        }
+    }
+
     @Test func otherCredentialsAreNotTouched() async throws {
         let mayGoOn = Atomic(false)
         let origin = try RawOrigin { connection, _, _ in

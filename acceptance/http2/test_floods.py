@@ -119,10 +119,24 @@ def test_streams_beyond_the_limit(served, make_script):
     with contextlib.closing(served(plain_config(waiting), streams_per_connection=4).client()) as client:
         client.until(lambda: client.settings)
         assert client.settings[3] == 4
-        block = head(client)
-        client.send(b"".join(client.frame(1, 5, 2 * number + 1, block) for number in range(5)))
-        assert client.until_end() == [ErrorCodes.PROTOCOL_ERROR]
+        streams = [client.begin() for _ in range(4)]
+        # The library would not send it.
+        client.send(client.frame(1, 5, streams[-1] + 2, head(client)))
+        rest = b""
+        while not reset_of(rest):
+            rest += client.connection.recv(65_536)
+        assert reset_of(rest) == (streams[-1] + 2, ErrorCodes.REFUSED_STREAM)
     assert len(waiting.wires) <= 4, "the fifth is sent nowhere"
+
+
+def reset_of(data):
+    """Stream and code of the first RST_STREAM."""
+    at = 0
+    while len(data) - at >= 9 and len(data) - at - 9 >= (length := int.from_bytes(data[at : at + 3], "big")):
+        if data[at + 3] == 3:
+            return int.from_bytes(data[at + 5 : at + 9], "big"), int.from_bytes(data[at + 9 : at + 13], "big")
+        at += 9 + length
+    return None
 
 
 def test_a_connection_without_requests_ends(served):

@@ -169,29 +169,63 @@ package struct TrailerSection: Sendable {
         case .needMore: return .needMore
         case .refused(let reason): return .refused(reason)
         case .end(let end):
-            var output: [UInt8] = []
-            for field in section.fields where mayPass(bytes, field, forbidden: forbidden) {
-                output.append(contentsOf: bytes.array(field.line))
-            }
-            output.append(contentsOf: [0x0D, 0x0A])
-            return .complete(output: output, consumed: end)
+            return .complete(output: Self.output(section, bytes, forbidden: forbidden), consumed: end)
         }
     }
 
-    private func mayPass(_ bytes: borrowing Span<UInt8>, _ field: HeadField, forbidden: [[UInt8]]) -> Bool {
-        // `_` is read as `-`, as some upstreams do.
-        let name = bytes.array(field.name).map(\.asciiDashed)
-        switch FieldKind.classify(name.span, 0..<name.count) {
+    /// Those of HTTP/2 that may pass, as a section of HTTP/1 with its empty line.
+    ///
+    /// - Parameter fields: They are valid.
+    package static func output(of fields: borrowing HTTP2FieldTable, forbidden: [[UInt8]]) -> [UInt8] {
+        output(fields.section, fields.bytes.span, forbidden: forbidden)
+    }
+
+    private static func output(
+        _ section: FieldSection,
+        _ bytes: borrowing Span<UInt8>,
+        forbidden: [[UInt8]]
+    ) -> [UInt8] {
+        var output: [UInt8] = []
+        output.reserveCapacity(section.fields.last.map { Int($0.end) } ?? 0)
+        for field in section.fields {
+            let passes =
+                section.hasUnderscore
+                ? mayPass(dashed: bytes.array(field.name).map(\.asciiDashed), forbidden)
+                : mayPass(bytes, field, forbidden)
+            guard passes else { continue }
+            unsafe bytes.extracting(field.line).withUnsafeBufferPointer { unsafe output.append(contentsOf: $0) }
+        }
+        output.append(contentsOf: [0x0D, 0x0A])
+        return output
+    }
+
+    /// - Parameter name: In lower case, with `_` read as `-`, as some upstreams do.
+    private static func mayPass(dashed name: [UInt8], _ forbidden: [[UInt8]]) -> Bool {
+        mayPass(FieldKind.classify(name.span, 0..<name.count), name.span, 0..<name.count, forbidden)
+    }
+
+    /// - Parameter field: No name of its section has an underscore.
+    private static func mayPass(_ bytes: borrowing Span<UInt8>, _ field: HeadField, _ forbidden: [[UInt8]]) -> Bool {
+        mayPass(field.kind, bytes, field.name, forbidden)
+    }
+
+    private static func mayPass(
+        _ kind: FieldKind,
+        _ bytes: borrowing Span<UInt8>,
+        _ name: Range<Int>,
+        _ forbidden: [[UInt8]]
+    ) -> Bool {
+        switch kind {
         case .other, .forwarded, .grpcStatus, .uriReference: break
         default: return false
         }
-        guard !Self.never.contains(where: { name.elementsEqual($0.utf8) }), !name.starts(with: "if-".utf8) else {
-            return false
-        }
-        return !forbidden.contains(name)
+        for word in never where bytes.equalsLowercased(name, word) { return false }
+        if name.count >= 3, bytes.equalsLowercased(name.lowerBound..<name.lowerBound + 3, "if-") { return false }
+        for word in forbidden where bytes.equalsLowercased(name, word) { return false }
+        return true
     }
 
-    private static let never = [
+    private static let never: [StaticString] = [
         "trailer", "content-encoding", "content-type", "content-range", "cache-control",
         "max-forwards", "pragma", "range", "age", "date", "expires", "location", "retry-after", "vary", "warning",
     ]

@@ -60,7 +60,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         case .refused(let reason): return .refused(reason)
         case .end(let end):
             head.end = end
-            if let reason = interpretFields(bytes) { return .refused(reason) }
+            if let reason = interpretFields(bytes, authority: nil) { return .refused(reason) }
             assert(isInOrder(within: bytes.count), "The ranges of the head overlap or exceed the input.")
             return .head
         }
@@ -123,12 +123,15 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         if let reason = parseVersion(bytes, versionStart) { return reason }
 
         let target = methodEnd + 1..<versionStart - 1
+        return checkTarget(bytes, target) ?? refuseMethod(bytes) ?? parseTarget(bytes, target)
+    }
+
+    private func checkTarget(_ bytes: borrowing Span<UInt8>, _ target: Range<Int>) -> HeadRefusal? {
         guard !target.isEmpty else { return .malformedRequestLine }
         for index in target where bytes[index] <= 0x20 || bytes[index] >= 0x7F || bytes[index] == 0x23 {
             return bytes[index] == 0x20 ? .malformedRequestLine : .invalidTarget
         }
-        if let reason = refuseMethod(bytes) { return reason }
-        return parseTarget(bytes, target)
+        return nil
     }
 
     private mutating func parseVersion(_ bytes: borrowing Span<UInt8>, _ start: Int) -> HeadRefusal? {
@@ -224,15 +227,191 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
     }
 }
 
+/// The other entrance: a request that came by HTTP/2, whose fields are in the form of this head already (RFC 9113 section 8.3.1).
+///
+/// A request that is refused in HTTP/1 is refused here too. What HTTP/2 has in another form becomes fields: the framing, and the upgrade
+/// that an extended CONNECT stands for (RFC 8441).
+extension RequestHeadDecoder {
+    /// - Parameters:
+    ///   - fields: Those of a request, finished. Its bytes up to its end are then those of ``head``; it keeps none of the fields.
+    ///   - hasContent: The stream goes on behind the fields.
+    ///   - mustBeTLS: The connection stands for an `https` server. A request for another scheme then has an absolute target,
+    ///     which tells the authorizer of it.
+    ///   - webSocketKey: HTTP/1 wants one of each WebSocket (RFC 6455 section 4.1); HTTP/2 has none.
+    /// - Returns: That there is a head, or why it is refused.
+    package mutating func decode(
+        _ fields: inout HTTP2FieldTable,
+        hasContent: Bool,
+        mustBeTLS: Bool = false,
+        webSocketKey: () -> String = { "" }
+    ) throws(HTTP2Malformation) -> DecodeResult {
+        reset()
+        if let reason = fields.malformation { throw reason }
+        let pseudo = fields.pseudo
+        // This comes first, because a response to HEAD has no content.
+        head.isHead = pseudo.method.map { fields.bytes.span.equals($0, "HEAD") } ?? false
+        if let reason = fields.refusal, reason == .targetTooLong || reason == .headTooLarge {
+            // What seems to be missing can be what exceeded the limit.
+            guard pseudo.method != nil, pseudo.scheme != nil, pseudo.path != nil else { return .refused(reason) }
+        }
+        let request = try HTTP2RequestLine(fields, mustBeTLS: mustBeTLS)
+        try request.checkFields(fields, hasContent: hasContent)
+        if fields.refusal == nil { request.addFields(to: &fields, hasContent: hasContent, webSocketKey) }
+        if let reason = readLine(request, &fields) { return .refused(reason) }
+        if let authority = pseudo.authority, fields.bytes.span.hasControlByte(authority) {
+            return .refused(.invalidFieldValue)
+        }
+        if let reason = fields.refusal { return .refused(reason) }
+        fields.swapSection(&head.section)
+        head.end = fields.end
+        let bytes = fields.bytes.span
+        if let reason = interpretFields(bytes, authority: pseudo.authority) { return .refused(reason) }
+        assert(
+            max(head.method.upperBound, head.query.upperBound, head.host.upperBound) <= head.end,
+            "A range of the head exceeds it."
+        )
+        return .head
+    }
+
+    private mutating func readLine(_ request: HTTP2RequestLine, _ fields: inout HTTP2FieldTable) -> HeadRefusal? {
+        head.method = request.asksForWebSocket ? fields.append(text: "GET") : request.method
+        let target =
+            request.absoluteAuthority.map { authority in
+                fields.append(text: "http://", authority, request.isForServer ? 0..<0 : request.target)
+            } ?? request.target
+        head.isHTTP10 = false
+        let bytes = fields.bytes.span
+        guard head.method.count <= 32, !bytes.hasControlByte(target) else { return .malformedRequestLine }
+        return checkTarget(bytes, target) ?? refuseMethod(bytes) ?? parseTarget(bytes, target)
+    }
+}
+
+/// The pseudo-header fields of a request, checked as far as HTTP/2 goes.
+private struct HTTP2RequestLine {
+    /// As it came; that of an extended CONNECT is read as GET.
+    let method: Range<Int>
+    let target: Range<Int>
+    let authority: Range<Int>?
+    /// Of a target that has to be absolute.
+    let absoluteAuthority: Range<Int>?
+    /// An extended CONNECT (RFC 8441).
+    let asksForWebSocket: Bool
+    /// The target is `*`.
+    let isForServer: Bool
+    private let isConnect: Bool
+
+    init(_ fields: borrowing HTTP2FieldTable, mustBeTLS: Bool) throws(HTTP2Malformation) {
+        let (pseudo, bytes) = (fields.pseudo, fields.bytes.span)
+        let isConnect = pseudo.method.map { bytes.equals($0, "CONNECT") } ?? false
+        asksForWebSocket = isConnect && pseudo.protocolName.map { bytes.equals($0, "websocket") } ?? false
+        guard asksForWebSocket || pseudo.protocolName == nil else { throw .unknownProtocol }
+        if asksForWebSocket, fields.section.fields.contains(where: { $0.kind == .contentLength }) {
+            throw .contentLengthMismatch
+        }
+        guard let method = pseudo.method else { throw .missingPseudoField }
+        guard bytes.isToken(method) else { throw .invalidMethod }
+        (self.method, authority, self.isConnect) = (method, pseudo.authority, isConnect && !asksForWebSocket)
+        guard !self.isConnect else {
+            guard pseudo.scheme == nil, pseudo.path == nil else { throw .unknownPseudoField }
+            guard let authority, !authority.isEmpty else { throw .missingPseudoField }
+            guard !bytes.hasSpace(authority) else { throw .invalidPath }
+            (target, absoluteAuthority, isForServer) = (authority, nil, false)
+            return
+        }
+        guard let scheme = pseudo.scheme, let path = pseudo.path else { throw .missingPseudoField }
+        let isClear = bytes.equals(scheme, "http")
+        guard isClear || bytes.equals(scheme, "https") else { throw .invalidScheme }
+        isForServer = bytes.equals(path, "*")
+        let isAllowed =
+            isForServer
+            ? !asksForWebSocket && bytes.equals(method, "OPTIONS") : !path.isEmpty && bytes[path.lowerBound] == 0x2F
+        guard isAllowed, !bytes.hasSpace(path) else { throw .invalidPath }
+        target = path
+        let host = fields.section.fields.first { $0.kind == .host }
+        absoluteAuthority = mustBeTLS && isClear ? authority ?? host?.value : nil
+    }
+
+    func checkFields(_ fields: borrowing HTTP2FieldTable, hasContent: Bool) throws(HTTP2Malformation) {
+        let bytes = fields.bytes.span
+        var length = 0..<0
+        for field in fields.section.fields {
+            switch field.kind {
+            case .contentLength: length = field.value
+            case .host: if let authority, !bytes.equalsLowercased(field.value, authority) { throw .hostMismatch }
+            default: break
+            }
+        }
+        guard !hasContent, !asksForWebSocket else { return }
+        for index in length where bytes[index] != 0x30 { throw .contentLengthMismatch }
+    }
+
+    /// Fields that HTTP/2 has in another form.
+    func addFields(to fields: inout HTTP2FieldTable, hasContent: Bool, _ webSocketKey: () -> String) {
+        guard !asksForWebSocket else {
+            fields.append("connection", "Upgrade", .connection)
+            fields.append("upgrade", "websocket", .upgrade)
+            if !hasWebSocketKey(fields) { fields.append("sec-websocket-key", webSocketKey(), .other) }
+            return
+        }
+        // What follows a CONNECT is no content.
+        guard !isConnect, !fields.section.fields.contains(where: { $0.kind == .contentLength }) else { return }
+        if hasContent {
+            fields.append("transfer-encoding", "chunked", .transferEncoding)
+        } else if hasUseForContent(fields) {
+            // Some servers answer 411 to a method that has a use for content and says nothing of it (RFC 9110 section 8.6).
+            fields.append("content-length", "0", .contentLength)
+        }
+    }
+
+    private func hasWebSocketKey(_ fields: borrowing HTTP2FieldTable) -> Bool {
+        let bytes = fields.bytes.span
+        for field in fields.section.fields where bytes.equalsLowercased(field.name, "sec-websocket-key") { return true }
+        return false
+    }
+
+    private func hasUseForContent(_ fields: borrowing HTTP2FieldTable) -> Bool {
+        let bytes = fields.bytes.span
+        return bytes.equals(method, "POST") || bytes.equals(method, "PUT") || bytes.equals(method, "PATCH")
+    }
+}
+
+extension Span<UInt8> {
+    fileprivate func isToken(_ range: Range<Int>) -> Bool {
+        for index in range where !self[index].isTokenByte { return false }
+        return !range.isEmpty
+    }
+
+    /// One that no field may have (RFC 9110 section 5.5).
+    fileprivate func hasControlByte(_ range: Range<Int>) -> Bool {
+        for index in range where self[index] < 0x20 && self[index] != 0x09 || self[index] == 0x7F { return true }
+        return false
+    }
+
+    fileprivate func hasSpace(_ range: Range<Int>) -> Bool {
+        for index in range where self[index] == 0x20 { return true }
+        return false
+    }
+
+    fileprivate func equalsLowercased(_ one: Range<Int>, _ other: Range<Int>) -> Bool {
+        guard one.count == other.count else { return false }
+        for offset in 0..<one.count
+        where self[one.lowerBound &+ offset].asciiLowercased != self[other.lowerBound &+ offset].asciiLowercased {
+            return false
+        }
+        return true
+    }
+}
+
 /// What the fields of a head mean for the message itself (RFC 9112 section 6, RFC 9110 section 7).
 extension RequestHeadDecoder {
-    private mutating func interpretFields(_ bytes: borrowing Span<UInt8>) -> HeadRefusal? {
-        head.host = 0..<0
+    /// - Parameter authority: That of a request of HTTP/2, which its `Host` fields agree with.
+    private mutating func interpretFields(_ bytes: borrowing Span<UInt8>, authority: Range<Int>?) -> HeadRefusal? {
+        head.host = authority ?? 0..<0
         head.expectsContinue = false
         head.present = []
         head.options.clear()
         var declared = DeclaredFraming()
-        var hasHost = false
+        var hasHost = authority != nil
         var hasUpgrade = false
         var offersClearTextHTTP2 = false
 
@@ -260,6 +439,7 @@ extension RequestHeadDecoder {
                 offersClearTextHTTP2 = offersClearTextHTTP2 || bytes.containsLowercased(field.value, "h2c")
             case .connection: head.options.add(bytes, field.value)
             case .host:
+                if authority != nil { continue }
                 guard !hasHost else { return .duplicateHost }
                 hasHost = true
                 head.host = field.value

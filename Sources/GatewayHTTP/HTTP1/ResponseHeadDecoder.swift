@@ -55,6 +55,39 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         }
     }
 
+    /// Reads the head of a response that came by HTTP/2 (RFC 9113 section 8.3.2).
+    ///
+    /// - Parameters:
+    ///   - fields: The decoded block. What the head has are ranges of its bytes, up to its end; it is of no other use behind this call.
+    ///   - isLast: No content follows the head.
+    ///   - webSocketAccept: What answers the key of a client that asked for a WebSocket (RFC 8441). Any 2xx opens it, which for HTTP/1 is
+    ///     a 101.
+    package mutating func decode(
+        _ fields: inout HTTP2FieldTable,
+        isLast: Bool,
+        answersHead: Bool,
+        webSocketAccept: String? = nil
+    ) throws(HTTP2Malformation) -> DecodeResult {
+        let status = try fields.status()
+        if let reason = fields.refusal { return .refused(reason) }
+        guard status >= 100 else { return .refused(.malformedStatusLine) }
+        head.isHTTP10 = false
+        head.status = status
+        if let webSocketAccept, status / 100 == 2 {
+            fields.switchToWebSocket(accept: webSocketAccept)
+            head.status = 101
+        } else if isLast, !answersHead, status >= 200, status != 204, status != 304 {
+            // Otherwise the content would end with the connection, as HTTP/1 reads it.
+            fields.declareEmptyContent()
+        }
+        let digits = fields.pseudo.status ?? 0..<0
+        head.statusAndReason = digits.lowerBound..<digits.upperBound + 2
+        head.end = fields.end
+        fields.swapSection(&head.section)
+        if let reason = interpretFields(fields.bytes.span, answersHead: answersHead) { return .refused(reason) }
+        return .head
+    }
+
     /// `HTTP/1.1 200 OK`; the reason may be empty, and its space missing as some servers have it.
     private mutating func parseStatusLine(_ bytes: borrowing Span<UInt8>, _ lineEnd: Int) -> Bool {
         guard lineEnd >= 12, bytes.equals(0..<7, "HTTP/1."), bytes[8] == 0x20,

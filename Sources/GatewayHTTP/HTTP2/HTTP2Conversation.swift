@@ -67,7 +67,7 @@ package struct HTTP2Conversation: Sendable {
     package var streams: HTTP2StreamTable
     private var reader: HTTP2FrameReader
     private var decoder = FieldBlockDecoder()
-    private let limits: Limits
+    private var limits: Limits
     private let peerIsClient: Bool
     // Budgets.
     private var meter: HTTP2FrameMeter
@@ -76,7 +76,12 @@ package struct HTTP2Conversation: Sendable {
     /// Frames of DATA in a row that bring nothing. Some clients write content that is empty.
     private var emptyFrames = 0
 
+    /// How many field blocks of an upstream may be ignored. Responses to requests that we have cancelled are on their way, and are no
+    /// faults: each request pays for a head and trailers.
+    private var lateBlocks = 0
+
     private static let maximumEmptyFrames = 10
+    private static let maximumLateBlocks = 2048
 
     package init(peerIsClient: Bool, limits: Limits, at now: MonotonicTime) {
         self.peerIsClient = peerIsClient
@@ -88,8 +93,18 @@ package struct HTTP2Conversation: Sendable {
             streamWindow: limits.streamWindow
         )
         reader = HTTP2FrameReader(ofClient: peerIsClient, maximumList: limits.headerList)
-        // It counts frames here, not bytes.
-        meter = HTTP2FrameMeter(at: now, isOfClient: false)
+        meter = HTTP2FrameMeter(at: now)
+    }
+
+    /// From now on heads have other limits. The peer has been told the first ones.
+    package mutating func changeHeads(bytes: Int, fields: Int) {
+        limits = Limits(
+            headerBytes: bytes,
+            headerFields: fields,
+            maximumStreams: limits.maximumStreams,
+            connectionWindow: limits.connectionWindow,
+            streamWindow: limits.streamWindow
+        )
     }
 
     /// A field block has begun, and is not whole.
@@ -123,6 +138,40 @@ package struct HTTP2Conversation: Sendable {
         }
     }
 
+    /// Deals with what has come of content whose frame is not whole, so that it need not be kept.
+    ///
+    /// - Parameter position: Where ``receive(_:from:into:at:)`` needs more; then where the part ends.
+    /// - Returns: `needMore` if it has to be kept.
+    package mutating func receivePart(
+        _ bytes: borrowing Span<UInt8>,
+        from position: inout Int,
+        at now: () -> MonotonicTime
+    ) -> Event {
+        guard case .frame(.data(let id, let content, _, _), _, let next) = reader.nextPart(bytes, from: position) else {
+            return .needMore
+        }
+        position = next
+        do throws(HTTP2Fault) {
+            let event = try receiveData(id, content, padding: 0, isLast: false)
+            try count(event, now)
+            return event
+        } catch {
+            return .connectionFault(error)
+        }
+    }
+
+    private mutating func receiveData(
+        _ id: UInt32,
+        _ content: Range<Int>,
+        padding: Int,
+        isLast: Bool
+    ) throws(HTTP2Fault) -> Event {
+        try count(emptyFrame: content.isEmpty && !isLast)
+        let verdict = try streams.receiveData(id, content.count, padding: padding, isLast: isLast)
+        guard case .more(let place, let isClosed) = verdict else { return event(of: verdict, on: id) }
+        return .content(place, content, isLast: isLast, isClosed: isClosed)
+    }
+
     private mutating func receive(
         _ frame: HTTP2FrameReader.Frame,
         _ bytes: borrowing Span<UInt8>,
@@ -131,10 +180,7 @@ package struct HTTP2Conversation: Sendable {
     ) throws(HTTP2Fault) -> Event {
         switch frame {
         case .data(let id, let content, let padding, let isLast):
-            try count(emptyFrame: content.isEmpty && !isLast)
-            let verdict = try streams.receiveData(id, content.count, padding: padding, isLast: isLast)
-            guard case .more(let place, let isClosed) = verdict else { return event(of: verdict, on: id) }
-            return .content(place, content, isLast: isLast, isClosed: isClosed)
+            return try receiveData(id, content, padding: padding, isLast: isLast)
         case .fields(let id, let block, let isLast):
             emptyFrames = 0
             return try receiveFields(id, block, bytes, isLast: isLast, &fields, now)
@@ -190,7 +236,12 @@ package struct HTTP2Conversation: Sendable {
         case .opened(let place): return .request(place, isLast: isLast)
         case .more(let place, let isClosed): return .fields(place, isLast: isLast, isClosed: isClosed)
         case .refused: if !isClosing { try countFault(now) }
-        case .ignored: try countFault(now)
+        case .ignored:
+            guard lateBlocks > 0 else {
+                try countFault(now)
+                break
+            }
+            lateBlocks -= 1
         case .streamFault: break
         }
         return event(of: verdict, on: id)
@@ -235,6 +286,7 @@ package struct HTTP2Conversation: Sendable {
     package mutating func openStream(isLast: Bool) -> HTTP2StreamTable.Place? {
         guard let place = streams.openStream(isLast: isLast) else { return nil }
         meter.sentRequest()
+        lateBlocks = min(Self.maximumLateBlocks, lateBlocks + 2)
         return place
     }
 

@@ -103,6 +103,55 @@ package struct HTTP2FieldTable: Sendable {
 
     private static let cookieName = Array("cookie".utf8)
 
+    // MARK: Completing
+
+    /// Adds a field that HTTP/2 has in another form. The message is finished.
+    mutating func append(_ name: StaticString, _ value: StaticString, _ kind: FieldKind) {
+        value.withUTF8Buffer { unsafe append(name, UnsafeRawBufferPointer($0), kind) }
+    }
+
+    mutating func append(_ name: StaticString, _ value: String, _ kind: FieldKind) {
+        var value = value
+        value.withUTF8 { unsafe append(name, UnsafeRawBufferPointer($0), kind) }
+    }
+
+    private mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer, _ kind: FieldKind) {
+        // In the place of the empty line.
+        end &-= 2
+        let (nameLength, valueLength) = (name.utf8CodeUnitCount, value.count)
+        let length = nameLength &+ valueLength &+ FieldEntry.framing
+        reserve(length &+ 2)
+        name.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
+        unsafe copy(value, at: end &+ nameLength &+ 2)
+        (bytes[end &+ nameLength], bytes[end &+ nameLength &+ 1]) = (0x3A, 0x20)
+        (bytes[end &+ length &- 2], bytes[end &+ length &- 1]) = (0x0D, 0x0A)
+        addField(nameLength: nameLength, length: length, kind, isNeverIndexed: false)
+        (bytes[end], bytes[end &+ 1]) = (0x0D, 0x0A)
+        end &+= 2
+    }
+
+    /// Adds text that no field has, behind the empty line: no lines may be added after it.
+    ///
+    /// - Parameter parts: Places in ``bytes`` whose text follows.
+    /// - Returns: Where it stands.
+    mutating func append(text: StaticString, _ parts: Range<Int>...) -> Range<Int> {
+        let start = end
+        reserve(text.utf8CodeUnitCount)
+        text.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
+        end &+= text.utf8CodeUnitCount
+        for part in parts {
+            reserve(part.count)
+            for index in part {
+                bytes[end] = bytes[index]
+                end &+= 1
+            }
+        }
+        return start..<end
+    }
+
+    /// Gives the fields away, for memory that the next message needs.
+    mutating func swapSection(_ other: inout FieldSection) { swap(&section, &other) }
+
     // MARK: Writing
 
     /// A field of a table.
@@ -190,6 +239,13 @@ package struct HTTP2FieldTable: Sendable {
                 // Bounds: reserve, of all callers.
                 unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[place...]).copyMemory(from: part)
             }
+        }
+    }
+
+    private mutating func copy(_ source: UnsafeRawBufferPointer, at place: Int) {
+        unsafe bytes.withUnsafeMutableBytes { bytes in
+            // Bounds: reserve, of all callers.
+            unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[place...]).copyMemory(from: source)
         }
     }
 
@@ -321,12 +377,88 @@ package struct HTTP2FieldTable: Sendable {
         return true
     }
 
+    // MARK: Responses
+
+    /// The status of a response.
+    func status() throws(HTTP2Malformation) -> Int {
+        if let malformation { throw malformation }
+        guard let digits = pseudo.status else { throw .missingPseudoField }
+        guard digits.count == 3 else { throw .invalidStatus }
+        var status = 0
+        for index in digits {
+            guard bytes[index].isDigit else { throw .invalidStatus }
+            status = status * 10 + Int(bytes[index] - 0x30)
+        }
+        // HTTP/2 has no Upgrade (RFC 9113 section 8.6).
+        guard status != 101 else { throw .invalidStatus }
+        return status
+    }
+
+    /// Why the fields behind the content of a response are malformed.
+    package var malformationOfTrailers: HTTP2Malformation? {
+        malformation ?? (pseudo.status == nil ? nil : .unknownPseudoField)
+    }
+
+    /// Writes `content-length: 0`, unless there is a length.
+    mutating func declareEmptyContent() {
+        for field in section.fields where field.kind == .contentLength { return }
+        append("content-length", "0", .contentLength)
+    }
+
+    /// Makes a response that opens a WebSocket the 101 of HTTP/1. A tunnel has no content, and the client's key is not the one that
+    /// the upstream was asked with.
+    mutating func switchToWebSocket(accept: String) {
+        let (old, fields, hadUnderscore) = (bytes, section.fields, section.hasUnderscore)
+        section.begin(at: start)
+        end = start
+        for field in fields where field.kind != .contentLength {
+            guard !old.span.equals(field.name, "sec-websocket-accept") else { continue }
+            copy(old, field.line, at: end)
+            addField(
+                nameLength: field.name.count,
+                length: field.line.count,
+                field.kind,
+                hasUnderscore: hadUnderscore,
+                isNeverIndexed: field.isNeverIndexed
+            )
+        }
+        (bytes[end], bytes[end + 1]) = (0x0D, 0x0A)
+        end += 2
+        append("connection", "Upgrade", .connection)
+        append("upgrade", "websocket", .upgrade)
+        append("sec-websocket-accept", accept, .other)
+        for (index, digit) in zip(pseudo.status ?? 0..<0, "101".utf8) { bytes[index] = digit }
+        checkInvariants()
+    }
+
     private func checkInvariants() {
         assert(start <= end && end <= bytes.count, "The fields are not where the table has them.")
-        assert(section.fields.count <= maxFields, "The table has more fields than it may.")
+        // Those of the gateway's own are few.
+        assert(section.fields.count <= maxFields + 3, "The table has more fields than it may.")
         assert(
             message == .unjudged || section.fields.last.map { Int($0.end) + 2 == end } ?? true,
             "The last field is not the last line."
         )
     }
+}
+
+/// Why a message of HTTP/2 is malformed (RFC 9113 section 8.1.1): its stream is reset, and nothing of it is forwarded.
+package enum HTTP2Malformation: String, Hashable, Sendable, Error {
+    case invalidName = "a field name is not a lower-case token"
+    case invalidValue = "a field value has CR, LF or NUL"
+    case paddedValue = "a field value begins or ends with whitespace"
+    case connectionField = "a field that belongs to an HTTP/1 connection"
+    case invalidTE = "TE is not trailers"
+    case unknownPseudoField = "a pseudo-header field that this message cannot have"
+    case duplicatePseudoField = "a pseudo-header field twice"
+    case latePseudoField = "a pseudo-header field behind a field"
+    case missingPseudoField = "a pseudo-header field is missing"
+    case invalidMethod = "the method is not a token"
+    case invalidScheme = ":scheme is neither http nor https"
+    case invalidPath = ":path is neither a path nor *"
+    case unknownProtocol = ":protocol is not websocket, or not in a CONNECT"
+    case invalidStatus = ":status has not three digits"
+    case hostMismatch = "Host and :authority disagree"
+    case contentLengthMismatch = "Content-Length and the content disagree"
+    case unfinishedTrailers = "fields behind the content do not end the stream"
 }

@@ -38,6 +38,10 @@ package struct HTTP2FrameReader: Sendable {
     private var blockStream: UInt32 = 0
     private var blockIsLast = false
     private var continuations = 0
+    /// What is still to come of a frame of DATA whose beginning was taken (``nextPart(_:from:)``).
+    private var rest = 0
+    private var restStream: UInt32 = 0
+    private var restIsLast = false
     private var awaitsPreface: Bool
     private var awaitsSettings = true
     private let maximumBlock: Int
@@ -61,6 +65,7 @@ package struct HTTP2FrameReader: Sendable {
     /// - Parameter start: Where the last one ended. What is left of the bytes has to come again, with more behind it.
     package mutating func next(_ bytes: borrowing Span<UInt8>, from start: Int) throws(HTTP2Fault) -> Result {
         var start = start
+        if rest > 0 { return start &+ rest <= bytes.count ? takeRest(from: start) : .needMore }
         if awaitsPreface {
             guard try readPreface(bytes, from: start) else { return .needMore }
             start &+= Self.preface.utf8CodeUnitCount
@@ -85,6 +90,40 @@ package struct HTTP2FrameReader: Sendable {
         guard payload.upperBound <= bytes.count else { return .needMore }
         (awaitsSettings, awaitsPreface) = (false, false)
         return .frame(try read(bytes, header, payload), type: header.type, next: payload.upperBound)
+    }
+
+    /// With fewer bytes than this, it is better to wait for the rest.
+    package static let smallestPart = 512
+
+    /// Takes what has come of a frame of DATA that is not whole. Otherwise it would have to be kept, and be copied with what follows.
+    ///
+    /// - Parameter start: Where ``next(_:from:)`` needs more.
+    /// - Returns: `needMore` for other frames, for one with padding, and where little has come.
+    package mutating func nextPart(_ bytes: borrowing Span<UInt8>, from start: Int) -> Result {
+        guard bytes.count &- start >= HTTP2FrameHeader.size &+ Self.smallestPart else { return .needMore }
+        if rest > 0 { return takePart(start..<bytes.count) }
+        guard !awaitsPreface, !awaitsSettings, blockStream == 0 else { return .needMore }
+        let header = HTTP2FrameHeader(bytes, at: start)
+        guard header.type == HTTP2FrameType.data.rawValue, !header.flags.contains(.padded), header.stream != 0,
+            header.length <= HTTP2FrameHeader.defaultMaximum,
+            bytes.count &- start < HTTP2FrameHeader.size &+ header.length
+        else { return .needMore }
+        (rest, restStream, restIsLast) = (header.length, header.stream, header.flags.contains(.endStream))
+        return takePart(start &+ HTTP2FrameHeader.size..<bytes.count)
+    }
+
+    private mutating func takePart(_ content: Range<Int>) -> Result {
+        assert(content.count < rest, "A part is a whole frame.")
+        rest &-= content.count
+        let frame = Frame.data(stream: restStream, content: content, padding: 0, isLast: false)
+        return .frame(frame, type: HTTP2FrameType.data.rawValue, next: content.upperBound)
+    }
+
+    private mutating func takeRest(from start: Int) -> Result {
+        let content = start..<start &+ rest
+        rest = 0
+        let frame = Frame.data(stream: restStream, content: content, padding: 0, isLast: restIsLast)
+        return .frame(frame, type: HTTP2FrameType.data.rawValue, next: content.upperBound)
     }
 
     private func readPreface(_ bytes: borrowing Span<UInt8>, from start: Int) throws(HTTP2Fault) -> Bool {

@@ -43,6 +43,11 @@
         unsafe write(content)
     }
 
+    /// What a client begins with (RFC 9113 section 3.4).
+    package mutating func preface() {
+        HTTP2FrameReader.preface.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
+    }
+
     package mutating func settings(_ settings: [(key: HTTP2SettingKey, value: Int)]) {
         header(.settings, [], stream: 0, length: settings.count * 6)
         for (key, value) in settings {
@@ -153,6 +158,11 @@
         field(index: 2, bytes, value)
     }
 
+    package mutating func method(_ value: StaticString) {
+        write(0x02 as UInt8)
+        string(value)
+    }
+
     /// `:scheme`.
     package mutating func scheme(isTLS: Bool) { write(isTLS ? 0x87 as UInt8 : 0x86) }
 
@@ -162,6 +172,15 @@
     package mutating func path(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>, isSecret: Bool) {
         if !isSecret, bytes.equals(value, "/") { return write(0x84 as UInt8) }
         field(index: 4, bytes, value, isSecret: isSecret)
+    }
+
+    /// `:path`, whose value follows in parts (``value(_:)``).
+    ///
+    /// - Parameter length: Of all parts.
+    package mutating func path(length: Int, isSecret: Bool) {
+        guard reserve(1 &+ Self.roomForLength) else { return }
+        put((isSecret ? 0x10 : 0x00) | 4)
+        integer(length)
     }
 
     /// `:authority`.
@@ -180,9 +199,7 @@
     ///   secret, and so is what came as such.
     @inline(__always)
     package mutating func field(_ bytes: borrowing Span<UInt8>, _ field: HeadField, isSecret: Bool = false) {
-        let isSecret =
-            isSecret || field.isNeverIndexed || field.kind == .authorization || field.kind == .cookie
-            || field.kind == .setCookie || field.kind == .proxyAuthorization
+        let isSecret = isSecret || field.isNeverIndexed || field.kind.isSecret
         self.field(bytes, name: field.name, value: field.value, isSecret: isSecret)
     }
 
@@ -211,6 +228,114 @@
         write(0x00 as UInt8)
         string(name)
         string(value)
+    }
+
+    /// A field whose value follows in parts (``value(_:)``).
+    ///
+    /// - Parameters:
+    ///   - name: Its letters may be large.
+    ///   - valueLength: Of all parts.
+    package mutating func field(
+        _ bytes: borrowing Span<UInt8>,
+        name: Range<Int>,
+        valueLength: Int,
+        isSecret: Bool = false
+    ) {
+        guard reserve(2 &+ Self.roomForLength &+ name.count &+ Self.roomForLength &+ valueLength) else { return }
+        let pattern: UInt8 = isSecret ? 0x10 : 0x00
+        let index = StaticFieldTable.index(bytes, name)
+        if index == 0 {
+            put(pattern)
+            integer(name.count)
+            lowercased(bytes, name)
+        } else if index < 0x0F {
+            put(pattern | index)
+        } else {
+            put(pattern | 0x0F)
+            put(index &- 0x0F)
+        }
+        integer(valueLength)
+    }
+
+    package mutating func field(_ name: StaticString, valueLength: Int) {
+        name.withUTF8Buffer { name in
+            let name = unsafe Span(_unsafeElements: name)
+            field(name, name: 0..<name.count, valueLength: valueLength)
+        }
+    }
+
+    /// A part of the value of the field that was begun last.
+    package mutating func value(_ part: borrowing Span<UInt8>) {
+        unsafe part.withUnsafeBytes { unsafe write($0) }
+    }
+
+    package mutating func value(_ part: StaticString) {
+        part.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Fields of our own.
+    ///
+    /// - Parameter name: Its letters may be large.
+    package mutating func field(name: String, _ value: String) {
+        let (name, value) = (Array(name.utf8), Array(value.utf8))
+        field(name.span, name: name.indices, valueLength: value.count)
+        self.value(value.span)
+    }
+
+    package mutating func value(_ part: [UInt8]) { unsafe part.withUnsafeBytes { unsafe write($0) } }
+    package mutating func value(_ bytes: borrowing Span<UInt8>, _ part: Range<Int>) { copy(bytes, part) }
+
+    /// Sixteen lower-case hexadecimal digits.
+    package mutating func value(digitsOf number: UInt64) {
+        guard reserve(16) else { return }
+        for shift in stride(from: UInt64(60), through: 0, by: -4) {
+            let digit = UInt8(truncatingIfNeeded: number >> shift & 0xF)
+            put(digit < 10 ? 0x30 + digit : 0x57 + digit)
+        }
+    }
+
+    /// Lines of HTTP/1, up to an empty one or the end. They are valid; those of the connection are left out.
+    ///
+    /// - Parameters:
+    ///   - isRequest: `Host` becomes `:authority`.
+    ///   - isSecret: All of them are.
+    ///   - secretNames: Names, in lower case, of those that are.
+    package mutating func fields(
+        _ bytes: borrowing Span<UInt8>,
+        from start: Int = 0,
+        isRequest: Bool = false,
+        isSecret: Bool = false,
+        secretNames: [[UInt8]] = []
+    ) {
+        var line = start
+        while line < bytes.count, bytes[line] != 0x0D {
+            var colon = line
+            while colon < bytes.count, bytes[colon] != 0x3A { colon &+= 1 }
+            var end = colon
+            while end < bytes.count, bytes[end] != 0x0D { end &+= 1 }
+            guard colon < end else { return }
+            let (name, value) = (line..<colon, bytes.trimmed(colon &+ 1..<end))
+            if isRequest, FieldKind.classify(bytes, name) == .host {
+                authority(bytes, value)
+            } else {
+                self.line(bytes, name, value: value, isSecret: isSecret, secretNames)
+            }
+            line = end &+ 2
+        }
+    }
+
+    private mutating func line(
+        _ bytes: borrowing Span<UInt8>,
+        _ name: Range<Int>,
+        value: Range<Int>,
+        isSecret: Bool,
+        _ secretNames: [[UInt8]]
+    ) {
+        let kind = FieldKind.classify(bytes, name)
+        guard !kind.isForbiddenInHTTP2 else { return }
+        var isSecret = isSecret || kind.isSecret
+        for secret in secretNames where bytes.equalsLowercased(name, secret) { isSecret = true }
+        field(bytes, name: name, value: value, isSecret: isSecret)
     }
 
     @inline(__always)
@@ -308,6 +433,16 @@
     @inline(__always)
     private mutating func lowercased(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
         for index in range { put(bytes[index].asciiLowercased) }
+    }
+}
+
+extension FieldKind {
+    /// Credentials and cookies: no table on their way may remember the value (RFC 7541 section 7.1.3).
+    fileprivate var isSecret: Bool {
+        switch self {
+        case .authorization, .cookie, .proxyAuthorization, .setCookie: true
+        default: false
+        }
     }
 }
 

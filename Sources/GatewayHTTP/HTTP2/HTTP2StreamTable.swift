@@ -222,6 +222,9 @@ package struct HTTP2StreamTable: Sendable {
 
     // MARK: What we send
 
+    /// Whether there are ids left for streams of ours: the last one has been used after a billion requests.
+    package var hasIDs: Bool { lastID < Self.largestID }
+
     /// Opens a stream of ours.
     ///
     /// - Returns: nil if there are as many as the peer takes, or if there are no ids left.
@@ -252,6 +255,12 @@ package struct HTTP2StreamTable: Sendable {
         sending.spend(count)
         streams[place].sending.spend(count)
     }
+
+    /// DATA that was to leave, and counts as sent, was thrown away before the peer got it.
+    package mutating func unsend(_ count: Int) { _ = sending.grow(by: count) }
+
+    /// What the peer has not made room for again on the stream.
+    package func unacknowledged(_ place: Place) -> Int { max(0, initialSending - streams[place].sending.size) }
 
     /// A frame with END_STREAM leaves.
     ///
@@ -312,7 +321,8 @@ package struct HTTP2StreamTable: Sendable {
             isRemoteOpen: isRemoteOpen,
             isLocalOpen: true,
             sending: SendWindow(initialSending),
-            receiving: ReceiveWindow(target: streamWindow, size: initialReceiving)
+            // Not yet more than the peer knows of: it would get as much again with its acknowledgement.
+            receiving: ReceiveWindow(target: initialReceiving, size: initialReceiving)
         )
         ids.append(id)
         if let place = free.popLast() {

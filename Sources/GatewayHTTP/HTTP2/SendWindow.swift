@@ -31,7 +31,7 @@ package struct SendWindow: Hashable, Sendable {
 /// here has a bound.
 package struct ReceiveWindow: Hashable, Sendable {
     /// What the peer may have sent that was not taken yet, at most.
-    private let target: Int
+    private var target: Int
     /// What the peer may still send.
     private var size: Int
     /// Came, and was not taken yet.
@@ -57,9 +57,11 @@ package struct ReceiveWindow: Hashable, Sendable {
         assert(held + max(size, 0) <= SendWindow.maximum, "The peer may send more than a window holds.")
     }
 
-    /// Our own settings have come into force, or the library has counted what did not get here.
-    package mutating func change(by delta: Int) { size += delta }
-    package mutating func change(to size: Int) { self.size = size }
+    /// Our own settings have come into force.
+    package mutating func change(by delta: Int) {
+        target += delta
+        size += delta
+    }
 
     /// What a WINDOW_UPDATE has to say now; nil while it is not worth a frame. It counts as sent.
     package mutating func credit() -> Int? {

@@ -75,7 +75,7 @@ package enum FieldKind: UInt8, Sendable {
     }
 
     /// Fields of an HTTP/1 connection, which HTTP/2 does not have (RFC 9113 section 8.2.2). `TE` may say `trailers`.
-    var isForbiddenInHTTP2: Bool {
+    package var isForbiddenInHTTP2: Bool {
         switch self {
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade: true
         default: false

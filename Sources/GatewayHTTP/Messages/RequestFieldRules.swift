@@ -226,6 +226,14 @@ package enum TargetRewrite {
         case server
         /// These bytes, as the client sent them.
         case copied(Range<Int>)
+
+        package var length: Int {
+            switch self {
+            case .nothing: 0
+            case .root, .server: 1
+            case .copied(let path): path.count
+            }
+        }
     }
 
     /// - Parameters:

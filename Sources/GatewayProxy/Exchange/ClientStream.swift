@@ -13,8 +13,6 @@ enum ContentForm {
 /// Why a head was not sent. Nothing of it was.
 enum HeadFault: Error {
     case unwritable
-    /// No frame of HTTP/2 has room for it.
-    case exceedsFrame
     /// To a client that asks for a WebSocket in HTTP/2: any 2xx opens one (RFC 9110 section 9.3.6), and this one has none behind it.
     case opensNothing
 }

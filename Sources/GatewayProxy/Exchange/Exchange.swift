@@ -96,7 +96,6 @@ package struct Exchange: ~Copyable, Sendable {
         case .reloaded(let takesRight, let isAdmitted): reloaded(takesRight: takesRight, isAdmitted: isAdmitted)
         case .connected(let isReused, let mayRefuse): connected(isReused: isReused, mayRefuse: mayRefuse)
         case .connectionFailed: phase == .connecting ? end(with: .reported) : .nothing
-        case .headUnsendable: headUnsendable()
         case .requestContent(let isHeld, let isLast): content(isHeld: isHeld, isLast: isLast)
         case .requestInvalid: end(with: .reported)
         case .clientLeft: clientLeft()
@@ -183,14 +182,6 @@ package struct Exchange: ~Copyable, Sendable {
         timesSent += 1
         phase = requestIsComplete ? .responding : .forwarding
         return .sendRequest
-    }
-
-    /// Each time that a head is written, what has come of the content is at hand, or none has.
-    private mutating func headUnsendable() -> ExchangeStep {
-        guard phase == .forwarding || phase == .responding, !attempt.responseHasBegun else { return .nothing }
-        timesSent -= 1
-        phase = .connecting
-        return .connect(isFresh: false)
     }
 
     private mutating func upstreamLost(_ loss: ConnectionLoss) -> ExchangeStep {
@@ -347,8 +338,6 @@ package enum ExchangeEvent: Hashable, Sendable {
     ///   - mayRefuse: The upstream can say of a request that it has not looked at it.
     case connected(isReused: Bool, mayRefuse: Bool = false)
     case connectionFailed
-    /// The connection cannot carry the head, and nothing was sent on it. Another version of HTTP can.
-    case headUnsendable
 
     // MARK: Request
 
@@ -528,6 +517,12 @@ package enum RejectionOutcome: Hashable, Sendable {
 
 // MARK: - Withdrawals
 
+/// What a request was sent with.
+struct CredentialUse {
+    let credential: Credential
+    let source: any CredentialSource
+}
+
 /// The credentials that an operator has locked, revoked or cleared.
 ///
 /// A token is known by its grant: an exchange may have begun with a source that a reload has replaced, or that has made room for
@@ -544,6 +539,10 @@ struct WithdrawnCredentials: Sendable {
     var isEmpty: Bool { sources.isEmpty }
 
     /// - Returns: What an exchange with this credential is told; nil where it may go on.
+    func event(_ use: CredentialUse, at now: MonotonicTime) -> ExchangeEvent? {
+        event(use.credential, of: use.source, at: now)
+    }
+
     func event(
         _ credential: Credential,
         of source: any CredentialSource,

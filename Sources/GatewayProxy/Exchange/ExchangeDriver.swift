@@ -50,6 +50,8 @@ final class ExchangeDriver {
     /// The upstream will call back when it has taken what waits.
     private var awaitsRelease = false
     private var deadlineUse = DeadlineUse.transfer
+    /// A reload has ended it: its credential must reach no upstream any more.
+    private(set) var isExcluded = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
     /// When the exchange began, by the event loop's clock.
@@ -133,6 +135,11 @@ final class ExchangeDriver {
     private var compiled: CompiledRoute { route.state.route }
     private var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
     private var credential: Credential? { isAuthorized ? route.credential : nil }
+    /// What the request goes with; nil for nothing.
+    var credentialUse: CredentialUse? {
+        guard let source, let credential else { return nil }
+        return CredentialUse(credential: credential, source: source)
+    }
     private var credentialRequest: CredentialRequest {
         CredentialRequest(
             route: compiled.plan.name,
@@ -443,19 +450,6 @@ final class ExchangeDriver {
         return true
     }
 
-    /// The head fits in no frame of HTTP/2, and nothing was sent.
-    private func sendByHTTP1(insteadOfFrameOn stream: any UpstreamStream) {
-        upstream = nil
-        stream.returnUnused()
-        let isCall = isGRPC
-        guard mayFallBack, !isCall else {
-            return end(with: .requestInvalid, UpstreamVersionRule.requestHeadTooLong(isCall: isCall))
-        }
-        goesByHTTP1 = true
-        guard case .connect(let isFresh) = rules.handle(.headUnsendable) else { return }
-        connect(isFresh: isFresh)
-    }
-
     /// The upstream's HTTP/2 takes no WebSocket.
     private func sendByHTTP1(not stream: any UpstreamStream) {
         stream.returnUnused()
@@ -502,7 +496,6 @@ final class ExchangeDriver {
                 if let problem = try writeHead(on: stream) { return end(with: .requestInvalid, problem) }
             } catch {
                 record.trace = trace
-                if case .exceedsFrame = error { return sendByHTTP1(insteadOfFrameOn: stream) }
                 return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The head could not be rewritten."))
             }
             sendCopy(on: stream)
@@ -851,7 +844,6 @@ final class ExchangeDriver {
     private func problem(_ fault: HeadFault, status: Int) -> GatewayProblem {
         switch fault {
         case .unwritable: upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten.")
-        case .exceedsFrame: upstreamProblem(.upstreamInvalidResponse, UpstreamVersionRule.responseHeadTooLong)
         case .opensNothing: upstreamProblem(.upgradeFailed, UpstreamVersionRule.opensNoWebSocket(status: status))
         }
     }
@@ -1180,6 +1172,7 @@ final class ExchangeDriver {
         )
         let step = rules.handle(event)
         guard step == .beginAgain else {
+            isExcluded = step != .nothing
             enter()
             end(by: step)
             leave()
@@ -1204,8 +1197,7 @@ final class ExchangeDriver {
     }
 
     private func event(of withdrawn: WithdrawnCredentials, at now: MonotonicTime) -> ExchangeEvent? {
-        guard let source, let credential else { return nil }
-        return withdrawn.event(credential, of: source, at: now)
+        credentialUse.flatMap { withdrawn.event($0, at: now) }
     }
 
     // MARK: Loss

@@ -26,22 +26,6 @@ enum UpstreamVersionRule {
         "It takes no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441)."
         + " Set protocol of the route to auto or http1."
 
-    /// The answer to a request whose head fits in no frame of HTTP/2, and that cannot go by HTTP/1.1.
-    ///
-    /// - Parameter isCall: Whether it is a call of gRPC, which HTTP/1.1 cannot carry.
-    static func requestHeadTooLong(isCall: Bool) -> GatewayProblem {
-        let advice = isCall ? "Send fewer or shorter fields." : "Set protocol of the route to auto or http1."
-        return GatewayProblem(
-            .fieldsTooLarge,
-            "The request was refused: its head does not fit in one frame of HTTP/2 to the upstream. \(advice)"
-        )
-    }
-
-    /// What a client of HTTP/2 is told when its frames have no room for the head of the response.
-    static let responseHeadTooLong =
-        "The head of its response does not fit in one frame of HTTP/2 to the client."
-        + " Have the upstream send fewer or shorter fields, or the client use HTTP/1.1."
-
     /// What a client that asks for a WebSocket in HTTP/2 is told when the response opens none.
     static func opensNoWebSocket(status: Int) -> String {
         "It answered \(status) to the request for a WebSocket, which opens none."

@@ -1,7 +1,6 @@
 import GatewayHTTP
 import Logging
 import NIOCore
-import NIOHTTP2
 import NIOSSL
 import NIOTLS
 
@@ -817,28 +816,15 @@ extension HTTP1ClientConnection {
         let rest = reader.takeAll()
         let places = handPlaces(over: context)
         let configuration = configuration.worker.current ?? configuration
-        let failures = HTTP2FailureWatch()
         let connection = HTTP2ClientConnection(
             configuration: configuration,
             identity: identity,
             listenerNumber: listenerNumber,
             isTLS: isTLS,
-            places: places,
-            failures: failures
+            hasDirectSocket: hasDirectSocket,
+            places: places
         )
-        let http2 = NIOHTTP2Handler(
-            mode: .server,
-            frameDelegate: failures,
-            connectionConfiguration: HTTP2Configuration.client(configuration.limits)
-        )
-        let frames = HTTP2FrameGuard(of: connection)
-        let joiner = HTTP2FrameJoiner(configuration.buffers)
-        guard
-            let swap = try? HandlerSwap(
-                from: context,
-                to: [frames, joiner, HTTP2FirstSettings(), http2, connection]
-            )
-        else {
+        guard let swap = try? HandlerSwap(from: context, to: [connection]) else {
             return context.close(promise: nil)
         }
         if isEnding || shared.isDraining { connection.drain() }

@@ -106,16 +106,126 @@ struct RequestWriter {
         cursor.write(injected.pair)
     }
 
+    // MARK: HTTP/2
+
+    /// Room for the frames of ``encode(_:_:end:isTLS:into:)``. No field takes more than ten bytes beyond its line in HTTP/1.
+    func roomToEncode(_ head: borrowing RequestHead, end: [UInt8]) -> Int {
+        let own = route.injectedBytes + forwarded.utf8.count + destination.count + end.count + Self.wording
+        return head.end + own + 10 * (head.section.fields.count + own / 8)
+    }
+
+    /// Writes the same fields as ``write(_:_:end:into:)``, as those of HTTP/2. A request for an upgrade becomes one for a WebSocket
+    /// (RFC 8441 section 5).
+    ///
+    /// A credential that a table remembers could be guessed bit by bit from the length of what is sent (RFC 7541 section 7.1), so
+    /// it is never indexed, and neither are the cookies of clients that share the connection.
+    ///
+    /// - Parameters:
+    ///   - end: The last lines, the empty one included.
+    ///   - frames: Has begun a field block.
+    func encode(
+        _ head: borrowing RequestHead,
+        _ source: ByteBuffer,
+        end: [UInt8],
+        isTLS: Bool,
+        into frames: inout HTTP2FrameWriter
+    ) {
+        let bytes = source.readableBytesUInt8Span
+        if head.wantsUpgrade {
+            frames.method("CONNECT")
+            frames.protocolName("websocket")
+        } else {
+            frames.method(bytes, head.method)
+        }
+        frames.scheme(isTLS: isTLS)
+        encodeTarget(head, bytes, &frames)
+        route.encodedLines.withValue { frames.value($0) }
+        encodeFields(head, bytes, &frames)
+        if !forwarded.isEmpty { frames.fields(Array(forwarded.utf8).span) }
+        frames.fields(destination.span)
+        if let trace, !trace.passesClients { encode(trace, &frames) }
+        frames.fields(end.span)
+        if head.takesTrailers(bytes) { frames.field(name: "te", "trailers") }
+    }
+
+    private func encodeTarget(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ frames: inout HTTP2FrameWriter
+    ) {
+        let path = TargetRewrite.path(
+            of: head,
+            bytes,
+            forwarding: head.forwardedPath(match, without: route.prefix),
+            hasBase: !route.basePath.isEmpty,
+            injectsQuery: route.query != nil
+        )
+        let kept = route.query.map { TargetRewrite.keptQuery(of: head, bytes, without: $0.name) } ?? []
+        let query = route.query.map { 1 + kept.count + $0.pair.count } ?? head.query.count
+        let length = route.basePath.count + path.length + query
+        frames.path(length: length, isSecret: route.hasSecretTarget)
+        frames.value(route.basePath)
+        switch path {
+        case .nothing: break
+        case .root: frames.value("/")
+        case .server: frames.value("*")
+        case .copied(let path): frames.value(bytes, path)
+        }
+        guard let injected = route.query else { return frames.value(bytes, head.query) }
+        frames.value("?")
+        frames.value(kept)
+        frames.value(injected.pair)
+    }
+
+    private func encodeFields(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ frames: inout HTTP2FrameWriter
+    ) {
+        let options = fieldOptions
+        var index = 0
+        while let kept = route.requestFields.nextKept(of: head, bytes, options, from: &index) {
+            for index in kept where !isLeftOut(head.section.fields[index], of: head, bytes) {
+                frames.field(bytes, head.section.fields[index])
+            }
+        }
+    }
+
+    /// HTTP/2 has neither a framing in fields nor the key of a WebSocket.
+    @inline(__always)
+    private func isLeftOut(
+        _ field: HeadField,
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> Bool {
+        if case .transferEncoding = field.kind { return true }
+        return head.wantsUpgrade && bytes.equalsLowercased(field.name, "sec-websocket-key")
+    }
+
+    private func encode(_ trace: RequestTrace, _ frames: inout HTTP2FrameWriter) {
+        frames.field("traceparent", valueLength: 55)
+        frames.value("00-")
+        frames.value(digitsOf: trace.trace.high)
+        frames.value(digitsOf: trace.trace.low)
+        frames.value("-")
+        frames.value(digitsOf: trace.upstreamSpan)
+        frames.value(trace.isSampled ? "-01" : "-00")
+    }
+
     // MARK: Fields
 
-    private func writeFields(_ head: borrowing RequestHead, _ source: ByteBuffer, _ cursor: inout HeadCursor) {
-        let bytes = source.readableBytesUInt8Span
-        let options = RequestFieldRules.Options(
+    private var fieldOptions: RequestFieldRules.Options {
+        RequestFieldRules.Options(
             stripsAuthorization: stripsAuthorization,
             sendsExpect: sendsExpect,
             trace: trace?.fields ?? .pass,
             replacesDestination: !destination.isEmpty
         )
+    }
+
+    private func writeFields(_ head: borrowing RequestHead, _ source: ByteBuffer, _ cursor: inout HeadCursor) {
+        let bytes = source.readableBytesUInt8Span
+        let options = fieldOptions
         var index = 0
         while let kept = route.requestFields.nextKept(of: head, bytes, options, from: &index) {
             cursor.copy(head.section.lines(kept))

@@ -25,6 +25,9 @@ final class ResponseWriter: Sendable {
     private let sendsProxyStatus: Bool
     /// `Gateway-Request-Id: `, or another name for it; empty sends none.
     private let requestIDStart: [UInt8]
+    /// The same for HTTP/2, as values: the name in `Via`, and `Proxy-Status` up to the status.
+    private let viaName: [UInt8]
+    private let proxyStatus: [UInt8]
 
     /// - Parameters:
     ///   - proxyStatus: ``ProxyStatus/member(nextHop:)``; nil sends none.
@@ -32,6 +35,8 @@ final class ResponseWriter: Sendable {
     init(viaName: String, proxyStatus: String?, requestIDHeader: String?) {
         sendsProxyStatus = proxyStatus != nil
         requestIDStart = requestIDHeader.map { Array("\($0): ".utf8) } ?? []
+        self.viaName = Array(viaName.utf8)
+        self.proxyStatus = proxyStatus.map { Array("\($0); received-status=".utf8) } ?? []
         tail = ViaLines(name: viaName, then: proxyStatus.map { "Proxy-Status: \($0); received-status=" } ?? "")
     }
 
@@ -192,6 +197,120 @@ final class ResponseWriter: Sendable {
         }
         return dropsCookies
     }
+}
+
+/// The same head as fields of HTTP/2.
+extension ResponseWriter {
+    /// - Parameters:
+    ///   - opensWebSocket: A 101, which HTTP/2 does not have (RFC 8441 section 5).
+    ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 section 6.6.1).
+    /// - Returns: Whether a cookie was dropped.
+    func write(
+        _ head: borrowing ResponseHead,
+        _ source: ByteBuffer,
+        id: RequestID,
+        opensWebSocket: Bool,
+        rules: ResponseFieldRules,
+        options: ResponseFieldRules.Options,
+        tokenNote: String?,
+        date: UnixTime?,
+        into frames: inout HTTP2FrameWriter
+    ) -> Bool {
+        let bytes = source.readableBytesUInt8Span
+        let (viaName, proxyStatus) = (viaName, proxyStatus)
+        frames.status(opensWebSocket ? 200 : head.status)
+        let dropsCookies = writeFields(head, bytes, opensWebSocket: opensWebSocket, rules, options, &frames)
+        if dropsCookies { frames.field(name: "gateway-note", CookiePolicy.note) }
+        if !head.isInformational || head.status == 101 {
+            frames.field("via", valueLength: 4 + viaName.count)
+            frames.value(head.isHTTP10 ? "1.0 " : head.isHTTP2 ? "2.0 " : "1.1 ")
+            frames.value(viaName.span)
+            if sendsProxyStatus {
+                let status = head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3
+                frames.field("proxy-status", valueLength: proxyStatus.count + status.count)
+                frames.value(proxyStatus.span)
+                frames.value(bytes.extracting(status))
+            }
+            if !requestIDStart.isEmpty { write(id, &frames) }
+            if !options.crossOrigin.isEmpty { frames.fields(options.crossOrigin.span) }
+            if options.exposesFields { writeExposed(head, bytes, rules, &frames) }
+        }
+        if let date { frames.field(name: "date", date.httpDate) }
+        if let tokenNote { frames.field(name: "gateway-token", tokenNote) }
+        return dropsCookies
+    }
+
+    private func writeFields(
+        _ head: borrowing ResponseHead,
+        _ bytes: borrowing Span<UInt8>,
+        opensWebSocket: Bool,
+        _ rules: ResponseFieldRules,
+        _ options: ResponseFieldRules.Options,
+        _ frames: inout HTTP2FrameWriter
+    ) -> Bool {
+        var dropsCookies = false
+        var index = 0
+        while let piece = rules.next(
+            of: head,
+            bytes,
+            knowsChunks: false,
+            links: options.links,
+            keepsTransportSecurity: options.keepsTransportSecurity,
+            from: &index
+        ) {
+            switch piece {
+            case .kept(let kept):
+                for place in kept {
+                    let field = head.section.fields[place]
+                    // The client gave no key that it could answer.
+                    let isOfHandshake = opensWebSocket && bytes.equalsLowercased(field.name, "sec-websocket-accept")
+                    if !field.kind.isForbiddenInHTTP2, !isOfHandshake { frames.field(bytes, field) }
+                }
+            case .rewritten(let field, let value):
+                frames.field(bytes, name: field.name, valueLength: value.count, isSecret: field.kind == .setCookie)
+                frames.value(value.span)
+            case .droppedCookie: dropsCookies = true
+            }
+        }
+        return dropsCookies
+    }
+
+    private func write(_ id: RequestID, _ frames: inout HTTP2FrameWriter) {
+        let name = requestIDStart
+        unsafe withUnsafeTemporaryAllocation(byteCount: RequestID.maximumLength, alignment: 1) { buffer in
+            let count = unsafe id.write(into: buffer)
+            let text = unsafe Span<UInt8>(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            frames.field(name.span, name: 0..<name.count - ": ".utf8.count, valueLength: count)
+            frames.value(text)
+        }
+    }
+
+    private func writeExposed(
+        _ head: borrowing ResponseHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ rules: ResponseFieldRules,
+        _ frames: inout HTTP2FrameWriter
+    ) {
+        var names = Array(String(describing: Self.exposing).utf8)
+        let start = Self.nameOfExposing.utf8CodeUnitCount + ": ".utf8.count
+        if !requestIDStart.isEmpty { names += Array(", ".utf8) + requestIDStart.dropLast(2) }
+        var index = 0
+        // As in HTTP/1: pages see the same.
+        while let piece = rules.next(of: head, bytes, knowsChunks: true, from: &index) {
+            let run: Range<Int> =
+                switch piece {
+                case .kept(let kept): kept
+                case .rewritten, .droppedCookie: index - 1..<index
+                }
+            for field in head.section.fields[run] where field.kind != .setCookie {
+                names += Array(", ".utf8) + bytes.array(field.name)
+            }
+        }
+        frames.field(Self.nameOfExposing, valueLength: names.count - start)
+        frames.value(names.span.extracting(start..<names.count))
+    }
+
+    private static let nameOfExposing: StaticString = "Access-Control-Expose-Headers"
 }
 
 /// Our line in `Via`, which names the version that the message came in (RFC 9110 §7.6.3), and what always follows it.

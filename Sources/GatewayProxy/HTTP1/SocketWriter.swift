@@ -90,6 +90,13 @@ final class SocketWriter {
         flush()
     }
 
+    /// Writes and flushes all of them, one behind the other.
+    func send(_ parts: [ByteBuffer]) {
+        mayLeave()
+        for part in parts { write(part) }
+        flush()
+    }
+
     private func keep(_ bytes: ByteBuffer) {
         if unsent == nil { unsent = ByteBuffer() }
         unsent?.writeImmutableBuffer(bytes)

@@ -1,8 +1,6 @@
 import GatewayHTTP
 import Logging
 import NIOCore
-import NIOHPACK
-import NIOHTTP2
 
 /// One HTTP/2 connection of a client: its streams, the windows of the connection and the ways to end.
 ///
@@ -16,12 +14,12 @@ import NIOHTTP2
 ///     HTTP2ClientConnection ──▶ HTTP2ClientStream ──▶ ExchangeDriver, or AuthorizationExchange for an engine
 ///                          owns                  owns
 ///
-/// Stands behind an `NIOHTTP2Handler` without a multiplexer, and lives on one event loop. Decides nothing about a request: each
-/// ``HTTP2ClientStream`` has an exchange of its own.
+/// Bytes go to ``HTTP2Conversation``, which says what they mean; what leaves goes to ``HTTP2Output``. Lives on one event loop. Decides
+/// nothing about a request: each ``HTTP2ClientStream`` has an exchange of its own.
 final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushable, ClientConnection {
-    typealias InboundIn = HTTP2Frame
-    typealias OutboundIn = HTTP2Frame
-    typealias OutboundOut = HTTP2Frame
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
 
     private enum Phase {
         /// The client's SETTINGS have not come.
@@ -42,28 +40,30 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     let isTLS: Bool
     private(set) var context: ChannelHandlerContext?
     private let writer = SocketWriter()
+    /// TLS is not in the pipeline.
+    private let hasDirectSocket: Bool
     let clock: LoopClock
     private var deadline: ClientDeadline
-    private let failures: HTTP2FailureWatch
-    /// What the client was told: a reload does not change that.
-    private let maximumStreams: Int
-    /// The payload of a frame, as the client's settings have it.
-    private(set) var maximumFrame = HTTP2Configuration.frameSize
+    private var conversation: HTTP2Conversation
+    private var input: HTTP2Input
+    private let output: HTTP2Output
     private var phase = Phase.opening
     /// The client is to open another connection then.
     private let endsAt: MonotonicTime
-    private var streams: [HTTP2StreamID: HTTP2ClientStream] = [:]
-    private var lastStream = HTTP2StreamID.rootStream
-    private var flow: HTTP2ConnectionFlow
-    private var faults = FaultBudget()
-    private var meter: HTTP2FrameMeter
+    /// By place.
+    private var streams: [HTTP2ClientStream?] = []
+    /// Streams that wait for the connection's window, in the order of their turns.
+    private var waiting: [HTTP2ClientStream] = []
+    /// Streams whose response is written whole, and whose client still sends.
+    private var stopping: [HTTP2ClientStream] = []
     /// What the client has proved on this connection, valid under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces
+    /// The field block that has begun has a deadline.
+    private var awaitsBlock = false
     private var isReading = false
-    private var hasUnflushed = false
-    /// It is in the worker's queue of those that flush.
-    private var isFlushDue = false
+    /// The client takes more: what is on its way to it is below the high-water mark.
+    private var isWritable = true
     private var pendingRead = false
     /// Streams that have given their exchange something in this read.
     private var touched: [HTTP2ClientStream] = []
@@ -78,22 +78,26 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         identity: ConnectionContext,
         listenerNumber: Int,
         isTLS: Bool,
-        places: ConnectionPlaces,
-        failures: HTTP2FailureWatch
+        hasDirectSocket: Bool,
+        places: ConnectionPlaces
     ) {
         self.configuration = configuration
         self.isTLS = isTLS
         self.listenerNumber = listenerNumber
+        self.hasDirectSocket = hasDirectSocket
         self.places = places
-        self.failures = failures
         self.identity = identity
-        maximumStreams = configuration.limits.streamsPerConnection
         clock = configuration.clock
-        meter = HTTP2FrameMeter(at: configuration.shared.clock.monotonic())
         deadline = ClientDeadline(queue: configuration.worker.deadlines)
         let now = MonotonicTime(clock.now)
         endsAt = ConnectionAge.end(configuration.limits.connectionMaxAge, jitter: .random(in: 0 ... .max), from: now)
-        flow = HTTP2ConnectionFlow(receiving: HTTP2Configuration.connectionWindow(configuration.limits))
+        conversation = HTTP2Conversation(
+            peerIsClient: true,
+            limits: HTTP2Configuration.ofClient(configuration.limits),
+            at: configuration.shared.clock.monotonic()
+        )
+        input = HTTP2Input(configuration.buffers)
+        output = HTTP2Output(writer, buffers: configuration.buffers, flushes: configuration.worker.flushes)
     }
 
     /// Takes the next request under the configuration of the last reload.
@@ -101,6 +105,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         guard configuration.isReplaced, let current = configuration.worker.current else { return }
         configuration = current
         clientCache = ClientAuthenticationCache()
+        conversation.changeHeads(bytes: current.limits.headerBytes, fields: current.limits.headerFields)
     }
 
     func decide(on request: RequestMessage) -> RequestAuthorizer.Decision {
@@ -111,16 +116,14 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        writer.open(context, hasDirectSocket: false)
-        // More than what waits for a flush: few and large writes cost less.
-        let high = HTTP2ConnectionFlow.maximumUnflushed + 65_536
-        let marks = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: high)
-        try? context.channel.syncOptions?.setOption(.writeBufferWaterMark, value: marks)
+        writer.open(context, hasDirectSocket: hasDirectSocket)
+        isWritable = context.channel.isWritable
+        try? context.channel.syncOptions?.setOption(.writeBufferWaterMark, value: HTTP2Output.waterMarks)
         configuration.worker.register(self)
         deadline.move(to: clock.now + timeouts.header, for: self)
-        write(.settings(.settings(HTTP2Configuration.settings(configuration.limits))), on: .rootStream)
+        let settings = HTTP2Configuration.settings(configuration.limits)
+        write(room: 64) { $0.settings(settings) }
         creditConnection()
-        flush()
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -130,36 +133,27 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
 
     func channelInactive(context: ChannelHandlerContext) {
         phase = .closed
+        isWritable = false
         places.giveBack(to: shared)
         configuration.worker.unregister(self)
         clock.end()
         deadline.cancel()
         endStreams()
+        output.drop()
+        input.drop(configuration.buffers)
         context.fireChannelInactive()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
-        if error is any NIOHTTP2Error {
-            // The library has reset the stream where only that was broken.
-            if failures.hasFailed { broken() }
-        } else if phase != .lingering {
-            endStreams()
-            closeNow()
-        }
+        guard phase != .lingering else { return }
+        endStreams()
+        closeNow()
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        switch event {
-        case let event as NIOHTTP2WindowUpdatedEvent:
-            if event.streamID == .rootStream, let size = event.inboundWindowSize { flow.receiving.change(to: size) }
-        case let event as StreamClosedEvent: streamClosed(event.streamID, isCut: event.reason != nil)
-        case let event as NIOHTTP2BulkStreamWindowChangeEvent: windowsChanged(by: event.delta)
-        case is NIOHTTP2StreamCreatedEvent: break
-        default:
-            if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
-            context.fireUserInboundEventTriggered(event)
-        }
+        if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
+        context.fireUserInboundEventTriggered(event)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -167,8 +161,11 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
             isReading = true
             clock.begin()
         }
-        guard phase != .lingering, phase != .closed else { return }
-        receive(unwrapInboundIn(data))
+        guard isServing else { return }
+        takeConfiguration()
+        var bytes = unwrapInboundIn(data)
+        input.append(&bytes)
+        receive()
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
@@ -176,14 +173,14 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         let touched = touched
         self.touched.removeAll(keepingCapacity: true)
         for stream in touched { stream.flushRequest() }
-        creditConnection()
         isReading = false
-        if hasUnflushed { flushNow() }
+        if isWritable { writer.readAhead() }
         context.fireChannelReadComplete()
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable {
+        isWritable = context.channel.isWritable
+        if isWritable {
             sendWaiting()
             resumeReading()
         }
@@ -194,7 +191,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
 
     /// A client that sends requests but reads no answers would fill the memory with them.
     func read(context: ChannelHandlerContext) {
-        if context.channel.isWritable { context.read() } else { pendingRead = true }
+        if isWritable { context.read() } else { pendingRead = true }
     }
 
     private func resumeReading() {
@@ -205,101 +202,143 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
 
     /// The exchange of the stream has got something.
     func touch(_ stream: HTTP2ClientStream) {
-        guard !isReading else { return touched.append(stream) }
-        stream.flushRequest()
-        creditConnection()
-        flush()
+        if isReading { touched.append(stream) } else { stream.flushRequest() }
     }
 
     // MARK: Writing
 
-    func write(_ payload: HTTP2Frame.FramePayload, on stream: HTTP2StreamID, promise: EventLoopPromise<Void>? = nil) {
-        guard let context, phase != .closed else {
-            promise?.fail(ChannelError.ioOnClosedChannel)
-            return
-        }
-        hasUnflushed = true
-        context.write(wrapOutboundOut(HTTP2Frame(streamID: stream, payload: payload)), promise: promise)
-    }
-
-    /// A GOAWAY that refuses no stream yet. Past the library: without an open stream, that would take the connection for ended, and
-    /// refuse requests that are on their way.
-    private func writeAnnouncement() {
-        guard let frames = try? context?.pipeline.syncOperations.context(handlerType: NIOHTTP2Handler.self) else {
-            return
-        }
-        hasUnflushed = true
-        // The last stream is the largest that there can be, the reason NO_ERROR.
-        let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0] + [0x7F, 0xFF, 0xFF, 0xFF] + [0, 0, 0, 0]
-        frames.write(NIOAny(IOData.byteBuffer(ByteBuffer(bytes: goAway))), promise: nil)
-    }
-
-    /// What was written leaves at the end of the read at hand, or when all that the loop has read is dealt with.
-    func flush() {
-        guard !isReading, hasUnflushed, !isFlushDue else { return }
-        isFlushDue = true
-        configuration.worker.flushes.add(self)
+    /// Writes frames, which leave when all that the loop has read is dealt with.
+    private func write(room: Int, _ body: (inout HTTP2FrameWriter) -> Void) {
+        guard context != nil, phase != .closed else { return }
+        output.write(room: room, body)
+        output.flushLater(self)
     }
 
     func flushNow() {
-        isFlushDue = false
-        guard hasUnflushed else { return }
-        hasUnflushed = false
-        flow.unflushed = 0
-        context?.flush()
+        output.flushNow()
+        guard !stopping.isEmpty else { return }
+        let streams = stopping
+        stopping.removeAll(keepingCapacity: true)
+        for stream in streams { stream.stopRequest() }
     }
 }
 
 /// What the client sends.
 extension HTTP2ClientConnection {
-    private func receive(_ frame: HTTP2Frame) {
-        switch frame.payload {
-        case .headers(let headers): receive(headers.headers, isLast: headers.endStream, on: frame.streamID)
-        case .data(let data): receive(data, on: frame.streamID)
-        case .windowUpdate(let increment): windowGrew(by: increment, of: frame.streamID)
-        case .settings(.settings(let settings)): receive(settings)
-        case .ping(_, let isAnswer): if isAnswer { announced() }
-        case .goAway: clientEnds()
-        // The library answers, or tells of a stream that is closed.
-        case .settings(.ack), .rstStream, .priority, .pushPromise, .alternativeService, .origin: break
+    /// Frames are taken.
+    private var isServing: Bool { phase != .lingering && phase != .closed }
+
+    private func receive() {
+        let buffers = configuration.buffers
+        var goesOn = true
+        while goesOn, isServing {
+            let shared = shared
+            let event = input.next(of: &conversation, into: &buffers.fields) { shared.clock.monotonic() }
+            goesOn = follow(event)
         }
+        guard isServing else { return input.drop(buffers) }
+        input.finish(buffers)
+        watchBlock()
+    }
+
+    private func blockEnded() {
+        awaitsBlock = false
+        if conversation.streams.count > 0 {
+            deadline.clear()
+        } else if phase == .open {
+            deadline.move(to: clock.now + timeouts.idle, for: self)
+        }
+    }
+
+    /// A field block in several frames has as long to arrive as a head of HTTP/1.
+    private func watchBlock() {
+        guard conversation.isWithinBlock != awaitsBlock, phase == .open || phase == .draining else { return }
+        guard conversation.isWithinBlock else { return blockEnded() }
+        awaitsBlock = true
+        deadline.move(to: clock.now + timeouts.header, for: self)
+    }
+
+    /// - Returns: Whether there is more to do with what has come.
+    private func follow(_ event: HTTP2Conversation.Event) -> Bool {
+        switch event {
+        case .needMore: return false
+        case .nothing: creditConnection()
+        case .request(let place, let isLast):
+            awaitsBlock = false
+            begin(place, isLast: isLast)
+        case .fields(let place, let isLast, let isClosed):
+            if awaitsBlock { blockEnded() }
+            deliver(to: place, isClosed: isClosed) { $0.receiveTrailers(isLast: isLast) }
+        case .content(let place, let range, let isLast, let isClosed):
+            let content = input.content(range)
+            deliver(to: place, isClosed: isClosed) { $0.receive(content, isLast: isLast) }
+        case .refused(let id): writeReset(id, .refusedStream)
+        case .reset(let place, _): if let stream = leave(place) { closed(stream, isCut: true) }
+        case .windowGrew(let place?): streams[place]?.windowGrew()
+        case .windowGrew(nil): sendWaiting()
+        case .settings: receiveSettings()
+        case .ping(let data): write(room: 32) { $0.ping(data, isAnswer: true) }
+        case .pingAnswer: announced()
+        case .goAway: clientEnds()
+        case .streamFault(let id, let place, let fault): fail(id, place, fault)
+        case .connectionFault(let fault): fail(fault)
+        case .settingsAcknowledged: break
+        }
+        return true
+    }
+
+    private func receiveSettings() {
+        write(room: 16) { $0.settingsAcknowledgement() }
+        if phase == .opening {
+            phase = .open
+            if conversation.streams.count == 0 { deadline.move(to: clock.now + timeouts.idle, for: self) }
+        }
+        // Their windows may have grown.
+        for stream in openStreams { stream.windowGrew() }
     }
 
     // MARK: Streams
 
-    private func receive(_ fields: HPACKHeaders, isLast: Bool, on id: HTTP2StreamID) {
-        if let stream = streams[id] { return stream.receive(trailers: fields, isLast: isLast) }
-        lastStream = max(lastStream, id)
-        guard phase == .open || phase == .announcing else { return write(.rstStream(.refusedStream), on: id) }
-        guard streams.count < maximumStreams else {
-            write(.rstStream(.refusedStream), on: id)
-            return countFault()
-        }
-        takeConfiguration()
+    private var openStreams: [HTTP2ClientStream] { conversation.streams.open.compactMap { streams[$0] } }
+
+    private func begin(_ place: HTTP2StreamTable.Place, isLast: Bool) {
         deadline.clear()
-        let stream = HTTP2ClientStream(id, on: self)
-        streams[id] = stream
-        assert(streams.count <= maximumStreams, "The connection has more streams than it may.")
-        stream.begin(fields, hasContent: !isLast)
+        let stream = HTTP2ClientStream(conversation.streams.id(of: place), at: place, on: self)
+        while streams.count <= place { streams.append(nil) }
+        streams[place] = stream
+        stream.begin(hasContent: !isLast)
     }
 
-    private func receive(_ data: HTTP2Frame.FramePayload.Data, on id: HTTP2StreamID) {
-        guard case .byteBuffer(let bytes) = data.data else { return }
-        // Flow control counts the padding and the byte with its length (RFC 9113 section 6.1).
-        let padding = data.paddingBytes.map { $0 + 1 } ?? 0
-        _ = flow.receiving.receive(bytes.readableBytes + padding)
-        flow.receiving.take(padding)
-        guard let stream = streams[id] else { return flow.receiving.take(bytes.readableBytes) }
-        stream.receive(bytes, padding: padding, isLast: data.endStream)
+    /// - Parameter isClosed: It is the last that comes, and the response has ended: the place is free.
+    private func deliver(
+        to place: HTTP2StreamTable.Place,
+        isClosed: Bool,
+        _ body: (HTTP2ClientStream) -> Void
+    ) {
+        guard isClosed else {
+            if let stream = streams[place] { body(stream) }
+            return
+        }
+        guard let stream = leave(place) else { return }
+        body(stream)
+        closed(stream, isCut: false)
     }
 
-    func streamClosed(_ id: HTTP2StreamID, isCut: Bool) {
-        guard let stream = streams.removeValue(forKey: id) else { return }
+    /// The place is free for another stream.
+    private func leave(_ place: HTTP2StreamTable.Place) -> HTTP2ClientStream? {
+        let stream = streams[place]
+        streams[place] = nil
+        stream?.place = nil
+        return stream
+    }
+
+    private func closed(_ stream: HTTP2ClientStream, isCut: Bool) {
         stream.closed(isCut: isCut)
+        // A window that stays closed must not collect the streams that were reset meanwhile.
+        if stream.isWaiting { waiting.removeAll { $0 === stream } }
         creditConnection()
-        flush()
         if phase == .open, isOld { return drain() }
-        guard streams.isEmpty else { return }
+        guard conversation.streams.count == 0 else { return }
         switch phase {
         case .open: deadline.move(to: clock.now + timeouts.idle, for: self)
         case .draining: closeAfterWrites()
@@ -307,80 +346,142 @@ extension HTTP2ClientConnection {
         }
     }
 
-    // MARK: Windows
-
-    private func receive(_ settings: HTTP2Settings) {
-        if phase == .opening {
-            phase = .open
-            if streams.isEmpty { deadline.move(to: clock.now + timeouts.idle, for: self) }
+    /// Ends a stream with an error.
+    func reset(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorNumber) {
+        if let place = stream.place {
+            conversation.streams.reset(place)
+            _ = leave(place)
+            writeReset(stream.id, code)
         }
-        if let setting = settings.last(where: { $0.parameter == .maxFrameSize }) { maximumFrame = setting.value }
-        guard let setting = settings.last(where: { $0.parameter == .initialWindowSize }) else { return }
-        let delta = setting.value - flow.initialSending
-        flow.initialSending = setting.value
-        for stream in Array(streams.values) { stream.windowGrew(by: delta) }
-        flush()
+        closed(stream, isCut: true)
     }
 
-    private func windowGrew(by increment: Int, of id: HTTP2StreamID) {
-        guard id == .rootStream else {
-            streams[id]?.windowGrew(by: increment)
-            return flush()
+    private func writeReset(_ id: UInt32, _ code: HTTP2ErrorNumber) {
+        write(room: 16) { $0.reset(stream: id, code) }
+    }
+
+    /// The client has broken a rule that concerns one stream alone.
+    private func fail(_ id: UInt32, _ place: HTTP2StreamTable.Place?, _ fault: HTTP2Fault) {
+        shared.logger.debug("HTTP/2 stream reset", metadata: ["gateway.error": "\(fault.rawValue)"])
+        writeReset(id, fault.code)
+        if let stream = place.flatMap({ leave($0) }) { closed(stream, isCut: true) } else { creditConnection() }
+    }
+
+    private func fail(_ fault: HTTP2Fault) {
+        shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "\(fault.rawValue)"])
+        end(with: fault.code)
+    }
+
+    // MARK: Credit
+
+    /// An exchange has taken this many bytes of a stream, or they were thrown away: the client may send as much again.
+    func took(_ count: Int, of stream: HTTP2ClientStream) {
+        conversation.streams.take(count, stream.place)
+        if let place = stream.place, isServing, let increment = conversation.streams.credit(place) {
+            write(room: 16) { $0.windowUpdate(stream: stream.id, increment) }
         }
-        _ = flow.sending.grow(by: increment)
-        sendWaiting()
+        creditConnection()
     }
 
-    /// The client has taken note of our settings.
-    private func windowsChanged(by delta: Int) {
-        flow.initialReceiving += delta
-        for stream in streams.values { stream.receiveWindowChanged(by: delta) }
-    }
-
-    /// The windows of a new stream.
-    var initialWindows: (sending: Int, receiving: Int) { (flow.initialSending, flow.initialReceiving) }
-
-    /// An exchange has taken this many bytes, or they were thrown away.
-    func took(_ count: Int) { flow.receiving.take(count) }
-
-    /// Lets the client send more where enough of what it has sent is taken.
     private func creditConnection() {
-        guard phase != .lingering, phase != .closed, let increment = flow.receiving.credit() else { return }
-        write(.windowUpdate(windowSizeIncrement: increment), on: .rootStream)
+        guard isServing, let increment = conversation.streams.connectionCredit() else { return }
+        write(room: 16) { $0.windowUpdate(stream: 0, increment) }
     }
+
+    // MARK: Responses
+
+    /// Writes a head of a response.
+    @inline(__always)
+    func writeHead(on stream: HTTP2ClientStream, room: Int, _ body: (inout HTTP2FrameWriter) -> Void) {
+        guard stream.place != nil, context != nil, phase != .closed else { return }
+        output.writeFields(stream: stream.id, isLast: false, room: room, body)
+        output.flushLater(self)
+    }
+
+    /// Content that the stream may send now, as the windows go.
+    func room(for stream: HTTP2ClientStream) -> Int { stream.place.map { conversation.streams.room($0) } ?? 0 }
+
+    /// Whether the window of the stream itself is open.
+    func hasWindow(_ stream: HTTP2ClientStream) -> Bool {
+        stream.place.map { conversation.streams.hasWindow($0) } ?? false
+    }
+
+    /// - Parameters:
+    ///   - content: As much as there is room for.
+    ///   - isLast: It ends the stream.
+    func send(_ content: consuming ByteBuffer, isLast: Bool, on stream: HTTP2ClientStream) {
+        guard let place = stream.place, context != nil, phase != .closed else { return }
+        let count = content.readableBytes
+        conversation.send(count, place)
+        let isClosed = isLast && endLocal(stream)
+        // The connection may be lost behind this.
+        output.writeData(count, of: &content, stream: stream.id, isLast: isLast)
+        output.flushLater(self)
+        if isClosed { closed(stream, isCut: false) }
+    }
+
+    /// Takes the first bytes of `buffer`, which may be in use by whoever brings them: nothing is flushed here.
+    ///
+    /// - Returns: Whether they were taken.
+    func stage(_ count: Int, of buffer: inout ByteBuffer, on stream: HTTP2ClientStream) -> Bool {
+        guard let place = stream.place, context != nil, phase != .closed, maySend(),
+            count <= conversation.streams.room(place), output.unflushed &+ count < HTTP2Output.maximumUnflushed
+        else { return false }
+        conversation.send(count, place)
+        output.stageData(count, of: &buffer, stream: stream.id)
+        output.flushLater(self)
+        return true
+    }
+
+    /// Ends the response behind its content.
+    ///
+    /// - Parameter trailers: Lines of HTTP/1, with the empty one.
+    func end(_ stream: HTTP2ClientStream, trailers: ByteBuffer?) {
+        guard stream.place != nil, context != nil, phase != .closed else { return }
+        let isClosed = endLocal(stream)
+        if let trailers {
+            output.writeFields(stream: stream.id, isLast: true, room: 2 * trailers.readableBytes) {
+                $0.fields(trailers.readableBytesUInt8Span)
+            }
+        } else if !output.endInPlace(stream.id) {
+            output.write(room: 16) { $0.dataHeader(stream: stream.id, length: 0, isLast: true) }
+        }
+        output.flushLater(self)
+        if isClosed { closed(stream, isCut: false) }
+    }
+
+    /// - Returns: Whether the client has ended its side, too.
+    private func endLocal(_ stream: HTTP2ClientStream) -> Bool {
+        guard let place = stream.place, conversation.streams.endLocal(place) else { return false }
+        _ = leave(place)
+        return true
+    }
+
+    /// Less than half of the streams that the client may open are open.
+    var hasPlaces: Bool { 2 * conversation.streams.count < conversation.streams.maximumStreams }
+
+    /// Tells the client of a stream to send no more, once the response has left (RFC 9113 section 8.1).
+    func stopLater(_ stream: HTTP2ClientStream) { stopping.append(stream) }
 
     // MARK: Turns
 
-    /// Content that the client takes now.
-    var room: Int { flow.sending.available }
-
     /// The stream sends when its turn comes.
-    func wait(_ stream: HTTP2ClientStream) { flow.waiting.append(stream) }
+    func wait(_ stream: HTTP2ClientStream) { waiting.append(stream) }
 
     /// Whether a stream can send content now. Otherwise it waits for its turn.
-    func maySend() -> Bool {
-        room > 0 && flow.waiting.isEmpty && context?.channel.isWritable ?? false
-    }
-
-    func spend(_ count: Int) {
-        flow.sending.spend(count)
-        meter.sent(count)
-        flow.unflushed += count
-        if flow.unflushed >= HTTP2ConnectionFlow.maximumUnflushed { flushNow() }
-    }
+    func maySend() -> Bool { isWritable && waiting.isEmpty && conversation.streams.connectionRoom > 0 }
 
     /// Gives each stream that waits one frame after the other.
     private func sendWaiting() {
-        var waiting = flow.waiting[...]
-        flow.waiting = []
-        while let stream = waiting.first, maySend() {
-            waiting.removeFirst()
+        var turns = waiting[...]
+        waiting = []
+        while let stream = turns.first, maySend() {
+            turns.removeFirst()
             stream.takeTurn()
-            waiting += flow.waiting
-            flow.waiting = []
+            turns += waiting
+            waiting = []
         }
-        flow.waiting = Array(waiting) + flow.waiting
-        flush()
+        waiting = Array(turns) + waiting
     }
 }
 
@@ -389,23 +490,23 @@ extension HTTP2ClientConnection {
     // MARK: Withdrawal and reload
 
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) {
-        for stream in Array(streams.values) { stream.endIfWithdrawn(withdrawn) }
-        flush()
+        for stream in openStreams { stream.endIfWithdrawn(withdrawn) }
         // An answer that the engine has not taken yet may hold what was withdrawn.
         guard identity.engine != nil else { return }
-        if writer.untakenBytes() > 0 || streams.values.contains(where: { $0.untakenBytes > 0 }) { closeAtOnce() }
+        let holdsAnswer = output.unflushed > 0 || openStreams.contains { $0.untakenBytes > 0 }
+        if holdsAnswer || writer.untakenBytes() > 0 { closeAtOnce() }
     }
 
     /// What the client has not taken is lost.
     private func closeAtOnce() {
         endStreams()
         phase = .closed
+        output.drop()
         writer.reset()
     }
 
     func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
-        for stream in Array(streams.values) { stream.followReload(withdrawal) }
-        flush()
+        for stream in openStreams { stream.followReload(withdrawal) }
     }
 
     // MARK: Drain
@@ -415,9 +516,11 @@ extension HTTP2ClientConnection {
     func drain() {
         guard phase == .open || phase == .opening else { return }
         phase = .announcing
-        writeAnnouncement()
-        write(.ping(HTTP2PingData(), ack: false), on: .rootStream)
-        flush()
+        // The last stream is the largest that there can be: no stream is refused yet.
+        write(room: 64) { frames in
+            frames.goAway(last: 0x7FFF_FFFF, .noError)
+            frames.ping(0, isAnswer: false)
+        }
         deadline.move(to: clock.now + timeouts.linger, for: self)
     }
 
@@ -426,9 +529,9 @@ extension HTTP2ClientConnection {
         guard phase == .announcing else { return }
         phase = .draining
         deadline.clear()
-        sendGoAway(lastStream: lastStream)
-        flush()
-        if streams.isEmpty { closeAfterWrites() }
+        conversation.streams.close()
+        writeGoAway(.noError)
+        if conversation.streams.count == 0 { closeAfterWrites() }
     }
 
     /// The client opens no more streams.
@@ -438,8 +541,9 @@ extension HTTP2ClientConnection {
         announced()
     }
 
-    private func sendGoAway(lastStream: HTTP2StreamID) {
-        write(.goAway(lastStreamID: lastStream, errorCode: .noError, opaqueData: nil), on: .rootStream)
+    private func writeGoAway(_ code: HTTP2ErrorNumber) {
+        let last = conversation.streams.lastID
+        write(room: 32) { $0.goAway(last: last, code) }
     }
 
     /// Closing at once would reset the connection while the client sends, and take away what it has not read.
@@ -453,26 +557,20 @@ extension HTTP2ClientConnection {
 
     /// A stream was reset for what the client has done.
     func countFault() {
-        guard !faults.spend(at: shared.clock.monotonic()) else { return }
-        calm()
+        guard !conversation.spendFault(at: { shared.clock.monotonic() }) else { return }
+        fail(.tooManyFaults)
     }
 
-    /// The client asks for more work than it has a use for.
-    private func calm() {
-        guard phase != .lingering, phase != .closed else { return }
-        write(.goAway(lastStreamID: lastStream, errorCode: .enhanceYourCalm, opaqueData: nil), on: .rootStream)
-        broken()
-    }
-
-    /// The client was told which rule it broke.
-    private func broken() {
-        guard phase != .lingering, phase != .closed else { return }
+    /// The client is told which rule it broke.
+    private func end(with code: HTTP2ErrorNumber) {
+        guard isServing else { return }
+        writeGoAway(code)
         endStreams()
         closeAfterWrites()
     }
 
     func stop() {
-        if phase == .open || phase == .announcing { sendGoAway(lastStream: lastStream) }
+        if phase == .open || phase == .announcing { writeGoAway(.noError) }
         flushNow()
         endStreams()
         closeNow()
@@ -487,14 +585,18 @@ extension HTTP2ClientConnection {
 
     /// The client reads no answers any more.
     private func endStreams() {
-        let ended = streams.values
-        streams = [:]
-        flow.waiting = []
+        let places = conversation.streams.open
+        (waiting, stopping) = ([], [])
+        let ended = places.compactMap { place in
+            conversation.streams.reset(place)
+            return leave(place)
+        }
         for stream in ended { stream.closed(isCut: true) }
     }
 
     private func closeNow() {
         phase = .closed
+        output.drop()
         writer.closeConnection()
     }
 
@@ -503,8 +605,11 @@ extension HTTP2ClientConnection {
     func deadlinePassed() {
         switch phase {
         case .opening: closeNow()
+        case .open where awaitsBlock, .draining where awaitsBlock:
+            shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "late field block"])
+            end(with: .enhanceYourCalm)
         case .open:
-            guard streams.isEmpty else { return }
+            guard conversation.streams.count == 0 else { return }
             guard !deadline.clientTakes(within: timeouts.idle, from: writer, by: clock, for: self) else { return }
             clientEnds()
         case .announcing: announced()
@@ -513,34 +618,4 @@ extension HTTP2ClientConnection {
             if !deadline.clientTakes(within: timeouts.response, from: writer, by: clock, for: self) { closeNow() }
         }
     }
-}
-
-extension HTTP2ClientConnection: MeteredConnection {
-    func admits(_ bytes: ByteBuffer) -> Bool {
-        guard phase != .lingering, phase != .closed else { return false }
-        guard meter.receive(bytes.readableBytesUInt8Span, at: { shared.clock.monotonic() }) else {
-            calm()
-            return false
-        }
-        return true
-    }
-}
-
-/// The windows of an HTTP/2 connection, and the streams that wait for the one to send in.
-private struct HTTP2ConnectionFlow {
-    var sending = SendWindow()
-    var receiving: ReceiveWindow
-    /// The send window of a new stream, as the client's settings say.
-    var initialSending = SendWindow.initial
-    /// The receive window of a new stream, as our settings say once the client has acknowledged them.
-    var initialReceiving = SendWindow.initial
-    /// Streams that wait for the connection's window, in the order of their turns.
-    var waiting: [HTTP2ClientStream] = []
-    /// Content that was written and not flushed.
-    var unflushed = 0
-
-    /// The library holds content until it is flushed, and sees no bound for it.
-    static let maximumUnflushed = 196_608
-
-    init(receiving target: Int) { receiving = ReceiveWindow(target: target, size: SendWindow.initial) }
 }

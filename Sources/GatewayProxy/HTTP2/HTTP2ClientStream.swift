@@ -1,8 +1,6 @@
 import GatewayHTTP
 import Logging
 import NIOCore
-import NIOHPACK
-import NIOHTTP2
 
 /// One stream of an HTTP/2 connection: brings one request to its exchange, and takes the response.
 ///
@@ -15,7 +13,9 @@ import NIOHTTP2
 ///
 /// Its ``HTTP2ClientConnection`` owns it. It owns the ``ExchangeDriver``, or the ``AuthorizationExchange`` of an engine's request.
 final class HTTP2ClientStream: DeadlineKeeper {
-    private let id: HTTP2StreamID
+    let id: UInt32
+    /// Its place in the table of the connection; nil once it is closed there.
+    var place: HTTP2StreamTable.Place?
     private let connection: HTTP2ClientConnection
     let request: RequestMessage
     private var exchange: ExchangeDriver?
@@ -37,12 +37,9 @@ final class HTTP2ClientStream: DeadlineKeeper {
 
     /// The request on its way to the exchange.
     private struct Input {
-        /// Counts content that waits for the exchange as held.
-        var window: ReceiveWindow
         /// Content that waits for the exchange.
         var bytes: ByteBuffer
-        /// The trailers as lines of HTTP/1, with the empty line that ends them.
-        var trailers: [UInt8]?
+        var trailers: Trailers?
         var declared = DeclaredLength(.none)
         /// The content has no declared length, so an HTTP/1 upstream gets it in chunks.
         var isChunked = false
@@ -53,14 +50,18 @@ final class HTTP2ClientStream: DeadlineKeeper {
         var isProcessing = false
     }
 
+    private enum Trailers {
+        /// Lines of HTTP/1, with the empty line that ends them.
+        case section([UInt8])
+        case refused(HeadRefusal)
+    }
+
     /// The response on its way to the client.
     private struct Output {
-        var window: SendWindow
-        /// Leaves with the first content.
-        var head: HPACKHeaders?
         /// Content that waits for the windows.
         var bytes: ByteBuffer
-        var trailers: HPACKHeaders?
+        /// Lines of HTTP/1, with the empty line that ends them.
+        var trailers: ByteBuffer?
         /// The exchange has ended it.
         var isComplete = false
         var hasSentEnd = false
@@ -73,39 +74,36 @@ final class HTTP2ClientStream: DeadlineKeeper {
         var isSending = false
     }
 
-    init(_ id: HTTP2StreamID, on connection: HTTP2ClientConnection) {
+    init(_ id: UInt32, at place: HTTP2StreamTable.Place, on connection: HTTP2ClientConnection) {
         self.id = id
+        self.place = place
         self.connection = connection
         let configuration = connection.configuration
         let limits = configuration.limits
         let empty = configuration.buffers.empty
-        let windows = connection.initialWindows
         deadline = ClientDeadline(queue: configuration.worker.deadlines)
         request = RequestMessage(
             RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields),
             empty,
             isHTTP2: true
         )
-        output = Output(window: SendWindow(windows.sending), bytes: empty)
-        input = Input(
-            window: ReceiveWindow(target: HTTP2Configuration.streamWindow, size: windows.receiving),
-            bytes: empty
-        )
+        output = Output(bytes: empty)
+        input = Input(bytes: empty)
     }
 
     /// The configuration of the exchange, which keeps the one that it began with.
     var configuration: WorkerConfiguration { exchange?.configuration ?? connection.configuration }
 
-    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) { exchange?.endIfWithdrawn(withdrawn) }
+    /// It is in the queue of the connection.
+    var isWaiting: Bool { output.isWaiting }
 
-    /// The client has taken note of our settings.
-    func receiveWindowChanged(by delta: Int) { input.window.change(by: delta) }
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) { exchange?.endIfWithdrawn(withdrawn) }
 
     /// Sends one frame: other streams wait for the connection, too.
     func takeTurn() {
         assert(output.isWaiting, "A stream that is not waiting got a turn.")
         output.isWaiting = false
-        send(frames: 1)
+        send(atMost: HTTP2FrameHeader.defaultMaximum)
     }
 
     // MARK: End
@@ -117,13 +115,14 @@ final class HTTP2ClientStream: DeadlineKeeper {
     }
 
     /// Ends the stream with an error, whatever is under way.
-    func reset(_ code: HTTP2ErrorCode) {
+    func reset(_ code: HTTP2ErrorNumber) {
         guard !isClosed else { return }
-        connection.flushNow()
-        connection.write(.rstStream(code), on: id)
-        connection.flush()
-        // The library tells of the end, unless the connection is lost.
-        connection.streamClosed(id, isCut: true)
+        connection.reset(self, code)
+    }
+
+    /// The response has left, and the client still sends its request.
+    func stopRequest() {
+        if !input.hasEnded { reset(.noError) }
     }
 
     /// Both sides have ended, the stream was reset, or the connection is lost.
@@ -144,9 +143,10 @@ final class HTTP2ClientStream: DeadlineKeeper {
     }
 
     private func dropIncoming() {
-        connection.took(input.bytes.readableBytes)
-        input.window.take(input.bytes.readableBytes)
+        let count = input.bytes.readableBytes
+        guard count > 0 else { return }
         input.bytes = connection.configuration.buffers.empty
+        connection.took(count, of: self)
     }
 
     // MARK: Deadline
@@ -160,6 +160,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     func deadlinePassed() {
         if let exchange { return exchange.deadlinePassed() }
         if engineIsLate() { return }
+        if output.hasSentEnd { return stopRequest() }
         // The rest of the response waits for the client.
         let next = connection.clock.now + connection.timeouts.response
         if !deadline.extend(to: next, for: self, untaken: untakenBytes) {
@@ -172,27 +173,39 @@ final class HTTP2ClientStream: DeadlineKeeper {
 extension HTTP2ClientStream {
     // MARK: Head
 
-    func begin(_ fields: HPACKHeaders, hasContent: Bool) {
+    /// Takes the request whose fields have come.
+    func begin(hasContent: Bool) {
         input.hasEnded = !hasContent
-        let bytes: [UInt8]
+        let buffers = connection.configuration.buffers
         do throws(HTTP2Malformation) {
-            let mustBeTLS = connection.identity.intercepted?.scheme == .https
-            (bytes, isWebSocket) = try HTTP2Messages.requestHead(fields, hasContent: hasContent, mustBeTLS: mustBeTLS)
+            let result = try request.decoder.decode(
+                &buffers.fields,
+                hasContent: hasContent,
+                mustBeTLS: connection.identity.intercepted?.scheme == .https,
+                webSocketKey: Self.webSocketKey
+            )
+            if case .refused(let reason) = result {
+                return refuse(reason.problem("The request was", under: connection.configuration.limits))
+            }
         } catch {
             return refuse(malformed: error)
         }
-        switch request.decoder.decode(bytes.span) {
-        case .head where request.decoder.head.end == bytes.count: break
-        case .refused(let reason):
-            return refuse(reason.problem("The request was", under: connection.configuration.limits))
-        case .head, .needMore: return refuse(malformed: .invalidValue)
-        }
-        request.bytes = ByteBuffer(bytes: bytes)
+        request.bytes = ByteBuffer(bytes: buffers.fields.bytes[..<buffers.fields.end])
+        // Nothing else of HTTP/2 asks for an upgrade.
+        isWebSocket = request.decoder.head.wantsUpgrade
         let framing = request.decoder.head.framing
         input.isChunked = if case .chunked = framing { true } else { false }
         input.declared = DeclaredLength(isWebSocket ? .untilClose : framing)
         if case .none = framing { input.isDelivered = true }
         authorize()
+    }
+
+    /// 16 random bytes in Base64 (RFC 6455 section 4.1). The answer to it is the upstream's, and HTTP/2 clients ask for none.
+    private static func webSocketKey() -> String {
+        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+        // 16 bytes are 21 digits and two bits of the last one.
+        let key = (0..<21).map { _ in digits[Int.random(in: 0..<64)] } + [digits[16 * Int.random(in: 0..<4)]]
+        return String(decoding: key, as: UTF8.self) + "=="
     }
 
     private func authorize() {
@@ -231,9 +244,7 @@ extension HTTP2ClientStream {
 
     // MARK: Content
 
-    func receive(_ data: ByteBuffer, padding: Int, isLast: Bool) {
-        _ = input.window.receive(data.readableBytes + padding)
-        input.window.take(padding)
+    func receive(_ data: ByteBuffer, isLast: Bool) {
         input.hasEnded = isLast
         guard input.declared.take(data.readableBytes, isLast: isLast) else {
             return broke(.contentLengthMismatch, data)
@@ -253,24 +264,20 @@ extension HTTP2ClientStream {
         process()
     }
 
-    func receive(trailers fields: HPACKHeaders, isLast: Bool) {
+    /// Takes the trailers whose fields have come.
+    func receiveTrailers(isLast: Bool) {
         input.hasEnded = isLast
-        do throws(HTTP2Malformation) {
-            guard isLast else { throw .unfinishedTrailers }
-            guard input.declared.take(0, isLast: true) else { throw .contentLengthMismatch }
-            input.trailers = try HTTP2Messages.trailers(fields)
-        } catch {
-            return broke(error, nil)
-        }
+        let buffers = connection.configuration.buffers
+        guard isLast else { return broke(.unfinishedTrailers, nil) }
+        guard input.declared.take(0, isLast: true) else { return broke(.contentLengthMismatch, nil) }
+        if let reason = buffers.fields.malformation { return broke(reason, nil) }
+        let section = buffers.fields.start..<buffers.fields.end
+        input.trailers = buffers.fields.refusal.map { .refused($0) } ?? .section(Array(buffers.fields.bytes[section]))
         if exchange != nil, !input.isDelivered { process() } else { ask() }
     }
 
     /// Throws away content of a request that is over. The client may send as much again.
-    private func drop(_ count: Int) {
-        connection.took(count)
-        input.window.take(count)
-        creditStream()
-    }
+    private func drop(_ count: Int) { connection.took(count, of: self) }
 
     private func broke(_ reason: HTTP2Malformation, _ data: ByteBuffer?) {
         if let data { drop(data.readableBytes) }
@@ -292,15 +299,13 @@ extension HTTP2ClientStream {
             }
         }
         input.isProcessing = false
-        creditStream()
         connection.touch(self)
     }
 
     private func deliver(to exchange: ExchangeDriver) {
         let bytes = input.bytes
         input.bytes = connection.configuration.buffers.empty
-        connection.took(bytes.readableBytes)
-        input.window.take(bytes.readableBytes)
+        connection.took(bytes.readableBytes, of: self)
         guard !isTunnel else { return exchange.receive(tunnelled: bytes) }
         input.isDelivered = input.hasEnded && !input.isChunked
         exchange.receive(bytes, length: bytes.readableBytes, isLast: input.isDelivered)
@@ -315,8 +320,14 @@ extension HTTP2ClientStream {
         }
         guard let trailers = input.trailers else { return exchange.receive(trailers: Self.noTrailers) }
         let limits = exchange.configuration.limits
+        guard case .section(let lines) = trailers else {
+            if case .refused(let reason) = trailers {
+                exchange.requestBroke(reason.problem("The trailers were", under: limits))
+            }
+            return
+        }
         var section = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
-        switch section.read(trailers.span, forbidden: exchange.namesKeptFromUpstream) {
+        switch section.read(lines.span, forbidden: exchange.namesKeptFromUpstream) {
         case .complete(let output, _): exchange.receive(trailers: ByteBuffer(bytes: output))
         case .refused(let reason): exchange.requestBroke(reason.problem("The trailers were", under: limits))
         case .needMore: exchange.requestBroke(GatewayProblem(.requestRefused, "The trailers are not valid."))
@@ -326,12 +337,6 @@ extension HTTP2ClientStream {
     private static let noTrailers = ByteBuffer(string: "\r\n")
 
     func flushRequest() { exchange?.flushRequest() }
-
-    private func creditStream() {
-        guard !input.hasEnded, !isClosed, let increment = input.window.credit() else { return }
-        connection.write(.windowUpdate(windowSizeIncrement: increment), on: id)
-        connection.flush()
-    }
 
     // MARK: Reload
 
@@ -383,10 +388,7 @@ extension HTTP2ClientStream: ClientStream {
         _ options: ResponseFieldRules.Options,
         id: RequestID
     ) {
-        // One that does not fit is dropped: it is only advice.
-        let written = try? write(head, bytes, by: route, options, id: id, tokenNote: nil, date: nil)
-        guard let (fields, _) = written else { return }
-        connection.write(.headers(.init(headers: fields)), on: self.id)
+        write(head, bytes, by: route, options, id: id, tokenNote: nil, date: nil)
     }
 
     func sendHead(
@@ -400,12 +402,13 @@ extension HTTP2ClientStream: ClientStream {
     ) throws(HeadFault) -> ContentForm {
         guard !isWebSocket || !(200..<300).contains(head.status) else { throw .opensNothing }
         let date = head.hasDate ? nil : configuration.shared.clock.now().wall
-        let (fields, outcome) = try write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, date: date)
-        if case .writtenWithoutCookies = outcome { warnOfCookies(route.state.route, to: configuration.shared) }
-        output.head = fields
+        let dropsCookies = write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, date: date)
+        if dropsCookies { warnOfCookies(route.state.route, to: configuration.shared) }
         return .content
     }
 
+    /// - Returns: Whether a cookie was dropped.
+    @discardableResult
     private func write(
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
@@ -414,33 +417,36 @@ extension HTTP2ClientStream: ClientStream {
         id: RequestID,
         tokenNote: String?,
         date: UnixTime?
-    ) throws(HeadFault) -> (HPACKHeaders, ResponseWriter.Outcome) {
-        var text = configuration.buffers.take()
-        defer { configuration.buffers.giveBack(text) }
-        let outcome = route.responseWriter.write(
-            head,
-            bytes,
-            id: id,
-            persistence: .implied,
-            knowsChunks: true,
-            rules: route.responseFields,
-            options: options,
-            tokenNote: tokenNote,
-            date: date,
-            into: &text
-        )
-        if case .tooLong = outcome { throw .unwritable }
-        let opensWebSocket = isWebSocket && head.status == 101
-        let limit = connection.maximumFrame
-        guard let fields = HTTP2Messages.response(text, opensWebSocket: opensWebSocket, within: limit) else {
-            throw .exceedsFrame
+    ) -> Bool {
+        var dropsCookies = false
+        connection.writeHead(on: self, room: bytes.readableBytes + Self.roomForOwnFields) { frames in
+            dropsCookies = route.responseWriter.write(
+                head,
+                bytes,
+                id: id,
+                opensWebSocket: isWebSocket && head.status == 101,
+                rules: route.responseFields,
+                options: options,
+                tokenNote: tokenNote,
+                date: date,
+                into: &frames
+            )
         }
-        return (fields, outcome)
+        return dropsCookies
     }
+
+    /// Usually enough for what the gateway adds to a head.
+    private static let roomForOwnFields = 512
 
     // MARK: Content
 
-    func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool { false }
+    func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
+        guard !isClosed, !output.isSending, output.bytes.readableBytes == 0, count <= HTTP2FrameHeader.defaultMaximum
+        else {
+            return false
+        }
+        return connection.stage(count, of: &buffer, on: self)
+    }
 
     func sendContent(_ bytes: ByteBuffer) {
         guard !isClosed, bytes.readableBytes > 0 else { return }
@@ -457,14 +463,12 @@ extension HTTP2ClientStream: ClientStream {
     }
 
     func sendEnd(trailers: ByteBuffer?) {
-        output.trailers = trailers.flatMap { HTTP2Messages.trailers($0, within: connection.maximumFrame) }
+        // One that has no more than the empty line has no field.
+        output.trailers = trailers.flatMap { $0.readableBytes > 2 ? $0 : nil }
         output.isComplete = true
     }
 
-    func flush() {
-        send()
-        connection.flush()
-    }
+    func flush() { send() }
 
     func finish(requestIsComplete: Bool) { end() }
 
@@ -474,7 +478,12 @@ extension HTTP2ClientStream: ClientStream {
 
     /// Answers without an exchange, or in its place.
     func send(_ answer: ProblemAnswer) {
-        output.head = HTTP2Messages.response(answer, at: configuration.shared.clock.now().wall)
+        let date = configuration.shared.clock.now().wall.httpDate
+        connection.writeHead(on: self, room: Self.roomForOwnFields) { frames in
+            frames.status(answer.status)
+            frames.field(name: "date", date)
+            for field in answer.fields { frames.field(name: field.name, field.value) }
+        }
         output.bytes = ByteBuffer(bytes: answer.body)
         end()
     }
@@ -485,11 +494,10 @@ extension HTTP2ClientStream: ClientStream {
         output.isComplete = true
         leaveExchange()
         send()
-        connection.flush()
         guard !isClosed else { return }
-        // A tunnel whose client has not ended its side is reset. Otherwise the rest of the response has this long.
+        // A tunnel whose client has not ended its side is reset. Otherwise the rest of a response has this long.
         guard !wasTunnel || !output.hasSentEnd || input.hasEnded else { return reset(.noError) }
-        setDeadline(connection.timeouts.response)
+        if !output.hasSentEnd { setDeadline(connection.timeouts.response) }
     }
 
     func cut(within limit: TimeAmount?) {
@@ -516,23 +524,20 @@ extension HTTP2ClientStream: ClientStream {
     // MARK: Sending
 
     /// The client lets this stream send more, or less.
-    func windowGrew(by increment: Int) {
-        // The library has refused windows that are too large.
-        _ = output.window.grow(by: increment)
-        send()
-    }
+    func windowGrew() { send() }
 
     /// Sends what the windows allow.
     ///
-    /// - Parameter frames: How many with content are sent at most.
-    private func send(frames: Int = .max) {
+    /// - Parameter maximum: Of content.
+    private func send(atMost maximum: Int = .max) {
         guard !isClosed, !output.isSending else { return }
         output.isSending = true
-        sendHead()
-        var rest = frames
-        while output.bytes.readableBytes > 0, output.window.available > 0, rest > 0, connection.maySend() {
-            sendContentFrame()
-            rest -= 1
+        var rest = maximum
+        while rest > 0, output.bytes.readableBytes > 0, connection.maySend() {
+            let count = min(output.bytes.readableBytes, connection.room(for: self), rest, HTTP2Output.maximumUnflushed)
+            guard count > 0 else { break }
+            rest -= count
+            sendContent(count)
         }
         if output.bytes.readableBytes == 0 { sendEndOrReset() } else { waitForConnection() }
         output.isSending = false
@@ -541,56 +546,36 @@ extension HTTP2ClientStream: ClientStream {
         exchange?.clientBecameWritable()
     }
 
-    private func sendHead() {
-        guard let head = output.head.take() else { return }
-        let isLast = output.isComplete && output.bytes.readableBytes == 0 && output.trailers == nil
-        let promise = isLast ? promiseOfEnd() : nil
-        connection.write(.headers(.init(headers: head, endStream: isLast)), on: id, promise: promise)
-    }
-
-    private func sendContentFrame() {
-        let count = min(
-            output.bytes.readableBytes,
-            HTTP2Configuration.frameSize,
-            output.window.available,
-            connection.room
-        )
+    private func sendContent(_ count: Int) {
         guard let part = output.bytes.readSlice(length: count) else { return }
+        if output.bytes.readableBytes == 0 { output.bytes = connection.configuration.buffers.empty }
         let isLast = output.isComplete && output.bytes.readableBytes == 0 && output.trailers == nil
-        let promise = isLast ? promiseOfEnd() : nil
-        output.window.spend(count)
-        connection.write(.data(.init(data: .byteBuffer(part), endStream: isLast)), on: id, promise: promise)
-        connection.spend(count)
+        if isLast { output.hasSentEnd = true }
+        connection.send(part, isLast: isLast, on: self)
+        if isLast { endSent() }
     }
 
     private func sendEndOrReset() {
         if output.isCutting { return reset(.internalError) }
         guard output.isComplete, !output.hasSentEnd, !isClosed else { return }
-        let promise = promiseOfEnd()
-        if let fields = output.trailers.take() {
-            connection.write(.headers(.init(headers: fields, endStream: true)), on: id, promise: promise)
-        } else {
-            let empty = ByteBuffer()
-            connection.write(.data(.init(data: .byteBuffer(empty), endStream: true)), on: id, promise: promise)
-        }
+        output.hasSentEnd = true
+        connection.end(self, trailers: output.trailers.take())
+        endSent()
     }
 
-    /// The end of the response is about to be written. A client that still sends its request is told to stop, once the response
-    /// has left (RFC 9113 section 8.1).
-    private func promiseOfEnd() -> EventLoopPromise<Void>? {
-        output.hasSentEnd = true
-        // For what the library still holds of it.
-        setDeadline(connection.timeouts.response)
-        guard !input.hasEnded, !isTunnel, let loop = connection.context?.eventLoop else { return nil }
-        let promise = loop.makePromise(of: Void.self)
-        promise.futureResult.assumeIsolated().whenComplete { [self] _ in
-            if !input.hasEnded { reset(.noError) }
-        }
-        return promise
+    /// A client that still sends its request is told to stop, once the response has left (RFC 9113 section 8.1).
+    private func endSent() {
+        guard !isClosed else { return }
+        guard !input.hasEnded, !isTunnel else { return setDeadline(connection.timeouts.response) }
+        if connection.hasPlaces { setDeadline(Self.stopDelay) } else { connection.stopLater(self) }
     }
+
+    /// Some clients fail when they are told at once, although the response is whole (curl 7.88 with 92). Meanwhile what they send is thrown
+    /// away.
+    private static let stopDelay = TimeAmount.seconds(1)
 
     private func waitForConnection() {
-        guard output.window.available > 0, !output.isWaiting else { return }
+        guard !isClosed, connection.hasWindow(self), !output.isWaiting else { return }
         output.isWaiting = true
         connection.wait(self)
     }
@@ -687,17 +672,22 @@ extension HTTP2ClientStream: CheckStream {
         defer { configuration.buffers.giveBack(text) }
         write(&text)
         text.writeStaticString("\r\n")
-        guard let head = HTTP2Messages.response(text, isSecret: true, within: connection.maximumFrame) else {
-            return refuse(GatewayProblem(.internalError, "The fields of the credential are too long for HTTP/2."))
+        let bytes = text.readableBytesUInt8Span
+        connection.writeHead(on: self, room: 2 * bytes.count) { frames in
+            // Behind `HTTP/1.1 `.
+            frames.status(bytes.digits(9..<12))
+            frames.fields(bytes, from: bytes.endOfFirstLine, isSecret: true)
         }
-        output.head = head
         end()
     }
 
     func send(message: ByteBuffer) {
-        output.head = [":status": "200", "content-type": "application/grpc"]
+        connection.writeHead(on: self, room: Self.roomForOwnFields) { frames in
+            frames.status(200)
+            frames.field(name: "content-type", "application/grpc")
+        }
         output.bytes = message
-        output.trailers = ["grpc-status": "0"]
+        output.trailers = ByteBuffer(string: "grpc-status: 0\r\n\r\n")
         end()
     }
 
@@ -707,5 +697,19 @@ extension HTTP2ClientStream: CheckStream {
         self.authorization = nil
         connection.takeConfiguration()
         authorize()
+    }
+}
+
+extension Span<UInt8> {
+    fileprivate func digits(_ range: Range<Int>) -> Int {
+        var number = 0
+        for index in range { number = number * 10 + Int(self[index] &- 0x30) }
+        return number
+    }
+
+    fileprivate var endOfFirstLine: Int {
+        var end = 0
+        while end < count, self[end] != 0x0A { end += 1 }
+        return end + 1
     }
 }

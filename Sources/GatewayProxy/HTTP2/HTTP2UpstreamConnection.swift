@@ -1,7 +1,6 @@
 import GatewayHTTP
+import GatewayTokens
 import NIOCore
-import NIOHPACK
-import NIOHTTP2
 import NIOSSL
 
 /// One HTTP/2 connection to an upstream: carries many exchanges at one time, each on an ``HTTP2UpstreamStream``.
@@ -12,11 +11,10 @@ import NIOSSL
 ///     UpstreamPool ──▶ HTTP2UpstreamConnection ──▶ HTTP2UpstreamStream ◀── ExchangeDriver
 ///                 owns                        owns                    leases
 ///
-/// Stands behind `NIOHTTP2Handler`, which knows frames, HPACK and the states of streams. Flow control is done here: without a
-/// channel for each stream the library sends no WINDOW_UPDATE, and would hold what exceeds the window without a limit.
+/// `HTTP2Conversation` knows frames, field blocks, windows and the states of streams. What it returns is carried out here.
 final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flushable {
-    typealias InboundIn = HTTP2Frame
-    typealias OutboundOut = HTTP2Frame
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
 
     typealias Ready = (Result<HTTP2UpstreamConnection, GatewayProblem>) -> Void
 
@@ -32,10 +30,13 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     /// The window of a connection, as large as those of all its streams together: streams whose clients take nothing do not stop
     /// the others.
     private static let connectionWindow = 100 * streamWindow
+    /// Maximum number of answers to frames of the upstream that wait because it does not read.
+    private static let maximumAnswers = 1000
 
     let pool: UpstreamPool
     let id: ConnectionID
     private let origin: Origin
+    private let isEncrypted: Bool
     let limits: Limits
     let buffers: SpareBuffers
     let clock: LoopClock
@@ -44,41 +45,51 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var context: ChannelHandlerContext?
     private(set) var phase = Phase.opening
     private var ready: Ready?
+    private var conversation: HTTP2Conversation
     // Streams.
-    private var streams: [HTTP2StreamID: HTTP2UpstreamStream] = [:]
-    private var nextID = HTTP2StreamID(1)
+    /// By ``HTTP2StreamTable/Place``.
+    private var streams: [HTTP2UpstreamStream?] = []
     private var hasCarried = false
     /// The upstream takes no more streams.
     private var isRetired = false
-    /// Whether the upstream takes WebSockets (RFC 8441).
-    private(set) var takesWebSocket = false
+    /// What the upstream's settings allow.
+    private(set) var streamLimit = Int.max
     // What is sent.
-    /// The initial window of each stream, as the upstream's settings have it.
-    private(set) var peerStreamWindow = SendWindow.initial
-    private(set) var maximumFrame = HTTP2Configuration.frameSize
-    private var sendWindow = SendWindow()
+    private let writer = SocketWriter()
+    private let output: HTTP2Output
     /// Streams that wait for room on the connection, in turn.
     private var waiting: [HTTP2UpstreamStream] = []
     private var isWritable = true
-    private var isReading = false
-    private var needsFlush = false
-    /// It is in the worker's queue of those that flush.
-    private var isFlushDue = false
+    /// How many answers were written since the upstream has last taken what was sent to it.
+    private var answers = 0
+    /// Heads of streams that are over, which the upstream may not have taken yet.
+    private var leftHeads: [LeftHead] = []
     // What is received.
-    private var receiveWindow = ReceiveWindow(target: connectionWindow, size: SendWindow.initial)
+    private var input: HTTP2Input
+    private var isReading = false
     /// Their clients are flushed at the end of this read.
     private var unflushed: [HTTP2UpstreamStream] = []
+    /// Their upstream gets credit in this turn, and so may the connection.
+    private var uncredited: [HTTP2UpstreamStream] = []
     /// A PING was sent, and its answer has not come.
     private var isProbing = false
-    private var meter: HTTP2FrameMeter
     private var restsUntil: NIODeadline?
     /// A server that refuses the client certificate says so after the handshake, in place of its settings (TLS 1.3).
     private(set) var alert: TLSAlert?
+
+    /// A head with a credential that the channel may still hold, though its exchange is over.
+    private struct LeftHead {
+        let stream: UInt32
+        let use: CredentialUse
+        /// A reload has ended the exchange.
+        let isExcluded: Bool
+    }
 
     init(
         pool: UpstreamPool,
         id: ConnectionID,
         origin: Origin,
+        isEncrypted: Bool,
         limits: Limits,
         worker: (clock: LoopClock, buffers: SpareBuffers),
         timeouts: Timeouts,
@@ -87,36 +98,60 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         self.pool = pool
         self.id = id
         self.origin = origin
+        self.isEncrypted = isEncrypted
         self.limits = limits
         clock = worker.clock
         buffers = worker.buffers
         self.timeouts = timeouts
         self.ready = ready
         timer = DeadlineTimer(queue: pool.deadlines)
-        meter = HTTP2FrameMeter(at: MonotonicTime(.now()), isOfClient: false)
+        output = HTTP2Output(writer, buffers: worker.buffers, flushes: pool.flushes)
+        input = HTTP2Input(worker.buffers)
+        conversation = HTTP2Conversation(
+            peerIsClient: false,
+            limits: HTTP2Conversation.Limits(
+                headerBytes: limits.headerBytes,
+                headerFields: limits.headerFields,
+                maximumStreams: .max,
+                connectionWindow: Self.connectionWindow,
+                streamWindow: Self.streamWindow
+            ),
+            at: MonotonicTime(.now())
+        )
     }
 
     var isOpen: Bool { phase == .open && !isRetired }
-    var scheme: Origin.Scheme { origin.scheme }
+    /// Of requests.
+    var isTLS: Bool { origin.scheme == .https }
+    /// Whether the upstream takes WebSockets (RFC 8441).
+    var takesWebSocket: Bool { conversation.peerSettings.allowsExtendedConnect }
 
     // MARK: Opening
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        writer.open(context, hasDirectSocket: !isEncrypted)
+        try? context.channel.syncOptions?.setOption(.writeBufferWaterMark, value: HTTP2Output.waterMarks)
         isWritable = context.channel.isWritable
+        pool.upstreams.add(self)
         setDeadline(timeouts.connect)
-        if let increment = receiveWindow.credit() {
-            write(.rootStream, .windowUpdate(windowSizeIncrement: increment))
-            context.flush()
+        output.write(room: 128) { frames in
+            frames.preface()
+            frames.settings([
+                (.enablePush, 0), (.maximumStreams, 0), (.initialWindow, Self.streamWindow),
+                (.maximumHeaderList, limits.headerBytes + 32 * limits.headerFields),
+            ])
         }
+        creditConnection()
+        output.flushNow()
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        writer.close()
+    }
 
     private func settle(_ result: Result<HTTP2UpstreamConnection, GatewayProblem>) { ready.take()?(result) }
-
-    /// What the upstream's first settings allow.
-    private(set) var streamLimit = Int.max
 
     // MARK: Streams
 
@@ -130,58 +165,48 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     /// The stream's exchange is over, or goes on elsewhere.
     ///
-    /// - Parameter code: Tells the upstream that the stream is over before its time.
-    func end(_ stream: HTTP2UpstreamStream, _ code: HTTP2ErrorCode?) {
+    /// - Parameters:
+    ///   - code: Tells the upstream that the stream is over before its time; nil if it knows.
+    ///   - exchange: That of the stream; nil if it has left before.
+    func end(_ stream: HTTP2UpstreamStream, _ code: HTTP2ErrorNumber?, of exchange: ExchangeDriver?) {
         guard stream.phase != .over else { return }
-        credit(stream.receiveWindow.held)
+        take(stream.held, of: stream)
         stream.drop()
-        let isComplete = stream.isComplete
-        if let id = stream.id, streams.removeValue(forKey: id) != nil, let code, phase == .open, !isComplete {
-            write(id, .rstStream(code))
-            flush()
+        let isUnsent = takeBackHead(of: stream, exchange)
+        if let place = stream.place {
+            release(place, stream)
+            conversation.streams.reset(place)
+            if !isUnsent, phase == .open, let id = stream.id {
+                output.write(room: 13) { $0.reset(stream: id, code ?? .cancel) }
+                flush()
+            }
         }
         if stream.waitsForRoom { waiting.removeAll { $0 === stream } }
         pool.streamEnded(self)
     }
 
-    /// The library knows the stream no more: nothing is sent on it.
-    private func forget(_ stream: HTTP2UpstreamStream, _ id: HTTP2StreamID) {
-        streams[id] = nil
-        stream.forgotten()
+    /// The stream is closed: nothing is sent on it.
+    private func release(_ place: HTTP2StreamTable.Place, _ stream: HTTP2UpstreamStream) {
+        assert(streams[place] === stream, "A stream is not at its place.")
+        streams[place] = nil
+        stream.closed()
     }
 
     // MARK: Channel events
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard phase != .closed else { return }
         clock.begin()
         isReading = true
-        if isProbing { upstreamLives() }
-        let frame = unwrapInboundIn(data)
-        switch frame.payload {
-        case .headers(let fields):
-            streams[frame.streamID]?.receive(.fields(fields.headers, isLast: fields.endStream))
-        case .data(let data): receive(data, on: frame.streamID)
-        case .rstStream(let code): receiveReset(code, on: frame.streamID)
-        case .settings(.settings(let settings)): receive(settings)
-        case .windowUpdate(let increment): grow(frame.streamID, by: increment)
-        case .goAway(let last, let code, _): receiveGoAway(last, code)
-        default: break
+        var bytes = unwrapInboundIn(data)
+        input.append(&bytes)
+        while phase != .closed {
+            let event = input.next(of: &conversation, into: &buffers.fields, at: { MonotonicTime(.now()) })
+            if case .needMore = event { break }
+            if isProbing { upstreamLives() }
+            receive(event)
         }
-    }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        switch event {
-        case let event as NIOHTTP2WindowUpdatedEvent where event.streamID == .rootStream:
-            // The library also counts what it has not passed on.
-            if let size = event.inboundWindowSize { receiveWindow.change(to: size) }
-        case let event as StreamClosedEvent where event.reason != nil:
-            // Not reset by the upstream, which was dealt with before, nor by us: the library has found a fault.
-            guard let stream = streams[event.streamID], !stream.hasArrived else { break }
-            forget(stream, event.streamID)
-            stream.fail(Self.brokenRule)
-        default: break
-        }
-        context.fireUserInboundEventTriggered(event)
+        if phase == .closed { input.drop(buffers) } else { input.finish(buffers) }
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
@@ -190,7 +215,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         let streams = unflushed
         unflushed.removeAll(keepingCapacity: true)
         for stream in streams { stream.flushResponse() }
-        if needsFlush { flushNow() }
+        creditAll()
     }
 
     /// The client gets what was sent to it when this read is dealt with.
@@ -201,19 +226,31 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         isWritable = context.channel.isWritable
-        if isWritable { serveWaiting() }
+        guard isWritable else { return }
+        answers = 0
+        serveWaiting()
     }
 
     func channelInactive(context: ChannelHandlerContext) {
         clock.end()
         phase = .closed
         timer.cancel()
+        output.drop()
+        leftHeads = []
+        pool.upstreams.remove(self)
         settle(.failure(lost))
         pool.connectionEnded(id)
-        let streams = Array(streams.values)
-        self.streams = [:]
         waiting = []
-        for stream in streams { stream.lose(isRefused: false) }
+        for stream in takeStreams() { stream.lose(isRefused: false) }
+    }
+
+    private func takeStreams() -> [HTTP2UpstreamStream] {
+        conversation.streams.open.compactMap { place in
+            guard let stream = streams[place] else { return nil }
+            release(place, stream)
+            conversation.streams.reset(place)
+            return stream
+        }
     }
 
     private var lost: GatewayProblem {
@@ -222,14 +259,9 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // Its stream is dealt with when it is closed.
-        guard !(error is NIOHTTP2Errors.StreamError) else { return }
         alert = TLSAlert(error)
         if let alert {
             settle(.failure(UpstreamFailure.problem(alert, origin)))
-        } else if !Self.isOfConnection(error) {
-            let isHeadTooLarge = error is NIOHTTP2Errors.ExcessivelyLargeHeaderBlock
-            broken(isHeadTooLarge ? Self.headTooLarge : Self.brokenRule)
         } else if UpstreamFailure.isRenegotiation(error), phase != .opening {
             failStreams(UpstreamFailure.renegotiation)
         } else {
@@ -238,113 +270,117 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         close()
     }
 
-    /// Whether an error is one of the connection, and not of what the upstream says in HTTP/2.
-    private static func isOfConnection(_ error: any Error) -> Bool {
-        error is IOError || error is NIOSSLError || error is BoringSSLError || error is ChannelError
-    }
-
-    /// The upstream has sent more than it has a use for.
-    private func broken() {
-        broken(Self.brokenRule)
-        close()
-    }
-
-    private func broken(_ detail: String) {
-        if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams(detail) }
+    /// The upstream has broken a rule, or sends more than it has a use for.
+    private func broken(_ fault: HTTP2Fault) {
+        if phase == .opening {
+            settle(.failure(.speaksNoHTTP2(origin)))
+        } else {
+            failStreams(Self.detail(of: fault))
+        }
+        close(fault.code)
     }
 
     private static let brokenRule = "It broke a rule of HTTP/2."
-    /// The library refuses such a head before it is decoded, and the connection with it. In the words for one that was decoded.
-    private static let headTooLarge = "It sent a response that is not valid HTTP: \(HeadRefusal.headTooLarge.rawValue)."
+
+    private static func detail(of fault: HTTP2Fault) -> String {
+        switch fault {
+        // In the words for a head that was decoded.
+        case .longBlock, .expandingBlock:
+            "It sent a response that is not valid HTTP: \(HeadRefusal.headTooLarge.rawValue)."
+        default: brokenRule
+        }
+    }
 
     private func failStreams(_ detail: String) {
-        for stream in Array(streams.values) where !stream.hasArrived {
-            if let id = stream.id { forget(stream, id) }
+        for place in conversation.streams.open {
+            guard let stream = streams[place], !stream.hasArrived else { continue }
+            release(place, stream)
+            conversation.streams.reset(place)
             stream.fail(detail)
         }
     }
 
     // MARK: Writing
 
-    func write(_ id: HTTP2StreamID, _ payload: HTTP2Frame.FramePayload) {
-        context?.write(wrapOutboundOut(HTTP2Frame(streamID: id, payload: payload)), promise: nil)
-    }
-
-    /// What was written leaves at the end of the read at hand, or when all that the loop has read is dealt with.
-    func flush() {
-        needsFlush = true
-        guard !isReading, !isFlushDue else { return }
-        isFlushDue = true
-        pool.flushes.add(self)
-    }
+    /// What was written leaves when all that the loop has read is dealt with.
+    func flush() { output.flushLater(self) }
 
     func flushNow() {
-        isFlushDue = false
-        guard needsFlush else { return }
-        needsFlush = false
-        context?.flush()
+        creditAll()
+        output.flushNow()
+    }
+
+    /// An answer to a frame of the upstream was written.
+    private func answered() {
+        flush()
+        guard !isWritable else { return }
+        answers += 1
+        if answers > Self.maximumAnswers { broken(.tooManyFrames) }
     }
 }
 
 /// What the upstream says.
 extension HTTP2UpstreamConnection {
-    // MARK: Settings
-
-    private func receive(_ settings: HTTP2Settings) {
-        var streamLimit: Int?
-        for setting in settings {
-            switch setting.parameter {
-            case .maxConcurrentStreams: streamLimit = setting.value
-            case .maxFrameSize: maximumFrame = setting.value
-            case .enableConnectProtocol: takesWebSocket = setting.value == 1
-            case .initialWindowSize: changeStreamWindow(to: setting.value)
-            default: break
+    private func receive(_ event: HTTP2Conversation.Event) {
+        switch event {
+        // Upstreams open no streams.
+        case .needMore, .nothing, .settingsAcknowledged, .pingAnswer, .request, .refused: break
+        case .fields(let place, let isLast, let isClosed):
+            stream(at: place, isClosed: isClosed)?.receiveFields(isLast: isLast)
+        case .content(let place, let range, let isLast, let isClosed):
+            let content = input.content(range)
+            guard let stream = stream(at: place, isClosed: isClosed) else {
+                return conversation.streams.take(content.readableBytes, isClosed ? nil : place)
             }
+            stream.receive(content, isLast: isLast)
+        case .reset(let place, let code): stream(at: place, isClosed: true)?.receiveReset(code)
+        case .windowGrew(let place): grew(place)
+        case .settings: receiveSettings()
+        case .ping(let data):
+            output.write(room: 17) { $0.ping(data, isAnswer: true) }
+            answered()
+        case .goAway(let last, let code): receiveGoAway(last, code)
+        case .streamFault(let id, let place, let fault):
+            output.write(room: 13) { $0.reset(stream: id, fault.code) }
+            answered()
+            guard let place, let stream = stream(at: place, isClosed: true), !stream.hasArrived else { return }
+            stream.fail(Self.brokenRule)
+        case .connectionFault(let fault): broken(fault)
         }
+    }
+
+    /// - Parameter isClosed: The place is free.
+    private func stream(at place: HTTP2StreamTable.Place, isClosed: Bool) -> HTTP2UpstreamStream? {
+        guard let stream = streams[place] else { return nil }
+        if isClosed { release(place, stream) }
+        return stream
+    }
+
+    private func receiveSettings() {
+        output.write(room: HTTP2FrameHeader.size) { $0.settingsAcknowledgement() }
+        answered()
+        let settings = conversation.peerSettings
+        let limit = settings.maximumStreams
         guard phase == .opening else {
-            if let streamLimit { pool.streamLimitChanged(id, to: streamLimit) }
+            if limit != streamLimit {
+                streamLimit = limit
+                pool.streamLimitChanged(id, to: limit)
+            }
+            for stream in streams { stream?.sendContent() }
             return
         }
-        self.streamLimit = streamLimit ?? .max
+        streamLimit = limit
         phase = .open
-        pool.learned(takesWebSocket: takesWebSocket)
+        pool.learned(takesWebSocket: settings.allowsExtendedConnect)
         timer.clear()
         settle(.success(self))
     }
 
-    private func changeStreamWindow(to size: Int) {
-        let delta = size - peerStreamWindow
-        peerStreamWindow = size
-        // The library refuses settings that are too large.
-        for stream in streams.values { stream.windowGrew(by: delta) }
-        guard delta > 0 else { return }
-        for stream in Array(streams.values) { stream.sendContent() }
-        flush()
-    }
-
-    // MARK: Streams
-
-    private func receive(_ data: HTTP2Frame.FramePayload.Data, on id: HTTP2StreamID) {
-        guard let stream = streams[id], case .byteBuffer(let bytes) = data.data else { return }
-        let size = bytes.readableBytes + (data.paddingBytes.map { $0 + 1 } ?? 0)
-        _ = receiveWindow.receive(size)
-        stream.receive(bytes, size: size, isLast: data.endStream)
-    }
-
-    private func receiveReset(_ code: HTTP2ErrorCode, on id: HTTP2StreamID) {
-        guard let stream = streams[id] else { return }
-        forget(stream, id)
-        guard code != .noError || !stream.endsWithoutRest() else { return }
-        guard code != .http11Required || stream.phase != .head else {
-            return stream.wantsHTTP1()
-        }
-        stream.lose(isRefused: code == .refusedStream)
-    }
-
-    private func receiveGoAway(_ last: HTTP2StreamID, _ code: HTTP2ErrorCode) {
+    private func receiveGoAway(_ last: UInt32, _ code: HTTP2ErrorNumber) {
         retire()
-        for (id, stream) in streams where id > last {
-            forget(stream, id)
+        for (place, _) in conversation.streams.receiveGoAway(last: last) {
+            guard let stream = streams[place] else { continue }
+            release(place, stream)
             if code == .http11Required { stream.wantsHTTP1() } else { stream.lose(isRefused: true) }
         }
     }
@@ -357,35 +393,74 @@ extension HTTP2UpstreamConnection {
     /// Maximum content that a stream sends before the next one that waits.
     private static let maximumTurn = 65_536
 
-    /// Sends what the stream has, as far as there is room for it.
-    func send(_ stream: HTTP2UpstreamStream) {
-        if let head = stream.takeHead() {
-            // The connection was lost, or retired, between the lease and this moment.
-            guard isOpen else { return stream.lose(isRefused: true) }
-            begin(stream, head)
+    /// Begins a stream with the head of a request.
+    ///
+    /// - Parameters:
+    ///   - isLast: Nothing follows the head.
+    ///   - isSecret: It has a credential.
+    /// - Returns: nil where the connection takes no more streams: it was lost, retired or limited since the lease.
+    func begin(
+        _ stream: HTTP2UpstreamStream,
+        isLast: Bool,
+        room: Int,
+        isSecret: Bool,
+        _ fields: (inout HTTP2FrameWriter) -> Void
+    ) -> (id: UInt32, place: HTTP2StreamTable.Place)? {
+        guard isOpen else { return nil }
+        guard let place = conversation.openStream(isLast: isLast) else {
+            retireIfExhausted()
+            return nil
         }
-        guard phase == .open else { return }
-        stream.sendContent()
+        let id = conversation.streams.id(of: place)
+        while streams.count <= place { streams.append(nil) }
+        assert(streams[place] == nil, "Two streams have one place.")
+        streams[place] = stream
+        output.writeFields(stream: id, isLast: isLast, room: room, isSecret: isSecret, fields)
+        retireIfExhausted()
+        return (id, place)
+    }
+
+    private func retireIfExhausted() {
+        if !conversation.streams.hasIDs { retire() }
+    }
+
+    /// Content that the stream can send now.
+    func room(_ place: HTTP2StreamTable.Place) -> Int { isWritable ? conversation.streams.room(place) : 0 }
+    func hasWindow(_ place: HTTP2StreamTable.Place) -> Bool { conversation.streams.hasWindow(place) }
+    func unacknowledged(_ place: HTTP2StreamTable.Place) -> Int { conversation.streams.unacknowledged(place) }
+
+    /// Ends a request without more content.
+    func sendEnd(of stream: HTTP2UpstreamStream) {
+        guard let place = stream.place, let id = stream.id else { return }
+        ended(place, stream)
+        if !output.endInPlace(id) {
+            output.write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: id, length: 0, isLast: true) }
+        }
         flush()
     }
 
-    private func begin(_ stream: HTTP2UpstreamStream, _ head: HPACKHeaders) {
-        let id = nextID
-        nextID = id.advanced(by: 2)
-        assert(streams[id] == nil && stream.id == nil, "A stream begins twice.")
-        let isLast = stream.begin(as: id, window: peerStreamWindow)
-        streams[id] = stream
-        meter.sentRequest()
-        write(id, .headers(.init(headers: head, endStream: isLast)))
+    /// The connection can be lost when this returns.
+    func send(_ content: ByteBuffer, isLast: Bool, of stream: HTTP2UpstreamStream) {
+        guard let place = stream.place, let id = stream.id else { return }
+        var content = content
+        conversation.send(content.readableBytes, place)
+        if isLast { ended(place, stream) }
+        output.writeData(content.readableBytes, of: &content, stream: id, isLast: isLast)
+        flush()
     }
 
-    /// Content that can be sent now.
-    var room: Int { isWritable ? sendWindow.available : 0 }
+    /// - Parameter section: A field section of HTTP/1, with its empty line.
+    func send(trailers section: ByteBuffer, of stream: HTTP2UpstreamStream) {
+        guard let place = stream.place, let id = stream.id else { return }
+        ended(place, stream)
+        let room = 4 * section.readableBytes
+        output.writeFields(stream: id, isLast: true, room: room) { $0.fields(section.readableBytesUInt8Span) }
+        flush()
+    }
 
-    func send(_ bytes: ByteBuffer, isLast: Bool, on id: HTTP2StreamID) {
-        sendWindow.spend(bytes.readableBytes)
-        meter.sent(bytes.readableBytes)
-        write(id, .data(.init(data: .byteBuffer(bytes), endStream: isLast)))
+    /// END_STREAM leaves.
+    private func ended(_ place: HTTP2StreamTable.Place, _ stream: HTTP2UpstreamStream) {
+        if conversation.streams.endLocal(place) { release(place, stream) }
     }
 
     /// The stream has more to send than there is room for.
@@ -393,33 +468,86 @@ extension HTTP2UpstreamConnection {
 
     /// There is room on the connection: each stream that waits has its turn.
     private func serveWaiting() {
-        guard phase == .open, !waiting.isEmpty else { return }
-        while room > 0, !waiting.isEmpty {
+        while phase == .open, isWritable, conversation.streams.connectionRoom > 0, !waiting.isEmpty {
             waiting.removeFirst().takeTurn(maximum: Self.maximumTurn)
         }
-        flush()
     }
 
-    /// The upstream takes more. The library refuses an increment that is too large.
-    private func grow(_ id: HTTP2StreamID, by increment: Int) {
-        guard id != .rootStream else {
-            _ = sendWindow.grow(by: increment)
-            return serveWaiting()
-        }
-        guard let stream = streams[id] else { return }
-        stream.windowGrew(by: increment)
-        stream.sendContent()
-        flush()
+    private func grew(_ place: HTTP2StreamTable.Place?) {
+        guard let place else { return serveWaiting() }
+        streams[place]?.sendContent()
     }
 
     // MARK: Receiving
 
-    /// Lets the upstream send as many bytes again on the connection.
-    func credit(_ size: Int) {
-        receiveWindow.take(size)
-        guard phase == .open, let increment = receiveWindow.credit() else { return }
-        write(.rootStream, .windowUpdate(windowSizeIncrement: increment))
+    /// The client has taken content, or it is thrown away: the upstream may send as much again.
+    func take(_ count: Int, of stream: HTTP2UpstreamStream) {
+        guard count > 0 else { return }
+        conversation.streams.take(count, stream.place)
+        if stream.place != nil, uncredited.last !== stream { uncredited.append(stream) }
+        if !isReading { flush() }
+    }
+
+    /// Writes what the upstream may send since the last turn.
+    private func creditAll() {
+        guard phase == .open else { return uncredited.removeAll() }
+        creditConnection()
+        for stream in uncredited {
+            guard let place = stream.place, let id = stream.id,
+                let increment = conversation.streams.credit(place)
+            else { continue }
+            output.write(room: 13) { $0.windowUpdate(stream: id, increment) }
+            flush()
+        }
+        uncredited.removeAll(keepingCapacity: true)
+    }
+
+    private func creditConnection() {
+        guard let increment = conversation.streams.connectionCredit() else { return }
+        output.write(room: 13) { $0.windowUpdate(stream: 0, increment) }
         flush()
+    }
+}
+
+/// No credential that was withdrawn leaves.
+extension HTTP2UpstreamConnection {
+    /// Takes the head of a stream that is over back, if none of it has left.
+    ///
+    /// - Returns: Whether the upstream never hears of the stream.
+    private func takeBackHead(of stream: HTTP2UpstreamStream, _ exchange: ExchangeDriver?) -> Bool {
+        guard let id = stream.id, output.hasSecrets else { return false }
+        switch output.withdraw(id) {
+        case .cut(let content):
+            conversation.streams.unsend(content)
+            return true
+        case .left: return false
+        case .stuck:
+            if let exchange, let use = exchange.credentialUse {
+                if leftHeads.count >= 64 { forgetSentHeads() }
+                leftHeads.append(LeftHead(stream: id, use: use, isExcluded: exchange.isExcluded))
+            }
+            return false
+        }
+    }
+
+    /// An operator has withdrawn credentials. The exchanges that go with them have ended. What the channel holds of their heads can
+    /// only be taken away with the connection.
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials, at now: MonotonicTime) {
+        endIfHeld { withdrawn.event($0.use, at: now) != nil }
+    }
+
+    func endIfHeadsAreExcluded() { endIfHeld(\.isExcluded) }
+
+    private func forgetSentHeads() { leftHeads.removeAll { output.withdraw($0.stream) != .stuck } }
+
+    private func endIfHeld(_ isWithdrawn: (LeftHead) -> Bool) {
+        guard phase != .closed, !leftHeads.isEmpty else { return }
+        forgetSentHeads()
+        guard leftHeads.contains(where: isWithdrawn) else { return }
+        phase = .closed
+        retire()
+        output.drop()
+        writer.reset()
     }
 }
 
@@ -437,7 +565,7 @@ extension HTTP2UpstreamConnection {
     func probe() {
         guard phase == .open, !isProbing else { return }
         isProbing = true
-        write(.rootStream, .ping(HTTP2PingData(withInteger: 0), ack: false))
+        output.write(room: 17) { $0.ping(0, isAnswer: false) }
         flush()
         setDeadline(timeouts.connect)
     }
@@ -473,26 +601,15 @@ extension HTTP2UpstreamConnection {
     }
 
     /// With TLS the upstream's close_notify would be waited for, in a place that others may need.
-    func close() {
+    func close(_ code: HTTP2ErrorNumber = .noError) {
         guard phase != .closed else { return }
-        let wasOpen = phase == .open
+        let isTold = phase == .open || code != .noError
         // First: what is written can fail, and leads back to here.
         phase = .closed
         retire()
-        if wasOpen { write(.rootStream, .goAway(lastStreamID: .rootStream, errorCode: .noError, opaqueData: nil)) }
-        context?.flush()
-        guard let channel = context?.channel else { return }
-        let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLClientHandler.self)
-        if let tls { tls.close(promise: nil) } else { channel.close(promise: nil) }
-    }
-}
-
-extension HTTP2UpstreamConnection: MeteredConnection {
-    func admits(_ bytes: ByteBuffer) -> Bool {
-        guard phase != .closed else { return false }
-        let isAdmitted = meter.receive(bytes.readableBytesUInt8Span, at: { MonotonicTime(.now()) })
-        if !isAdmitted { broken() }
-        return isAdmitted
+        if isTold { output.write(room: 17) { $0.goAway(last: 0, code) } }
+        output.flushNow()
+        writer.closeAtOnce()
     }
 }
 

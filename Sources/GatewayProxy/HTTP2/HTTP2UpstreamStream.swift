@@ -1,7 +1,5 @@
 import GatewayHTTP
 import NIOCore
-import NIOHPACK
-import NIOHTTP2
 
 /// One request and its response on an ``HTTP2UpstreamConnection``.
 ///
@@ -29,34 +27,49 @@ final class HTTP2UpstreamStream: UpstreamStream {
         case over
     }
 
-    enum Arrival {
-        case fields(HPACKHeaders, isLast: Bool)
-        /// - Parameter size: As flow control counts it, with padding.
-        case content(ByteBuffer, size: Int, isLast: Bool)
+    private enum Arrival {
+        /// Fields behind the head.
+        case trailers(Trailers, isLast: Bool)
+        case content(ByteBuffer, isLast: Bool)
+
+        var isLast: Bool {
+            switch self {
+            case .trailers(_, let isLast), .content(_, let isLast): isLast
+            }
+        }
+    }
+
+    private enum Trailers {
+        /// Those that may pass, with the empty line.
+        case section([UInt8])
+        case invalid(String)
     }
 
     let connection: HTTP2UpstreamConnection
     let isReused: Bool
-    /// nil before the head has left.
-    private(set) var id: HTTP2StreamID?
+    /// nil before the head was written.
+    private(set) var id: UInt32?
+    /// nil before the head was written, and once the stream is closed: nothing more can be sent on it.
+    private(set) var place: HTTP2StreamTable.Place?
     private var exchange: ExchangeDriver?
     private(set) var phase = Phase.head
     // What is sent.
     private var outgoing = HTTP2Outgoing()
-    private var sendWindow = SendWindow(0)
-    /// Nothing more can be sent on it.
-    private var isClosed = false
+    /// The connection took no stream when the head was to be written.
+    private var isTurnedAway = false
     /// It is in the connection's queue of streams that wait for room.
     private(set) var waitsForRoom = false
     private var isFull = false
     // What is received.
     private var answersHead = false
     private var decoder: ResponseHeadDecoder
-    private var heldHead = ByteBuffer()
+    private var heldHead: ByteBuffer
     private var inspection = HTTP2UpstreamStream.newInspection
     private var order = HTTP2ResponseOrder()
     private var endsAsChunks = false
     private var arrivals: [Arrival] = []
+    /// Content that has come and that no client has taken.
+    private(set) var held = 0
     /// The end of the response has come, and may be among ``arrivals``.
     private(set) var hasArrived = false
     /// The connection was lost while the response was held back, or the upstream has reset the stream.
@@ -67,14 +80,11 @@ final class HTTP2UpstreamStream: UpstreamStream {
     private var wantsNoMore = false
     /// The end of a tunnel whose client has left.
     private var tunnelEnd: HTTP2TunnelEnd?
-    private(set) var receiveWindow = ReceiveWindow(
-        target: HTTP2UpstreamConnection.streamWindow,
-        size: HTTP2UpstreamConnection.streamWindow
-    )
 
     init(on connection: HTTP2UpstreamConnection, isReused: Bool) {
         self.connection = connection
         self.isReused = isReused
+        heldHead = connection.buffers.empty
         decoder = ResponseHeadDecoder(
             maxBytes: connection.limits.headerBytes,
             maxFields: connection.limits.headerFields,
@@ -92,7 +102,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     var takesUpgrade: Bool { connection.takesWebSocket }
     var isWritable: Bool { outgoing.count < Self.maximumQueue }
     /// What waits, and what the upstream has not made room for again.
-    var untakenBytes: Int { outgoing.count + max(0, connection.peerStreamWindow - sendWindow.size) }
+    var untakenBytes: Int { outgoing.count + (place.map(connection.unacknowledged) ?? 0) }
 
     var heldBytes: Int { outgoing.count }
     /// All of the request has left, and all of the response has come.
@@ -101,7 +111,6 @@ final class HTTP2UpstreamStream: UpstreamStream {
     func begin(for exchange: ExchangeDriver, answersHead: Bool) {
         self.exchange = exchange
         self.answersHead = answersHead
-        sendWindow = SendWindow(connection.peerStreamWindow)
     }
 
     func sendHead(
@@ -110,13 +119,23 @@ final class HTTP2UpstreamStream: UpstreamStream {
         by writer: RequestWriter,
         end: [UInt8]
     ) throws(HeadFault) {
-        var written = connection.buffers.take()
-        defer { connection.buffers.giveBack(written) }
-        guard writer.write(head, bytes, end: end, into: &written) else { throw .unwritable }
-        let translation = HTTP2RequestFields(head, bytes, by: writer.route, scheme: connection.scheme)
-        let fields = try translation.read(written, within: connection.maximumFrame)
-        guard !head.wantsUpgrade else { return try beginWebSocket(fields, head, bytes) }
-        outgoing.begin(fields, head.framing)
+        assert(id == nil, "A stream begins twice.")
+        if head.wantsUpgrade {
+            guard let accept = WebSocketHandshake.accept(head, bytes.readableBytesUInt8Span) else { throw .unwritable }
+            webSocketAccept = accept
+        } else {
+            outgoing.begin(head.framing)
+        }
+        let opened = connection.begin(
+            self,
+            isLast: outgoing.endsHere(),
+            room: writer.roomToEncode(head, end: end),
+            isSecret: writer.route.credential != nil
+        ) { frames in
+            writer.encode(head, bytes, end: end, isTLS: connection.isTLS, into: &frames)
+        }
+        guard let opened else { return isTurnedAway = true }
+        (id, place) = opened
     }
 
     /// A stream never has what an HTTP/1 connection could not send: the exchange writes the head anew.
@@ -129,13 +148,15 @@ final class HTTP2UpstreamStream: UpstreamStream {
     }
 
     func sendEnd(trailers: ByteBuffer) {
-        let fields = HTTP2RequestFields.read(trailers: trailers, within: connection.maximumFrame)
-        outgoing.end(fields.isEmpty ? nil : fields)
+        outgoing.end(trailers.readableBytes > 2 ? trailers : nil)
     }
 
     func flush() {
         guard phase != .over else { return }
-        connection.send(self)
+        // The connection was lost, or retired, between the lease and the head.
+        guard !isTurnedAway else { return lose(isRefused: true) }
+        sendContent()
+        connection.flush()
     }
 
     func whenSent(_ done: @escaping () -> Void) {
@@ -147,43 +168,28 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     // MARK: Sending
 
-    func takeHead() -> HPACKHeaders? { outgoing.head.take() }
-
-    /// The head leaves now.
-    ///
-    /// - Parameter window: The upstream's, for each stream.
-    /// - Returns: Whether nothing follows the head.
-    func begin(as id: HTTP2StreamID, window: Int) -> Bool {
-        self.id = id
-        sendWindow = SendWindow(window)
-        return outgoing.endsHere()
-    }
-
-    /// The upstream takes more, or less. The library refuses an increment that is too large.
-    func windowGrew(by increment: Int) { _ = sendWindow.grow(by: increment) }
-
-    /// The library knows the stream no more: nothing can be sent on it.
-    func forgotten() { isClosed = true }
+    /// Both sides have ended, the stream was reset, or the connection is lost: nothing more can be sent.
+    func closed() { place = nil }
 
     /// Sends what waits, as far as there is room for it.
     func sendContent(maximum: Int = .max) {
-        guard let id, !isClosed, !outgoing.isEnded else { return }
+        guard place != nil, !outgoing.isEnded else { return }
         var turn = maximum
-        while outgoing.count > 0 {
-            guard sendWindow.available > 0 else { return contentMoved() }
-            let room = connection.room
-            guard room > 0, turn > 0 else { return waitForRoom() }
-            guard let bytes = outgoing.take(min(room, sendWindow.available, connection.maximumFrame, turn)) else {
-                break
-            }
+        // Sending can find out that the connection is lost.
+        while outgoing.count > 0, let place {
+            guard connection.hasWindow(place) else { return contentMoved() }
+            let room = min(connection.room(place), turn)
+            guard room > 0 else { return waitForRoom() }
+            guard let bytes = outgoing.take(room) else { break }
             turn -= bytes.readableBytes
-            sendWindow.spend(bytes.readableBytes)
-            connection.send(bytes, isLast: outgoing.endsHere(), on: id)
+            connection.send(bytes, isLast: outgoing.endsHere(), of: self)
         }
-        switch outgoing.takeEnd() {
-        case .content: connection.write(id, .data(.init(data: .byteBuffer(ByteBuffer()), endStream: true)))
-        case .trailers(let fields): connection.write(id, .headers(.init(headers: fields, endStream: true)))
-        case nil: break
+        if place != nil {
+            switch outgoing.takeEnd() {
+            case .content: connection.sendEnd(of: self)
+            case .trailers(let section): connection.send(trailers: section, of: self)
+            case nil: break
+            }
         }
         contentMoved()
     }
@@ -214,27 +220,23 @@ final class HTTP2UpstreamStream: UpstreamStream {
     // MARK: End
 
     func release(isReusable: Bool) {
-        exchange = nil
         // After an early response the rest of the request is not wanted.
-        connection.end(self, outgoing.isEnded ? nil : .cancel)
+        connection.end(self, outgoing.isEnded ? nil : .cancel, of: exchange.take())
     }
 
-    func returnUnused() {
-        exchange = nil
-        connection.end(self, nil)
-    }
+    func returnUnused() { connection.end(self, nil, of: exchange.take()) }
 
     func abandon(isCut: Bool) {
-        exchange = nil
+        let exchange = exchange.take()
         guard isCut || !leavesTunnelInOrder() else { return }
         if phase != .over, !order.hasHead, id != nil { connection.probe() }
-        connection.end(self, isComplete ? nil : .cancel)
+        connection.end(self, isComplete ? nil : .cancel, of: exchange)
     }
 
     /// The response breaks a rule.
     func fail(_ detail: String) {
         let exchange = exchange.take()
-        connection.end(self, .protocolError)
+        connection.end(self, .protocolError, of: exchange)
         exchange?.upstreamBroke(detail)
     }
 
@@ -248,8 +250,15 @@ final class HTTP2UpstreamStream: UpstreamStream {
         guard !hasArrived || phase == .head else { return }
         guard phase != .held else { return isLost = true }
         let exchange = exchange.take()
-        connection.end(self, nil)
+        connection.end(self, nil, of: exchange)
         exchange?.upstreamLost(hasAnswered: order.hasHead, isRefused: isRefused, alert: connection.alert)
+    }
+
+    /// The upstream has reset the stream, which is closed.
+    func receiveReset(_ code: HTTP2ErrorNumber) {
+        guard code != .noError || !endsWithoutRest() else { return }
+        guard code != .http11Required || phase != .head else { return wantsHTTP1() }
+        lose(isRefused: code == .refusedStream)
     }
 
     /// The upstream does not take the request in HTTP/2 (RFC 9113 section 7).
@@ -264,6 +273,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     func drop() {
         phase = .over
         arrivals = []
+        held = 0
         outgoing.drop()
         tunnelEnd.take()?.came()
     }
@@ -273,37 +283,53 @@ final class HTTP2UpstreamStream: UpstreamStream {
 extension HTTP2UpstreamStream {
     // MARK: Response
 
-    func receive(_ bytes: ByteBuffer, size: Int, isLast: Bool) {
-        _ = receiveWindow.receive(size)
-        receive(.content(bytes, size: size, isLast: isLast))
+    /// - Parameter bytes: Of the buffer that was read into.
+    func receive(_ bytes: ByteBuffer, isLast: Bool) {
+        guard phase != .over else { return connection.take(bytes.readableBytes, of: self) }
+        held += bytes.readableBytes
+        receive(.content(bytes, isLast: isLast))
     }
 
-    func receive(_ arrival: Arrival) {
+    /// The fields are in the table of the event loop.
+    func receiveFields(isLast: Bool) {
+        guard phase != .over, !hasArrived else { return }
+        guard phase == .head else { return receive(.trailers(readTrailers(), isLast: isLast)) }
+        hasArrived = isLast
+        do throws(HTTP2ResponseOrder.Fault) {
+            if case .head = try order.receiveFields(isLast: isLast) { try receiveHead(isLast: isLast) }
+        } catch {
+            fail(error.detail)
+        }
+    }
+
+    private func receive(_ arrival: Arrival) {
         guard phase != .over, !hasArrived else { return }
         hasArrived = arrival.isLast
         guard arrivals.isEmpty, takes(arrival) else {
             append(arrival)
             guard phase == .inspecting else { return }
-            inspection.receive(arrival)
+            look(at: arrival)
             return inspect()
         }
         handle(arrival)
     }
 
-    /// Content that waits is joined: a byte in each frame would take a hundred times its size.
+    /// Content that waits is joined, and copied: a byte in each frame would take a hundred times its size, and a slice would keep the
+    /// buffer that was read into.
     private func append(_ arrival: Arrival) {
-        guard case .content(let bytes, let size, let isLast) = arrival,
-            case .content(var waiting, let waitingSize, _)? = arrivals.last
-        else { return arrivals.append(arrival.copied) }
+        guard case .content(let bytes, let isLast) = arrival else { return arrivals.append(arrival) }
+        guard case .content(var waiting, _)? = arrivals.last else {
+            return arrivals.append(.content(ByteBuffer(buffer: bytes), isLast: isLast))
+        }
         arrivals.removeLast()
         waiting.writeImmutableBuffer(bytes)
-        arrivals.append(.content(waiting, size: waitingSize + size, isLast: isLast))
+        arrivals.append(.content(waiting, isLast: isLast))
     }
 
     private func takes(_ arrival: Arrival) -> Bool {
         switch (phase, arrival) {
         case (.held, _), (.inspecting, _): false
-        case (_, .fields): true
+        case (_, .trailers): true
         case (_, .content): exchange?.clientIsWritable ?? true
         }
     }
@@ -326,17 +352,15 @@ extension HTTP2UpstreamStream {
         guard phase != .over else { return }
         do throws(HTTP2ResponseOrder.Fault) {
             switch arrival {
-            case .fields(let fields, let isLast):
-                switch try order.receiveFields(isLast: isLast) {
-                case .head: try receiveHead(fields, isLast: isLast)
-                case .trailers: receiveTrailers(fields)
-                }
-            case .content(let bytes, let size, let isLast):
+            case .trailers(let trailers, let isLast):
+                _ = try order.receiveFields(isLast: isLast)
+                pass(trailers)
+            case .content(let bytes, let isLast):
                 try order.receiveContent(bytes.readableBytes, isLast: isLast)
                 if phase == .tunnel {
-                    receive(tunnelled: bytes, size: size, isLast: isLast)
+                    receive(tunnelled: bytes, isLast: isLast)
                 } else {
-                    receiveContent(bytes, size: size, isLast: isLast)
+                    receiveContent(bytes, isLast: isLast)
                 }
             }
         } catch {
@@ -344,25 +368,23 @@ extension HTTP2UpstreamStream {
         }
     }
 
-    private func receiveHead(_ fields: HPACKHeaders, isLast: Bool) throws(HTTP2ResponseOrder.Fault) {
+    private func receiveHead(isLast: Bool) throws(HTTP2ResponseOrder.Fault) {
         guard let exchange else { return }
-        let bytes: [UInt8]
+        let result: ResponseHeadDecoder.DecodeResult
         do throws(HTTP2Malformation) {
-            var head = HTTP2ResponseHead(webSocketAccept: webSocketAccept)
-            for (name, value, _) in fields {
-                if let reason = head.add(name, value) { throw reason }
-            }
-            bytes = try head.head(isLast: isLast, answersHead: answersHead)
+            result = try decoder.decode(
+                &connection.buffers.fields,
+                isLast: isLast,
+                answersHead: answersHead,
+                webSocketAccept: webSocketAccept
+            )
         } catch {
             return fail("It sent a response that is not valid HTTP: \(error.rawValue).")
         }
-        let head = ByteBuffer(bytes: bytes)
-        decoder.reset()
-        switch decoder.decode(head.readableBytesUInt8Span, answersHead: answersHead) {
-        case .head: break
-        case .needMore: return fail("It sent a response that is not valid HTTP.")
-        case .refused(let reason): return fail("It sent a response that is not valid HTTP: \(reason.rawValue).")
+        if case .refused(let reason) = result {
+            return fail("It sent a response that is not valid HTTP: \(reason.rawValue).")
         }
+        let head = connection.buffers.takeLines(decoder.head.end)
         let isInformational = decoder.head.isInformational && decoder.head.status != 101
         try order.receiveHead(decoder.head.framing, isInformational: isInformational, isLast: isLast)
         guard !isInformational else {
@@ -387,7 +409,7 @@ extension HTTP2UpstreamStream {
             phase = .inspecting
             heldHead = head
             inspection = Self.newInspection
-            for arrival in arrivals { inspection.receive(arrival) }
+            for arrival in arrivals { look(at: arrival) }
             flushResponse()
             inspect()
         case .hold:
@@ -400,47 +422,37 @@ extension HTTP2UpstreamStream {
         }
     }
 
-    private func receiveContent(_ bytes: ByteBuffer, size: Int, isLast: Bool) {
+    private func receiveContent(_ bytes: ByteBuffer, isLast: Bool) {
         guard let exchange else { return }
-        pass(bytes, size: size, to: exchange)
+        pass(bytes, to: exchange)
         if isLast, phase != .over { complete(with: nil) }
     }
 
     /// Hands content to the exchange. The upstream may then send as much again.
-    private func pass(_ bytes: ByteBuffer, size: Int, to exchange: ExchangeDriver) {
+    private func pass(_ bytes: ByteBuffer, to exchange: ExchangeDriver) {
         connection.flushLater(self)
         var content = bytes
         let count = content.readableBytes
         if count > 0, !exchange.stage(count, of: &content) { exchange.receive(content: content) }
-        credit(size)
-    }
-
-    /// The client has taken this many bytes: the upstream may send as many again.
-    private func credit(_ size: Int) {
         guard phase != .over else { return }
-        receiveWindow.take(size)
-        if !hasArrived, !isClosed, let id, let increment = receiveWindow.credit() {
-            connection.write(id, .windowUpdate(windowSizeIncrement: increment))
-            connection.flush()
-        }
-        connection.credit(size)
+        held -= count
+        connection.take(count, of: self)
     }
 
-    private func receiveTrailers(_ fields: HPACKHeaders) {
-        guard let exchange else { return }
-        var trailers = HTTP2Trailers()
-        for (name, value, _) in fields {
-            if let reason = trailers.add(name, value) {
-                return fail("It sent trailers that are not valid: \(reason.rawValue).")
-            }
+    private func readTrailers() -> Trailers {
+        if let reason = connection.buffers.fields.malformationOfTrailers {
+            return .invalid("It sent trailers that are not valid: \(reason.rawValue).")
         }
-        let bytes = trailers.section()
-        var section = TrailerSection(maxBytes: connection.limits.headerBytes, maxFields: connection.limits.headerFields)
-        let forbidden = decoder.head.options.nominatedAsOwned + exchange.namesKeptFromClient
-        guard case .complete(let output, _) = section.read(bytes.span, forbidden: forbidden) else {
-            return fail("It sent trailers that are not valid.")
+        guard connection.buffers.fields.refusal == nil else { return .invalid("It sent trailers that are not valid.") }
+        let forbidden = decoder.head.options.nominatedAsOwned + (exchange?.namesKeptFromClient ?? [])
+        return .section(TrailerSection.output(of: connection.buffers.fields, forbidden: forbidden))
+    }
+
+    private func pass(_ trailers: Trailers) {
+        switch trailers {
+        case .section(let bytes): complete(with: ByteBuffer(bytes: bytes))
+        case .invalid(let detail): fail(detail)
         }
-        complete(with: ByteBuffer(bytes: output))
     }
 
     /// - Parameter trailers: With the empty line that ends them.
@@ -461,6 +473,12 @@ extension HTTP2UpstreamStream {
         BodyInspection(waitingLimit: HTTP2UpstreamConnection.streamWindow / 2)
     }
 
+    private func look(at arrival: Arrival) {
+        guard case .content(let bytes, _) = arrival else { return }
+        inspection.receive(content: bytes.readableBytesView)
+        inspection.receive(bytes: bytes.readableBytes)
+    }
+
     func endInspection() {
         inspection.end()
         inspect()
@@ -472,7 +490,7 @@ extension HTTP2UpstreamStream {
         let content = inspection.content
         inspection = Self.newInspection
         let head = heldHead
-        heldHead = ByteBuffer()
+        heldHead = connection.buffers.empty
         phase = .head
         follow(exchange.receive(decoder.head, head, content: content), head, exchange)
         process()
@@ -482,7 +500,7 @@ extension HTTP2UpstreamStream {
         guard phase == .held, let exchange else { return }
         // What `follow` compares: the rest of the response may wait behind the head.
         let head = heldHead
-        heldHead = ByteBuffer()
+        heldHead = connection.buffers.empty
         phase = .head
         follow(exchange.passHeld(decoder.head, head), head, exchange)
         process()
@@ -490,48 +508,13 @@ extension HTTP2UpstreamStream {
 
     func dropHeldResponse(requestWasSent: Bool) {
         guard phase == .held else { return }
-        heldHead = ByteBuffer()
-        exchange = nil
-        connection.end(self, isComplete ? nil : .cancel)
-    }
-}
-
-extension HTTP2UpstreamStream.Arrival {
-    var isLast: Bool {
-        switch self {
-        case .fields(_, let isLast), .content(_, _, let isLast): isLast
-        }
-    }
-
-    /// What waits does not keep the buffer that was read into.
-    fileprivate var copied: Self {
-        guard case .content(let bytes, let size, let isLast) = self else { return self }
-        return .content(ByteBuffer(buffer: bytes), size: size, isLast: isLast)
-    }
-}
-
-extension BodyInspection {
-    fileprivate mutating func receive(_ arrival: HTTP2UpstreamStream.Arrival) {
-        guard case .content(let bytes, let size, _) = arrival else { return }
-        receive(content: bytes.readableBytesView)
-        receive(bytes: size)
+        heldHead = connection.buffers.empty
+        connection.end(self, isComplete ? nil : .cancel, of: exchange.take())
     }
 }
 
 /// A WebSocket on a stream (RFC 8441). END_STREAM ends one direction; a reset cuts both.
 extension HTTP2UpstreamStream {
-    // MARK: Request
-
-    private func beginWebSocket(
-        _ fields: HPACKHeaders,
-        _ head: borrowing RequestHead,
-        _ bytes: ByteBuffer
-    ) throws(HeadFault) {
-        guard let accept = WebSocketHandshake.accept(head, bytes.readableBytesUInt8Span) else { throw .unwritable }
-        webSocketAccept = accept
-        outgoing.beginTunnel(HTTP2RequestFields.webSocket(fields))
-    }
-
     // MARK: From the upstream
 
     private func beginTunnel(_ exchange: ExchangeDriver) {
@@ -542,10 +525,10 @@ extension HTTP2UpstreamStream {
         if hasArrived, arrivals.isEmpty { inputEnded() }
     }
 
-    private func receive(tunnelled bytes: ByteBuffer, size: Int, isLast: Bool) {
+    private func receive(tunnelled bytes: ByteBuffer, isLast: Bool) {
         // The client has left, which the upstream learns as it would from a closed socket.
-        guard let exchange else { return connection.end(self, isLast && outgoing.isEnded ? nil : .cancel) }
-        pass(bytes, size: size, to: exchange)
+        guard let exchange else { return connection.end(self, isLast && outgoing.isEnded ? nil : .cancel, of: nil) }
+        pass(bytes, to: exchange)
         if isLast { inputEnded() }
     }
 
@@ -559,7 +542,7 @@ extension HTTP2UpstreamStream {
     private func endTunnelIfOver() {
         guard phase == .tunnel, hasArrived, arrivals.isEmpty, outgoing.isEnded || wantsNoMore else { return }
         let exchange = exchange.take()
-        connection.end(self, nil)
+        connection.end(self, nil, of: exchange)
         exchange?.responseEndedWithConnection()
     }
 
@@ -576,7 +559,7 @@ extension HTTP2UpstreamStream {
         // What came before it is passed on first.
         guard arrivals.isEmpty || !hasArrived else { return isLost = true }
         let exchange = exchange.take()
-        connection.end(self, nil)
+        connection.end(self, nil, of: exchange)
         exchange?.upstreamLost(hasAnswered: true)
     }
 
@@ -594,7 +577,7 @@ extension HTTP2UpstreamStream {
     ///
     /// - Returns: false where the tunnel has to be cut.
     private func leavesTunnelInOrder() -> Bool {
-        guard phase == .tunnel, outgoing.count == 0, !isClosed, connection.phase == .open else { return false }
+        guard phase == .tunnel, outgoing.count == 0, place != nil, connection.phase == .open else { return false }
         tunnelEnd = HTTP2TunnelEnd(of: self, within: connection.timeouts.linger)
         closeOutput()
         endTunnelIfOver()
@@ -603,8 +586,8 @@ extension HTTP2UpstreamStream {
 
     func finishTunnel(_ whenEnded: @escaping () -> Void) {
         exchange = nil
-        guard phase != .over, !isClosed, connection.phase == .open else {
-            connection.end(self, nil)
+        guard phase != .over, place != nil, connection.phase == .open else {
+            connection.end(self, nil, of: nil)
             return whenEnded()
         }
         tunnelEnd = HTTP2TunnelEnd(of: self, within: connection.timeouts.response, whenEnded)
@@ -627,7 +610,7 @@ private final class HTTP2TunnelEnd: DeadlineKeeper {
         timer.set(stream.connection.clock.now + amount, for: self)
     }
 
-    func deadlinePassed() { stream.connection.end(stream, .cancel) }
+    func deadlinePassed() { stream.connection.end(stream, .cancel, of: nil) }
 
     /// The stream is over.
     func came() {
@@ -636,26 +619,12 @@ private final class HTTP2TunnelEnd: DeadlineKeeper {
     }
 }
 
-extension HTTP2RequestFields {
-    /// - Parameter fields: The fields of an upgrade to a WebSocket; the key stays behind, because HTTP/2 has none (RFC 8441 section 5).
-    static func webSocket(_ fields: HPACKHeaders) -> HPACKHeaders {
-        var connect = HPACKHeaders()
-        connect.reserveCapacity(fields.count + 1)
-        connect.add(name: ":method", value: "CONNECT")
-        connect.add(name: ":protocol", value: "websocket")
-        for (name, value, indexing) in fields where name != ":method" && name != "sec-websocket-key" {
-            connect.add(name: name, value: value, indexing: indexing)
-        }
-        return connect
-    }
-}
-
 /// What a request has still to send on its stream.
 private struct HTTP2Outgoing {
-    var head: HPACKHeaders?
     private var content: [ByteBuffer] = []
     private(set) var count = 0
-    private var trailers: HPACKHeaders?
+    /// Lines of HTTP/1.
+    private var trailers: ByteBuffer?
     /// How many bytes of the content are not here yet; nil if its length is unknown.
     private var remaining: Int?
     /// Nothing follows what is here.
@@ -663,17 +632,14 @@ private struct HTTP2Outgoing {
     /// The end of the request was sent.
     private(set) var isEnded = false
 
-    mutating func begin(_ head: HPACKHeaders, _ framing: BodyFraming) {
-        self.head = head
+    /// Without this, content follows until the client of a tunnel ends it.
+    mutating func begin(_ framing: BodyFraming) {
         switch framing {
         case .none: isComplete = true
         case .length(let length): remaining = length
         case .chunked, .untilClose: break
         }
     }
-
-    /// Content follows, until the client of the tunnel ends it.
-    mutating func beginTunnel(_ head: HPACKHeaders) { self.head = head }
 
     mutating func append(_ bytes: ByteBuffer) {
         guard bytes.readableBytes > 0 else { return }
@@ -686,7 +652,7 @@ private struct HTTP2Outgoing {
     }
 
     /// - Parameter trailers: nil where there are none.
-    mutating func end(_ trailers: HPACKHeaders?) {
+    mutating func end(_ trailers: ByteBuffer?) {
         isComplete = true
         self.trailers = trailers
     }
@@ -713,7 +679,7 @@ private struct HTTP2Outgoing {
 
     enum End {
         case content
-        case trailers(HPACKHeaders)
+        case trailers(ByteBuffer)
     }
 
     /// What ends the request when its content has been sent; it counts as sent.

@@ -1,7 +1,6 @@
 import GatewayHTTP
 import Logging
 import NIOCore
-import NIOHTTP2
 import NIOPosix
 import NIOSSL
 import NIOTLS
@@ -115,6 +114,11 @@ final class Dialer {
         connection.encryptedReadWasFilled.map { WatchedReadAllocator($0) } ?? SharedReadAllocator(buffers, of: loop)
     }
 
+    /// For a connection that keeps nothing that it has read; nil with TLS, whose handler does.
+    fileprivate var sharedAllocator: SharedReadAllocator? {
+        target.tlsContext == nil ? SharedReadAllocator(buffers, of: loop) : nil
+    }
+
     fileprivate func makeConnection(of pool: UpstreamPool) -> HTTP1UpstreamConnection {
         HTTP1UpstreamConnection(
             pool: pool,
@@ -141,6 +145,7 @@ final class Dialer {
             pool: pool,
             id: id,
             origin: target.origin,
+            isEncrypted: target.tlsContext != nil,
             limits: limits,
             worker: (clock, buffers),
             timeouts: timeouts,
@@ -311,9 +316,9 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
 
     private func becomeHTTP2(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: @escaping Done) throws {
         let connection = dialer.makeHTTP2Connection(of: pool, id) { done($0.map { .http2($0) }) }
-        let frames = HTTP2Configuration.upstreamFrameHandler(connection.limits)
-        let joiner = HTTP2FrameJoiner(connection.buffers)
-        let handlers: [any ChannelHandler] = [HTTP2FrameGuard(of: connection), joiner, frames, connection]
-        try HandlerSwap(from: context, to: handlers).finish()
+        if let allocator = dialer.sharedAllocator {
+            try context.channel.syncOptions?.setOption(.recvAllocator, value: allocator)
+        }
+        try HandlerSwap(from: context, to: [connection]).finish()
     }
 }

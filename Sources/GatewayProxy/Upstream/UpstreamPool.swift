@@ -16,6 +16,8 @@ final class UpstreamPool {
     private let connectTimeout: Duration
     let deadlines: DeadlineQueue
     let flushes: FlushQueue
+    /// All HTTP/2 connections of the event loop, those of other pools included.
+    let upstreams: SharedUpstreams
     private let dialer: Dialer
     /// The account of ``state``, which names clients.
     private let leases: ClientLeases
@@ -44,6 +46,7 @@ final class UpstreamPool {
         connectTimeout = shared.limits.connectTimeout
         deadlines = worker.deadlines
         flushes = worker.flushes
+        upstreams = worker.upstreams
         dialer = Dialer(target: target, server: server, worker: worker, shared: shared)
         var rules = PoolState.Rules(
             maximumWaiters: shared.pendingPerUpstream,

@@ -1,3 +1,4 @@
+import GatewayHTTP
 import NIOCore
 
 /// Buffers of one event loop, so that a connection that waits holds none and what is used next is still in the cache.
@@ -5,6 +6,9 @@ final class SpareBuffers {
     /// Stands for "nothing": the library's own empty buffer belongs to all threads, which would meet at its count.
     let empty = ByteBufferAllocator().buffer(capacity: 1)
     private var spare: ByteBuffer?
+    /// What is decoded of HTTP/2: the fields of one message at a time. What outlives the message is copied.
+    var fields = HTTP2FieldTable()
+    private var lines: ByteBuffer
     /// What reads went into, the latest last; a client's connection may still hold one.
     private(set) var reads: [ByteBuffer] = []
 
@@ -15,6 +19,16 @@ final class SpareBuffers {
     static let maximumReads = 8
     /// Up to here the rest of a read is copied, so that it does not keep the buffer that the loop reads into.
     static let smallRest = 16_384
+
+    init() { lines = empty }
+
+    /// A copy of the first bytes of ``fields``, in memory that is used again once nobody has the copy.
+    func takeLines(_ count: Int) -> ByteBuffer {
+        if lines.capacity > Self.largest { lines = empty }
+        lines.clear()
+        lines.writeBytes(fields.bytes[..<count])
+        return lines
+    }
 
     /// For what is about to be written.
     func take() -> ByteBuffer {

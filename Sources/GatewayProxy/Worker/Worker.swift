@@ -13,6 +13,7 @@ final class Worker {
     let buffers = SpareBuffers()
     let deadlines: DeadlineQueue
     let flushes: FlushQueue
+    let upstreams = SharedUpstreams()
     private var unfinishedHeads: UnfinishedHeads<HTTP1ClientConnection>
     /// Has the worker of a number call ``endOldHeads()``.
     private var ask: (Int) -> Void = { _ in }
@@ -65,6 +66,7 @@ final class Worker {
             return exchange.isOver(by: withdrawal(exchange.shared), verdict)
         }
         for tunnel in Array(tunnels.values) { tunnel.followReload(to: shared) }
+        upstreams.endIfHeadsAreExcluded()
     }
 
     /// What the configuration of the last reload decides about a request that began before it.
@@ -188,6 +190,7 @@ final class Worker {
     /// Ends exchanges that go with one of these credentials.
     func withdraw(_ withdrawn: WithdrawnCredentials) {
         for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn) }
+        if let now = current?.shared.clock.monotonic() { upstreams.endIfWithdrawn(withdrawn, at: now) }
         endTunnels { $0.exchange.isOver(by: withdrawn) }
     }
 
@@ -222,6 +225,24 @@ protocol ClientConnection: AnyObject {
     func drain()
     /// The gateway ends, whatever is under way.
     func stop()
+}
+
+/// The connections of an event loop to upstreams that carry many exchanges at one time, in whatever pool.
+final class SharedUpstreams {
+    private var connections: [ObjectIdentifier: HTTP2UpstreamConnection] = [:]
+
+    func add(_ connection: HTTP2UpstreamConnection) { connections[ObjectIdentifier(connection)] = connection }
+    func remove(_ connection: HTTP2UpstreamConnection) { connections[ObjectIdentifier(connection)] = nil }
+
+    /// The exchanges that go with these credentials have ended.
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials, at now: MonotonicTime) {
+        for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn, at: now) }
+    }
+
+    /// A reload has ended exchanges.
+    func endIfHeadsAreExcluded() {
+        for connection in Array(connections.values) { connection.endIfHeadsAreExcluded() }
+    }
 }
 
 /// A connection that has written and not flushed.

@@ -64,20 +64,6 @@ struct FlowWindowTests {
         }
     }
 
-    @Test(arguments: [
-        ("a", 26_000, true), ("a", 26_300, false), ("{", 8700, true), ("{", 8740, false), ("é", 2040, true),
-        ("~", 10_000, true), ("~", 10_100, false),
-    ])
-    func aBlockFitsInAFrame(_ character: Character, _ count: Int, _ fits: Bool) {
-        var size = HTTP2BlockSize()
-        let text = String(repeating: character, count: count)
-        size.add("x", text)
-        #expect(size.fits(["x", text]) == fits)
-        var larger = HTTP2BlockSize(within: 1 << 20)
-        larger.add("x", text)
-        #expect(larger.fits(["x", text]))
-    }
-
     @Test func faultsAreCountedForAWhile() {
         var budget = FaultBudget()
         var results: [Bool] = []

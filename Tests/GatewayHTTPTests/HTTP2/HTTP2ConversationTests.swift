@@ -328,6 +328,21 @@ struct HTTP2ConversationTests {
         #expect(credited > 30_000 && peer.conversation.streams.held == 300)
     }
 
+    /// A larger window comes with the acknowledgement, and not with a WINDOW_UPDATE before it, too.
+    @Test func aLargerWindowIsGivenOnce() {
+        var peer = Peer(connectionWindow: 1 << 20, streamWindow: 131_072)
+        _ = peer.send(TestFrame.preface + TestFrame.settings() + TestFrame.headers(1, isLast: false))
+        #expect(peer.send(TestFrame.data(1, 1000)).count == 1)
+        peer.conversation.streams.take(1000, 0)
+        #expect(peer.conversation.streams.credit(0) == nil)
+        #expect(peer.send(TestFrame.frame(.settings, 1)) == [.settingsAcknowledged])
+        #expect(peer.conversation.streams.credit(0) == nil)
+        _ = peer.conversation.streams.connectionCredit()
+        for _ in 0..<7 { #expect(peer.send(TestFrame.data(1, 16_384)).count == 1) }
+        #expect(peer.send(TestFrame.data(1, 15_384)).count == 1)
+        #expect(peer.streamFault(TestFrame.data(1, 1)) == [.flowControlError])
+    }
+
     /// Settings of ours bind the client once it has acknowledged them.
     @Test func ourWindowBindsAfterTheAcknowledgement() {
         var peer = Peer(connectionWindow: 1 << 20, streamWindow: 100)
@@ -574,6 +589,101 @@ struct HTTP2UpstreamConversationTests {
         #expect(peer.fault((0..<70_000).flatMap { _ in TestFrame.reset(last) }) == .enhanceYourCalm)
     }
 
+    /// Clients leave as often as they like; an upstream that knows nothing of that has done nothing wrong.
+    @Test func responsesThatAreNotAwaitedAnyMoreAreNoFaults() {
+        var peer = Peer.begun(isClient: false)
+        var ids: [UInt32] = []
+        for _ in 0..<1000 {
+            guard let place = peer.conversation.openStream(isLast: true) else {
+                Issue.record("no stream")
+                return
+            }
+            ids.append(peer.conversation.streams.id(of: place))
+            peer.conversation.streams.reset(place)
+        }
+        for id in ids {
+            let response = TestFrame.headers(id, isLast: false, Self.response) + TestFrame.data(id, 1)
+            #expect(peer.send(response + TestFrame.headers(id, FieldLiteral.field("x", "y"))) == [])
+        }
+        // Nobody has asked for these.
+        let more = (0..<400).flatMap { _ in TestFrame.headers(ids[999], isLast: false, Self.response) }
+        #expect(peer.fault(more) == .enhanceYourCalm)
+    }
+
+    /// Content whose frame has not come whole. It is the same in all, however it is cut.
+    @Test(arguments: [1, 500, 521, 522, 700, 9_000, 16_000, 16_393, 20_000])
+    func contentComesInParts(_ size: Int) {
+        var peer = Peer.begun(isClient: false, connectionWindow: 1 << 20, streamWindow: 1 << 20)
+        guard let place = peer.conversation.openStream(isLast: true) else {
+            Issue.record("no stream")
+            return
+        }
+        var frames = TestFrame.headers(1, isLast: false, Self.response)
+        var sent: [UInt8] = []
+        for length in [16_384, 0, 600, 16_384, 3000] {
+            let content = (0..<length).map { UInt8(truncatingIfNeeded: $0 + length) }
+            frames += TestFrame.frame(.data, sent.count > 30_000 ? 1 : 0, 1, content)
+            frames += TestFrame.frame(.ping, 0, 0, Array(1...8))
+            sent += content
+        }
+        let now = peer.time
+        var (received, ends, rest, pings) = ([UInt8](), 0, [UInt8](), 0)
+        for start in stride(from: 0, to: frames.count, by: size) {
+            rest += frames[start..<min(frames.count, start + size)]
+            var position = 0
+            while true {
+                var event = peer.conversation.receive(rest.span, from: &position, into: &peer.fields, at: { now })
+                if case .needMore = event {
+                    event = peer.conversation.receivePart(rest.span, from: &position, at: { now })
+                }
+                if case .needMore = event { break }
+                if case .content(place, let range, let isLast, _) = event {
+                    received += rest[range]
+                    ends += isLast ? 1 : 0
+                } else if case .ping = event {
+                    pings += 1
+                }
+            }
+            rest.removeFirst(position)
+            // What has to be kept is little.
+            #expect(rest.count < HTTP2FrameHeader.size + HTTP2FrameReader.smallestPart)
+        }
+        #expect(received == sent && ends == 1 && pings == 5 && rest.isEmpty)
+        #expect(peer.conversation.streams.held == sent.count && peer.conversation.streams.count == 0)
+    }
+
+    /// What comes behind the part of a frame that has ended its stream with a fault is only counted.
+    @Test func aPartThatExceedsTheWindow() {
+        var peer = Peer.begun(isClient: false, connectionWindow: 65_535, streamWindow: 1000)
+        let place = peer.conversation.openStream(isLast: true)
+        let frames = TestFrame.headers(1, isLast: false, Self.response) + TestFrame.data(1, 3000)
+        let (now, part) = (peer.time, Array(frames[..<2000]))
+        _ = peer.send(Array(frames[..<10]))
+        var position = 10
+        let none = peer.conversation.receive(part.span, from: &position, into: &peer.fields, at: { now })
+        let event = peer.conversation.receivePart(part.span, from: &position, at: { now })
+        #expect(none == .needMore && event == .streamFault(stream: 1, place, .streamWindowExceeded) && position == 2000)
+        let rest = peer.conversation.receive(frames.span, from: &position, into: &peer.fields, at: { now })
+        #expect(rest == .nothing && position == frames.count && peer.conversation.streams.held == 0)
+        // Other frames are read as before.
+        #expect(peer.send(TestFrame.frame(.ping, 0, 0, Array(1...8))) == [.ping(0x0102_0304_0506_0708)])
+    }
+
+    @Test func whatWasThrownAwayReturnsToTheWindow() {
+        var peer = Peer.begun(isClient: false)
+        guard let place = peer.conversation.openStream(isLast: false) else {
+            Issue.record("no stream")
+            return
+        }
+        #expect(peer.conversation.streams.unacknowledged(place) == 0)
+        peer.conversation.send(65_000, place)
+        #expect(peer.conversation.streams.unacknowledged(place) == 65_000)
+        #expect(peer.conversation.streams.connectionRoom == 535)
+        peer.conversation.streams.reset(place)
+        peer.conversation.streams.unsend(65_000)
+        #expect(peer.conversation.streams.connectionRoom == 65_535)
+    }
+
     @Test func idsRunOut() {
         var table = HTTP2StreamTable(
             peerIsClient: false,
@@ -582,8 +692,9 @@ struct HTTP2UpstreamConversationTests {
             streamWindow: 65_535
         )
         table.skip(to: (1 << 31) - 3)
+        #expect(table.hasIDs)
         let (last, none) = (table.openStream(isLast: true), table.openStream(isLast: true))
-        #expect(last == 0 && table.lastID == 0x7FFF_FFFF && none == nil)
+        #expect(last == 0 && table.lastID == 0x7FFF_FFFF && none == nil && !table.hasIDs)
     }
 }
 

@@ -344,6 +344,41 @@ struct HTTP2FrameTests {
         #expect(try roundTrip("a: b\r\n\r\n", isFirst: false).frames[9] == 0x88)
     }
 
+    /// Lines that were written for HTTP/1, and values that come in parts.
+    @Test func linesAndPartsBecomeFields() throws {
+        let lines = Array(
+            "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nX:  y \r\nSet-Cookie: s\r\n\r\nA: b\r\n"
+                .utf8
+        )
+        let status = Array("X-Status200".utf8)
+        let frames = Self.write { writer in
+            writer.beginFields(stream: 5, isFirst: false)
+            writer.fields(lines.span, from: 17)
+            writer.field(status.span, name: 0..<8, valueLength: 6)
+            writer.value("is ")
+            writer.value(status.span.extracting(8..<11))
+            writer.field("Via", valueLength: 1)
+            writer.value("a")
+            writer.field(name: "Date", "today")
+            writer.endFields(isLast: true)
+        }
+        let bytes = try #require(frames)
+        var decoder = FieldBlockDecoder()
+        let fields = try decoder.decode(Array(bytes[9...]), .response, maxBytes: 4096, maxFields: 20)
+        #expect(
+            fields.lines == ["content-type: a/b", "x: y", "set-cookie: s", "x-status: is 200", "via: a", "date: today"]
+        )
+        #expect(fields.section.fields.map(\.isNeverIndexed) == [false, false, true, false, false, false])
+        #expect(fields.malformation == nil)
+        let secret = Self.write { writer in
+            writer.beginFields(stream: 5, isFirst: false)
+            writer.fields(lines.span, from: 17, isSecret: true)
+            writer.endFields(isLast: true)
+        }
+        let all = try decoder.decode(Array(try #require(secret)[9...]), .response, maxBytes: 4096, maxFields: 20)
+        #expect(all.section.fields.map(\.isNeverIndexed) == [true, true, true])
+    }
+
     /// Each name of the static table, in small and large letters, becomes its index.
     @Test func namesOfTheStaticTable() throws {
         for (number, field) in StaticFieldTable.fields.enumerated() where !field.name.hasPrefix(":") {
@@ -399,6 +434,55 @@ struct HTTP2FrameTests {
                 ":path: /x", ":authority: a.example", ":protocol: websocket", ":status: 101",
             ]
         )
+    }
+
+    @Test func linesOfHTTP1() throws {
+        let lines =
+            "Host: a.example:80\r\nX-Api-Key: k\r\nConnection: close\r\nKeep-Alive: 5\r\nTransfer-Encoding: chunked\r\nUpgrade: x\r\n"
+            + "As-User:  42 \r\nCookie: a=1\r\nEmpty:\r\n\r\nNot: read\r\n"
+        let (secret, plain) = (Array("Via: 2.0 x\r\n".utf8), Array(lines.utf8))
+        let written = Self.write { writer in
+            writer.preface()
+            writer.beginFields(stream: 1, isFirst: false)
+            writer.fields(plain.span, isRequest: true, secretNames: [Array("x-api-key".utf8)])
+            writer.fields(secret.span, isSecret: true)
+            writer.field("traceparent", valueLength: 19)
+            writer.value("00-")
+            writer.value(digitsOf: 0x0123_4567_89AB_CDEF)
+            writer.endFields(isLast: false)
+        }
+        let bytes = try #require(written)
+        #expect(Array(bytes[..<24]) == TestFrame.preface)
+        var decoder = FieldBlockDecoder()
+        let fields = try decoder.decode(Array(bytes[33...]), .request)
+        #expect(
+            fields.lines == [
+                ":authority: a.example:80", "x-api-key: k", "as-user: 42", "empty: ", "via: 2.0 x",
+                "traceparent: 00-0123456789abcdef", "cookie: a=1",
+            ]
+        )
+        #expect(fields.section.fields.map(\.isNeverIndexed) == [true, false, false, true, false, false])
+    }
+
+    @Test func aPathInParts() throws {
+        let text = Array("/base/rest".utf8)
+        for isSecret in [false, true] {
+            let written = Self.write { writer in
+                writer.beginFields(stream: 1, isFirst: false)
+                writer.method("CONNECT")
+                writer.path(length: text.count + 130, isSecret: isSecret)
+                writer.value(Array(text[..<5]))
+                writer.value(text.span, 5..<text.count)
+                writer.value([UInt8](repeating: 0x61, count: 130))
+                writer.endFields(isLast: false)
+            }
+            let bytes = try #require(written)
+            var decoder = FieldBlockDecoder()
+            let fields = try decoder.decode(Array(bytes[9...]), .unjudged)
+            let path = "/base/rest" + String(repeating: "a", count: 130)
+            #expect(fields.lines == [":method: CONNECT", ":path: \(path)"])
+            #expect(bytes[18] == (isSecret ? 0x14 : 0x04))
+        }
     }
 
     @Test func theRoomForAFieldIsEnough() throws {

@@ -1,5 +1,6 @@
-import GatewayHTTP
 import Testing
+
+@testable import GatewayHTTP
 
 /// A field of HTTP/2.
 struct H2Field: Sendable, CustomStringConvertible {
@@ -16,90 +17,176 @@ struct HTTP2RequestHeadTests {
         H2Field(":path", "/x?y=1"),
     ]
 
-    private func head(
-        _ fields: [H2Field],
-        hasContent: Bool = false,
-        mustBeTLS: Bool = false
-    ) throws(HTTP2Malformation) -> String {
-        var head = HTTP2RequestHead()
-        for field in fields { if let reason = head.add(field.name, field.value) { throw reason } }
-        return String(decoding: try head.head(hasContent: hasContent, mustBeTLS: mustBeTLS), as: UTF8.self)
-    }
-
-    private func decoded(_ text: String) -> RequestHeadDecoder.DecodeResult {
+    /// A request as the second entrance of the decoder has read it.
+    private struct Reading: ~Copyable {
         var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
-        return decoder.decode(Array(text.utf8).span)
+        var fields = HTTP2FieldTable()
+        var refusal: HeadRefusal?
+
+        func text(_ range: Range<Int>) -> String { String(decoding: fields.bytes[range], as: UTF8.self) }
+        var target: String { text(decoder.head.path.lowerBound..<decoder.head.query.upperBound) }
+        /// `name: value`, as a peer of HTTP/1 gets them.
+        var lines: [String] { decoder.head.fields.map { text($0.line).filter { $0 != "\r\n" } } }
     }
 
-    @Test func fieldsBecomeLines() throws {
-        #expect(
-            try head(Self.get + [H2Field("accept", "*/*")])
-                == "GET /x?y=1 HTTP/1.1\r\nhost: a.test\r\naccept: */*\r\n\r\n"
-        )
+    private func read(
+        _ given: [H2Field],
+        hasContent: Bool = false,
+        mustBeTLS: Bool = false,
+        webSocketKey: String = ""
+    ) throws -> Reading {
+        var reading = Reading()
+        var blocks = FieldBlockDecoder()
+        let block = given.flatMap { FieldLiteral.field($0.name, $0.value) }
+        reading.fields = try blocks.decode(block, maxBytes: 4096, maxFields: 20)
+        switch try reading.decoder.decode(
+            &reading.fields,
+            hasContent: hasContent,
+            mustBeTLS: mustBeTLS,
+            webSocketKey: { webSocketKey }
+        ) {
+        case .head: break
+        case .refused(let reason): reading.refusal = reason
+        case .needMore: Issue.record("a block of HTTP/2 is whole")
+        }
+        return reading
+    }
+
+    private func expectMalformed(_ reason: HTTP2Malformation, _ fields: [H2Field]) {
+        #expect(throws: reason) { _ = try read(fields) }
+    }
+
+    @Test func fieldsBecomeAHead() throws {
+        let reading = try read(Self.get + [H2Field("accept", "*/*")])
+        #expect(reading.refusal == nil)
+        #expect(reading.text(reading.decoder.head.method) == "GET" && reading.target == "/x?y=1")
+        #expect(reading.text(reading.decoder.head.host) == "a.test" && reading.lines == ["accept: */*"])
+        #expect(reading.decoder.head.isIdempotent && reading.decoder.head.framing == .none)
+        #expect(reading.text(reading.decoder.head.query) == "?y=1" && reading.decoder.head.form == .origin)
     }
 
     @Test func contentWithoutLengthIsChunked() throws {
-        let text = try head(Self.get, hasContent: true)
-        #expect(text.contains("transfer-encoding: chunked\r\n"))
-        let known = try head(Self.get + [H2Field("content-length", "5")], hasContent: true)
-        #expect(!known.contains("transfer-encoding"))
-        guard case .head = decoded(text), case .head = decoded(known) else {
-            Issue.record("the decoder refuses the head")
-            return
-        }
+        let unknown = try read(Self.get, hasContent: true)
+        #expect(unknown.lines == ["transfer-encoding: chunked"] && unknown.decoder.head.framing == .chunked)
+        let known = try read(Self.get + [H2Field("content-length", "5")], hasContent: true)
+        #expect(known.lines == ["content-length: 5"] && known.decoder.head.framing == .length(5))
     }
 
     @Test(arguments: ["POST", "PUT", "PATCH", "GET", "DELETE"])
     func aMethodThatHasAUseForContentSaysThatThereIsNone(_ method: String) throws {
         let fields = [H2Field(":method", method)] + Self.get.dropFirst()
-        let text = try head(fields)
-        #expect(text.contains("\r\ncontent-length: 0\r\n") == ["POST", "PUT", "PATCH"].contains(method))
-        #expect(!text.contains("transfer-encoding"))
-        let said = try head(fields + [H2Field("content-length", "0")])
-        #expect(said.ranges(of: "content-length").count == 1)
-        guard case .head = decoded(text), case .head = decoded(said) else {
-            Issue.record("the decoder refuses the head")
-            return
-        }
+        let reading = try read(fields)
+        #expect(reading.lines == (["POST", "PUT", "PATCH"].contains(method) ? ["content-length: 0"] : []))
+        let said = try read(fields + [H2Field("content-length", "0")])
+        #expect(said.lines == ["content-length: 0"])
+        #expect(reading.refusal == nil && said.refusal == nil)
     }
 
     @Test func crumbsOfTheCookieAreJoined() throws {
         let crumbs = [H2Field("cookie", "a=1"), H2Field("x", "y"), H2Field("cookie", "b=2")]
-        #expect(try head(Self.get + crumbs).hasSuffix("x: y\r\ncookie: a=1; b=2\r\n\r\n"))
+        #expect(try read(Self.get + crumbs).lines == ["x: y", "cookie: a=1; b=2"])
     }
 
     @Test func anExtendedConnectIsAnUpgrade() throws {
         let start = [H2Field(":method", "CONNECT"), H2Field(":protocol", "websocket")] + Self.get.dropFirst()
-        var request = HTTP2RequestHead()
-        for field in start { _ = request.add(field.name, field.value) }
-        #expect(request.asksForWebSocket)
-        let bytes = try request.head(hasContent: true) { "a2V5" }
-        let text = String(decoding: bytes, as: UTF8.self)
-        #expect(
-            text == "GET /x?y=1 HTTP/1.1\r\nhost: a.test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
-                + "sec-websocket-key: a2V5\r\n\r\n"
-        )
-        var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
-        guard case .head = decoder.decode(bytes.span), decoder.head.wantsUpgrade else {
-            Issue.record("the decoder sees no upgrade")
-            return
-        }
-        #expect(throws: HTTP2Malformation.unknownProtocol) {
-            try head([start[0], H2Field(":protocol", "other")] + Self.get.dropFirst())
-        }
+        let reading = try read(start, hasContent: true, webSocketKey: "a2V5")
+        #expect(reading.text(reading.decoder.head.method) == "GET" && reading.target == "/x?y=1")
+        #expect(reading.lines == ["connection: Upgrade", "upgrade: websocket", "sec-websocket-key: a2V5"])
+        #expect(reading.decoder.head.wantsUpgrade && reading.decoder.head.framing == .none)
+        #expect(reading.decoder.head.isIdempotent && reading.text(reading.decoder.head.host) == "a.test")
+        let ownKey = try read(start + [H2Field("sec-websocket-key", "b3du")], hasContent: true, webSocketKey: "a2V5")
+        #expect(ownKey.lines.filter { $0.hasPrefix("sec-websocket-key") } == ["sec-websocket-key: b3du"])
+        expectMalformed(.unknownProtocol, [start[0], H2Field(":protocol", "other")] + Self.get.dropFirst())
+        expectMalformed(.contentLengthMismatch, start + [H2Field("content-length", "0")])
     }
 
-    @Test func hostThatAgreesIsWrittenOnce() throws {
-        let text = try head(Self.get + [H2Field("host", "A.test")])
-        #expect(text == "GET /x?y=1 HTTP/1.1\r\nhost: a.test\r\n\r\n")
-        let alone = [Self.get[0], Self.get[1], Self.get[3], H2Field("host", "b.test")]
-        #expect(try head(alone) == "GET /x?y=1 HTTP/1.1\r\nhost: b.test\r\n\r\n")
+    @Test func hostThatAgreesCountsOnce() throws {
+        let reading = try read(Self.get + [H2Field("host", "A.test"), H2Field("host", "a.test")])
+        #expect(reading.refusal == nil && reading.text(reading.decoder.head.host) == "a.test")
+        let alone = try read([Self.get[0], Self.get[1], Self.get[3], H2Field("host", "b.test")])
+        #expect(alone.refusal == nil && alone.text(alone.decoder.head.host) == "b.test")
     }
 
     @Test func anotherSchemeIsToldWhereTLSIsDue() throws {
         let plain = [Self.get[0], H2Field(":scheme", "http"), Self.get[2], Self.get[3]]
-        #expect(try head(plain, mustBeTLS: true).hasPrefix("GET http://a.test/x?y=1 HTTP/1.1\r\n"))
-        #expect(try head(plain).hasPrefix("GET /x?y=1 HTTP/1.1\r\n"))
+        let absolute = try read(plain, mustBeTLS: true)
+        #expect(absolute.decoder.head.form == .absolute && absolute.target == "/x?y=1")
+        #expect(absolute.text(absolute.decoder.head.targetAuthority) == "a.test")
+        let asksForTLS = absolute.decoder.head.asksForTLS(absolute.fields.bytes.span)
+        #expect(!asksForTLS)
+        #expect(try read(plain).decoder.head.form == .origin)
+        #expect(try read(Self.get, mustBeTLS: true).decoder.head.form == .origin)
+        let star = [H2Field(":method", "OPTIONS"), H2Field(":scheme", "http"), Self.get[2], H2Field(":path", "*")]
+        let server = try read(star, mustBeTLS: true)
+        #expect(server.refusal == nil && server.decoder.head.form == .absolute && server.target.isEmpty)
+        let byHost = [plain[0], plain[1], plain[3], H2Field("host", "b.test")]
+        let named = try read(byHost, mustBeTLS: true)
+        #expect(named.text(named.decoder.head.targetAuthority) == "b.test" && named.refusal == nil)
+    }
+
+    @Test func aConnectNamesAServer() throws {
+        let connect = H2Field(":method", "CONNECT")
+        let reading = try read([connect, H2Field(":authority", "a.test:443")], hasContent: true)
+        #expect(reading.refusal == nil && reading.decoder.head.form == .authority && reading.lines.isEmpty)
+        #expect(try read([connect, H2Field(":authority", "a.test")]).refusal == .invalidTarget)
+        expectMalformed(.missingPseudoField, [connect])
+        expectMalformed(.unknownPseudoField, [connect] + Self.get.dropFirst())
+    }
+
+    /// The same fields, once by HTTP/1 and once by HTTP/2.
+    @Test(arguments: [
+        [], [H2Field("accept", "*/*"), H2Field("via", "1.1 a")], [H2Field("expect", "100-continue")],
+        [H2Field("authorization", "Basic YTpi"), H2Field("origin", "https://a.test")],
+        [H2Field("content-length", "12"), H2Field("x_y", "1")],
+        [H2Field("authorization", "a"), H2Field("authorization", "b")],
+        [H2Field("destination", "/b"), H2Field("sec-fetch-site", "none"), H2Field("x-request-id", "1")],
+    ])
+    func bothEntrancesReadTheSame(_ fields: [H2Field]) throws {
+        let reading = try read(Self.get + fields, hasContent: true)
+        var text = "GET /x?y=1 HTTP/1.1\r\nhost: a.test\r\n"
+        for field in fields { text += "\(field.name): \(field.value)\r\n" }
+        if !fields.contains(where: { $0.name == "content-length" }) { text += "transfer-encoding: chunked\r\n" }
+        var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        guard case .head = decoder.decode(Array((text + "\r\n").utf8).span) else {
+            Issue.record("the first entrance refuses it")
+            return
+        }
+        #expect(reading.refusal == nil)
+        #expect(reading.decoder.head.present == decoder.head.present)
+        #expect(reading.decoder.head.framing == decoder.head.framing)
+        #expect(reading.decoder.head.expectsContinue == decoder.head.expectsContinue)
+        #expect(reading.decoder.head.section.hasUnderscore == decoder.head.section.hasUnderscore)
+        #expect(reading.decoder.head.fields.map(\.kind) == decoder.head.fields.dropFirst().map(\.kind))
+        #expect(reading.decoder.head.query.count == decoder.head.query.count)
+    }
+
+    /// A decoder and a table serve one request after the other.
+    @Test func nothingIsLeftOfTheRequestBefore() throws {
+        var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        var (blocks, fields) = (FieldBlockDecoder(), HTTP2FieldTable())
+        for given in [Self.get + [H2Field("host", "a.test"), H2Field("x", "1")], Self.get] {
+            fields.begin(.request, maxBytes: 4096, maxFields: 20)
+            let block = given.flatMap { FieldLiteral.field($0.name, $0.value) }
+            try blocks.decode(block.span, into: &fields, maxBytes: 4096)
+            guard case .head = try decoder.decode(&fields, hasContent: false) else {
+                Issue.record("it is refused")
+                return
+            }
+        }
+        #expect(decoder.head.fields.isEmpty && !decoder.head.wantsUpgrade)
+    }
+
+    @Test func whatExceedsALimitIsRefused() throws {
+        #expect(try read(Self.get + [H2Field("x", String(repeating: "a", count: 5000))]).refusal == .headTooLarge)
+        #expect(try read(Self.get + (0...20).map { H2Field("x-\($0)", "") }).refusal == .tooManyFields)
+        let path = H2Field(":path", "/" + String(repeating: "a", count: 5000))
+        #expect(try read(Self.get.dropLast() + [path]).refusal == .targetTooLong)
+        #expect(
+            try read([H2Field(":method", String(repeating: "A", count: 33))] + Self.get.dropFirst()).refusal
+                == .malformedRequestLine
+        )
+        #expect(try read([H2Field(":method", "TRACE")] + Self.get.dropFirst()).refusal == .methodRefused)
+        #expect(try read(Self.get.dropLast() + [H2Field(":path", "/a#b")]).refusal == .invalidTarget)
     }
 
     @Test(arguments: [
@@ -129,7 +216,7 @@ struct HTTP2RequestHeadTests {
         ([H2Field("content-length", "5")], .contentLengthMismatch),
     ])
     func malformedFieldsAreFound(_ fields: [H2Field], _ reason: HTTP2Malformation) {
-        #expect(throws: reason) { try head(Self.get + fields) }
+        expectMalformed(reason, Self.get + fields)
     }
 
     @Test(arguments: [
@@ -142,7 +229,7 @@ struct HTTP2RequestHeadTests {
         var fields = Self.get
         let name = fields.remove(at: index).name
         if !value.isEmpty { fields.insert(H2Field(name, value), at: index) }
-        #expect(throws: reason) { try head(fields) }
+        expectMalformed(reason, fields)
     }
 
     @Test(arguments: [
@@ -152,11 +239,8 @@ struct HTTP2RequestHeadTests {
     func theDecoderRefusesWhatItAlwaysRefuses(_ host: [H2Field]) throws {
         let pseudo = host.filter { $0.name == ":authority" }
         let fields = host.filter { $0.name == "host" }
-        let text = try head([Self.get[0], Self.get[1]] + pseudo + [Self.get[3]] + fields)
-        guard case .refused = decoded(text) else {
-            Issue.record("the decoder takes \(text)")
-            return
-        }
+        let reading = try read([Self.get[0], Self.get[1]] + pseudo + [Self.get[3]] + fields)
+        #expect(reading.refusal != nil)
     }
 
     @Test(arguments: [
@@ -165,36 +249,45 @@ struct HTTP2RequestHeadTests {
         [H2Field("x", "a\u{1}b")],
     ])
     func theDecoderRefusesFieldsThatSmuggle(_ fields: [H2Field]) throws {
-        guard case .refused = decoded(try head(Self.get + fields, hasContent: true)) else {
-            Issue.record("the decoder takes \(fields)")
-            return
-        }
+        #expect(try read(Self.get + fields, hasContent: true).refusal != nil)
     }
 
-    @Test func trailersAreCheckedAsFieldsAre() {
-        var trailers = HTTP2Trailers()
-        let results = [
-            trailers.add("x-sum", "1"), trailers.add(":status", "200"), trailers.add("Transfer-Encoding", "1"),
-            trailers.add("connection", "x"),
+    @Test func trailersAreCheckedAsFieldsAre() throws {
+        let cases: [(H2Field, HTTP2Malformation?)] = [
+            (H2Field("x-sum", "1"), nil), (H2Field(":status", "200"), .unknownPseudoField),
+            (H2Field("Transfer-Encoding", "1"), .invalidName), (H2Field("connection", "x"), .connectionField),
         ]
-        #expect(results == [nil, .unknownPseudoField, .invalidName, .connectionField])
-        var good = HTTP2Trailers()
-        _ = good.add("x-sum", "1")
-        #expect(String(decoding: good.section(), as: UTF8.self) == "x-sum: 1\r\n\r\n")
+        for (field, reason) in cases {
+            var blocks = FieldBlockDecoder()
+            // Those of a client, and those of an upstream.
+            for message in [HTTP2FieldTable.Message.trailers, .response] {
+                let fields = try blocks.decode(FieldLiteral.field(field.name, field.value), message)
+                #expect(fields.malformationOfTrailers == reason)
+                guard reason == nil else { continue }
+                let section = TrailerSection.output(of: fields, forbidden: [])
+                #expect(String(decoding: section, as: UTF8.self) == "x-sum: 1\r\n\r\n")
+            }
+        }
     }
 
-    @Test func linesBecomeFields() {
-        let text =
-            "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nX:  y \r\n\r\n"
-        var bytes = Array(text.utf8)
-        var fields: [String] = []
-        HTTP2Fields.read(bytes.span, from: HTTP2Fields.start(bytes.span)) { name, value, _ in
-            fields.append("\(name)=\(value)")
-        }
-        #expect(fields == ["content-type=a/b", "x=y"])
-        bytes = Array("X: ".utf8) + [0xE9] + Array("\r\n\r\n".utf8)
-        HTTP2Fields.read(bytes.span, from: 0) { name, value, _ in
-            #expect(value == "é" && name == "x")
+    /// The same that HTTP/1 leaves out.
+    @Test(arguments: [
+        "x-own", "x_own", "if-match", "if_match", "age", "content_length", "grpc-status", "Trailer", "IF-",
+    ])
+    func trailersThatMayNotPass(_ name: String) throws {
+        let text = Array("a: b\r\n\(name): 1\r\n\r\n".utf8)
+        for forbidden in [[], [Array("x-own".utf8)]] {
+            var section = TrailerSection(maxBytes: 1024, maxFields: 10)
+            guard case .complete(let output, _) = section.read(text.span, forbidden: forbidden) else {
+                Issue.record("no section")
+                return
+            }
+            let mayPass = name == "grpc-status" || name.hasPrefix("x") && forbidden.isEmpty
+            #expect(output == (mayPass ? text : Array("a: b\r\n\r\n".utf8)))
+            guard name == name.lowercased() else { continue }
+            var blocks = FieldBlockDecoder()
+            let fields = try blocks.decode(FieldLiteral.field("a", "b") + FieldLiteral.field(name, "1"), .trailers)
+            #expect(TrailerSection.output(of: fields, forbidden: forbidden) == output)
         }
     }
 }

@@ -4,15 +4,31 @@ import Testing
 
 @Suite("Heads of HTTP/2 responses", .timeLimit(.minutes(5)))
 struct HTTP2ResponseHeadTests {
+    /// The head as HTTP/1 has it, or why there is none.
     private func head(
         _ fields: [H2Field],
         isLast: Bool = false,
         answersHead: Bool = false,
-        webSocketAccept: String? = nil
-    ) throws(HTTP2Malformation) -> String {
-        var head = HTTP2ResponseHead(webSocketAccept: webSocketAccept)
-        for field in fields { if let reason = head.add(field.name, field.value) { throw reason } }
-        return String(decoding: try head.head(isLast: isLast, answersHead: answersHead), as: UTF8.self)
+        webSocketAccept: String? = nil,
+        maxFields: Int = 100
+    ) throws -> String {
+        var blocks = FieldBlockDecoder()
+        let block = fields.flatMap { FieldLiteral.field($0.name, $0.value) }
+        var table = try blocks.decode(block, .response, maxFields: maxFields)
+        var decoder = ResponseHeadDecoder(maxBytes: 32_768, maxFields: maxFields, isHTTP2: true)
+        let result = try decoder.decode(
+            &table,
+            isLast: isLast,
+            answersHead: answersHead,
+            webSocketAccept: webSocketAccept
+        )
+        if case .refused(let reason) = result { throw reason }
+        #expect(decoder.head.isHTTP2 && !decoder.head.isHTTP10 && decoder.head.end == table.end)
+        let line = String(decoding: table.bytes[decoder.head.statusAndReason], as: UTF8.self)
+        #expect(line == "\(decoder.head.status)\r\n")
+        // The lines of fields follow each other, and the empty line follows them.
+        let start = decoder.head.section.fields.first?.line.lowerBound ?? table.end - 2
+        return "HTTP/1.1 \(decoder.head.status) \r\n" + String(decoding: table.bytes[start..<table.end], as: UTF8.self)
     }
 
     @Test func fieldsBecomeLines() throws {
@@ -47,6 +63,61 @@ struct HTTP2ResponseHeadTests {
         #expect(throws: HTTP2Malformation.invalidStatus) {
             _ = try head([H2Field(":status", "101")], webSocketAccept: "mine")
         }
+    }
+
+    @Test func whatTheFieldsMean() throws {
+        var blocks = FieldBlockDecoder()
+        var decoder = ResponseHeadDecoder(maxBytes: 4096, maxFields: 9, isHTTP2: true)
+        for (fields, framing) in [
+            ([H2Field("content-length", "5"), H2Field("date", "x")], BodyFraming.length(5)), ([], .untilClose),
+            ([H2Field("set-cookie", "a=b"), H2Field("location", "/"), H2Field("grpc-status", "7")], .untilClose),
+        ] {
+            let block = ([H2Field(":status", "200")] + fields).flatMap { FieldLiteral.field($0.name, $0.value) }
+            var table = try blocks.decode(block, .response)
+            guard case .head = try decoder.decode(&table, isLast: false, answersHead: false) else {
+                Issue.record("no head")
+                continue
+            }
+            #expect(decoder.head.framing == framing && decoder.head.section.fields.count == fields.count)
+            #expect(decoder.head.hasDate == fields.contains { $0.name == "date" })
+            #expect(decoder.head.hasCookies == fields.contains { $0.name == "set-cookie" })
+            #expect(decoder.head.hasLinks == fields.contains { $0.name == "location" })
+            #expect(decoder.head.grpcStatus == (fields.contains { $0.name == "grpc-status" } ? 7 : nil))
+        }
+    }
+
+    /// One table serves one message after the other, and each head keeps its own fields.
+    @Test func aHeadKeepsItsFields() throws {
+        var (blocks, table) = (FieldBlockDecoder(), HTTP2FieldTable())
+        var first = ResponseHeadDecoder(maxBytes: 4096, maxFields: 9, isHTTP2: true)
+        var second = ResponseHeadDecoder(maxBytes: 4096, maxFields: 9, isHTTP2: true)
+        func block(_ names: String...) -> [UInt8] {
+            FieldLiteral.field(":status", "200") + names.flatMap { FieldLiteral.field($0, "x") }
+        }
+        table.begin(.response, maxBytes: 4096, maxFields: 9)
+        try blocks.decode(block("a", "b").span, into: &table, maxBytes: 4096)
+        _ = try first.decode(&table, isLast: true, answersHead: false)
+        table.begin(.response, maxBytes: 4096, maxFields: 9)
+        try blocks.decode(block("c").span, into: &table, maxBytes: 4096)
+        _ = try second.decode(&table, isLast: false, answersHead: false)
+        #expect(first.head.section.fields.map(\.name.count) == [1, 1, "content-length".utf8.count])
+        #expect(second.head.section.fields.map(\.name.count) == [1])
+    }
+
+    @Test func whatHTTP1RefusesIsRefused() {
+        let status = H2Field(":status", "200")
+        #expect(throws: HeadRefusal.malformedStatusLine) { _ = try head([H2Field(":status", "099")]) }
+        #expect(throws: HeadRefusal.duplicateContentLength) {
+            _ = try head([status, H2Field("content-length", "2"), H2Field("content-length", "2")])
+        }
+        #expect(throws: HeadRefusal.invalidContentLength) { _ = try head([status, H2Field("content-length", "+2")]) }
+        #expect(throws: HeadRefusal.tooManyFields) {
+            _ = try head([status, H2Field("a", "1"), H2Field("b", "2")], maxFields: 1)
+        }
+        #expect(throws: HeadRefusal.headTooLarge) {
+            _ = try head([status, H2Field("a", String(repeating: "x", count: 40_000))])
+        }
+        #expect(throws: HeadRefusal.invalidFieldValue) { _ = try head([status, H2Field("a", "\u{1}")]) }
     }
 
     private static let malformed: [([H2Field], HTTP2Malformation)] = [

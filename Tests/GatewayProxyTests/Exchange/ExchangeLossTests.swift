@@ -10,19 +10,6 @@ struct ExchangeLossTests {
 
     private static let losses: [Script] = [
         Script(
-            testDescription: "a head that the connection cannot carry goes over another one",
-            text: """
-                client: GET -> send; pool: unfit -> send again; upstream: 200 -> pass; upstream: ends -> reuse
-                """
-        ),
-        Script(
-            testDescription: "a head that the connection cannot carry with the newer token",
-            text: """
-                client: PUT, body 3 -> send, body 3; upstream: 401 -> renew; token: ready -> send again, body 3; \
-                pool: unfit -> send again, body 3; upstream: 200 -> pass; upstream: ends -> reuse
-                """
-        ),
-        Script(
             testDescription: "a response whose head cannot be sent to the client",
             text: "client: GET -> send; upstream: 200 -> pass; upstream: unsendable -> refuse"
         ),

@@ -122,7 +122,6 @@ struct ExchangeScript: ~Copyable {
         switch words[0] {
         case "later": connectionIsAtHand = false
         case "failed": handle(.connectionFailed)
-        case "unfit": handle(.headUnsendable)
         case "stream": handle(.connected(isReused: true, mayRefuse: true))
         default: handle(.connected(isReused: words[0] == "idle"))
         }
@@ -249,7 +248,6 @@ extension ExchangeEvent {
         .responseHead(ResponseFacts(status: 401, rejection: .token(isRenewable: true))),
         .responseHead(ResponseFacts(status: 101, switchesAsOffered: true)), .responseEnded(isReusable: true),
         .upstreamLost(ConnectionLoss(hasAnswered: false, isUnprocessed: true)), .responseInvalid, .tunnelEnded,
-        .headUnsendable, .responseUnsendable,
-        .stalled(.upstreamSilent),
+        .responseUnsendable, .stalled(.upstreamSilent),
     ]
 }

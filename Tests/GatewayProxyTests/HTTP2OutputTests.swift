@@ -1,0 +1,316 @@
+import GatewayHTTP
+import NIOCore
+import NIOEmbedded
+import NIOHPACK
+import Testing
+
+@testable import GatewayProxy
+
+/// Between the output and the socket: a peer that reads nothing, as long as it holds.
+private final class Dam: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+
+    var holds = false
+
+    func flush(context: ChannelHandlerContext) {
+        if !holds { context.flush() }
+    }
+}
+
+private final class Owner: ChannelInboundHandler, Flushable {
+    typealias InboundIn = ByteBuffer
+
+    let writer = SocketWriter()
+    let buffers = SpareBuffers()
+    private(set) lazy var output = HTTP2Output(writer, buffers: buffers, flushes: flushes)
+    private let flushes: FlushQueue
+    private(set) var flushCount = 0
+
+    init(_ loop: any EventLoop) { flushes = FlushQueue(loop: loop) }
+
+    func handlerAdded(context: ChannelHandlerContext) { writer.open(context, hasDirectSocket: false) }
+
+    func flushNow() {
+        flushCount += 1
+        output.flushNow()
+    }
+}
+
+@Suite("Output of an HTTP/2 connection", .timeLimit(.minutes(1)))
+struct HTTP2OutputTests {
+    private let loop = EmbeddedEventLoop()
+    private let channel: EmbeddedChannel
+    private let dam = Dam()
+    private let owner: Owner
+    private var output: HTTP2Output { owner.output }
+
+    init() throws {
+        channel = EmbeddedChannel(loop: loop)
+        owner = Owner(loop)
+        try channel.pipeline.syncOperations.addHandlers([dam, owner])
+        try channel.connect(to: SocketAddress(unixDomainSocketPath: "/peer")).wait()
+    }
+
+    private struct Frame: Equatable {
+        let type: UInt8
+        let flags: UInt8
+        let stream: UInt32
+        let payload: [UInt8]
+    }
+
+    /// All that has come to the socket.
+    private func frames() throws -> [Frame] {
+        var bytes: [UInt8] = []
+        while let part = try channel.readOutbound(as: ByteBuffer.self) { bytes += part.readableBytesView }
+        var frames: [Frame] = []
+        while bytes.count >= HTTP2FrameHeader.size {
+            let header = HTTP2FrameHeader(bytes.span, at: 0)
+            let end = HTTP2FrameHeader.size + header.length
+            try #require(end <= bytes.count)
+            frames.append(
+                Frame(
+                    type: header.type,
+                    flags: header.flags.rawValue,
+                    stream: header.stream,
+                    payload: Array(bytes[HTTP2FrameHeader.size..<end])
+                )
+            )
+            bytes.removeFirst(end)
+        }
+        #expect(bytes.isEmpty)
+        return frames
+    }
+
+    private func open(_ stream: UInt32, isSecret: Bool = true, valueLength: Int = 10) {
+        let line = Array("authorization: ".utf8) + [UInt8](repeating: 0x61, count: valueLength)
+        output.writeFields(stream: stream, isLast: false, room: 1, isSecret: isSecret) {
+            $0.field(line.span, name: 0..<13, value: 15..<line.count, isSecret: true)
+        }
+    }
+
+    private func send(_ content: [UInt8], on stream: UInt32, isLast: Bool = false) {
+        var bytes = ByteBuffer(bytes: content)
+        output.writeData(content.count, of: &bytes, stream: stream, isLast: isLast)
+        #expect(bytes.readableBytes == 0)
+    }
+
+    // MARK: Turns
+
+    @Test func aTurnIsFlushedOnce() throws {
+        for stream in [1, 3, 5] as [UInt32] {
+            open(stream)
+            output.flushLater(owner)
+        }
+        #expect(try frames().isEmpty)
+        loop.run()
+        #expect(owner.flushCount == 1)
+        #expect(try frames().map(\.stream) == [1, 3, 5])
+        loop.run()
+        #expect(owner.flushCount == 1)
+    }
+
+    @Test func muchIsFlushedWithinTheTurn() throws {
+        send([UInt8](repeating: 1, count: HTTP2Output.maximumUnflushed), on: 1)
+        #expect(output.unflushed == 0)
+        #expect(try !frames().isEmpty)
+    }
+
+    // MARK: Field blocks
+
+    @Test func aLongBlockIsWrittenAgainWithMoreRoom() throws {
+        open(1, valueLength: 50_000)
+        output.flushNow()
+        let frames = try frames()
+        #expect(frames.map(\.type) == [1, 9, 9, 9])
+        #expect(frames.map(\.flags) == [0, 0, 0, 4])
+        var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
+        var block = ByteBuffer(bytes: frames.flatMap(\.payload))
+        let fields = try decoder.decodeHeaders(from: &block)
+        #expect(fields.first(name: "authorization")?.utf8.count == 50_000)
+    }
+
+    /// The table size is told with each block until one has left: any of them could be cut.
+    @Test func theTableSizeIsToldUntilABlockHasLeft() throws {
+        open(1)
+        open(3)
+        #expect(output.withdraw(1) == .cut(content: 0))
+        output.flushNow()
+        open(5)
+        output.flushNow()
+        #expect(try frames().map { $0.payload.first == 0x20 } == [true, false])
+    }
+
+    @Test func theTableSizeIsToldAgainIfTheOnlyBlockWasCut() throws {
+        open(1)
+        output.write(room: 17) { $0.ping(0, isAnswer: false) }
+        #expect(output.withdraw(1) == .cut(content: 0))
+        output.flushNow()
+        open(3)
+        output.flushNow()
+        #expect(try frames().last?.payload.first == 0x20)
+    }
+
+    // MARK: Content
+
+    @Test(arguments: [0, 1, 16_384, 16_385, 65_535, 65_536, 100_000])
+    func contentIsCutIntoFrames(_ count: Int) throws {
+        let content = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        open(1)
+        send(content, on: 1, isLast: true)
+        open(3)
+        output.flushNow()
+        let data = try frames().dropFirst().dropLast()
+        #expect(data.flatMap(\.payload) == content)
+        #expect(data.count == max(1, (count + 16_383) / 16_384))
+        #expect(data.allSatisfy { $0.type == 0 && $0.stream == 1 })
+        #expect(data.map(\.flags) == data.indices.map { $0 == data.endIndex - 1 ? 1 : 0 })
+    }
+
+    private func stage(_ content: [UInt8], on stream: UInt32) {
+        var bytes = ByteBuffer(bytes: content)
+        output.stageData(content.count, of: &bytes, stream: stream)
+        #expect(bytes.readableBytes == 0)
+    }
+
+    @Test func whatFollowsAtOnceJoinsTheFrame() throws {
+        open(1)
+        stage([1], on: 1)
+        stage([2, 3], on: 1)
+        #expect(output.endInPlace(1))
+        output.flushNow()
+        let frames = try frames()
+        #expect(frames.map(\.type) == [1, 0] && frames.map(\.flags) == [4, 1])
+        #expect(frames.last?.payload == [1, 2, 3])
+    }
+
+    @Test func aFrameIsJoinedOnlyWhereItIsTheLast() throws {
+        stage([1], on: 1)
+        output.write(room: 17) { $0.ping(0, isAnswer: true) }
+        stage([2], on: 1)
+        stage([3], on: 3)
+        stage([4], on: 1)
+        #expect(!output.endInPlace(3) && output.endInPlace(1) && !output.endInPlace(1))
+        output.flushNow()
+        stage([5], on: 1)
+        output.flushNow()
+        let frames = try frames()
+        #expect(frames.map(\.type) == [0, 6, 0, 0, 0, 0])
+        #expect(frames.map(\.flags) == [0, 1, 0, 0, 1, 0])
+        #expect(frames.filter { $0.type == 0 }.map(\.payload) == [[1], [2], [3], [4], [5]])
+    }
+
+    @Test func aFrameGrowsToItsLimit() throws {
+        let piece = [UInt8](repeating: 7, count: 5000)
+        for _ in 0..<4 { stage(piece, on: 1) }
+        stage([UInt8](repeating: 8, count: 16_384), on: 1)
+        output.flushNow()
+        #expect(try frames().map(\.payload.count) == [15_000, 5000, 16_384])
+    }
+
+    @Test func aHeadEndsItsStreamInPlaceUntilItHasLeft() throws {
+        open(1)
+        #expect(output.endInPlace(1))
+        open(3, valueLength: 40_000)
+        #expect(output.endInPlace(3))
+        open(5)
+        output.flushNow()
+        #expect(!output.endInPlace(5))
+        let frames = try frames()
+        #expect(frames.map(\.stream) == [1, 3, 3, 3, 5])
+        #expect(frames.map(\.flags) == [5, 1, 0, 4, 4])
+    }
+
+    // MARK: Withdrawal
+
+    @Test func whatWasNotFlushedIsCutOut() throws {
+        open(1)
+        open(3, valueLength: 40_000)
+        send([1, 2], on: 1)
+        send([UInt8](repeating: 3, count: 70_000), on: 3)
+        send([4], on: 1, isLast: true)
+        open(5)
+        #expect(output.withdraw(3) == .cut(content: 70_000))
+        output.flushNow()
+        let frames = try frames()
+        #expect(frames.map(\.stream) == [1, 1, 1, 5])
+        #expect(frames[1].payload == [1, 2])
+        #expect(frames[2].payload == [4])
+        #expect(output.withdraw(1) == .left)
+    }
+
+    @Test func aHeadThatThePeerDoesNotTakeIsStuck() throws {
+        open(1)
+        output.flushNow()
+        dam.holds = true
+        open(3)
+        output.flushNow()
+        open(5)
+        #expect(output.withdraw(1) == .left)
+        #expect(output.withdraw(3) == .stuck)
+        #expect(output.withdraw(5) == .cut(content: 0))
+        dam.holds = false
+        channel.flush()
+        #expect(output.withdraw(3) == .left)
+        #expect(try frames().map(\.stream) == [1, 3])
+    }
+
+    /// Its frames that follow later hold nothing back.
+    @Test func aHeadThatLeftBeforeTheRestWasHeldHasLeft() throws {
+        open(1)
+        output.flushNow()
+        dam.holds = true
+        send([1, 2, 3], on: 1)
+        output.flushNow()
+        #expect(output.withdraw(1) == .left)
+    }
+
+    @Test func whatHasNoSecretIsNeverCut() {
+        open(1, isSecret: false)
+        #expect(output.withdraw(1) == .left)
+    }
+}
+
+@Suite("Input of an HTTP/2 connection", .timeLimit(.minutes(1)))
+struct HTTP2InputTests {
+    private static let limits = HTTP2Conversation.Limits(
+        headerBytes: 16_384,
+        headerFields: 100,
+        maximumStreams: 10,
+        connectionWindow: 1_000_000,
+        streamWindow: 100_000
+    )
+
+    /// Reads of whatever length bring the same events.
+    @Test(arguments: [1, 2, 5, 9, 13, 100])
+    func framesThatComeInPartsAreJoined(_ length: Int) throws {
+        let buffers = SpareBuffers()
+        var input = HTTP2Input(buffers)
+        var fields = HTTP2FieldTable()
+        let now = MonotonicTime(nanoseconds: 0)
+        var conversation = HTTP2Conversation(peerIsClient: true, limits: Self.limits, at: now)
+        var bytes = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+        bytes += [0, 0, 0, 4, 0, 0, 0, 0, 0]
+        bytes += [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x82]
+        bytes += [0, 0, 3, 0, 1, 0, 0, 0, 1, 7, 8, 9]
+        var content: [UInt8] = []
+        var requests = 0
+        for start in stride(from: 0, to: bytes.count, by: length) {
+            var part = ByteBuffer(bytes: bytes[start..<min(start + length, bytes.count)])
+            input.append(&part)
+            reading: while true {
+                switch input.next(of: &conversation, into: &fields, at: { now }) {
+                case .needMore: break reading
+                case .request: requests += 1
+                case .content(_, let range, let isLast, _):
+                    content += input.content(range).readableBytesView
+                    #expect(isLast)
+                case .settings: break
+                case let event: Issue.record("\(event)")
+                }
+            }
+            input.finish(buffers)
+        }
+        #expect(requests == 1)
+        #expect(content == [7, 8, 9])
+    }
+}
