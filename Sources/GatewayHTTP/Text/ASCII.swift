@@ -58,10 +58,9 @@ extension Span<UInt8> {
     /// Eight bytes at a time. The subtraction's borrow may mark a byte above the first hit, never one below it.
     @inline(__always)
     func firstControlByte(from start: Int) -> Int {
-        precondition(start >= 0, "The start is before the bytes.")
-        var index = start
+        var index = Swift.max(0, start)
         while index &+ 8 <= count {
-            // Bounds: the loop condition and the precondition.
+            // Bounds: the loop condition, and it begins at 0 or above.
             let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
             let below = (word &- 0x2020_2020_2020_2020) & ~word
             let delete = word ^ 0x7F7F_7F7F_7F7F_7F7F
@@ -85,11 +84,10 @@ extension Span<UInt8> {
     /// - Parameter hasUnderscore: Set when one was passed over.
     @inline(__always)
     func endOfToken(in range: Range<Int>, hasUnderscore: inout Bool) -> Int {
-        precondition(range.lowerBound >= 0, "The range is before the bytes.")
-        var index = range.lowerBound
+        var index = Swift.max(0, range.lowerBound)
         while index < range.upperBound {
             if index &+ 8 <= range.upperBound, index &+ 8 <= count {
-                // Bounds: the condition above and the precondition.
+                // Bounds: the condition above, and it begins at 0 or above.
                 let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
                 let others = word.bytesThatAreNoWordBytes
                 if others == 0 {
@@ -129,11 +127,11 @@ extension Span<UInt8> {
     /// what is compared has several.
     @inline(__always)
     private func readsLowercased(_ range: Range<Int>, _ word: UnsafeRawPointer) -> Bool {
-        precondition(range.lowerBound >= 0 && range.upperBound <= count, "The range is not within the bytes.")
+        guard range.lowerBound >= 0, range.upperBound <= count else { return false }
         let (from, length) = (range.lowerBound, range.upperBound &- range.lowerBound)
         var offset = 0
         while offset &+ 8 <= length {
-            // Bounds: the loop condition, the precondition, and `word` has as many.
+            // Bounds: the loop condition, the check above, and `word` has as many.
             let ours = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: from &+ offset, as: UInt64.self)
             let theirs = unsafe word.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
             guard ours.asciiLowercased == theirs else { return false }
