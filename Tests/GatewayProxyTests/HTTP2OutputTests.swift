@@ -166,6 +166,60 @@ struct HTTP2OutputTests {
         #expect(data.map(\.flags) == data.indices.map { $0 == data.endIndex - 1 ? 1 : 0 })
     }
 
+    private func stage(_ content: [UInt8], on stream: UInt32) {
+        var bytes = ByteBuffer(bytes: content)
+        output.stageData(content.count, of: &bytes, stream: stream)
+        #expect(bytes.readableBytes == 0)
+    }
+
+    @Test func whatFollowsAtOnceJoinsTheFrame() throws {
+        open(1)
+        stage([1], on: 1)
+        stage([2, 3], on: 1)
+        #expect(output.endInPlace(1))
+        output.flushNow()
+        let frames = try frames()
+        #expect(frames.map(\.type) == [1, 0] && frames.map(\.flags) == [4, 1])
+        #expect(frames.last?.payload == [1, 2, 3])
+    }
+
+    @Test func aFrameIsJoinedOnlyWhereItIsTheLast() throws {
+        stage([1], on: 1)
+        output.write(room: 17) { $0.ping(0, isAnswer: true) }
+        stage([2], on: 1)
+        stage([3], on: 3)
+        stage([4], on: 1)
+        #expect(!output.endInPlace(3) && output.endInPlace(1) && !output.endInPlace(1))
+        output.flushNow()
+        stage([5], on: 1)
+        output.flushNow()
+        let frames = try frames()
+        #expect(frames.map(\.type) == [0, 6, 0, 0, 0, 0])
+        #expect(frames.map(\.flags) == [0, 1, 0, 0, 1, 0])
+        #expect(frames.filter { $0.type == 0 }.map(\.payload) == [[1], [2], [3], [4], [5]])
+    }
+
+    @Test func aFrameGrowsToItsLimit() throws {
+        let piece = [UInt8](repeating: 7, count: 5000)
+        for _ in 0..<4 { stage(piece, on: 1) }
+        stage([UInt8](repeating: 8, count: 16_384), on: 1)
+        output.flushNow()
+        #expect(try frames().map(\.payload.count) == [15_000, 5000, 16_384])
+    }
+
+    @Test func aHeadEndsItsStreamInPlaceUntilItHasLeft() throws {
+        open(1)
+        #expect(output.endInPlace(1))
+        open(3, valueLength: 40_000)
+        #expect(output.endInPlace(3))
+        open(5)
+        output.flushNow()
+        #expect(!output.endInPlace(5))
+        let frames = try frames()
+        #expect(frames.map(\.stream) == [1, 3, 3, 3, 5])
+        #expect(frames.map(\.flags) == [5, 1, 0, 4, 4])
+    }
+
     // MARK: Withdrawal
 
     @Test func whatWasNotFlushedIsCutOut() throws {

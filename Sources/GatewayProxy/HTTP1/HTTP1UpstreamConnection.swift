@@ -621,9 +621,10 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         guard let exchange, let bytes = reader.bytes.readSlice(length: count) else { return }
         hasUnflushedResponse = true
         for run in runs {
-            if let content = bytes.getSlice(at: bytes.readerIndex + run.lowerBound, length: run.count) {
-                exchange.receive(content: content)
+            guard var content = bytes.getSlice(at: bytes.readerIndex + run.lowerBound, length: run.count) else {
+                continue
             }
+            if !exchange.stage(run.count, of: &content) { exchange.receive(content: content) }
         }
     }
 

@@ -420,6 +420,19 @@ extension HTTP2ClientConnection {
         if isClosed { closed(stream, isCut: false) }
     }
 
+    /// Takes the first bytes of `buffer`, which may be in use by whoever brings them: nothing is flushed here.
+    ///
+    /// - Returns: Whether they were taken.
+    func stage(_ count: Int, of buffer: inout ByteBuffer, on stream: HTTP2ClientStream) -> Bool {
+        guard let place = stream.place, context != nil, phase != .closed, maySend(),
+            count <= conversation.streams.room(place), output.unflushed &+ count < HTTP2Output.maximumUnflushed
+        else { return false }
+        conversation.send(count, place)
+        output.stageData(count, of: &buffer, stream: stream.id)
+        output.flushLater(self)
+        return true
+    }
+
     /// Ends the response behind its content.
     ///
     /// - Parameter trailers: Lines of HTTP/1, with the empty one.
@@ -430,7 +443,7 @@ extension HTTP2ClientConnection {
             output.writeFields(stream: stream.id, isLast: true, room: 2 * trailers.readableBytes) {
                 $0.fields(trailers.readableBytesUInt8Span)
             }
-        } else if !output.endWithHead(stream.id) {
+        } else if !output.endInPlace(stream.id) {
             output.write(room: 16) { $0.dataHeader(stream: stream.id, length: 0, isLast: true) }
         }
         output.flushLater(self)

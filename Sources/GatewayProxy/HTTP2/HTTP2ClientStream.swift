@@ -440,7 +440,13 @@ extension HTTP2ClientStream: ClientStream {
 
     // MARK: Content
 
-    func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool { false }
+    func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
+        guard !isClosed, !output.isSending, output.bytes.readableBytes == 0, count <= HTTP2FrameHeader.defaultMaximum
+        else {
+            return false
+        }
+        return connection.stage(count, of: &buffer, on: self)
+    }
 
     func sendContent(_ bytes: ByteBuffer) {
         guard !isClosed, bytes.readableBytes > 0 else { return }

@@ -35,8 +35,8 @@ final class HTTP2Output {
     private var tellsTableSize = true
     /// A field block waits to be flushed.
     private var hasBlock = false
-    /// The field block that was written last, and where it stands in ``staged``, while its flags can still be changed.
-    private var lastBlock: (stream: UInt32, place: Int)?
+    /// The head or the frame of DATA that was written last, and where it stands in ``staged``, while it can still be changed.
+    private var last: (stream: UInt32, place: Int)?
     /// Bytes that were flushed, ever.
     private var flushed = 0
     /// Streams whose secret heads wait here.
@@ -113,27 +113,60 @@ final class HTTP2Output {
             frames.endFields(isLast: isLast)
         }
         hasBlock = true
-        lastBlock = (stream, place)
+        last = (stream, place)
         if isSecret { secrets.append(stream) }
     }
 
-    /// Has the head of a stream end it, if that is what was written last for it and it has not left.
+    /// Has the last frame of a stream end it, if nothing but frames of the connection was written since, and it has not left.
     ///
-    /// - Returns: Whether it does. A frame of DATA has to otherwise.
-    func endWithHead(_ stream: UInt32) -> Bool {
-        guard let lastBlock, lastBlock.stream == stream else { return false }
-        self.lastBlock = nil
-        let flags = staged.readerIndex &+ lastBlock.place &+ 4
+    /// - Returns: Whether it does. An empty frame of DATA has to otherwise.
+    func endInPlace(_ stream: UInt32) -> Bool {
+        guard let last, last.stream == stream else { return false }
+        self.last = nil
+        let flags = staged.readerIndex &+ last.place &+ 4
         guard let byte: UInt8 = staged.getInteger(at: flags) else { return false }
         staged.setInteger(byte | HTTP2Flags.endStream.rawValue, at: flags)
         return true
+    }
+
+    /// Writes the first bytes of `content`, at most 16 KiB, as DATA: as more of the stream's last frame, if it is the last that was written
+    /// and has room. The windows allow it. It does not flush; what follows may end the stream in place (``endInPlace(_:)``).
+    func stageData(_ count: Int, of content: inout ByteBuffer, stream: UInt32) {
+        let length = lengthOfLast(stream, for: count)
+        unsafe content.withUnsafeReadableBytes { bytes in
+            let part = unsafe UnsafeRawBufferPointer(rebasing: bytes[..<count])
+            if length > 0 {
+                unsafe staged.writeBytes(part)
+            } else {
+                last = (stream, staged.readableBytes)
+                write(room: HTTP2FrameHeader.size &+ count) { unsafe $0.data(part, stream: stream, isLast: false) }
+            }
+        }
+        content.moveReaderIndex(forwardBy: count)
+        guard length > 0, let last else { return }
+        let (total, place) = (length &+ count, staged.readerIndex &+ last.place)
+        staged.setInteger(UInt16(truncatingIfNeeded: total >> 8), at: place)
+        staged.setInteger(UInt8(truncatingIfNeeded: total), at: place &+ 2)
+    }
+
+    /// The length of the frame that so many bytes can be added to; 0 where there is none.
+    private func lengthOfLast(_ stream: UInt32, for count: Int) -> Int {
+        guard let last, last.stream == stream else { return 0 }
+        let place = staged.readerIndex &+ last.place
+        // The length is below 2^16: frames of ours are no longer than 16 KiB.
+        guard staged.getInteger(at: place &+ 3, as: UInt8.self) == HTTP2FrameType.data.rawValue,
+            let length = staged.getInteger(at: place &+ 1, as: UInt16.self).map(Int.init),
+            last.place &+ HTTP2FrameHeader.size &+ length == staged.readableBytes,
+            length &+ count <= HTTP2FrameHeader.defaultMaximum
+        else { return 0 }
+        return length
     }
 
     /// Writes the first bytes of `content` as DATA. The windows allow it.
     ///
     /// It flushes when there is much, so the connection can be lost when this returns.
     func writeData(_ count: Int, of content: inout ByteBuffer, stream: UInt32, isLast: Bool) {
-        if lastBlock?.stream == stream { lastBlock = nil }
+        if last?.stream == stream { last = nil }
         if count < Self.smallestSlice {
             copy(count, of: &content, stream, isLast)
         } else {
@@ -184,7 +217,7 @@ final class HTTP2Output {
     /// What is written from here on goes into another buffer.
     private func seal() {
         guard staged.readableBytes > 0 else { return }
-        lastBlock = nil
+        last = nil
         add(staged)
         staged = buffers.empty
     }
@@ -210,22 +243,22 @@ final class HTTP2Output {
         isFlushDue = false
         let count = unflushed
         guard count > 0 else { return }
-        let last = staged
+        let rest = staged
         staged = buffers.empty
-        lastBlock = nil
+        last = nil
         flushed &+= count
         if hasBlock { (tellsTableSize, hasBlock) = (false, false) }
         for stream in secrets { heldSecrets.append((stream, flushed)) }
         secrets.removeAll(keepingCapacity: true)
         if parts.isEmpty {
-            writer.send(last)
+            writer.send(rest)
         } else {
-            if last.readableBytes > 0 { parts.append(last) }
+            if rest.readableBytes > 0 { parts.append(rest) }
             let all = parts
             (parts, partBytes) = ([], 0)
             writer.send(all)
         }
-        buffers.giveBack(last)
+        buffers.giveBack(rest)
         forgetSentSecrets()
     }
 
@@ -233,7 +266,7 @@ final class HTTP2Output {
     func drop() {
         (parts, partBytes) = ([], 0)
         staged = buffers.empty
-        lastBlock = nil
+        last = nil
         secrets = []
     }
 

@@ -433,7 +433,7 @@ extension HTTP2UpstreamConnection {
     func sendEnd(of stream: HTTP2UpstreamStream) {
         guard let place = stream.place, let id = stream.id else { return }
         ended(place, stream)
-        if !output.endWithHead(id) {
+        if !output.endInPlace(id) {
             output.write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: id, length: 0, isLast: true) }
         }
         flush()
