@@ -323,6 +323,77 @@ struct HTTP2ClientTests {
         #expect(code == Self.enhanceYourCalm)
     }
 
+    /// A frame, and the code of the GOAWAY or RST_STREAM that answers it.
+    struct Broken: Sendable, CustomTestStringConvertible {
+        let kind: UInt8
+        let flags: UInt8
+        let stream: UInt32
+        let payload: [UInt8]
+        let code: UInt32
+
+        init(_ kind: UInt8, flags: UInt8 = 0, stream: UInt32 = 0, _ payload: [UInt8] = [], is code: UInt32) {
+            (self.kind, self.flags, self.stream, self.payload, self.code) = (kind, flags, stream, payload, code)
+        }
+
+        var testDescription: String { "\(kind) with \(flags) on \(stream), \(payload.count) bytes: \(code)" }
+    }
+
+    @Test(arguments: [
+        Broken(0, [1], is: 1), Broken(0, stream: 3, [1], is: 1), Broken(1, flags: 5, stream: 2, [0x82], is: 1),
+        Broken(1, flags: 5, stream: 1, [0xFF, 0xFF, 0xFF, 0xFF, 0x0F], is: 9), Broken(2, [0, 0, 0, 1, 5], is: 1),
+        Broken(3, stream: 1, [0, 0, 0, 8], is: 1), Broken(3, stream: 1, [0, 8], is: 6),
+        Broken(4, [0, 4, 0, 0, 0], is: 6),
+        Broken(4, stream: 1, is: 1), Broken(4, flags: 1, [0, 4, 0, 0, 0, 1], is: 6),
+        Broken(4, [0, 2, 0, 0, 0, 2], is: 1), Broken(4, [0, 4, 0x80, 0, 0, 0], is: 3),
+        Broken(4, [0, 5, 0, 0, 0, 0], is: 1),
+        Broken(5, flags: 4, stream: 1, [0, 0, 0, 2, 0x82], is: 1), Broken(6, [1, 2, 3, 4, 5, 6], is: 6),
+        Broken(6, stream: 1, [1, 2, 3, 4, 5, 6, 7, 8], is: 1), Broken(7, [0, 0, 0, 0], is: 6),
+        Broken(8, [0, 0, 0, 0], is: 1),
+        Broken(8, stream: 1, [0, 0, 0, 1], is: 1), Broken(8, [0, 0, 1], is: 6),
+        Broken(9, flags: 4, stream: 1, [0x82], is: 1),
+        Broken(0, stream: 1, [UInt8](repeating: 0, count: 16_385), is: 6),
+    ])
+    func aFrameThatBreaksTheConnectionEndsIt(_ frame: Broken) async throws {
+        let code = try await flooded { $0.send(frame.kind, flags: frame.flags, stream: frame.stream, frame.payload) }
+        #expect(code == frame.code)
+    }
+
+    @Test(arguments: [
+        Broken(8, stream: 1, [0, 0, 0, 0], is: 1), Broken(8, stream: 1, [0x7F, 0xFF, 0xFF, 0xFF], is: 3),
+        Broken(1, flags: 4, stream: 1, [0x00, 1, 0x78, 1, 0x79], is: 1), Broken(2, stream: 1, [0, 0], is: 6),
+        Broken(1, flags: 5, stream: 1, [0x00, 1, 0x58, 1, 0x79], is: 1),
+    ])
+    func aFrameThatBreaksItsStreamResetsIt(_ frame: Broken) async throws {
+        let silent = try RawOrigin { connection, _, _ in while connection.readBytes(1) != nil {} }
+        try await withProxy(silent) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let stream = try client.begin(RawHTTP2Client.head("POST"), isLast: false)
+            client.send(frame.kind, flags: frame.flags, stream: frame.stream, frame.payload)
+            #expect(try client.response(stream).reset == frame.code)
+            #expect(try client.response(try client.begin(RawHTTP2Client.head("GET", "/nowhere"))).status == "404")
+        }
+    }
+
+    @Test func whatIsUnknownIsIgnored() async throws {
+        try await withProxy(try echo()) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            client.send(0x42, flags: 0xFF, stream: 7, [1, 2, 3])
+            client.send(Kind.settings, stream: 0, [0xAA, 0xAA, 1, 2, 3, 4])
+            client.send(2, stream: 1, [0, 0, 0, 3, 16])
+            let fields = RawHTTP2Client.head("PUT", "/api/x", [("content-length", "3")])
+            let stream = try client.begin(fields, isLast: false)
+            // With padding, and a flag that DATA does not have.
+            client.send(Kind.data, flags: 0x8 | 0x40, stream: stream, [3, 0x61, 0x62, 0, 0, 0])
+            client.send(0x42, stream: stream, [1])
+            client.content([0x63], isLast: true, stream: stream)
+            #expect(try client.response(stream).text == "abc")
+            client.send(Kind.ping, stream: 0, [1, 2, 3, 4, 5, 6, 7, 8])
+            #expect(try client.next(Kind.ping).payload == [1, 2, 3, 4, 5, 6, 7, 8])
+        }
+    }
+
     @Test func aFieldBlockThatDoesNotEndHasADeadline() async throws {
         let origin = try RawOrigin { connection, _, _ in
             _ = connection.readMessage()

@@ -60,16 +60,16 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     /// Streams that wait for room on the connection, in turn.
     private var waiting: [HTTP2UpstreamStream] = []
     private var isWritable = true
-    /// How many answers were written since the upstream has last taken what was sent to it.
+    /// Answers to frames of the upstream that were written while it did not take what was sent to it.
     private var answers = 0
     /// Heads of streams that are over, which the upstream may not have taken yet.
     private var leftHeads: [LeftHead] = []
     // What is received.
     private var input: HTTP2Input
     private var isReading = false
-    /// Their clients are flushed at the end of this read.
+    /// Streams whose clients are flushed at the end of this read.
     private var unflushed: [HTTP2UpstreamStream] = []
-    /// Their upstream gets credit in this turn, and so may the connection.
+    /// Streams whose content was taken in this turn: at its end the upstream gets credit for them.
     private var uncredited: [HTTP2UpstreamStream] = []
     /// A PING was sent, and its answer has not come.
     private var isProbing = false
@@ -121,7 +121,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     }
 
     var isOpen: Bool { phase == .open && !isRetired }
-    /// Of requests.
+    /// The scheme of requests is `https`.
     var isTLS: Bool { origin.scheme == .https }
     /// Whether the upstream takes WebSockets (RFC 8441).
     var takesWebSocket: Bool { conversation.peerSettings.allowsExtendedConnect }
