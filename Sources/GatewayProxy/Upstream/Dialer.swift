@@ -94,7 +94,10 @@ final class Dialer {
             .whenComplete { [self] result in
                 switch result {
                 case .success(let channel):
-                    if let resolver = resolver as? UnroutedResolver { server?.dialled = resolver.dialled(on: channel) }
+                    // Where a route leads, the cast would fail, and the runtime remembers no cast that fails.
+                    if server != nil, let resolver = resolver as? UnroutedResolver {
+                        server?.dialled = resolver.dialled(on: channel)
+                    }
                     done(connection(on: channel))
                 case .failure(let error):
                     self.resolver.forget()
