@@ -91,7 +91,7 @@ package struct PlanDefinitions: Sendable {
 extension CredentialPlan {
     /// Everything it was defined with, secrets included.
     var definitionBytes: [UInt8] {
-        var bytes = CanonicalBytes()
+        var bytes = CanonicalBytes(capacity: 512)
         add(to: &bytes)
         return bytes.bytes
     }
@@ -118,7 +118,7 @@ extension CredentialPlan {
 extension RoutePlan {
     /// Everything it was defined with but its credential, secrets included.
     var definitionBytes: [UInt8] {
-        var bytes = CanonicalBytes()
+        var bytes = CanonicalBytes(capacity: 512)
         bytes.add(name)
         Self.keys.add(self, to: &bytes)
         return bytes.bytes

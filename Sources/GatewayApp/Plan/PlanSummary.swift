@@ -193,12 +193,13 @@ extension PlanSummary.Credential {
         init(_ plan: CredentialPlan, in whole: Plan, routes: [String]) {
             name = plan.name
             strategy = plan.strategyKind
-            isRenewable = plan.strategy.isRenewable
+            let behavior = plan.strategy.behavior
+            isRenewable = behavior.isRenewable
             policy = plan.policy
             self.routes = routes
-            subject = plan.strategy.subject
+            subject = behavior.subject
             parent = plan.parent.map { whole.credentials[$0].name }
-            if case .tokens(let grants) = plan.strategy.behavior {
+            if case .tokens(let grants) = behavior {
                 subjectField = grants.naming.field
                 maximumSubjects = grants.limit
             }

@@ -9,6 +9,9 @@ package struct CanonicalBytes: Sendable {
 
     package init() {}
 
+    /// - Parameter capacity: How many bytes there will be, roughly.
+    package init(capacity: Int) { bytes.reserveCapacity(capacity) }
+
     package mutating func add(_ part: some Collection<UInt8>) {
         addDecimal(part.count)
         bytes.append(UInt8(ascii: ":"))

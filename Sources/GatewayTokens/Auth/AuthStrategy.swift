@@ -186,13 +186,24 @@ extension TokenGrant {
     }
 }
 
-extension AuthStrategy {
+extension AuthBehavior {
     /// Whether a token of it can be replaced without a person.
     package var isRenewable: Bool {
-        switch behavior {
+        switch self {
         case .token(let grant): grant.isRenewable
         case .tokens(let grants): grants.isRenewable
         case .none, .fixed, .onChallenge: false
         }
     }
+
+    /// Whom the token speaks for; nil when there is no token or no subject.
+    package var subject: String? {
+        guard case .token(let grant) = self else { return nil }
+        return grant.identity.subject
+    }
+}
+
+extension AuthStrategy {
+    /// Whether a token of it can be replaced without a person.
+    package var isRenewable: Bool { behavior.isRenewable }
 }

@@ -214,10 +214,7 @@ package struct CredentialDecoder {
 
 extension AuthStrategy {
     /// Whom the token speaks for; nil when the strategy has no token or no subject.
-    package var subject: String? {
-        guard case .token(let grant) = behavior else { return nil }
-        return grant.identity.subject
-    }
+    package var subject: String? { behavior.subject }
 }
 
 extension CredentialPlan {
