@@ -127,11 +127,11 @@ extension Span<UInt8> {
     /// what is compared has several.
     @inline(__always)
     private func readsLowercased(_ range: Range<Int>, _ word: UnsafeRawPointer) -> Bool {
-        precondition(range.lowerBound >= 0 && range.upperBound <= count, "The range is not within the bytes.")
+        guard range.lowerBound >= 0, range.upperBound <= count else { return false }
         let (from, length) = (range.lowerBound, range.upperBound &- range.lowerBound)
         var offset = 0
         while offset &+ 8 <= length {
-            // Bounds: the loop condition, the precondition, and `word` has as many.
+            // Bounds: the loop condition, the check above, and `word` has as many.
             let ours = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: from &+ offset, as: UInt64.self)
             let theirs = unsafe word.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
             guard ours.asciiLowercased == theirs else { return false }
