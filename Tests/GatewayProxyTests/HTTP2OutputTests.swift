@@ -123,7 +123,11 @@ struct HTTP2OutputTests {
         let frames = try frames()
         #expect(frames.map(\.type) == [1, 9, 9, 9])
         #expect(frames.map(\.flags) == [0, 0, 0, 4])
-        var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
+        var decoder = HPACKDecoder(
+            allocator: ByteBufferAllocator(),
+            maxDynamicTableSize: 4096,
+            maxHeaderListSize: 1 << 20
+        )
         var block = ByteBuffer(bytes: frames.flatMap(\.payload))
         let fields = try decoder.decodeHeaders(from: &block)
         #expect(fields.first(name: "authorization")?.utf8.count == 50_000)

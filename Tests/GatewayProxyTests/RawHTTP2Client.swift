@@ -48,7 +48,11 @@ final class RawHTTP2Client {
 
     let connection: RawConnection
     private var encoder = HPACKEncoder(allocator: ByteBufferAllocator())
-    private var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
+    private var decoder = HPACKDecoder(
+        allocator: ByteBufferAllocator(),
+        maxDynamicTableSize: 4096,
+        maxHeaderListSize: 1 << 20
+    )
     private var nextStream: UInt32 = 1
     /// By stream, as far as they have come.
     private var responses: [UInt32: Response] = [:]

@@ -8,7 +8,11 @@ final class RawHTTP2Server {
 
     private let connection: RawConnection
     private var encoder = HPACKEncoder(allocator: ByteBufferAllocator())
-    private var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
+    private var decoder = HPACKDecoder(
+        allocator: ByteBufferAllocator(),
+        maxDynamicTableSize: 4096,
+        maxHeaderListSize: 1 << 20
+    )
 
     /// - Parameter settings: Payload of the server's SETTINGS.
     init(_ connection: RawConnection, settings: [UInt8] = []) throws {

@@ -53,17 +53,6 @@ struct TokenStoreSchemaTests {
         }
     }
 
-    /// A start would wait for the disk otherwise.
-    @Test func aFileThatIsAsItShouldBeIsNotWritten() async throws {
-        let store = try open(ownsFile: true)
-        try await store.replace(token, for: name)
-        await store.close()
-        let before = try Data(contentsOf: URL(fileURLWithPath: path))
-        let again = try open(ownsFile: true)
-        await again.close()
-        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
-    }
-
     @Test func aFileOfANewerProgramIsRefused() async throws {
         let store = try open()
         try await store.replace(token, for: name)

@@ -276,7 +276,7 @@
     /// Fields of our own.
     ///
     /// - Parameter name: Its letters may be large.
-    package mutating func field(name: String, _ value: String) {
+    package mutating func field(named name: String, _ value: String) {
         let (name, value) = (Array(name.utf8), Array(value.utf8))
         field(name.span, name: name.indices, valueLength: value.count)
         self.value(value.span)

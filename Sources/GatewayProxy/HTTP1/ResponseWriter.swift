@@ -220,7 +220,7 @@ extension ResponseWriter {
         let (viaName, proxyStatus) = (viaName, proxyStatus)
         frames.status(opensWebSocket ? 200 : head.status)
         let dropsCookies = writeFields(head, bytes, opensWebSocket: opensWebSocket, rules, options, &frames)
-        if dropsCookies { frames.field(name: "gateway-note", CookiePolicy.note) }
+        if dropsCookies { frames.field(named: "gateway-note", CookiePolicy.note) }
         if !head.isInformational || head.status == 101 {
             frames.field("via", valueLength: 4 + viaName.count)
             frames.value(head.isHTTP10 ? "1.0 " : head.isHTTP2 ? "2.0 " : "1.1 ")
@@ -235,8 +235,8 @@ extension ResponseWriter {
             if !options.crossOrigin.isEmpty { frames.fields(options.crossOrigin.span) }
             if options.exposesFields { writeExposed(head, bytes, rules, &frames) }
         }
-        if let date { frames.field(name: "date", date.httpDate) }
-        if let tokenNote { frames.field(name: "gateway-token", tokenNote) }
+        if let date { frames.field(named: "date", date.httpDate) }
+        if let tokenNote { frames.field(named: "gateway-token", tokenNote) }
         return dropsCookies
     }
 

@@ -481,8 +481,8 @@ extension HTTP2ClientStream: ClientStream {
         let date = configuration.shared.clock.now().wall.httpDate
         connection.writeHead(on: self, room: Self.roomForOwnFields) { frames in
             frames.status(answer.status)
-            frames.field(name: "date", date)
-            for field in answer.fields { frames.field(name: field.name, field.value) }
+            frames.field(named: "date", date)
+            for field in answer.fields { frames.field(named: field.name, field.value) }
         }
         output.bytes = ByteBuffer(bytes: answer.body)
         end()

@@ -359,7 +359,7 @@ struct HTTP2FrameTests {
             writer.value(status.span.extracting(8..<11))
             writer.field("Via", valueLength: 1)
             writer.value("a")
-            writer.field(name: "Date", "today")
+            writer.field(named: "Date", "today")
             writer.endFields(isLast: true)
         }
         let bytes = try #require(frames)
