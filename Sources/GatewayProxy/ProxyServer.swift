@@ -25,7 +25,7 @@ package final class ProxyServer: Sendable {
     private let serving: Mutex<ProxyShared>
 
     /// - Parameters:
-    ///   - turns: Counts the turns of the group's loops; nil where nobody does.
+    ///   - turns: Counts the turns of the group's loops; nil if they are not counted.
     ///   - descriptorLimit: How many descriptors the process may have; nil where they are not shared out.
     ///   - passed: Sockets that listeners with their addresses accept from.
     ///   - tokenUses: Told of each token of a client that is used.

@@ -292,7 +292,7 @@ private struct HTTP2RequestLine {
     let method: Range<Int>
     let target: Range<Int>
     let authority: Range<Int>?
-    /// Of a target that has to be absolute.
+    /// For a target that must be absolute.
     let absoluteAuthority: Range<Int>?
     /// An extended CONNECT (RFC 8441).
     let asksForWebSocket: Bool

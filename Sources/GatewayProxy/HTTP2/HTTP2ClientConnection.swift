@@ -420,7 +420,7 @@ extension HTTP2ClientConnection {
         if isClosed { closed(stream, isCut: false) }
     }
 
-    /// Takes the first bytes of `buffer`, which may be in use by whoever brings them: nothing is flushed here.
+    /// Takes the first bytes of `buffer`, which the caller may still be using: nothing is flushed here.
     ///
     /// - Returns: Whether they were taken.
     func stage(_ count: Int, of buffer: inout ByteBuffer, on stream: HTTP2ClientStream) -> Bool {

@@ -28,7 +28,7 @@ package struct UpstreamTLSContexts: Sendable {
 
     package init() {}
 
-    /// Reads what the routes need, which takes some milliseconds, up to the first that cannot be used: whoever asks for it is told why.
+    /// Reads what the routes need, which takes some milliseconds, up to the first that cannot be used: its caller is told why.
     package init(of routes: [RoutePlan]) {
         do throws(ListenerError) {
             for route in routes {

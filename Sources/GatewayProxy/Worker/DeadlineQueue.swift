@@ -172,7 +172,7 @@ final class LoopClock {
     private var reading: NIODeadline?
     /// The gateway's clock at the same read, once somebody has asked for it.
     private var gatewayReading: MonotonicTime?
-    /// nil where nobody counts the loop's turns.
+    /// nil if the loop's turns are not counted.
     private let turns: LoopTurns.Count?
     private var watch = TurnWatch()
 

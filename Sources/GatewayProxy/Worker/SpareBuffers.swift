@@ -22,7 +22,7 @@ final class SpareBuffers {
 
     init() { lines = empty }
 
-    /// A copy of the first bytes of ``fields``, in memory that is used again once nobody has the copy.
+    /// A copy of the first bytes of ``fields``, in memory that is reused once the copy is released.
     func takeLines(_ count: Int) -> ByteBuffer {
         if lines.capacity > Self.largest { lines = empty }
         lines.clear()

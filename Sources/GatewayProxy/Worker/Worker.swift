@@ -30,7 +30,7 @@ final class Worker {
     private var date = (second: Int64.min, line: [UInt8]())
     private var endingTunnels: [ObjectIdentifier: EndingTunnel] = [:]
 
-    /// - Parameter turns: nil where nobody counts the turns of the loops.
+    /// - Parameter turns: nil if the turns of the loops are not counted.
     init(number: Int, loop: any EventLoop, turns: LoopTurns? = nil, shared: ProxyShared) {
         self.number = number
         self.loop = loop

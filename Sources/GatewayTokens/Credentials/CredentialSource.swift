@@ -42,7 +42,7 @@ package protocol CredentialSource: AnyObject, Sendable {
     /// What the configuration holds and it injects as it is; nil where a token is injected.
     var fixed: FixedCredentialSource? { get }
 
-    /// The source itself, where it answers challenges of the upstream; nil elsewhere. A cast that fails is remembered by nobody, and
+    /// The source itself, where it answers challenges of the upstream; nil elsewhere. The runtime does not cache a failed cast, and
     /// would look through all conformances of the program with each rejection.
     var answering: (any ChallengeAnswering)? { get }
 

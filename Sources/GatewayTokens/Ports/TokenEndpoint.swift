@@ -3,7 +3,7 @@ package import GatewayHTTP
 /// Sends one request to an authority: verified TLS, no redirects, bounded answer, one deadline for the whole of it.
 ///
 /// A call passes up to four of them, the outermost first. Each knows something that the others must not, and each is left out
-/// where nobody asks for it, so they are a chain and not one type:
+/// where it is not needed, so they are a chain and not one type:
 ///
 /// - `AuthorityClocks` compares clocks, and tells operators of a difference; a command that fetches one token has no use for it.
 /// - `AssertionEndpoint` reads the assertions that are part of a request, from a file or with a request of its own. Whatever sends
