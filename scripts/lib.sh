@@ -162,13 +162,26 @@ in_scratch() {
     folder=$(scratch "$1")
     shift 2
     mkdir -p "$folder"
-    with_tree swift_on_tree "$command" --scratch-path "$folder" "$@"
+    with_tree swift_on_tree "$folder" "$command" --scratch-path "$folder" "$@"
+}
+
+# A build that is killed leaves objects that are newer than the compiler's record of what they were made from, and the next build
+# would keep them, whatever the sources say by then. Without what the compiler noted of them a target is compiled as a whole.
+forget_unfinished() {
+    local record
+    for record in "$1"/*/debug/*.build/primary.priors; do
+        [ -e "$record" ] || continue
+        [ -n "$(find "${record%/*}" -name '*.o' ! -name '*.swiftmodule.o' -newer "$record" -print -quit)" ] || continue
+        say "the last build of $(basename "${record%/*}" .build) was interrupted: compiling all of it" >&2
+        rm -f "$record" "${record%/*}"/*.swiftdeps "${record%/*}"/*.o
+    done
 }
 
 # The versions that it resolved go into the checkout, where the bill of materials of a release looks for them.
 swift_on_tree() {
-    local command=$1
-    shift
+    local folder=$1 command=$2
+    shift 2
+    forget_unfinished "$folder"
     swift "$command" --package-path "$tree" "$@" || return
     [ ! -e "$tree/Package.resolved" ] || cp "$tree/Package.resolved" Package.resolved
 }
