@@ -97,6 +97,24 @@ def measure(pids, port, path, fields, options, pin):
     return figures
 
 
+def started(stage, options):
+    """Everybody anew and warm: what `measure` takes, by name."""
+    names = ["gateway", "nginx-204", "envoy"]
+    served = stage.start_anew(names, lambda port: None)
+    gateway, answers, injector = (served[name][0] for name in names)
+    exported = stage.start_exported(options.gateway)
+    turns = {
+        "nginx 204": ([answers], stage.answer_port, "/bench/json", ASKED),
+        "authz": ([gateway], stage.asked, "/bench/json", ASKED),
+        "injector": ([injector], stage.ports["envoy"], "/json", ()),
+        "envoy": ([exported], stage.exported_port, "/bench/json", ()),
+        "envoy+authz": ([exported, gateway], stage.exported_port, "/bench/json", ()),
+    }
+    for _, port, path, fields in turns.values():
+        load.wrk(port, options.connections, path, 1, stage.pin_load, fields=fields)
+    return turns
+
+
 def compare(options):
     """Rows by name, one for each round."""
     rows = {}
@@ -104,19 +122,8 @@ def compare(options):
         with AuthzStage(folder, {"gateway": options.gateway}) as stage:
             if "envoy" not in stage.binaries:
                 raise SystemExit("there is no Envoy: run scripts/bench once, which unpacks it")
-            stage.start("upstream")
-            gateway, answers, injector = stage.start("gateway"), stage.start("nginx-204"), stage.start("envoy")
-            exported = stage.start_exported(options.gateway)
-            turns = {
-                "nginx 204": ([answers], stage.answer_port, "/bench/json", ASKED),
-                "authz": ([gateway], stage.asked, "/bench/json", ASKED),
-                "injector": ([injector], stage.ports["envoy"], "/json", ()),
-                "envoy": ([exported], stage.exported_port, "/bench/json", ()),
-                "envoy+authz": ([exported, gateway], stage.exported_port, "/bench/json", ()),
-            }
-            for _, port, path, fields in turns.values():
-                load.wrk(port, options.connections, path, 1, stage.pin_load, fields=fields)
             for number in range(options.rounds):
+                turns = started(stage, options)
                 for name in turns if number % 2 == 0 else reversed(turns):
                     rows.setdefault(name, []).append(measure(*turns[name], options, stage.pin_load))
     return rows

@@ -42,12 +42,10 @@ def compared(gateway, loads, peers, rounds, options):
     with tempfile.TemporaryDirectory(prefix="http2-") as folder:
         with proxies.Stage(folder, {"gateway": gateway}, **options) as stage:
             names = [name for name in peers if name in stage.binaries] + ["gateway"]
-            stage.start("upstream")
-            served = {name: (stage.start(name), stage.ports[name]) for name in names}
-            for _, port in served.values():
-                next(iter(loads.values()))(port, seconds=1, pin=stage.pin_load)
+            first = next(iter(loads.values()))
             for number in range(rounds):
-                turns = dict(served.items() if number % 2 == 0 else reversed(served.items()))
+                turns = names if number % 2 == 0 else list(reversed(names))
+                turns = stage.start_anew(turns, functools.partial(first, seconds=1, pin=stage.pin_load))
                 for scenario, measure in loads.items():
                     measured = load.one_by_one(turns, functools.partial(measure, pin=stage.pin_load))
                     for name, figures in measured.items():

@@ -1,8 +1,8 @@
 """The gateway and its peers in front of the same upstream, in turn, in one run: what matters is the ratio.
 
 Printed for each: CPU microseconds per request of the proxy's own threads, requests per second, latency, peak memory. All
-are started once and loaded in short turns, over connections that stay (load.py), so that a machine that drifts drifts for
-all; HAProxy, Envoy and Caddy take part in every third round. With one worker the proxies are pinned to CPU 0, load and
+are started anew for each round and loaded in short turns, over connections that stay (load.py), so that a machine that drifts
+drifts for all; HAProxy, Envoy and Caddy take part in every third round. With one worker the proxies are pinned to CPU 0, load and
 upstream to CPU 1. `make bench` runs report.py, which uses this.
 
 Usage: side_by_side.py [--gateway PATH | --gateway NAME=PATH ...] [--peers nginx,haproxy,envoy,caddy] [--rounds 6]
@@ -27,13 +27,10 @@ def compare(gateways, scenarios, peers=("nginx",), rounds=6, seconds=4, tls=Fals
             found = [name for name in peers if name in stage.binaries]
             compared = [name for name in found if name == "nginx"] + list(gateways)
             names = compared + [name for name in found if name not in compared]
-            stage.start("upstream")
-            served = {name: (stage.start(name), stage.ports[name]) for name in names}
-            for _, port in served.values():
-                load.wrk(port, 32, "/json", 1, stage.pin_load)
             for number in range(rounds):
                 turns = names if number % 3 == 0 else compared
-                turns = {name: served[name] for name in (turns if number % 2 == 0 else reversed(turns))}
+                turns = turns if number % 2 == 0 else list(reversed(turns))
+                turns = stage.start_anew(turns, lambda port: load.wrk(port, 32, "/json", 1, stage.pin_load))
                 for scenario in scenarios:
                     for name, figures in load.in_turn(turns, scenario, seconds, stage.pin_load).items():
                         rows.setdefault((scenario, name), []).append(figures)
