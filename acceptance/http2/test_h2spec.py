@@ -305,6 +305,23 @@ CASES = {
 }
 
 
+#: How many cases h2spec has in each section.
+SECTIONS = {
+    **{"generic/1": 1, "generic/2": 5, "generic/3.1": 3, "generic/3.2": 3, "generic/3.3": 5, "generic/3.4": 1, "generic/3.5": 1},
+    **{"generic/3.7": 1, "generic/3.8": 1, "generic/3.9": 2, "generic/3.10": 2, "generic/4": 4, "generic/5": 15},
+    **{"3.5": 2, "4.1": 3, "4.2": 3, "4.3": 3, "5.1": 13, "5.1.1": 2, "5.1.2": 1, "5.3.1": 2, "5.4.1": 2, "5.5": 2},
+    **{"6.1": 3, "6.2": 4, "6.3": 2, "6.4": 3, "6.5": 3, "6.5.2": 5, "6.5.3": 2, "6.7": 4, "6.8": 1, "6.9": 3, "6.9.1": 3, "6.9.2": 3},
+    **{"6.10": 6, "7": 2, "8.1": 1, "8.1.2": 1, "8.1.2.1": 4, "8.1.2.2": 2, "8.1.2.3": 7, "8.1.2.6": 2, "8.2": 1},
+    **{"hpack/2.3.3": 2, "hpack/4.2": 1, "hpack/5.2": 3, "hpack/6.1": 1, "hpack/6.3": 1},
+}
+
+
+def test_every_case_is_here():
+    """Two have a test of their own."""
+    found = {name.partition(" ")[0] for name in CASES} | {"3.5/2", "5.1.2/1"}
+    assert found == {f"{section}/{number}" for section, count in SECTIONS.items() for number in range(1, count + 1)}
+
+
 @pytest.fixture(scope="module")
 def standing_origin():
     origin = RecordingOrigin()
