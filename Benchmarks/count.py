@@ -5,9 +5,10 @@ under callgrind, with a small and a large number of requests, and the difference
 `make count` runs this, and fails if a count is more than 2 % above its figure.
 
 If you have made a load cheaper, or dearer for a good reason, commit the figures that `--update` writes. `--keep FOLDER` keeps
-the files of callgrind, one for each thread and run, for callgrind_annotate.
+the files of callgrind, one for each thread and run, for callgrind_annotate. `--prove` shows that the comparison works: it fails unless
+a copy of 2 KiB that is planted at each read is found.
 
-Usage: count.py --gateway PATH [--loads http1,http1-replay,http2-8x32] [--times 3] [--scale 1] [--update] [--keep FOLDER]
+Usage: count.py --gateway PATH [--loads http1,http1-replay,http2-8x32] [--times 3] [--scale 1] [--update] [--keep FOLDER] [--prove]
 """
 
 import argparse
@@ -155,18 +156,19 @@ LOADS = {
 }
 
 
-def instructions(binary, kind, scale, keep=None):
+def instructions(binary, kind, scale, keep=None, environment=None):
     """The instructions of one request on the event loop."""
-    (small, few), (large, many) = (counted(binary, kind, max(1, int(size * scale)), keep) for size in (kind.small, kind.large))
+    sizes = [max(1, int(size * scale)) for size in (kind.small, kind.large)]
+    (small, few), (large, many) = (counted(binary, kind, size, keep, environment or {}) for size in sizes)
     return (large - small) / (many - few)
 
 
-def counted(binary, kind, size, keep):
+def counted(binary, kind, size, keep, environment):
     """The instructions of the event loop under the load, and how many requests that had."""
     with tempfile.TemporaryDirectory(prefix="count-") as folder:
         with CountedStage(folder, {"gateway": binary}, **kind.stage) as stage:
             kind.prepare(stage)
-            pid = stage.start("gateway", {"SWIFT_DETERMINISTIC_HASHING": "1"})
+            pid = stage.start("gateway", {"SWIFT_DETERMINISTIC_HASHING": "1"} | environment)
             stage.count(pid)
             count = kind.run(stage, size)
             stage.end("gateway")
@@ -203,6 +205,19 @@ def compare(found, figures):
     return failed
 
 
+def prove(binary, name, scale, folder):
+    """Compares the program with itself and a copy of a large value that is planted at each read."""
+    library = f"{folder}/planted_copy.so"
+    compiler = shutil.which("cc") or shutil.which("clang")
+    source = FIGURES.with_name("planted_copy.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", source, "-o", library, "-ldl"], check=True)
+    plain = round(instructions(binary, LOADS[name], scale))
+    planted = round(instructions(binary, LOADS[name], scale, environment={"LD_PRELOAD": library}))
+    if not compare({name: planted}, {name: plain}):
+        raise SystemExit("a copy of a large value that was planted at each read was not found")
+    print("that is as it should be: the copy was planted")
+
+
 def words(text):
     return text.split(",")
 
@@ -215,10 +230,15 @@ def main():
     parser.add_argument("--times", type=int, default=TIMES)
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--keep", type=pathlib.Path)
+    parser.add_argument("--prove", action="store_true")
     options = parser.parse_args()
     figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
     with tempfile.TemporaryDirectory(prefix="stripped-") as folder:
         binary = ordering.without_debug(options.gateway, folder)
+        if options.prove:
+            for name in options.loads:
+                prove(binary, name, options.scale, folder)
+            return
         found = {}
         for name in options.loads:
             keep = options.keep and options.keep / name

@@ -93,6 +93,11 @@ start_from_nothing() {
     rm -rf "$objects"
 }
 
+# Public test data beside the checkout. Unit tests run in the tree, which has nothing beside it.
+if [ -z "${AUTHGATEWAY_VECTORS:-}" ] && [ -d "$root/../shared/vectors" ]; then
+    export AUTHGATEWAY_VECTORS=$root/../shared/vectors
+fi
+
 for tool in python3 flock; do
     command -v "$tool" >/dev/null 2>&1 || fail "$tool is not installed"
 done

@@ -23,8 +23,8 @@ timing() {
     acceptance_tests timing -m "timing and not soak"
 }
 
-# Instructions of a request, compared with Benchmarks/instructions.json.
-count() { scripts/count; }
+# Instructions of a request, compared with Benchmarks/instructions.json. The second run shows that the comparison finds what it is for.
+count() { scripts/count && scripts/count --prove --loads http1; }
 
 # All other acceptance tests, with each side and each version of PostgreSQL, and the stateful test, on a release that checks its assertions
 # and every access to memory. Without the profile, which such a program does not match, and without the tests of packages: it is not stripped.

@@ -31,33 +31,84 @@ struct HPACKStoryTests {
         return FileManager.default.fileExists(atPath: folder.path) ? folder : nil
     }()
 
-    @Test(.enabled(if: folder != nil, "the stories of http2jp/hpack-test-case are not beside the checkout"))
-    func theWholeCollection() throws {
-        let folder = try #require(Self.folder)
-        let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.compactMap {
-            $0 as? URL
-        }
+    @Test(
+        .enabled(if: folder != nil, "the stories of http2jp/hpack-test-case are not beside the checkout"),
+        arguments: encoders
+    )
+    func theWholeCollection(_ encoder: String) throws {
+        let folder = try #require(Self.folder).appending(path: encoder)
+        let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
         var count = 0
-        for file in files ?? [] where file.pathExtension == "json" {
-            let story = try #require(JSONValue([UInt8](Data(contentsOf: file))))
-            guard case .array(let cases) = story["cases"] else { continue }
-            var decoder = FieldBlockDecoder()
-            for (number, step) in cases.enumerated() {
-                guard case .string(let wire) = step["wire"], case .array(let headers) = step["headers"] else {
-                    continue
-                }
-                let read = try decoder.decode(hexBytes(wire), .unjudged)
-                let expected = headers.compactMap { header -> String? in
-                    guard case .object(let members) = header, let member = members.first,
-                        case .string(let value) = member.value
-                    else { return nil }
-                    return "\(member.key): \(value)"
-                }
-                #expect(read.lines == joined(expected), "\(file.lastPathComponent), block \(number)")
+        for file in files where file.pathExtension == "json" {
+            var (decoder, other) = (FieldBlockDecoder(), FieldBlockDecoder())
+            for (number, step) in try Self.steps(of: file).enumerated() {
+                let expected = joined(step.fields.map { "\($0.name): \($0.value)" })
+                let read = try decoder.decode(step.block, .unjudged)
+                #expect(read.lines == expected, "\(file.lastPathComponent), block \(number)")
+                // The same fields as our encoder writes them.
+                let written = try other.decode(Self.block(of: step.fields, isFirst: number == 0), .unjudged)
+                #expect(written.lines == expected, "\(file.lastPathComponent), block \(number), written again")
                 count += 1
             }
         }
         #expect(count > 100)
+    }
+
+    private static let encoders = [
+        "haskell-http2-linear-huffman", "haskell-http2-static", "nghttp2-change-table-size", "python-hpack",
+    ]
+
+    private struct Step {
+        var block: [UInt8] = []
+        var fields: [(name: String, value: String)] = []
+    }
+
+    private static func steps(of file: URL) throws -> [Step] {
+        let story = try #require(JSONValue([UInt8](Data(contentsOf: file))))
+        guard case .array(let cases) = story["cases"] else { throw IncompleteStory() }
+        return try cases.map { story throws in
+            guard case .string(let wire) = story["wire"], case .array(let headers) = story["headers"] else {
+                throw IncompleteStory()
+            }
+            var step = Step(block: hexBytes(wire))
+            for header in headers {
+                guard case .object(let members) = header, members.count == 1, let member = members.first,
+                    case .string(let value) = member.value
+                else { throw IncompleteStory() }
+                step.fields.append((member.key, value))
+            }
+            return step
+        }
+    }
+
+    private struct IncompleteStory: Error {}
+
+    private static func block(of fields: [(name: String, value: String)], isFirst: Bool) -> [UInt8] {
+        var isComplete = false
+        let frame = unsafe [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
+            var writer = unsafe HTTP2FrameWriter(UnsafeMutableRawBufferPointer(buffer))
+            writer.beginFields(stream: 1, isFirst: isFirst)
+            for field in fields { write(field.name, field.value, by: &writer) }
+            writer.endFields(isLast: true)
+            (count, isComplete) = (writer.count, writer.isComplete)
+        }
+        #expect(isComplete && HTTP2FrameHeader(frame.span, at: 0).length == frame.count - HTTP2FrameHeader.size)
+        return Array(frame[HTTP2FrameHeader.size...])
+    }
+
+    private static func write(_ name: String, _ value: String, by writer: inout HTTP2FrameWriter) {
+        let bytes = Array(value.utf8)
+        switch name {
+        case ":method": writer.method(bytes.span, bytes.indices)
+        case ":scheme": writer.scheme(isTLS: value == "https")
+        case ":path": writer.path(bytes.span, bytes.indices, isSecret: false)
+        case ":authority": writer.authority(bytes.span, bytes.indices)
+        case ":status": writer.status(Int(value) ?? 0)
+        default:
+            let line = Array(name.utf8) + bytes
+            let end = name.utf8.count
+            writer.field(line.span, name: 0..<end, value: end..<line.count)
+        }
     }
 
     /// Crumbs of the cookie become one field, the last.
