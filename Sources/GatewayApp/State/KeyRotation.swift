@@ -69,7 +69,7 @@ package final class KeyRotation: Sendable {
     private var file: Logger.Metadata { ["file": "\(LogText.clean(keys.file?.path ?? ""))"] }
 
     /// Replaces the key when an operator asks for it.
-    package func rotate() async -> Result<KeyRotationReport, GatewayProblem> {
+    func rotate() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let file = keys.file else { return .failure(Self.notOurs) }
         guard !isBusy.exchange(true, ordering: .sequentiallyConsistent) else {
             return .failure(GatewayProblem(.overloaded, "The key is being replaced already.", retryAfter: .seconds(1)))

@@ -24,7 +24,7 @@ package struct Storage: Sendable {
     package let authority: LocalAuthority
     package let tokens: any TokenStore
     /// nil for a store without a key of its own.
-    package let keyRotation: KeyRotation?
+    private let keyRotation: KeyRotation?
     let adminToken: Secret
     package let locks: CredentialLocks
     /// Held until the databases are closed.
@@ -104,6 +104,11 @@ package struct Storage: Sendable {
         try await keyRotation?.settle()
         shipper = Self.shipper(of: audit, places, clock, logger)
         recorder = Self.recorder(audit, shipper, places.audit)
+    }
+
+    /// Replaces the key of the token store when an operator asks for it.
+    package func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
+        await keyRotation?.rotate() ?? .failure(KeyRotation.noStore)
     }
 
     package func close() async {

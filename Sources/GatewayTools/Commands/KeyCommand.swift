@@ -73,7 +73,7 @@ struct KeyRotateCommand: AsyncParsableCommand {
         }
         let storage = try await Storage.ofStoppedGateway(Storage.Places(plan))
         Console.writeError("No gateway runs here; this works on its files in \(LogText.clean(plan.stateDirectory)).\n")
-        let result = await storage.keyRotation?.rotate() ?? .failure(KeyRotation.noStore)
+        let result = await storage.rotateKey()
         await storage.close()
         return try AdminClient.value(of: result)
     }
