@@ -177,4 +177,4 @@ def test_a_damaged_file_is_not_taken_for_no_authority(intercepting):
     gateway = intercepting().start()
     (gateway.folder / "state/ca/ca.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     answer = requests.get(gateway.admin_url + "/ca.pem", timeout=10)
-    assert answer.status_code == 500 and "are damaged; a gateway writes them anew" in answer.json()["detail"], answer.text
+    assert answer.status_code == 500 and "are damaged; a gateway writes new ones" in answer.json()["detail"], answer.text

@@ -127,7 +127,7 @@ package struct Storage: Sendable {
         {
             throw StateError(
                 "the installation key \(path) is missing, but \(written) was written with it; restore the key from its "
-                    + "copy, or move \(files.joined(separator: " and ")) away to begin anew"
+                    + "copy, or move \(files.joined(separator: " and ")) away to start over"
             )
         }
         if case .file(let path)? = tokens.encryptionKey, tokens.previousEncryptionKey == nil,
@@ -136,7 +136,7 @@ package struct Storage: Sendable {
             throw StateError(
                 "the encryption key \(path) is missing, but \(tokens.path) is there; restore the key from its copy, name "
                     + "the key that the store was encrypted with as tokens.previous_encryption_key, or move "
-                    + "\(tokens.path) away to begin anew"
+                    + "\(tokens.path) away to start over"
             )
         }
     }

@@ -81,7 +81,7 @@ package enum AccessDecoder {
         $0("token_sha256", example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
             .covers { _ in [] }
             .means(
-                "In the place of token: its SHA-256 as 64 hexadecimal digits, or a list of two."
+                "Instead of token: its SHA-256 as 64 hexadecimal digits, or a list of two."
                     + " printf %s \"$TOKEN\" | sha256sum"
             )
         $0("certificate", example: "{uri: spiffe://example.org/ci}")
@@ -321,7 +321,7 @@ package enum AccessDecoder {
         guard let set = JSONWebKeySet(Array(text.utf8)) else {
             fields.error(
                 "file",
-                "\(path) is no JSON Web Key Set (RFC 7517) with a public key for RS256, PS256, ES256 or EdDSA"
+                "\(path) is not a JSON Web Key Set (RFC 7517) with a public key for RS256, PS256, ES256 or EdDSA"
             )
             return nil
         }

@@ -16,7 +16,7 @@ struct AddCommand: AsyncParsableCommand {
               authgateway add okta campus --with domain=acme.okta.com
               authgateway add box --with enterprise=12345 --secret BOX_CLIENT_SECRET=file:box.secret
 
-            Writes a credential and the routes of a preset behind those that are there, and
+            Adds a credential and the routes of a preset after the existing ones, and
             shows the difference. Comments and order stay. `authgateway presets` lists the
             presets; `authgateway presets show NAME` says what one needs.
 
@@ -28,7 +28,7 @@ struct AddCommand: AsyncParsableCommand {
             A configuration without listeners.proxy gets a listener that programs can use
             as their proxy: `authgateway exec -- PROGRAM`.
 
-            Where all secrets are there, it asks the service whose credential it is.
+            If all secrets are set, it asks the service who the credential belongs to.
             """
     )
 

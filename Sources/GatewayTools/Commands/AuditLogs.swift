@@ -51,7 +51,7 @@ struct LocalAuditLog: Sendable {
     /// - Parameter explainsNone: Says on standard error why there is none, where requests are not recorded.
     func requests(_ lines: AuditLines, explainsNone: Bool = true) async throws(CommandFailure) {
         guard lines.filter.event == nil else {
-            throw CommandFailure(.usage, "requests are no events: leave out --event, or --requests")
+            throw CommandFailure(.usage, "requests are not events: leave out --event, or --requests")
         }
         let filter = try await resolve(lines.filter)
         let count = try await Self.reading {

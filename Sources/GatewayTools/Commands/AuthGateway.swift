@@ -88,7 +88,7 @@ private struct RootCommand: AsyncParsableCommand {
               authgateway check           find every mistake in gateway.yaml
               authgateway doctor          find what is wrong, and say what to do
               authgateway status          what the gateway's credentials are doing
-              authgateway explain URL     what would become of a request, and why
+              authgateway explain URL     how a request would be routed and signed, and why
               authgateway audit tail -f   watch token events as they happen
               authgateway exec -- CMD     run a program with the gateway as its proxy
 

@@ -103,7 +103,7 @@ struct EphemeralGateway: Sendable {
             guard !log.hasEnded, .now < deadline else {
                 throw CommandFailure(
                     .failed,
-                    "the gateway of the program has not started within \(startLimit.components.seconds) s; to see why, "
+                    "the program's gateway did not start within \(startLimit.components.seconds) s; to see why, "
                         + "run: authgateway run"
                 )
             }
@@ -121,7 +121,7 @@ struct EphemeralGateway: Sendable {
 
     // MARK: The client
 
-    /// Gives the program a token of its own in the place of the client's.
+    /// Gives the program a token of its own instead of the client's.
     ///
     /// - Returns: What the program proves itself with; nil where the configuration lets every user of this machine connect.
     private func giveToken(_ plan: inout Plan) throws(CommandFailure) -> ClientEnvironment.Proof? {

@@ -22,7 +22,7 @@ struct ServiceArguments: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A server of your own in the place of the service's, such as a test server.",
+            "Your own server instead of the service's, such as a test server.",
             valueName: "url"
         )
     )

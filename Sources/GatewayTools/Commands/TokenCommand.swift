@@ -248,7 +248,7 @@ struct TokenClearCommand: AsyncParsableCommand {
 struct TokenImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Give the gateway a token in the place of the one it has.",
+        abstract: "Give the gateway a token to use instead of the one it has.",
         discussion: """
             Examples:
               authgateway token import devbox        asks for it, and does not show it
