@@ -43,7 +43,7 @@ package struct RouteStatus: Hashable, Sendable, Codable {
     package var authz: [String]?
 }
 
-/// What became of a reload.
+/// The result of a reload.
 package struct ReloadReport: Hashable, Sendable, Codable {
     package enum Cause: String, Sendable, Codable {
         /// A hang-up signal.

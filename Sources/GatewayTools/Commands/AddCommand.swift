@@ -95,7 +95,7 @@ struct AddCommand: AsyncParsableCommand {
     /// Programs with built-in `https://` URLs need a listener that takes CONNECT. One is added where the file has no listener for
     /// clients; those that a person wrote stay as they are.
     ///
-    /// - Returns: What to do where it has others only.
+    /// - Returns: Advice for a file that has only listeners of other kinds.
     private static func ensureProxy(in editor: ConfigurationEditor) -> String {
         let advice =
             "For programs with built-in https:// URLs (authgateway exec), set intercept: true on a listener of listeners.proxy.\n"
@@ -110,7 +110,7 @@ struct AddCommand: AsyncParsableCommand {
         return present.value.hasTrue("intercept") ? "" : advice
     }
 
-    /// Empty where the preset asks nothing, and where the configuration cannot be read here, which is said.
+    /// Empty if the preset asks nothing. Also empty, after a message, if the configuration cannot be read here.
     private func whoami(
         of entries: PresetEntries,
         _ advice: PresetAdvice,

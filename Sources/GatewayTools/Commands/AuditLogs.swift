@@ -84,7 +84,7 @@ struct LocalAuditLog: Sendable {
 
     /// A body that throws ``ExitStatus/ok`` ends the reading: the reader of the output is gone.
     ///
-    /// - Returns: nil where it was ended so.
+    /// - Returns: nil if it was ended that way.
     @discardableResult
     static func reading<Value>(_ body: () async throws -> Value) async throws(CommandFailure) -> Value? {
         do {

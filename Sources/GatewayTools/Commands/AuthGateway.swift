@@ -14,7 +14,7 @@ package enum AuthGateway {
 
     package static func run() async {
         let outcome = await outcome()
-        // Before the last word of a command, so that it is the last.
+        // The command's last message comes after all lines of the log.
         await LogOutput.flushStandardError()
         if case .failure(let error) = outcome { end(with: error) }
     }
@@ -37,7 +37,7 @@ package enum AuthGateway {
         }
     }
 
-    /// Diagnostics stand as they are; other messages say whose they are.
+    /// Diagnostics are printed as they are; other messages begin with the name of the program.
     private static func text(of failure: CommandFailure) -> String {
         let text = failure.description.hasSuffix("\n") ? failure.description : failure.description + "\n"
         return failure.status == .configuration ? text : "authgateway: \(text)"

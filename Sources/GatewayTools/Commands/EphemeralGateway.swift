@@ -21,7 +21,7 @@ struct EphemeralGateway: Sendable {
     }
 
     let configuration: String
-    /// Whose place the program takes.
+    /// The client that the program acts as.
     let client: String?
 
     /// - Parameter body: Runs the program, and gives what to end with.
@@ -54,7 +54,7 @@ struct EphemeralGateway: Sendable {
     /// - Parameters:
     ///   - file: What the configuration says, and which clients may connect.
     ///   - body: Called when the gateway serves.
-    /// - Returns: What became of `body`, and what has ended the gateway, if it did not end by itself.
+    /// - Returns: The result of `body`, and why the gateway ended, if it did not end by itself.
     static func serve<Value: Sendable>(
         _ file: Plan,
         _ body: (Place) async throws(CommandFailure) -> Value

@@ -146,7 +146,7 @@ struct LoginCommand: AsyncParsableCommand {
         var paste = invitation.isManual ? PastedLine() : nil
         defer {
             paste?.end()
-            // What comes next is not to stand behind the prompt.
+            // What is printed next begins on a line of its own.
             if invitation.isManual { Console.writeError("\n") }
         }
         while !interruption.hasCome {

@@ -94,7 +94,7 @@ struct PastedLine {
         /// Enter was pressed, and nothing pasted.
         case empty
         case line(String)
-        /// Standard input is over, or the line is longer than anything that is asked for.
+        /// Standard input has ended, or the line is longer than any answer can be.
         case nothing
     }
 
@@ -114,7 +114,7 @@ struct PastedLine {
 
     func end() {
         guard var terminal else { return }
-        // What of a paste stands behind its first line must not become the shell's.
+        // The rest of a paste, after its first line, must not be left for the shell.
         _ = unsafe tcsetattr(STDIN_FILENO, TCSAFLUSH, &terminal)
     }
 

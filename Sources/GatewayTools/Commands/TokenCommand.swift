@@ -45,7 +45,7 @@ struct TokenOptions: ParsableArguments {
 
     @OptionGroup var gateway: RunningGatewayOptions
 
-    /// Does what needs no more than to be named.
+    /// Performs an operation that needs only the name of the credential.
     ///
     /// - Parameter mayBegin: Whether it makes sense before there was ever a gateway.
     func perform(
