@@ -70,7 +70,7 @@ struct AuditEventRow {
     private func number(_ number: Int?) -> DatabaseValue { number?.databaseValue ?? .null }
 }
 
-/// Stands in the place of rows that are not there any more: their last id and hash, chained with the key.
+/// Stands for rows that were removed: their last id and hash, chained with the key.
 struct AuditCheckpoint {
     let prunedTo: Int64
     let hash: String

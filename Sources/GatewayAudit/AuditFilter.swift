@@ -1,4 +1,3 @@
-import GRDB
 package import GatewayEvents
 import GatewayFiles
 package import GatewayHTTP

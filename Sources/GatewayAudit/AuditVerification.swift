@@ -49,7 +49,7 @@ package struct AuditVerification: Hashable, Sendable, Codable {
     package var isCopy = false
     /// One of each source.
     package var compared: [NamedRow] = []
-    /// The last row of a log whose database was gone, in the place of which this one was begun; nil when none was.
+    /// The last row of the log that this one replaces because its database was gone; nil if it replaces none.
     package var lostTo: Int64?
     package var lostAt: String?
     package var breach: Breach?

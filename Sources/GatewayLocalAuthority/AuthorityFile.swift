@@ -123,7 +123,7 @@ package enum AuthorityRoots {
         do {
             return try PEMDocument.parseMultiple(pemString: String(decoding: bytes, as: UTF8.self)).map(root)
         } catch {
-            throw StateError("the certificates \(path) are damaged; a gateway writes them anew when it starts")
+            throw StateError("the certificates \(path) are damaged; a gateway writes new ones when it starts")
         }
     }
 

@@ -60,7 +60,7 @@ package final class LocalAuthority: LeafAuthority {
         try cover(hosts, as: plan, keepsRoots: true)
     }
 
-    /// Makes a new authority in the place of the present one, which signs for nothing any more.
+    /// Replaces the authority with a new one. The old one signs nothing from now on.
     ///
     /// - Returns: The hosts and suffixes that clients do not trust it for yet.
     package func rotate(_ hosts: [String], as plan: LocalAuthorityPlan) throws(StateError) -> [String] {

@@ -178,7 +178,7 @@ package struct EncryptionKeyFile: Sendable {
         return key
     }
 
-    /// Puts the prepared key in the place of the current one, which is then nowhere any more.
+    /// Replaces the current key with the prepared one. The old key is then gone.
     package func promote() throws(StateError) {
         try StateError.explaining(
             "\(preparedPath) cannot take the place of \(path)",

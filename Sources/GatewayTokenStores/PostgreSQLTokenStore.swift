@@ -646,7 +646,7 @@ extension PostgreSQLTokenStore {
     ///
     /// It can be begun again after a crash at any instant: the database says which key is written with, and a row opens with either.
     ///
-    /// - Returns: How many rows were encrypted anew.
+    /// - Returns: How many rows were re-encrypted.
     package func encrypt() async throws(TokenStoreError) -> Int {
         try await ensureReady()
         let next = sealers[0]

@@ -472,7 +472,7 @@ extension SQLiteTokenStore {
         }
     }
 
-    /// All rows are encrypted anew in it.
+    /// All rows are re-encrypted in it.
     private static let rotationLimit: Duration = .seconds(60)
 
     package func isEncrypted(with key: SymmetricKey) -> Bool {
@@ -500,7 +500,7 @@ extension SQLiteTokenStore {
             let renewed = next.sealAgain(sealed, openedBy: present)
         else {
             throw TokenStoreError.damaged(
-                "a row of \(path) was changed after it was written, so nothing was encrypted anew; `authgateway token "
+                "a row of \(path) was changed after it was written, so nothing was re-encrypted; `authgateway token "
                     + "list` names the credential, and `authgateway token clear NAME` forgets its token"
             )
         }

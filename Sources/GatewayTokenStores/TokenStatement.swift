@@ -254,7 +254,7 @@ struct StoredRow {
 
 /// The statements on the table of gateways. Each is a transaction of its own.
 enum FleetStatement {
-    /// What a notification of ``take`` says in the place of a record.
+    /// What a notification of ``take`` says instead of a record.
     static let call = "follow"
     private static let maximumMembers = 1000
 

@@ -8,7 +8,7 @@ import Testing
 
 @testable import GatewayProxy
 
-@Suite("TLS in the place of upstreams", .timeLimit(.minutes(1)))
+@Suite("TLS in place of upstreams", .timeLimit(.minutes(1)))
 struct InterceptionTLSTests {
     /// Returns the same certificate for every host and counts the calls.
     private final class Authority: LeafAuthority {

@@ -26,10 +26,10 @@ def test_the_list_and_the_page_have_the_same_entries():
         assert entry["advice"]["remedy"] in page, entry
 
 
-def test_an_entry_says_who_can_mend_it():
+def test_an_entry_says_who_can_fix_it():
     result = command("explain-error", "urn:authgateway:problem:login-required", cwd=ROOT)
     assert result.returncode == 0
-    assert "status 503" in result.stdout and "who can mend it: the operator of the gateway" in result.stdout
+    assert "status 503" in result.stdout and "who can fix it: the operator of the gateway" in result.stdout
     assert "\n    authgateway login NAME\n" in result.stdout
 
 

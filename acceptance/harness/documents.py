@@ -346,6 +346,8 @@ FORBIDDEN = {
     "would become of": "how a request would be routed and signed",
     "what is over that": "the rest",
     "has no place beside": "cannot be combined with",
+    "in the place of": "instead of, or: in place of",
+    "mend": "fix",
 }
 
 

@@ -1,6 +1,6 @@
-"""Faults of the gateway that are known and not mended yet.
+"""Faults of the gateway that are known and not fixed yet.
 
-A test shows each of them and is expected to fail: `@known("...")`. When a fault is mended, its test passes, and pytest reports that
+A test shows each of them and is expected to fail: `@known("...")`. When a fault is fixed, its test passes, and pytest reports that
 as a failure. Then remove the entry here. Checks elsewhere that a fault would fail are left out while its entry is here.
 """
 

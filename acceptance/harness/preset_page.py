@@ -34,7 +34,7 @@ version: 1
 credentials:
   gitlab:
     preset: gitlab
-    value: {file: gitlab.token}          # in the place of the variable that the preset reads
+    value: {file: gitlab.token}          # instead of the variable that the preset reads
   buildkite:
     preset: buildkite
 routes:

@@ -62,7 +62,7 @@ def test_an_answer_without_a_cookie_has_no_note(origin, start_gateway):
 
 
 def test_the_credential_of_a_recipe_that_is_a_cookie_is_sent_alone(token_server, origin, start_gateway):
-    """It stands in the place of the client's cookies."""
+    """It replaces the client's cookies."""
     recipe = {
         "strategy": "recipe",
         "acquire": [{"method": "GET", "url": token_server.url + "/token?id=42", "outputs": {"token": "/access_token"}}],

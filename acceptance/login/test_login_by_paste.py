@@ -88,7 +88,7 @@ def test_the_answer_to_an_older_login_is_called_so(authority, gateway):
     code, _, words = second.paste(second.redirect + "?" + address.partition("?")[2])
     assert code == 1 and "it is from an older attempt" in words
     code, _, words = first.end()
-    assert code == 1 and "A newer login took the place of this one" in words
+    assert code == 1 and "A newer login replaced this one" in words
     assert authority.tokens() == []
 
 

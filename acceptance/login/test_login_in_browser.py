@@ -163,7 +163,7 @@ def test_the_same_redirect_twice_counts_once(authority, start_gateway, make_orig
 
     browser.new_window()
     browser.open(address)
-    page = title_is(browser, "The answer is here already")
+    page = title_is(browser, "The answer has already arrived")
     assert "counts once" in page and "in the window that brought it first" in page
     may_answer.set()
     code, output, _ = login.end()

@@ -99,16 +99,16 @@ def test_a_log_that_was_put_back_with_its_head_is_found(start_gateway, origin, t
     gateway.start()
     assert requests.get(gateway.url + "/api/x", timeout=10).status_code == 200
     [reason] = [reason for reason in reasons(gateway) if "anchor" in reason]
-    assert "does not fit its anchor" in reason and "authgateway audit verify" in reason and str(file) in reason
-    assert "does not fit its anchor" in gateway.run("status").stdout
+    assert "does not match its anchor" in reason and "authgateway audit verify" in reason and str(file) in reason
+    assert "does not match its anchor" in gateway.run("status").stdout
     started = named(gateway, "gateway_started")[-1]
     assert "ends before row" in started["detail"]["rolled_back"]
-    assert "does not fit its anchor" in gateway.text()
+    assert "does not match its anchor" in gateway.text()
     gateway.stop()
 
     # Until the lines are moved away: they are the proof.
     gateway.start()
-    assert any("does not fit its anchor" in reason for reason in reasons(gateway))
+    assert any("does not match its anchor" in reason for reason in reasons(gateway))
     gateway.stop()
     assert gateway.run("audit", "verify").returncode == 5
     file.rename(tmp_path / "old-heads")

@@ -143,7 +143,7 @@ def test_only_root_changes_what_the_machine_trusts(intercepting, other_users, sh
         os.chown(path, 65533, 65533)
     command = ["setpriv", "--reuid=65533", "--clear-groups", BINARY, "ca", "install", "--config", gateway.file]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30, env=processes.environment(), cwd="/")
-    assert done.returncode == 1 and "what this machine trusts is for root to change" in done.stderr, done
+    assert done.returncode == 1 and "only root can change what this machine trusts" in done.stderr, done
     assert "sudo authgateway ca install" in done.stderr, done
     assert not list(pathlib.Path("/usr/local/share/ca-certificates").glob("authgateway-*"))
 
@@ -177,4 +177,4 @@ def test_a_damaged_file_is_not_taken_for_no_authority(intercepting):
     gateway = intercepting().start()
     (gateway.folder / "state/ca/ca.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     answer = requests.get(gateway.admin_url + "/ca.pem", timeout=10)
-    assert answer.status_code == 500 and "are damaged; a gateway writes them anew" in answer.json()["detail"], answer.text
+    assert answer.status_code == 500 and "are damaged; a gateway writes new ones" in answer.json()["detail"], answer.text

@@ -305,7 +305,7 @@ def test_is_never_skipped(): pass
 def test_is_skipped(): pass
 @pytest.mark.skipif(True, reason="always")
 def test_is_always_skipped(): pass
-@pytest.mark.xfail(strict=True, reason="not mended")
+@pytest.mark.xfail(strict=True, reason="not fixed")
 def test_fails(): pass
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.xfail)])
 def test_fails_in_part(number): pass

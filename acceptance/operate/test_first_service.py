@@ -268,7 +268,7 @@ def test_root_keeps_no_secret_from_a_gateway_of_another_user(folder):
     os.chown(folder, 65534, 65534)
     os.chown(folder / "gateway.yaml", 65534, 65534)
     result = add(folder, "acme", "--with", "port=1", "--secret", "-", input=CANARY)
-    assert result.returncode == 1 and "would be root's, and the user 65534 runs the gateway" in result.stderr, result
+    assert result.returncode == 1 and "would belong to root, and the user 65534 runs the gateway" in result.stderr, result
     assert (folder / "gateway.yaml").read_text() == CONFIG and not (folder / "state").exists()
 
 
@@ -491,7 +491,7 @@ def test_init_with_a_url_is_all_that_a_first_request_needs(make_gateway, service
         (["githb"], 1, 'no preset is named "githb"; did you mean "github"?'),
         (["ftp://x.example"], 2, "ftp://x.example: expected a URL"),
         (["--secret", "env:X"], 2, "--with, --secret and --upstream need a service."),
-        (["github", "--port", "65535"], 2, "--port is between 1 and 65534."),
+        (["github", "--port", "65535"], 2, "--port must be between 1 and 65534."),
     ],
 )
 def test_a_mistake_of_init_is_explained(tmp_path, arguments, code, words):

@@ -127,7 +127,7 @@ def test_a_socket_that_no_listener_has_is_an_error(tmp_path, origin):
 def test_a_socket_of_another_kind_is_an_error(tmp_path, origin, kind, listens):
     with listening(kind, listens) as passed:
         said = refusal(start(tmp_path, serving(origin, passed.getsockname()[1]), passed)[0])
-    assert "descriptor 3, which is no listening TCP socket" in said
+    assert "descriptor 3, which is not a listening TCP socket" in said
 
 
 def test_what_was_passed_to_another_process_is_left_alone(tmp_path, origin):

@@ -326,7 +326,7 @@ def test_a_folder_that_is_no_backup(sandbox, make_gateway, start_gateway, tmp_pa
     assert names(gateway) == ["state_backed_up"]
     gateway.stop()
     result = restore(gateway, full, "--replace")
-    assert result.returncode == 1 and "is no whole backup" in result.stderr, result.stderr
+    assert result.returncode == 1 and "is not a complete backup" in result.stderr, result.stderr
 
 
 def test_it_works_without_a_gateway(sandbox, start_gateway, tmp_path):

@@ -50,7 +50,7 @@ def sent(golden, route, routes):
 
 @pytest.fixture(scope="module")
 def network():
-    """In the place of the fixture of the same name that a test has for itself."""
+    """Instead of the fixture of the same name that a test has for itself."""
     with private_network():
         yield
 

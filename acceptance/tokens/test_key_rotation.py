@@ -95,7 +95,7 @@ def test_it_works_without_a_gateway(sandbox, start_gateway):
     # Nothing but the files is needed: none of the credentials' secrets are set here.
     result = command("key", "rotate", "--config", gateway.file, cwd=gateway.folder)
     assert result.returncode == 0 and "No gateway runs here" in result.stderr, result
-    assert "2 tokens are encrypted anew" in result.stdout and "token.key.encryption" in result.stdout
+    assert "2 tokens are re-encrypted" in result.stdout and "token.key.encryption" in result.stdout
     verified(gateway)
     gateway.start()
     assert generations(gateway) == before

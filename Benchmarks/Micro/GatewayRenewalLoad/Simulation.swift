@@ -3,7 +3,7 @@ import GatewayHTTP
 import GatewayTokens
 
 /// How often a fleet calls an authority: one ``TokenLifecycle`` for each token, with the pauses and the jitter that it
-/// decides, and an authority in the place of the network. Time is simulated.
+/// decides, and an authority instead of the network. Time is simulated.
 ///
 /// The gateways share their tokens, so a token has one machine, whatever the number of gateways.
 struct Simulation {

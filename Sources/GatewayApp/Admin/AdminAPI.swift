@@ -333,7 +333,7 @@ extension DownscopeOptions: AdminJSONInput {
         return .object(members)
     }
 
-    /// `shared_link` may stand in the place of `resource`, and nothing else beside them.
+    /// `shared_link` may stand instead of `resource`. No other members are allowed.
     package init(_ json: JSONValue) throws(GatewayProblem) {
         guard case .object(let members) = json, case .array(let values)? = members["scopes"] else {
             throw Self.malformed

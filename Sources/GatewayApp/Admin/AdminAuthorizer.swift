@@ -65,7 +65,8 @@ struct AdminAuthorizer: Sendable {
             return GatewayProblem(.clientAuthRequired, detail, cause: cause)
         case .person(let person):
             guard role == .operator, case .user(let name, .viewer) = person else { return nil }
-            let detail = "\(name) is a viewer and changes nothing. This is for operators (listeners.admin.users)."
+            let detail =
+                "\(name) is a viewer and cannot change anything. Only operators can do this (listeners.admin.users)."
             return GatewayProblem(.routeForbidden, detail)
         }
     }

@@ -50,7 +50,7 @@ struct AdminEvents: Sendable {
     private static func number(_ name: Substring, _ request: Request) throws(GatewayProblem) -> Int64? {
         guard let text = request.uri.queryParameters[name], !text.isEmpty else { return nil }
         guard let number = Int64(text), number >= 0 else {
-            throw GatewayProblem(.requestRefused, "\(name) is to be a whole number.")
+            throw GatewayProblem(.requestRefused, "\(name) must be a whole number.")
         }
         return number
     }

@@ -39,7 +39,8 @@ struct AdminPage: Sendable {
             return AdminResponse.page(PageShell.locked(wasRefused: false), status: .unauthorized)
         }
         let query = (try? AdminEvents.query(request)) ?? EventQuery()
-        return await page(query: query, lists: ListQuery(request), asking: question)
+        let parameters = request.uri.queryParameters
+        return await page(query: query, lists: ListQuery { parameters[$0] }, asking: question)
     }
 
     /// Without the script, the token comes in a form.
@@ -64,7 +65,7 @@ struct AdminPage: Sendable {
                 return AdminResponse.page(PageShell.locked(wasRefused: true), status: .unauthorized)
             }
             let isStranger = refusal.kind == .clientAuthRequired
-            let detail = isStranger ? "An explanation is for who holds the admin token." : refusal.detail
+            let detail = isStranger ? "Explanations need the admin token." : refusal.detail
             let question = Question(text: text, answer: .failure(GatewayProblem(refusal.kind, detail)))
             let status = HTTPResponse.Status(code: refusal.kind.status)
             return await page(query: EventQuery(), asking: question, status: status)
@@ -74,7 +75,7 @@ struct AdminPage: Sendable {
 
     private func answer(to text: String) async -> Result<String, GatewayProblem> {
         guard let explanations = options.explanations else {
-            return .failure(GatewayProblem(.noRoute, "This gateway explains no requests."))
+            return .failure(GatewayProblem(.noRoute, "This gateway does not explain requests."))
         }
         return await explanations.explain(ExplanationQuestion(input: text)).map(\.text)
     }

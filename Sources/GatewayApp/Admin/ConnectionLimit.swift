@@ -21,7 +21,7 @@ final class ConnectionLimit: Sendable {
         let (number, oldest) = connections.withLock { connections -> (Int, (any Channel)?) in
             connections.count += 1
             connections.open[connections.count] = channel
-            defer { assert(connections.open.count <= most, "More connections are open than there may be.") }
+            defer { assert(connections.open.count <= most, "Too many connections are open.") }
             guard connections.open.count > most, let first = connections.open.keys.min() else {
                 return (connections.count, nil)
             }

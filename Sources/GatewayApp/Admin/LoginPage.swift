@@ -9,7 +9,7 @@ enum LoginPage {
     static func outcome(_ progress: LoginProgress) -> Response {
         guard progress != .waiting else { return answered }
         guard let token = progress.token else {
-            let words = progress.problem ?? "The login ended without a word."
+            let words = progress.problem ?? "The login ended without a reason."
             let title = progress.isOver ? "The login failed" : "Not the answer to this login"
             return page(title, "<p>\(words)</p>", status: .badRequest)
         }
@@ -20,7 +20,7 @@ enum LoginPage {
     /// Shown when the same answer comes a second time, for example from a reload while the code is exchanged.
     static var answered: Response {
         page(
-            "The answer is here already",
+            "The answer has already arrived",
             """
             <p>An answer counts once. How the login ends is said in the window that brought it first, and where the login \
             was begun.</p>
@@ -136,7 +136,7 @@ enum LoginForms {
 
     private static let unknown = LoginProgress(
         isOver: true,
-        problem: "There is no such login any more; begin a new one."
+        problem: "This login no longer exists; begin a new one."
     )
 
     private static let unreadable = LoginProgress(isOver: true, problem: "The form cannot be read.")

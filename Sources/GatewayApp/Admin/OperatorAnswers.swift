@@ -2,7 +2,7 @@ package import GatewayProxy
 
 /// What came of a rotation of the token store's key.
 package struct KeyRotationReport: Hashable, Sendable, Codable {
-    /// How many were encrypted anew.
+    /// How many were re-encrypted.
     package var tokens: Int
     /// Where the new key is.
     package var file: String
@@ -43,7 +43,7 @@ package struct RouteStatus: Hashable, Sendable, Codable {
     package var authz: [String]?
 }
 
-/// What became of a reload.
+/// The result of a reload.
 package struct ReloadReport: Hashable, Sendable, Codable {
     package enum Cause: String, Sendable, Codable {
         /// A hang-up signal.

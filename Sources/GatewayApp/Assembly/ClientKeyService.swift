@@ -42,7 +42,7 @@ struct ClientKeyService: Service {
             if let set = JSONWebKeySet(bytes) {
                 return sets.take(set, from: url, at: clock.now().monotonic)
             }
-            reason = "the answer is no JSON Web Key Set with a key that can be used"
+            reason = "the answer is not a JSON Web Key Set with a key that can be used"
         case .failure(let failure): reason = failure.text
         }
         guard sets.fail(url, at: clock.now().monotonic) else { return }

@@ -62,7 +62,7 @@ package struct Explainer: ExplanationControl {
             return .failure(GatewayProblem(.requestRefused, detail))
         }
         guard let judgement = await proxy.judge(request, as: client, listeners: listeners) else {
-            return .failure(GatewayProblem(.overloaded, "No event loop of the gateway answers within a second."))
+            return .failure(GatewayProblem(.overloaded, "No event loop of the gateway answered within a second."))
         }
         let status = await status(of: judgement.credential)
         let explanation = Explanation(

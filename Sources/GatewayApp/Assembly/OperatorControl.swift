@@ -302,10 +302,7 @@ package struct OperatorControl: OperationRunner {
     }
 
     /// Replaces the key of the token store and encrypts all tokens anew. Audited.
-    package func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
-        guard let rotation = storage.keyRotation else { return .failure(KeyRotation.noStore) }
-        return await rotation.rotate()
-    }
+    package func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> { await storage.rotateKey() }
 
     /// Records that the state is about to be copied.
     ///
@@ -314,7 +311,7 @@ package struct OperatorControl: OperationRunner {
         await storage.noteBackup(includesKeys: includesKeys, onFailure: plan.audit.onFailure, at: clock.now().wall)
     }
 
-    /// Makes a new local authority in the place of the present one. Audited.
+    /// Replaces the local authority with a new one. Audited.
     package func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
         guard !plan.interceptedHosts.isEmpty else {
             return .failure(GatewayProblem(.requestRefused, "No host is intercepted, so there is no local authority."))

@@ -58,7 +58,7 @@ package final class AuditAnchor: Sendable {
             let contradiction = try await log.contradiction(of: heads.suffix(1000))
             state.withLock { $0.contradiction = contradiction }
             finding = contradiction.map {
-                "the audit log does not fit its anchor (\(sink.plan.name)): \($0). Run `authgateway audit verify`. Restore the "
+                "the audit log does not match its anchor (\(sink.plan.name)): \($0). Run `authgateway audit verify`. Restore the "
                     + "log, or, where a new one was meant, move the lines of the anchor away, and restart"
             }
         } catch {

@@ -54,7 +54,10 @@ package struct SecretFiles: Sendable {
         guard let reader, !isReader else { return }
         let advice =
             "run the command as that user, or name another source: --secret env:NAME, file:PATH or systemd:NAME"
-        throw CommandFailure(.failed, "\(path) would be root's, and the user \(reader) runs the gateway; \(advice)")
+        throw CommandFailure(
+            .failed,
+            "\(path) would belong to root, and the user \(reader) runs the gateway; \(advice)"
+        )
     }
 
     /// ``directory`` as the configuration names it: its paths are relative to its folder.

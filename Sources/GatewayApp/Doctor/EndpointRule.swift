@@ -302,7 +302,7 @@ package enum LocalAuthorityRule {
 
     /// - Parameters:
     ///   - trust: nil where the authority cannot be read.
-    ///   - isIntercepting: Whether a listener answers in the place of a host.
+    ///   - isIntercepting: Whether a listener answers in place of a host.
     package static func finding(of trust: AuthorityTrust?, isIntercepting: Bool, at now: UnixTime) -> DoctorFinding? {
         func finding(
             _ level: DoctorFinding.Level,

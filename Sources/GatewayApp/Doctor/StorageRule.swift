@@ -70,7 +70,7 @@ package enum StorageRule {
     }
 
     private static func restore(_ key: String, _ database: String) -> String {
-        "Restore \(key) from its copy, or move \(database) away to begin anew."
+        "Restore \(key) from its copy, or move \(database) away to start over."
     }
 }
 

@@ -2,8 +2,8 @@ package import GatewayEvents
 import GatewayHTTP
 import GatewayProxy
 
-/// What became of the requests of one id, the gateway's or a client's, as `explain ID` prints it: merged from requests in memory, rows of
-/// the audit log and events, each of which may lack something. Holds no secret.
+/// What happened to the requests with one ID, the gateway's or a client's, as `explain ID` prints it: merged from requests in
+/// memory, rows of the audit log and events, each of which may lack something. Holds no secret.
 package struct RequestHistory: Hashable, Sendable, Codable {
     package struct Request: Hashable, Sendable, Codable {
         /// The gateway's.

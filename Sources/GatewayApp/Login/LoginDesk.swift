@@ -184,7 +184,7 @@ package actor LoginDesk: LoginControl {
         for id in logins.ids {
             // By name, too: a reload may have put another keeper in the old one's place.
             guard let other = logins[id]?.keeper, other.key == keeper.key || other.name == keeper.name else { continue }
-            await fail(id, "A newer login took the place of this one.", reason: "replaced")
+            await fail(id, "A newer login replaced this one.", reason: "replaced")
         }
     }
 

@@ -66,7 +66,7 @@ struct OngoingLogin {
         return !hasForeignAnswer
     }
 
-    /// nil for a login that is over, or is none on another device.
+    /// nil for a login that has ended, or that is not one on another device.
     mutating func next(_ event: DevicePolling.Event, at now: MonotonicTime) -> DevicePolling.Step? {
         guard case .device(var polling) = kind, isWaiting else { return nil }
         let step = polling.next(event, at: now)

@@ -1,5 +1,4 @@
 import GatewayHTTP
-import Hummingbird
 
 /// Which part of its long lists a page shows.
 struct ListQuery: Hashable, Sendable {
@@ -18,12 +17,10 @@ struct ListQuery: Hashable, Sendable {
 
     init() {}
 
-    init(_ request: Request) {
-        let parameters = request.uri.queryParameters
-        find = String((parameters["find"] ?? "").prefix(100))
-        for list in [List.routes, .credentials] {
-            numbers[list] = parameters[list.rawValue[...]].flatMap { Int($0) }
-        }
+    /// - Parameter value: The value of a parameter of the query.
+    init(_ value: (_ parameter: Substring) -> Substring?) {
+        find = String((value("find") ?? "").prefix(100))
+        for list in [List.routes, .credentials] { numbers[list] = value(list.rawValue[...]).flatMap { Int($0) } }
     }
 
     func matches(_ texts: String?...) -> Bool {

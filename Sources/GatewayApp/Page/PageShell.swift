@@ -22,7 +22,7 @@ enum PageShell {
         """
     }
 
-    /// Where only who holds the admin token sees the page (`listeners.admin.require_token`). Shows nothing of the gateway.
+    /// What visitors without the admin token see if they need it (`listeners.admin.require_token`). Shows nothing of the gateway.
     static func locked(wasRefused: Bool) -> HTML {
         let refusal: HTML = "<p class=\"bad\" role=\"alert\">This is not the admin token of the gateway.</p>"
         let note = wasRefused ? refusal : .empty

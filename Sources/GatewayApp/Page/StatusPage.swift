@@ -183,7 +183,7 @@ struct Question: Hashable, Sendable {
 
 /// Takes a URL, a curl line or a request ID; the answer stands below it and has an address of its own.
 ///
-/// The answer is for who holds the admin token: it tells who may do what. The question is sent in the body of a request, because a
+/// The answer is only for holders of the admin token: it shows who may do what. The question is sent in the body of a request, because a
 /// curl line may hold a token.
 private struct ExplainSection {
     let question: Question?

@@ -31,12 +31,12 @@ extension AuditPlan {
         $0("anchor", read: readAnchor, shown: { $0.anchor?.summary }, example: "{syslog: true}")
             .covers { $0.anchor?.covered ?? [] }
             .means(
-                "Where the head of the log is sent as well, so that a log that was put back to an earlier state shows."
+                "Where the head of the log is sent as well, so that a log that was rolled back to an earlier state is noticed."
             )
         $0("on_missing", \.onMissing, .choice, example: "recreate")
             .means(
                 "What happens when the database is gone. refuse: nothing is recorded until it is put back; recreate: a new one "
-                    + "is begun, whose first event tells of the loss."
+                    + "is begun, whose first event records the loss."
             )
         // Less would hold little more than the write-ahead log.
         $0("max_bytes", \.maximumBytes, .bytes((16 << 20)...(16 << 40)), example: "2GiB")

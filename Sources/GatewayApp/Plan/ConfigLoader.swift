@@ -265,7 +265,7 @@ package struct ConfigLoader: Sendable {
     }
 }
 
-/// What became of a configuration: a plan, or the problems that stand in its way; warnings in both cases.
+/// The result of loading a configuration: a plan, or the problems that prevent one; warnings in both cases.
 package struct ConfigOutcome: Sendable {
     package let plan: Plan?
     /// In file order.

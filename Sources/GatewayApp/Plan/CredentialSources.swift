@@ -301,7 +301,7 @@ package struct CredentialSources: Sendable {
         return parts.key.credentialKey(for: identity)
     }
 
-    /// Writes what becomes of a static credential to the audit log. The source says when a use is the first one.
+    /// Writes what happens to a static credential to the audit log. The source says when a use is the first one.
     private static func note(
         of credential: CredentialPlan,
         _ parts: Parts

@@ -69,7 +69,7 @@ package final class KeyRotation: Sendable {
     private var file: Logger.Metadata { ["file": "\(LogText.clean(keys.file?.path ?? ""))"] }
 
     /// Replaces the key when an operator asks for it.
-    package func rotate() async -> Result<KeyRotationReport, GatewayProblem> {
+    func rotate() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let file = keys.file else { return .failure(Self.notOurs) }
         guard !isBusy.exchange(true, ordering: .sequentiallyConsistent) else {
             return .failure(GatewayProblem(.overloaded, "The key is being replaced already.", retryAfter: .seconds(1)))
@@ -152,7 +152,7 @@ package final class KeyRotation: Sendable {
         .requestRefused,
         "The key of the token store does not come from a file, so the gateway cannot replace it. Make a new one with "
             + "`openssl rand -hex 32`, put it where a secret reference finds it, name that as tokens.encryption_key and the "
-            + "present one as tokens.previous_encryption_key, and restart the gateway: it encrypts the tokens anew when it "
+            + "present one as tokens.previous_encryption_key, and restart the gateway: it re-encrypts the tokens when it "
             + "starts. Then remove tokens.previous_encryption_key and the old key."
     )
 

@@ -24,7 +24,7 @@ package struct Storage: Sendable {
     package let authority: LocalAuthority
     package let tokens: any TokenStore
     /// nil for a store without a key of its own.
-    package let keyRotation: KeyRotation?
+    private let keyRotation: KeyRotation?
     let adminToken: Secret
     package let locks: CredentialLocks
     /// Held until the databases are closed.
@@ -106,6 +106,11 @@ package struct Storage: Sendable {
         recorder = Self.recorder(audit, shipper, places.audit)
     }
 
+    /// Replaces the key of the token store when an operator asks for it.
+    package func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
+        await keyRotation?.rotate() ?? .failure(KeyRotation.noStore)
+    }
+
     package func close() async {
         await anchor?.finish()
         await shipper?.finish()
@@ -122,7 +127,7 @@ package struct Storage: Sendable {
         {
             throw StateError(
                 "the installation key \(path) is missing, but \(written) was written with it; restore the key from its "
-                    + "copy, or move \(files.joined(separator: " and ")) away to begin anew"
+                    + "copy, or move \(files.joined(separator: " and ")) away to start over"
             )
         }
         if case .file(let path)? = tokens.encryptionKey, tokens.previousEncryptionKey == nil,
@@ -131,7 +136,7 @@ package struct Storage: Sendable {
             throw StateError(
                 "the encryption key \(path) is missing, but \(tokens.path) is there; restore the key from its copy, name "
                     + "the key that the store was encrypted with as tokens.previous_encryption_key, or move "
-                    + "\(tokens.path) away to begin anew"
+                    + "\(tokens.path) away to start over"
             )
         }
     }

@@ -2,7 +2,7 @@ import GatewayAudit
 package import GatewayEvents
 import GatewayHTTP
 
-/// Finds what became of the requests of an id: among those in memory, and in the audit log.
+/// Finds what happened to the requests with an ID: among those in memory, and in the audit log.
 package struct RequestArchive: Sendable {
     /// The number of rows of each table that are read. No column of an id has an index.
     private static let newestRows = 500_000

@@ -4,7 +4,7 @@ package import Logging
 import ServiceLifecycle
 import Synchronization
 
-/// Writes what became of requests that were not served: rows of the audit log, and lines of the log.
+/// Records what happened to requests that were not served: rows of the audit log, and lines of the log.
 ///
 /// Event loops and the admin listener add to it. ``writeDue(at:)`` is called every second.
 final class RequestReporter: Sendable {
@@ -16,7 +16,7 @@ final class RequestReporter: Sendable {
 
     /// - Parameters:
     ///   - logger: Logs failures and denials.
-    ///   - accessLogger: Logs requests for which no route was meant.
+    ///   - accessLogger: Logs requests that matched no route.
     init(feed: AuditEventQueue, metrics: MetricRegistry, logger: Logger, accessLogger: Logger) {
         self.feed = feed
         self.metrics = metrics

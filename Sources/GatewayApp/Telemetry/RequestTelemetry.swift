@@ -57,7 +57,7 @@ final class RequestTelemetry: Sendable {
             }
             spans.append(request)
             if isStranger { strangers += 1 }
-            assert(spans.count <= spanLimit, "More requests wait for the exporter than there may be.")
+            assert(spans.count <= spanLimit, "Too many requests wait for the exporter.")
             assert(strangers <= min(spans.count, strangerLimit), "Strangers take the places of others.")
         }
 

@@ -99,7 +99,7 @@ final class VendingDesk: VendingControl {
                 .failure(
                     GatewayProblem(
                         .routeForbidden,
-                        "This client is handed no token of \(credential); vend of the credential names those that are."
+                        "This client may not get a token of \(credential); vend of the credential names the clients that may."
                     )
                 )
             }
@@ -175,7 +175,7 @@ extension CredentialSources {
             return keepers.subject(named: subjects(keepers.naming.field ?? "")).map { .subject($0, of: keepers) }
         }
         guard let own = keeper(of: credential), let keeper = keeper(of: vend.credential) else {
-            return .failure(GatewayProblem(.internalError, "There is no keeper for what is handed out."))
+            return .failure(GatewayProblem(.internalError, "There is no keeper for the token that is handed out."))
         }
         return .success(.token(of: keeper, madeFrom: own))
     }
@@ -214,7 +214,7 @@ struct VendingLimits {
         guard spent + 1 <= Double(Self.burst) else { return Self.problem }
         accounts[client] = Account(spent: spent + 1, updatedAt: now)
         if waits { waiting[client, default: 0] += 1 }
-        assert(spent >= 0 && spent + 1 <= Double(Self.burst), "A client was handed more tokens than it may be.")
+        assert(spent >= 0 && spent + 1 <= Double(Self.burst), "A client was handed too many tokens.")
         checkInvariants()
         return nil
     }
@@ -231,13 +231,16 @@ struct VendingLimits {
     }
 
     private func checkInvariants() {
-        assert(waiting.values.allSatisfy { 1...Self.maximumWaitingOfOne ~= $0 }, "More of a client wait than may.")
-        assert(waiting.values.reduce(0, +) <= Self.maximumWaiting, "More requests wait than may.")
+        assert(
+            waiting.values.allSatisfy { 1...Self.maximumWaitingOfOne ~= $0 },
+            "Too many requests of one client wait."
+        )
+        assert(waiting.values.reduce(0, +) <= Self.maximumWaiting, "Too many requests wait.")
     }
 
     private static let problem = GatewayProblem(
         .overloaded,
-        "Too many tokens are asked for; keep the one that was handed out until it ends.",
+        "Too many token requests; keep using the token that was handed out until it expires.",
         retryAfter: .seconds(1)
     )
 }

@@ -54,7 +54,7 @@ package struct ConfigurationSize: Hashable, Sendable {
         guard let entries = Int(text), range.contains(entries) else {
             return .failure(
                 UnusableInput(
-                    "\(variable) is to be a whole number from 1 to \(range.upperBound), without a sign or unit"
+                    "\(variable) must be a whole number from 1 to \(range.upperBound), without a sign or unit"
                 )
             )
         }

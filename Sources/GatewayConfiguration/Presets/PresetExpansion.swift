@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// Puts the keys of presets in the place of `preset: NAME`, before a configuration is decoded.
+/// Replaces `preset: NAME` with the keys of the preset, before a configuration is decoded.
 ///
 /// Keys that the configuration has itself stay. What the preset adds carries the place of its name, so problems with it are
 /// reported there. `preset` and `with` remain, for the decoders to know.

@@ -170,7 +170,7 @@ struct YAMLComposer {
         return subtree
     }
 
-    /// The nodes of an alias keep the place where they are written: that is where a mistake in them is mended.
+    /// The nodes of an alias keep the place where they are written: that is where a mistake in them is fixed.
     private mutating func expand(_ name: String, at event: YAMLEvent, depth: Int) throws(Refused) -> Subtree {
         guard let subtree = anchors[name] else {
             let hint = Suggestion.nearest(to: name, in: anchors.keys.sorted()).map { "; did you mean *\($0)?" } ?? ""

@@ -18,7 +18,7 @@ package struct AuditPlan: Hashable, Sendable {
     package enum OnMissing: String, CaseIterable, Sendable {
         /// Nothing is recorded until a person has put it back.
         case refuse
-        /// A new one is begun, whose first event tells of the loss.
+        /// A new one is begun, whose first event records the loss.
         case recreate
     }
 

@@ -90,7 +90,7 @@ package enum PrivateFile {
         }
     }
 
-    /// Puts `other` in the place of `path`; after a crash it is the one or the other.
+    /// Replaces `path` with `other`. After a crash, it is one or the other.
     package static func replace(_ path: String, by other: String) throws(Failure) {
         guard unsafe rename(other, path) == 0 else { throw Failure(code: errno) }
         try synchronizeDirectory(of: path)

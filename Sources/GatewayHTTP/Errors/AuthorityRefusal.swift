@@ -62,7 +62,7 @@ enum AuthorityRefusal: CaseIterable {
             ErrorAdvice(
                 "The refresh token, code or session was used before, has ended, or was revoked.",
                 .operator,
-                "Log in again, or import a new token. What can be acquired anew is acquired by the gateway.",
+                "Log in again, or import a new token. Where it can, the gateway gets a new token itself.",
                 "authgateway login NAME",
                 "authgateway token import NAME"
             )

@@ -75,9 +75,9 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
     package var text: String {
         let answer = status.map { " (status \($0))" } ?? ""
         var lines = ["\(codes.joined(separator: ", ")): \(title)\(answer)", ""]
-        lines.append("  what happened:   \(advice.happened)")
-        lines.append("  who can mend it: \(advice.person.rawValue)")
-        lines.append("  what to do:      \(advice.remedy)")
+        lines.append("  what happened:  \(advice.happened)")
+        lines.append("  who can fix it: \(advice.person.rawValue)")
+        lines.append("  what to do:     \(advice.remedy)")
         lines += advice.commands.map { "    \($0)" }
         return lines.joined(separator: "\n") + "\n"
     }
@@ -128,7 +128,7 @@ extension ErrorEntry {
         let what = codes.count == 1 ? "\(title)\(status.map { ": status \($0)" } ?? "")." : "\(names)."
         var lines = [heading, "", what, ""]
         lines.append("- What happened: \(advice.happened)")
-        lines.append("- Who can mend it: \(advice.person.rawValue).")
+        lines.append("- Who can fix it: \(advice.person.rawValue).")
         lines.append("- What to do: \(advice.remedy)")
         lines += advice.commands.map { "- Type: `\($0)`" }
         return lines.joined(separator: "\n") + "\n"

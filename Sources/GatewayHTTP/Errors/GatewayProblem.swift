@@ -92,7 +92,7 @@ extension ProblemKind {
             .clientLimitReached:
             nil
         case .routeForbidden: "This request is not allowed."
-        case .subjectRequired: "The request does not say for whom it is made."
+        case .subjectRequired: "The request does not say on whose behalf it is made."
         case .noRoute: "No route matches."
         case .requestTimeout: "The request took too long, or its memory was needed for newer requests."
         case .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable, .storeUnavailable,

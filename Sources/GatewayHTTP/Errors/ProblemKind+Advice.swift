@@ -1,12 +1,12 @@
 /// What a person who meets an error code needs to know: what happened, who can fix it, and how.
 package struct ErrorAdvice: Hashable, Sendable, Encodable {
-    /// Who can mend it. The raw value ends the sentence "who can mend it: ...".
+    /// Who can fix it. The raw value ends the sentence "who can fix it: ...".
     package enum Person: String, Sendable, Encodable {
         case client = "the developer or user of the client"
         case `operator` = "the operator of the gateway"
         case upstream = "the operator of the upstream"
         case authority = "the operator of the authority"
-        case time = "no person is needed: it ends by itself"
+        case time = "nobody needs to; it resolves itself"
     }
 
     package let happened: String
@@ -278,7 +278,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "The token store does not work, so a refresh token that is valid once is not sent.",
                 .operator,
-                "Mend the store that the log names. The gateway goes on by itself when the store works again.",
+                "Fix the store that the log names. The gateway goes on by itself when the store works again.",
                 "authgateway status"
             )
         case .reauthorizationRequired:

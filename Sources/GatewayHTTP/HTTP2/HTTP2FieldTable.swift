@@ -116,7 +116,7 @@ package struct HTTP2FieldTable: Sendable {
     }
 
     private mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer, _ kind: FieldKind) {
-        // In the place of the empty line.
+        // Instead of the empty line.
         end &-= 2
         let (nameLength, valueLength) = (name.utf8CodeUnitCount, value.count)
         let length = nameLength &+ valueLength &+ FieldEntry.framing

@@ -767,7 +767,9 @@ extension RequestAuthorizer {
         on connection: ConnectionContext
     ) -> ConnectDecision {
         guard let authority = Authority(bytes, head.targetAuthority), let port = authority.port else {
-            return .refused(refusal(GatewayProblem(.requestRefused, "The target is no host and port."), on: connection))
+            return .refused(
+                refusal(GatewayProblem(.requestRefused, "The target is not a host and port."), on: connection)
+            )
         }
         let proof = head.first(.proxyAuthorization).map { bytes.array($0.value) }
         guard head.section.fields.count(where: { $0.kind == .proxyAuthorization }) <= 1 else {

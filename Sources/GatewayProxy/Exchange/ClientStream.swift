@@ -19,8 +19,8 @@ enum HeadFault: Error {
 
 /// The head of a request and the bytes that it describes. Its stream keeps it for one request after the other.
 final class RequestMessage {
-    var decoder: RequestHeadDecoder
-    var bytes: ByteBuffer
+    private(set) var decoder: RequestHeadDecoder
+    private(set) var bytes: ByteBuffer
     /// It came in HTTP/2; the bytes were written for the decoder.
     let isHTTP2: Bool
 
@@ -28,6 +28,50 @@ final class RequestMessage {
         self.decoder = decoder
         self.bytes = bytes
         self.isHTTP2 = isHTTP2
+    }
+
+    /// Takes on other limits, before the first byte of a head.
+    func change(to decoder: consuming RequestHeadDecoder) { self.decoder = decoder }
+
+    /// Reads the head that `input` begins with, and takes nothing but an empty line before it.
+    @inline(__always)
+    func decodeHead(_ input: inout ByteBuffer) -> RequestHeadDecoder.DecodeResult {
+        let bytes = input
+        let result = decoder.decode(bytes.readableBytesUInt8Span)
+        if case .needMore = result { input.moveReaderIndex(forwardBy: decoder.takeEmptyLine()) }
+        return result
+    }
+
+    /// Takes the bytes of the head that was just read.
+    @inline(__always)
+    func takeHead(from input: inout ByteBuffer, empty: ByteBuffer) {
+        bytes = input.readSlice(length: decoder.head.end) ?? empty
+    }
+
+    /// Reads the fields of a request in HTTP/2, and keeps the bytes that were written for them.
+    @inline(__always)
+    func decode(
+        _ fields: inout HTTP2FieldTable,
+        hasContent: Bool,
+        mustBeTLS: Bool,
+        webSocketKey: () -> String
+    ) throws(HTTP2Malformation) -> RequestHeadDecoder.DecodeResult {
+        let result = try decoder.decode(
+            &fields,
+            hasContent: hasContent,
+            mustBeTLS: mustBeTLS,
+            webSocketKey: webSocketKey
+        )
+        if case .refused = result { return result }
+        bytes = ByteBuffer(bytes: fields.bytes[..<fields.end])
+        return result
+    }
+
+    /// Makes ready for the next request.
+    @inline(__always)
+    func reset(_ empty: ByteBuffer) {
+        decoder.reset()
+        bytes = empty
     }
 }
 

@@ -33,11 +33,7 @@ final class ExchangeDriver {
     private var upstream: (any UpstreamStream)?
     private var content: RequestContent
     private var wait = CredentialWait()
-    /// In the queue for a connection to the upstream.
-    private var queueTicket: WaiterTicket?
-    /// Tells the result of the attempt at hand to get a connection from that of an earlier one. One that is put off to the next turn
-    /// of the event loop counts, too.
-    private var connectionAttempt: UInt64 = 0
+    private var attempts = ConnectionAttempts()
     /// What the stream before this one could not send any of.
     private var unsent: ByteBuffer?
     /// What the response says of the token.
@@ -346,17 +342,11 @@ final class ExchangeDriver {
         let own = route.usesPrivateConnection ? client.privateConnection(to: pool, for: record.client) : nil
         guard mayRepeat || isFresh || !(own?.isBusyReading ?? pool.isBusyReading) else { return connectNextTurn() }
         if !isFresh, let stream = takeIdle(of: pool, or: own, mayRepeat: mayRepeat) { return send(on: stream) }
-        let attempt = nextConnectionAttempt()
+        let attempt = attempts.begin()
         let ticket = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
             connected(result, attempt)
         }
-        // It may have been answered at once, and the request may wait for another connection by now.
-        if connectionAttempt == attempt { queueTicket = ticket }
-    }
-
-    private func nextConnectionAttempt() -> UInt64 {
-        connectionAttempt &+= 1
-        return connectionAttempt
+        attempts.wait(ticket, for: attempt)
     }
 
     private func takeIdle(
@@ -370,10 +360,10 @@ final class ExchangeDriver {
 
     /// By then it is known whether a connection that has just brought a response has ended with it.
     private func connectNextTurn() {
-        let attempt = nextConnectionAttempt()
+        let attempt = attempts.begin()
         configuration.loop.assumeIsolated()
             .execute { [self] in
-                guard rules.phase == .connecting, connectionAttempt == attempt else { return }
+                guard rules.phase == .connecting, attempts.isCurrent(attempt) else { return }
                 enter()
                 connect(isFresh: false)
                 leave()
@@ -382,12 +372,12 @@ final class ExchangeDriver {
     }
 
     private func connected(_ result: Result<any UpstreamStream, GatewayProblem>, _ attempt: UInt64) {
-        guard rules.phase == .connecting, connectionAttempt == attempt else {
+        guard rules.phase == .connecting, attempts.isCurrent(attempt) else {
             if case .success(let stream) = result { stream.returnUnused() }
             return
         }
         enter()
-        queueTicket = nil
+        attempts.answered()
         switch result {
         case .success(let stream): send(onceConnected: stream)
         case .failure(let problem): end(with: .connectionFailed, problem)
@@ -409,12 +399,10 @@ final class ExchangeDriver {
 
     /// Gives up the place in the queue for a connection, and asks the source again.
     private func reauthorize(at now: MonotonicTime) {
-        if let ticket = queueTicket.take() { pool.leave(ticket) }
+        if let ticket = attempts.abandon() { pool.leave(ticket) }
         // It begins with the credential that is asked for anew.
         unsent = nil
         isAuthorized = false
-        // A connection that comes for the earlier attempt is given back.
-        connectionAttempt &+= 1
         authorize(at: now)
     }
 
@@ -1342,7 +1330,7 @@ final class ExchangeDriver {
 
     private func leaveUpstream(isCut: Bool) {
         wait.cancel(at: source)
-        if let ticket = queueTicket.take() { pool.leave(ticket) }
+        if let ticket = attempts.leaveQueue() { pool.leave(ticket) }
         upstream.take()?.abandon(isCut: isCut)
     }
 
@@ -1434,6 +1422,40 @@ private struct RequestContent {
             )
         }
         return content
+    }
+}
+
+/// The attempts of a request to get a connection, one at a time, and its place in the queue for one.
+struct ConnectionAttempts {
+    private var last: UInt64 = 0
+    /// While the request is in the queue.
+    private var ticket: WaiterTicket?
+
+    /// One that is put off to the next turn of the event loop counts, too.
+    mutating func begin() -> UInt64 {
+        last &+= 1
+        return last
+    }
+
+    /// Whether a result is that of the attempt at hand, and not of an earlier one.
+    func isCurrent(_ attempt: UInt64) -> Bool { attempt == last }
+
+    /// - Parameter ticket: What the pool returned. It may have answered at once, and the request may wait for another connection by
+    ///   now.
+    mutating func wait(_ ticket: WaiterTicket?, for attempt: UInt64) {
+        if isCurrent(attempt) { self.ticket = ticket }
+    }
+
+    /// The attempt at hand has its result.
+    mutating func answered() { ticket = nil }
+
+    /// - Returns: What the pool has to be told, if the request was in the queue.
+    mutating func leaveQueue() -> WaiterTicket? { ticket.take() }
+
+    /// Leaves the queue. A connection that comes for the attempt is given back.
+    mutating func abandon() -> WaiterTicket? {
+        last &+= 1
+        return leaveQueue()
     }
 }
 

@@ -46,7 +46,9 @@ package struct ListenerMatch: Hashable, Sendable {
             listener = found ?? standard
             if found == nil {
                 let shown = ShownText.clean(proxy, limit: 80)
-                remarks.append("The proxy \(shown) is no listener of this gateway; \(standard.text) is taken for it.")
+                remarks.append(
+                    "The proxy \(shown) is not a listener of this gateway; \(standard.text) is taken for it."
+                )
             }
             return
         }

@@ -18,7 +18,7 @@ package struct RequestJudgement: Sendable {
         /// It has a token that comes and goes; otherwise it is what the configuration says.
         package let hasToken: Bool
         package let answer: Answer
-        /// Fields that are injected, with a description in the place of the value.
+        /// Fields that are injected, with a description instead of the value.
         package let fields: [DescribedRequest.Field]
         /// The query parameter that is injected.
         package let parameter: String?
@@ -39,7 +39,7 @@ package struct RequestJudgement: Sendable {
             self.parameter = parameter
         }
 
-        /// What stands in the place of its value.
+        /// What is shown instead of its value.
         package static func placeholder(_ name: String, generation: Int, hasToken: Bool) -> String {
             hasToken ? "(token of \(name), generation \(generation))" : "(credential \(name))"
         }

@@ -223,7 +223,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     func channelReadComplete(context: ChannelHandlerContext) {
         clock.end()
         flushResponse()
-        buffers.finishReading(&reader.bytes)
+        reader.finishReading(by: buffers)
         if wantsInput { writer.readAhead() }
     }
 
@@ -503,13 +503,13 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             switch phase {
             case .head: guard readHead() else { return }
             case .body: guard readContent() else { return }
-            case .tunnel: pass(reader.bytes.readableBytes)
+            case .tunnel: pass(reader.count)
             case .inspecting: guard inspect(isLast: false) else { return }
             case .held, .opening: return
             case .idle:
                 // Bytes without a request: the last response did not end where its framing said.
                 return closeIdle()
-            case .closed: reader.bytes = buffers.empty
+            case .closed: reader.dropAll(leaving: buffers.empty)
             }
         }
     }
@@ -517,7 +517,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     private func readHead() -> Bool {
         // The request has not left: these bytes came before it.
         guard writer.unsent == nil else {
-            reader.bytes = buffers.empty
+            reader.dropAll(leaving: buffers.empty)
             return false
         }
         hasReceivedBytes = true
@@ -612,13 +612,13 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     private func pass(_ count: Int) {
         guard let exchange, count > 0 else { return }
         hasUnflushedResponse = true
-        guard !exchange.stage(count, of: &reader.bytes) else { return }
-        if let part = reader.bytes.readSlice(length: count) { exchange.receive(content: part) }
+        guard !reader.stage(count, in: exchange) else { return }
+        if let part = reader.take(count) { exchange.receive(content: part) }
     }
 
     /// Passes on what is between the framing of the chunks.
     private func passRuns(_ runs: [Range<Int>], of count: Int) {
-        guard let exchange, let bytes = reader.bytes.readSlice(length: count) else { return }
+        guard let exchange, let bytes = reader.take(count) else { return }
         hasUnflushedResponse = true
         for run in runs {
             guard var content = bytes.getSlice(at: bytes.readerIndex + run.lowerBound, length: run.count) else {

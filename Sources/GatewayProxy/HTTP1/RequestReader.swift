@@ -65,7 +65,7 @@ struct RequestReader {
         }
         guard new != limits else { return }
         limits = new
-        message.decoder = new.decoder
+        message.change(to: new.decoder)
         trailers = new.trailers
     }
 
@@ -93,23 +93,17 @@ struct RequestReader {
 
     // MARK: Head
 
-    mutating func readHead() -> RequestHeadDecoder.DecodeResult {
-        let bytes = bytes
-        let result = message.decoder.decode(bytes.readableBytesUInt8Span)
-        if case .needMore = result { self.bytes.moveReaderIndex(forwardBy: message.decoder.takeEmptyLine()) }
-        return result
-    }
+    mutating func readHead() -> RequestHeadDecoder.DecodeResult { message.decodeHead(&bytes) }
 
     /// Moves the bytes of the head that was just read to ``message``.
     mutating func takeHead() {
         body = MessageBody(message.decoder.head.framing)
-        message.bytes = bytes.readSlice(length: message.decoder.head.end) ?? empty
+        message.takeHead(from: &bytes, empty: empty)
     }
 
     /// Makes ready for the next request.
     mutating func nextRequest() {
-        message.decoder.reset()
-        message.bytes = empty
+        message.reset(empty)
         if let limits = nextLimits.take() { change(to: limits) }
     }
 

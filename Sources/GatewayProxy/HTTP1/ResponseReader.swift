@@ -17,7 +17,7 @@ struct ResponseReader: ~Copyable {
         case refusedTrailers(HeadRefusal)
     }
 
-    var bytes: ByteBuffer
+    private var bytes: ByteBuffer
     private var decoder: ResponseHeadDecoder
     private var body = MessageBody(.none)
     private var trailers: TrailerSection
@@ -42,13 +42,23 @@ struct ResponseReader: ~Copyable {
     }
 
     var head: ResponseHead { _read { yield decoder.head } }
-    var isEmpty: Bool { bytes.readableBytes == 0 }
+    var isEmpty: Bool { count == 0 }
     var isComplete: Bool { body.isComplete }
     var awaitsTrailers: Bool { body.awaitsTrailers }
     /// Whether the end of the connection is the end of the content.
     var endsWithConnection: Bool { body.endsWithConnection }
 
+    /// Bytes that have come and were not taken yet.
+    var count: Int { bytes.readableBytes }
+
     mutating func append(_ new: consuming ByteBuffer) { bytes.takeBehindRest(&new) }
+    mutating func take(_ count: Int) -> ByteBuffer? { bytes.readSlice(length: count) }
+    mutating func dropAll(leaving empty: ByteBuffer) { bytes = empty }
+    mutating func finishReading(by buffers: SpareBuffers) { buffers.finishReading(&bytes) }
+
+    /// Takes content into what waits for the client, where that takes it.
+    @inline(__always)
+    mutating func stage(_ count: Int, in exchange: ExchangeDriver) -> Bool { exchange.stage(count, of: &bytes) }
 
     /// - Parameter answersHead: The request was HEAD.
     mutating func begin(answersHead: Bool) {

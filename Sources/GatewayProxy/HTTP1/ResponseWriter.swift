@@ -61,7 +61,8 @@ final class ResponseWriter: Sendable {
         let own =
             tail.count + requestIDStart.count + (tokenNote?.utf8.count ?? 0) + options.room + options.crossOrigin.count
             + (options.exposesFields
-                ? head.end + Self.exposing.utf8CodeUnitCount + requestIDStart.count + "\r\n".utf8.count : 0)
+                ? head.end + Self.exposing.utf8CodeUnitCount + Self.ownFields.count + requestIDStart.count
+                    + ": \r\n".utf8.count : 0)
         var dropsCookies = false
         let isWritten = HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
@@ -85,7 +86,12 @@ final class ResponseWriter: Sendable {
                     cursor.write("\r\n")
                 }
                 if !options.crossOrigin.isEmpty { cursor.write(options.crossOrigin) }
-                if options.exposesFields { writeExposed(head, source, knowsChunks: knowsChunks, rules, &cursor) }
+                if options.exposesFields {
+                    cursor.write(Self.exposing)
+                    cursor.write(": ")
+                    cursor.write(exposedFields(head, source.readableBytesUInt8Span, knowsChunks: knowsChunks, rules))
+                    cursor.write("\r\n")
+                }
             }
             if let dateLine {
                 cursor.write(dateLine)
@@ -117,37 +123,37 @@ final class ResponseWriter: Sendable {
         for field in head.section.fields where field.kind == .upgrade { cursor.copy(field.line) }
     }
 
-    /// The gateway's own fields; those of the upstream follow.
-    private static let exposing: StaticString =
-        "Access-Control-Expose-Headers: Gateway-Token, Gateway-Note, Proxy-Status"
+    private static let exposing: StaticString = "Access-Control-Expose-Headers"
+    private static let ownFields = Array("Gateway-Token, Gateway-Note, Proxy-Status".utf8)
 
+    /// The names of the fields that a page may read: the gateway's own, then those of the upstream.
+    ///
     /// A star would name no field where the page's requests carry cookies, and never `Authorization`.
-    private func writeExposed(
+    private func exposedFields(
         _ head: borrowing ResponseHead,
-        _ source: ByteBuffer,
+        _ bytes: borrowing Span<UInt8>,
         knowsChunks: Bool,
-        _ rules: ResponseFieldRules,
-        _ cursor: inout HeadCursor
-    ) {
-        cursor.write(Self.exposing)
+        _ rules: ResponseFieldRules
+    ) -> [UInt8] {
+        var names = Self.ownFields
+        names.reserveCapacity(names.count + requestIDStart.count + head.end)
         if !requestIDStart.isEmpty {
-            cursor.write(", ")
-            cursor.write(Array(requestIDStart.dropLast(2)))
+            names += ", ".utf8
+            names += requestIDStart.dropLast(": ".utf8.count)
         }
-        let bytes = source.readableBytesUInt8Span
         var index = 0
         while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, from: &index) {
-            let names: Range<Int> =
+            let run: Range<Int> =
                 switch piece {
                 case .kept(let kept): kept
                 case .rewritten, .droppedCookie: index - 1..<index
                 }
-            for field in head.section.fields[names] where field.kind != .setCookie {
-                cursor.write(", ")
-                cursor.copy(field.name)
+            for field in head.section.fields[run] where field.kind != .setCookie {
+                names += ", ".utf8
+                for place in field.name { names.append(bytes[place]) }
             }
         }
-        cursor.write("\r\n")
+        return names
     }
 
     /// Room for the words that a writer adds by itself.
@@ -233,7 +239,12 @@ extension ResponseWriter {
             }
             if !requestIDStart.isEmpty { write(id, &frames) }
             if !options.crossOrigin.isEmpty { frames.fields(options.crossOrigin.span) }
-            if options.exposesFields { writeExposed(head, bytes, rules, &frames) }
+            if options.exposesFields {
+                // As in HTTP/1: pages see the same.
+                let names = exposedFields(head, bytes, knowsChunks: true, rules)
+                frames.field(Self.exposing, valueLength: names.count)
+                frames.value(names.span)
+            }
         }
         if let date { frames.field(named: "date", date.httpDate) }
         if let tokenNote { frames.field(named: "gateway-token", tokenNote) }
@@ -284,33 +295,6 @@ extension ResponseWriter {
             frames.value(text)
         }
     }
-
-    private func writeExposed(
-        _ head: borrowing ResponseHead,
-        _ bytes: borrowing Span<UInt8>,
-        _ rules: ResponseFieldRules,
-        _ frames: inout HTTP2FrameWriter
-    ) {
-        var names = Array(String(describing: Self.exposing).utf8)
-        let start = Self.nameOfExposing.utf8CodeUnitCount + ": ".utf8.count
-        if !requestIDStart.isEmpty { names += Array(", ".utf8) + requestIDStart.dropLast(2) }
-        var index = 0
-        // As in HTTP/1: pages see the same.
-        while let piece = rules.next(of: head, bytes, knowsChunks: true, from: &index) {
-            let run: Range<Int> =
-                switch piece {
-                case .kept(let kept): kept
-                case .rewritten, .droppedCookie: index - 1..<index
-                }
-            for field in head.section.fields[run] where field.kind != .setCookie {
-                names += Array(", ".utf8) + bytes.array(field.name)
-            }
-        }
-        frames.field(Self.nameOfExposing, valueLength: names.count - start)
-        frames.value(names.span.extracting(start..<names.count))
-    }
-
-    private static let nameOfExposing: StaticString = "Access-Control-Expose-Headers"
 }
 
 /// Our line in `Via`, which names the version that the message came in (RFC 9110 §7.6.3), and what always follows it.

@@ -178,7 +178,7 @@ extension HTTP2ClientStream {
         input.hasEnded = !hasContent
         let buffers = connection.configuration.buffers
         do throws(HTTP2Malformation) {
-            let result = try request.decoder.decode(
+            let result = try request.decode(
                 &buffers.fields,
                 hasContent: hasContent,
                 mustBeTLS: connection.identity.intercepted?.scheme == .https,
@@ -190,7 +190,6 @@ extension HTTP2ClientStream {
         } catch {
             return refuse(malformed: error)
         }
-        request.bytes = ByteBuffer(bytes: buffers.fields.bytes[..<buffers.fields.end])
         // Nothing else of HTTP/2 asks for an upgrade.
         isWebSocket = request.decoder.head.wantsUpgrade
         let framing = request.decoder.head.framing

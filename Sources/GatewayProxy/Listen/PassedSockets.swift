@@ -28,7 +28,7 @@ package struct PassedSockets: Sendable {
             _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
             guard Self.isListening(descriptor), let address = Self.address(of: descriptor) else {
                 throw ListenerError(
-                    "the service manager passes descriptor \(descriptor), which is no listening TCP socket; "
+                    "the service manager passes descriptor \(descriptor), which is not a listening TCP socket; "
                         + "use ListenStream=ADDRESS:PORT in the socket unit"
                 )
             }

@@ -81,7 +81,7 @@ package enum AccessDecoder {
         $0("token_sha256", example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
             .covers { _ in [] }
             .means(
-                "In the place of token: its SHA-256 as 64 hexadecimal digits, or a list of two."
+                "Instead of token: its SHA-256 as 64 hexadecimal digits, or a list of two."
                     + " printf %s \"$TOKEN\" | sha256sum"
             )
         $0("certificate", example: "{uri: spiffe://example.org/ci}")
@@ -261,17 +261,28 @@ package enum AccessDecoder {
 
     // MARK: Signed tokens
 
-    static let jwtKeys = Keys {
+    /// Digests depend on the order.
+    static let jwtKeys = Keys(ClientJWTPlan?.none) {
         $0("issuer", example: "https://issuer.example.com")
+            .covers { [$0?.issuer] }
             .means("The iss of the token, to the character.")
         $0("audience", example: "authgateway")
+            .covers { [$0?.audience] }
             .means("What aud of the token is, or contains.")
-        $0("jwks", example: "{url: https://issuer.example.com/jwks}")
-            .means("Where the public keys of the issuer are.")
         $0("subject", example: "build-agent")
+            .covers { [$0?.subject] }
             .means("The sub of the token. With /* at its end, all below it.")
         $0("claims", example: "{repository: example/app}")
+            .covers { jwt in
+                let claims = jwt?.claims.sorted { $0.key < $1.key } ?? []
+                var values: [any CanonicalValue] = [claims.count]
+                for claim in claims { values += [claim.key, claim.value] as [any CanonicalValue] }
+                return values
+            }
             .means("Other claims that the token must have, as texts. A claim that is a list has to contain the text.")
+        $0("jwks", example: "{url: https://issuer.example.com/jwks}")
+            .covers { [$0?.keys] }
+            .means("Where the public keys of the issuer are.")
     }
 
     static let keySetKeys = Keys {
@@ -321,7 +332,7 @@ package enum AccessDecoder {
         guard let set = JSONWebKeySet(Array(text.utf8)) else {
             fields.error(
                 "file",
-                "\(path) is no JSON Web Key Set (RFC 7517) with a public key for RS256, PS256, ES256 or EdDSA"
+                "\(path) is not a JSON Web Key Set (RFC 7517) with a public key for RS256, PS256, ES256 or EdDSA"
             )
             return nil
         }

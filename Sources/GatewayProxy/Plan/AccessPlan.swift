@@ -126,11 +126,22 @@ package struct ClientTokenStatus: Hashable, Sendable, Codable {
 
 /// A JSON web token that proves a client (`access.clients.*.jwt`).
 package struct ClientJWTPlan: Hashable, Sendable, CanonicalValue {
-    package enum Keys: Hashable, Sendable {
+    package enum Keys: Hashable, Sendable, CanonicalValue {
         /// The keys of a file, which was read with the configuration.
         case set(JSONWebKeySet)
         /// Fetched, and fetched again while the gateway runs.
         case url(AuthorityURL)
+
+        package func add(to bytes: inout CanonicalBytes) {
+            switch self {
+            case .set(let set):
+                bytes.add("set")
+                bytes.add(set.keys) { bytes, key in key.add(to: &bytes) }
+            case .url(let url):
+                bytes.add("url")
+                bytes.add(url.text)
+            }
+        }
     }
 
     /// How far the clocks of an issuer and the gateway may differ.
@@ -167,23 +178,7 @@ package struct ClientJWTPlan: Hashable, Sendable, CanonicalValue {
         return end
     }
 
-    package func add(to bytes: inout CanonicalBytes) {
-        bytes.add(issuer)
-        bytes.add(audience)
-        bytes.add(subject)
-        bytes.add(claims.sorted { $0.key < $1.key }) { bytes, claim in
-            bytes.add(claim.key)
-            bytes.add(claim.value)
-        }
-        switch keys {
-        case .set(let set):
-            bytes.add("set")
-            bytes.add(set.keys) { bytes, key in key.add(to: &bytes) }
-        case .url(let url):
-            bytes.add("url")
-            bytes.add(url.text)
-        }
-    }
+    package func add(to bytes: inout CanonicalBytes) { AccessDecoder.jwtKeys.add(self, to: &bytes) }
 
     private static func has(_ text: String, _ claim: JSONValue?) -> Bool {
         switch claim {

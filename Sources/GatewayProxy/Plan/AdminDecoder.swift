@@ -111,7 +111,7 @@ package enum AdminDecoder {
         // It is one of the tokens above.
         $0("token_sha256", example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
             .covers { _ in [] }
-            .means("In the place of token: its SHA-256 as 64 hexadecimal digits, or a list of two.")
+            .means("Instead of token: its SHA-256 as 64 hexadecimal digits, or a list of two.")
         $0("certificate", example: "{dns: alice.example.com}")
             .covers { [$0.proofs.certificate?.description] }
             .means("The name in the certificate that proves the user, where the listener has tls.client_ca.")

@@ -151,7 +151,7 @@ package enum ListenerDecoder {
             .means("The key of the certificate, in PEM.")
         $0("ca", example: "local")
             .means(
-                "local: in the place of a certificate. Answers for the servers of routes, by the name in the TLS hello, with certificates of"
+                "local: instead of a certificate. Answers for the servers of routes, by the name in the TLS hello, with certificates of"
                     + " the local authority. For clients whose DNS or hosts file leads here."
             )
         $0("client_ca", example: "clients-ca.pem")

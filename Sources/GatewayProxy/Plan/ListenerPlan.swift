@@ -63,7 +63,7 @@ package struct ListenerPlan: Hashable, Sendable {
     /// Where clients see it, behind a proxy that ends their TLS. nil: where `Host` says.
     package var publicURL: GatewayURL?
     package var connect: ConnectPlan
-    /// Answers in the place of the servers that TLS clients name, with certificates of the local authority. ``tls`` is nil.
+    /// Answers in place of the servers that TLS clients name, with certificates of the local authority. ``tls`` is nil.
     package var usesLocalAuthority = false
     /// The proxy that asks here; nil where clients send requests.
     package var engine: EnginePlan?
@@ -202,7 +202,7 @@ extension ListenerPlan.Address {
         $0("unix", example: "./state/proxy.sock")
             .covers { _ in [] }
             .shows("unix", texts: { ["unix \($0.text)"] }) { $0.socket.map { .text($0.path) } }
-            .means("The path of a unix socket, in the place of an address. At most 103 bytes.")
+            .means("The path of a unix socket, instead of an address. At most 103 bytes.")
         $0("allow_users", default: "[]", example: "[alice, \"1000\"]")
             .covers { [$0.socket?.users.map { Int($0) }] }
             .shows("allow_users", texts: { $0 == .list([]) ? [] : ["allow_users \($0.text)"] }) {
@@ -253,7 +253,7 @@ extension ListenerPlan {
         $0("connect", default: "{unrouted: refuse}", example: "unrouted: tunnel\nallow: [\"*.example.com\"]")
             .covers { [$0.connect] }
             .shows("connect", texts: ConnectPlan.texts) { $0.connect.shown }
-            .means("What becomes of servers that no route leads to.")
+            .means("What happens to servers that no route leads to.")
         $0(
             "public_url",
             default: "the scheme of the listener and the Host of the request",

@@ -11,11 +11,11 @@ struct RouteHeaders {
 
     private static let keys = Keys {
         $0("set", example: "X-Tenant: acme\nX-Api-Key: {env: PARTNER_API_KEY}")
-            .means("Fields that are sent in the place of the client's own: a text or a secret each.")
+            .means("Fields that are sent instead of the client's own: a string or a secret each.")
         $0("remove", default: "[]", example: "[X-Debug]")
             .means("Fields that are not forwarded.")
         $0("forwarded", default: "remove", example: "append")
-            .means("What becomes of Forwarded, X-Forwarded-For and the like.")
+            .means("What happens to Forwarded, X-Forwarded-For and the like.")
     }
 
     /// - Parameters:

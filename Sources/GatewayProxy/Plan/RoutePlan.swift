@@ -24,7 +24,7 @@ package struct RoutePlan: Hashable, Sendable {
 
     /// Header fields of the request that the route has a say in.
     package struct Headers: Hashable, Sendable {
-        /// Sent with every request, in the place of what the client sends under the name.
+        /// Sent with every request, instead of what the client sends under the name.
         package var set: [Injection.Field] = []
         /// Never forwarded.
         package var remove: [String] = []
@@ -74,7 +74,7 @@ package struct RoutePlan: Hashable, Sendable {
     var isDefault: Bool
     /// The index into ``Plan/credentials``; nil forwards without authentication.
     package var credential: Int?
-    /// Sent with every request, in the place of what the client sends in that field; nil sends none.
+    /// Sent with every request, instead of what the client sends in that field; nil sends none.
     package var asUser: ActingUser?
     package var headers: Headers
     package var cookies: CookiePolicy

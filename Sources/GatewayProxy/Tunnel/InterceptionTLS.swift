@@ -4,7 +4,7 @@ import NIOPosix
 import NIOSSL
 import Synchronization
 
-/// What TLS connections are accepted with in the place of upstreams: a context for each host, made off the event loops and kept.
+/// How TLS connections are accepted in place of upstreams: a context for each host, made off the event loops and kept.
 final class InterceptionTLS: Sendable {
     /// Hosts whose context is kept.
     static let capacity = 1024

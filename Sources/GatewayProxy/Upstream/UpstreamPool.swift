@@ -120,21 +120,33 @@ final class UpstreamPool {
 
     /// The request of the connection is over, and it can carry another one.
     func putBack(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?) {
-        var answer = state.putBack(id, keepAliveSeconds: keepAliveSeconds, situation)
-        if case .offer = answer {
-            guard !yieldsConnection(isIdle: false) else { return connection.abandon(isCut: false) }
-            answer = state.putBack(id, keepAliveSeconds: keepAliveSeconds, wasOffered: true, situation)
-        }
-        _ = rest(connection, answer)
+        let answer = state.putBack(id, keepAliveSeconds: keepAliveSeconds, situation)
+        settle(connection, id, answer, keepAliveSeconds: keepAliveSeconds)
     }
 
-    private func rest(_ connection: HTTP1UpstreamConnection, _ answer: PoolReturn) -> Bool {
-        guard case .rest(let end, let servesLater) = answer else {
+    /// Does what the state answered about a connection whose request is over.
+    ///
+    /// - Returns: Whether the connection stays open.
+    @discardableResult
+    private func settle(
+        _ connection: some PooledConnection,
+        _ id: ConnectionID,
+        _ first: PoolReturn,
+        keepAliveSeconds: Int? = nil
+    ) -> Bool {
+        var answer = first
+        if case .offer = first, !yieldsConnection(isIdle: false) {
+            answer = state.putBack(id, keepAliveSeconds: keepAliveSeconds, wasOffered: true, situation)
+        }
+        switch answer {
+        case .goOn(let servesLater): if servesLater { serveLater() }
+        case .rest(let end, let servesLater):
+            connection.rest(until: NIODeadline(end))
+            if servesLater { serveLater() }
+        case .close, .offer:
             connection.close()
             return false
         }
-        connection.rest(until: NIODeadline(end))
-        if servesLater { serveLater() }
         return true
     }
 
@@ -162,7 +174,7 @@ final class UpstreamPool {
     fileprivate func keepPrivate(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?)
         -> Bool
     {
-        rest(connection, state.keepPrivate(id, keepAliveSeconds: keepAliveSeconds, situation))
+        settle(connection, id, state.keepPrivate(id, keepAliveSeconds: keepAliveSeconds, situation))
     }
 
     /// The client of the private connection sends another request.
@@ -376,18 +388,7 @@ final class UpstreamPool {
 
     /// The request of a stream is over.
     func streamEnded(_ connection: HTTP2UpstreamConnection) {
-        var answer = state.streamEnded(connection.id, situation)
-        if case .offer = answer {
-            guard !yieldsConnection(isIdle: false) else { return connection.close() }
-            answer = state.putBack(connection.id, wasOffered: true, situation)
-        }
-        switch answer {
-        case .goOn(let servesLater): if servesLater { serveLater() }
-        case .rest(let end, let servesLater):
-            connection.rest(until: NIODeadline(end))
-            if servesLater { serveLater() }
-        case .close, .offer: connection.close()
-        }
+        settle(connection, connection.id, state.streamEnded(connection.id, situation))
     }
 
     func streamLimitChanged(_ id: ConnectionID, to limit: Int) {
@@ -425,6 +426,17 @@ final class UpstreamPool {
 
     /// A pool of another event loop waits for a place.
     func othersBeganToWait() { run(state.othersBeganToWait(situation)) }
+}
+
+/// A connection of either version of HTTP that may rest until the next request.
+private protocol PooledConnection {
+    func rest(until end: NIODeadline)
+    func close()
+}
+
+extension HTTP1UpstreamConnection: PooledConnection {}
+extension HTTP2UpstreamConnection: PooledConnection {
+    fileprivate func close() { close(.noError) }
 }
 
 /// A request that needs a connection and has found none.

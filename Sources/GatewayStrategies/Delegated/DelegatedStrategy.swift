@@ -205,7 +205,7 @@ struct DelegatedGrant: TokenGrant {
         let found = try place.value(in: reply, json: json, from: nil, at: now.wall)
         guard let access = found?.withValue({ IssuedToken.read($0) }),
             !access.withValue({ $0.contains(" ") || $0.contains("<") })
-        else { throw BrokenAnswer(reason: "\(place.place) is missing, or is no token") }
+        else { throw BrokenAnswer(reason: "\(place.place) is missing, or is not a token") }
         let token = TokenSet(
             access: access,
             obtainedAt: now.wall,

@@ -157,7 +157,7 @@ extension JWTBearerStrategy {
     ).merging([
         "key": KeyMeaning("The private key that assertions are signed with, in PEM.", example: "{file: key.pem}"),
         "assertion": KeyMeaning(
-            "An assertion that others issue, in the place of key and claims. It is fetched for each request.",
+            "An assertion that others issue, instead of key and claims. It is fetched for each request.",
             example: "{file: /var/run/secrets/tokens/federation}"
         ),
         "claims": KeyMeaning(

@@ -175,7 +175,7 @@ struct SubjectToken: Sendable {
     let source: AssertionSource
     let type: String
 
-    /// Reads `subject_token` and `subject_token_type`, which stand in the place of `parent`. nil after a mistake.
+    /// Reads `subject_token` and `subject_token_type`, which stand instead of `parent`. nil after a mistake.
     init?(in fields: ConfigFields) {
         if fields.has("parent") {
             fields.error("subject_token", "cannot be combined with parent: one token is exchanged")
@@ -197,7 +197,7 @@ extension TokenExchangeStrategy {
         .merging([
             "parent": KeyMeaning("The name of the credential whose token is exchanged.", example: "box-service"),
             "subject_token": KeyMeaning(
-                "A token that others issue, in the place of parent. It is fetched for each request.",
+                "A token that others issue, instead of parent. It is fetched for each request.",
                 example: "{file: /var/run/secrets/tokens/federation}"
             ),
             "subject_token_type": KeyMeaning(

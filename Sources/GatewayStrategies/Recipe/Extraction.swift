@@ -94,7 +94,7 @@ struct Extraction: Hashable, Sendable {
         at now: UnixTime
     ) throws(BrokenAnswer) -> Secret? {
         if isDamaged(in: json) {
-            throw BrokenAnswer(reason: "\(place) is given twice with different values, or is no valid number")
+            throw BrokenAnswer(reason: "\(place) is given twice with different values, or is not a valid number")
         }
         guard let found = found(in: reply, json, from: url, at: now) else { return nil }
         let bytes: [UInt8]

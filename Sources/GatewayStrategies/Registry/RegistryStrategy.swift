@@ -89,7 +89,7 @@ struct RegistryGrants: TokenGrants, ChallengeRule {
 
     func refusal(of url: String, credential: String) -> GatewayProblem? {
         guard rule.address(of: url) == nil else { return nil }
-        let detail = "This is no address of a token server that \(credential) may ask (realm_hosts)."
+        let detail = "This is not the address of a token server that \(credential) may ask (realm_hosts)."
         return GatewayProblem(.subjectRequired, detail)
     }
 
@@ -133,7 +133,7 @@ struct RegistryGrant: BearerGrant {
         guard let url else {
             let problem = GatewayProblem(
                 .credentialMisconfigured,
-                "This is no address of a token server in realm_hosts."
+                "This is not the address of a token server in realm_hosts."
             )
             return .impossible(TokenFailure(.terminal, problem: problem))
         }

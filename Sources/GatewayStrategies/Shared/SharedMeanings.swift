@@ -20,7 +20,7 @@ enum SharedMeanings {
             example: "basic"
         ),
         "client_auth_encoding": KeyMeaning(
-            "What becomes of id and secret before client_auth: basic joins them. form is RFC 6749 2.3.1; none leaves them.",
+            "How id and secret are encoded before client_auth: basic joins them. form is RFC 6749 2.3.1; none leaves them.",
             default: "form",
             example: "none"
         ),

@@ -99,9 +99,9 @@ extension HeaderStrategy {
             default: "\"{{token}}\"",
             example: "\"token={{token}}\""
         ),
-        "query": KeyMeaning("The parameter of the query to set, in the place of a header field.", example: "api_key"),
+        "query": KeyMeaning("The parameter of the query to set, instead of a header field.", example: "api_key"),
         "path": KeyMeaning(
-            "What stands before the path of each request, with {{token}} for the value, in the place of a header field.",
+            "What stands before the path of each request, with {{token}} for the value, instead of a header field.",
             example: "\"/bot{{token}}\""
         ),
     ]

@@ -77,7 +77,7 @@ extension Injection {
     /// Schemes of `Authorization` whose name stays readable.
     private static let schemes: Set<String> = ["apikey", "basic", "bearer", "dpop", "key", "token"]
 
-    /// The same fields with a description in the place of each secret, and what their values are then.
+    /// The same fields with a description instead of each secret, and what their values are then.
     package func masked(as text: String) -> (injection: Injection, values: [(name: String, value: String)]) {
         let values = fields.map { field in
             let scheme = field.value.withValue { String($0.prefix { $0 != " " }) }

@@ -50,7 +50,7 @@ extension TokenKeeper {
         return .success(held)
     }
 
-    private func stillServes(_ held: HeldToken) -> Bool { servableGeneration == held.generation }
+    private func stillServes(_ held: HeldToken) -> Bool { servable?.generation == held.generation }
 
     private var withdrawnProblem: GatewayProblem {
         if let lockedProblem { return lockedProblem }

@@ -590,7 +590,6 @@ extension TokenKeeper {
     var held: HeldToken? { read { $0.held } }
     /// The token, unless it must not be given to anybody.
     var servable: HeldToken? { read { $0.servable == nil ? nil : $0.held } }
-    var servableGeneration: Int? { read { $0.servable?.generation } }
     /// Why there is no new token at the moment; nil when nothing is wrong.
     var lastFailure: TokenFailure? { read { $0.lastFailure } }
     /// Whether another gateway is renewing the token.
@@ -601,8 +600,7 @@ extension TokenKeeper {
 
     /// Refuses the requests that wait. Does not record it: the caller does where a person asked for it.
     package func lock() {
-        let rest = change(isLocked: true)
-        rest()
+        change(isLocked: true)()
     }
 
     /// A reload has left the credential as it is: what failed for a reason of the configuration may be tried again.
@@ -612,8 +610,7 @@ extension TokenKeeper {
     }
 
     package func unlock() {
-        let rest = change(isLocked: false)
-        rest()
+        change(isLocked: false)()
     }
 
     /// Locks or unlocks for a caller that decides under a lock of its own.
@@ -705,9 +702,6 @@ extension TokenKeeper {
 
 /// What other gateways, and operators there, have written to the store.
 extension TokenKeeper {
-    /// Whether other gateways may write the record.
-    var sharesStore: Bool { context.store.isShared }
-
     /// Whether the store holds another record than this keeper knows.
     package func isUnknown(_ revision: TokenRevision) -> Bool { revision != context.published.revision }
 
@@ -736,11 +730,10 @@ extension TokenKeeper {
         return takesAway
     }
 
-    private func takeChange() -> RemoteChange? { state.withLock { $0.change.take() } }
-
     /// Reads what others may have written, before the authority is told of a token.
     func readRemoteChange(_ renewer: inout TokenRenewer) async {
-        guard sharesStore, renewer.phase == .open, let entry = try? await context.store.load(context.key) else {
+        guard context.store.isShared, renewer.phase == .open, let entry = try? await context.store.load(context.key)
+        else {
             return
         }
         await apply(entry, &renewer)
@@ -765,7 +758,7 @@ extension TokenKeeper {
     /// What has overtaken a write comes first. A change may be one of the keeper's own writes.
     private func nextRemoteChange(_ renewer: inout TokenRenewer) -> RemoteChange? {
         if let entry = renewer.takeOvertaking() { return RemoteChange(entry: entry, hasTakenAway: false) }
-        return takeChange()
+        return state.withLock { $0.change.take() }
     }
 
     /// Takes from the store what can be shown while no gateway runs the keeper; uses and records nothing.

@@ -44,7 +44,7 @@ package final class TokenStoreWatcher: Service {
         logger: Logger
     ) {
         self.store = store
-        self.keepers = { keepers().filter(\.sharesStore) }
+        self.keepers = { keepers().filter { $0.context.store.isShared } }
         self.ended = ended
         self.logger = logger
         changes = store.isShared ? store.changes() : nil

@@ -125,7 +125,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
             phase.held.map { $0.generation <= generation } ?? true,
             "The held token is newer than the last generation issued."
         )
-        assert(waiters.count <= rules.maximumWaiters, "More requests wait than may.")
+        assert(waiters.count <= rules.maximumWaiters, "Too many requests wait.")
         assert(waiters.isEmpty || !isLocked, "A request waits for a token that is locked.")
         assert(waiters.isEmpty || !isStopped, "A request waits, and no call will be made any more.")
         assert(waiters.isEmpty || isSuspended || callID != nil, "A request waits, and no call will bring it an answer.")

@@ -3,7 +3,7 @@ package import GatewayHTTP
 
 /// What is wrong with the files of a gateway.
 package struct StorageHealth: Hashable, Sendable {
-    /// The audit log was begun anew, because its database was gone.
+    /// The audit log was started again, because its database was gone.
     package struct Loss: Hashable, Sendable {
         /// The number of the last row that is lost.
         package let lostTo: Int64
@@ -61,7 +61,7 @@ package struct StorageHealth: Hashable, Sendable {
         }
         if let auditLoss {
             let rows = auditLoss.lostTo > 0 ? "rows up to \(auditLoss.lostTo) are lost" : "what it held is lost"
-            reasons.append("the audit log was gone and was begun anew at \(auditLoss.at.rfc3339): \(rows)")
+            reasons.append("the audit log was gone and was started again at \(auditLoss.at.rfc3339): \(rows)")
         }
         if let missingKey {
             let what = "Without it a start begins with nothing, once the databases of this gateway are moved away"

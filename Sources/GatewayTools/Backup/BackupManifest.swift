@@ -105,7 +105,7 @@ package struct BackupManifest: Hashable, Sendable, Codable {
 
         package var words: String {
             switch self {
-            case .unreadable: "manifest.json is not that of a backup"
+            case .unreadable: "manifest.json does not belong to a backup"
             case .newerFormat(let format):
                 "a newer version of authgateway made the backup (format \(format); this one knows "
                     + "\(BackupManifest.format)); restore it with that version"

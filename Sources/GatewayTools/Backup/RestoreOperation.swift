@@ -69,7 +69,7 @@ struct RestoreOperation: Sendable {
         do throws(BoundedFile.Failure) {
             content = try BoundedFile.read(path, limit: BackupManifest.maximumBytes)
         } catch {
-            throw StateError("\(folder) is no whole backup: \(path): \(error.message)")
+            throw StateError("\(folder) is not a complete backup: \(path): \(error.message)")
         }
         let known = BackupManifest.Schemas(audit: AuditSchema.version, tokens: SQLiteTokenStore.schemaVersion)
         let manifest: BackupManifest
@@ -339,5 +339,5 @@ private struct RestoreSwap: Sendable {
         }
     }
 
-    private static let unfinished = "mend that, and repeat the restore with --replace"
+    private static let unfinished = "fix that, and repeat the restore with --replace"
 }

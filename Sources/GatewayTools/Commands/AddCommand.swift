@@ -16,7 +16,7 @@ struct AddCommand: AsyncParsableCommand {
               authgateway add okta campus --with domain=acme.okta.com
               authgateway add box --with enterprise=12345 --secret BOX_CLIENT_SECRET=file:box.secret
 
-            Writes a credential and the routes of a preset behind those that are there, and
+            Adds a credential and the routes of a preset after the existing ones, and
             shows the difference. Comments and order stay. `authgateway presets` lists the
             presets; `authgateway presets show NAME` says what one needs.
 
@@ -28,7 +28,7 @@ struct AddCommand: AsyncParsableCommand {
             A configuration without listeners.proxy gets a listener that programs can use
             as their proxy: `authgateway exec -- PROGRAM`.
 
-            Where all secrets are there, it asks the service whose credential it is.
+            If all secrets are set, it asks the service who the credential belongs to.
             """
     )
 
@@ -95,7 +95,7 @@ struct AddCommand: AsyncParsableCommand {
     /// Programs with built-in `https://` URLs need a listener that takes CONNECT. One is added where the file has no listener for
     /// clients; those that a person wrote stay as they are.
     ///
-    /// - Returns: What to do where it has others only.
+    /// - Returns: Advice for a file that has only listeners of other kinds.
     private static func ensureProxy(in editor: ConfigurationEditor) -> String {
         let advice =
             "For programs with built-in https:// URLs (authgateway exec), set intercept: true on a listener of listeners.proxy.\n"
@@ -110,7 +110,7 @@ struct AddCommand: AsyncParsableCommand {
         return present.value.hasTrue("intercept") ? "" : advice
     }
 
-    /// Empty where the preset asks nothing, and where the configuration cannot be read here, which is said.
+    /// Empty if the preset asks nothing. Also empty, after a message, if the configuration cannot be read here.
     private func whoami(
         of entries: PresetEntries,
         _ advice: PresetAdvice,

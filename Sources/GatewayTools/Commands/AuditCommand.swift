@@ -155,7 +155,7 @@ struct AuditExportCommand: AsyncParsableCommand {
 struct AuditTailCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tail",
-        abstract: "Show the newest events, and with -f those that come.",
+        abstract: "Show the newest events, and with -f new ones as they come.",
         discussion: """
             Examples:
               authgateway audit tail
@@ -164,10 +164,10 @@ struct AuditTailCommand: AsyncParsableCommand {
             """
     )
 
-    @Flag(name: [.short, .long], help: "Go on with new events, across restarts of the gateway.")
+    @Flag(name: [.short, .long], help: "Keep showing new events, across restarts of the gateway.")
     var follow = false
 
-    @Option(name: [.customShort("n"), .long], help: "How many to begin with.")
+    @Option(name: [.customShort("n"), .long], help: "How many events to begin with.")
     var number = 20
 
     @OptionGroup var source: AuditSource
@@ -175,7 +175,7 @@ struct AuditTailCommand: AsyncParsableCommand {
     @OptionGroup var rows: AuditFilterOptions
 
     func validate() throws {
-        guard number >= 0 else { throw ValidationError("-n is not negative.") }
+        guard number >= 0 else { throw ValidationError("-n must not be negative.") }
     }
 
     /// Writes line after line; with `follow` until the task is cancelled or the reader is gone.

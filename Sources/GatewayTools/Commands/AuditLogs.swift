@@ -51,7 +51,7 @@ struct LocalAuditLog: Sendable {
     /// - Parameter explainsNone: Says on standard error why there is none, where requests are not recorded.
     func requests(_ lines: AuditLines, explainsNone: Bool = true) async throws(CommandFailure) {
         guard lines.filter.event == nil else {
-            throw CommandFailure(.usage, "requests are no events: leave out --event, or --requests")
+            throw CommandFailure(.usage, "requests are not events: leave out --event, or --requests")
         }
         let filter = try await resolve(lines.filter)
         let count = try await Self.reading {
@@ -84,7 +84,7 @@ struct LocalAuditLog: Sendable {
 
     /// A body that throws ``ExitStatus/ok`` ends the reading: the reader of the output is gone.
     ///
-    /// - Returns: nil where it was ended so.
+    /// - Returns: nil if it was ended that way.
     @discardableResult
     static func reading<Value>(_ body: () async throws -> Value) async throws(CommandFailure) -> Value? {
         do {

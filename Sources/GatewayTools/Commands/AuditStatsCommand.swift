@@ -29,7 +29,10 @@ struct AuditStatsCommand: AsyncParsableCommand {
     var by: String?
 
     @Option(
-        help: ArgumentHelp("Only what is not older: 30m, 2h, 7d. Requests count by the minute.", valueName: "duration")
+        help: ArgumentHelp(
+            "How far back to look: 30m, 2h, 7d. Requests are counted by the minute.",
+            valueName: "duration"
+        )
     )
     var last: String?
 

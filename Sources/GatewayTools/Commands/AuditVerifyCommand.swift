@@ -191,7 +191,7 @@ private struct VerificationText {
     private var lossNote: String? {
         guard let lostTo = result.lostTo, let lostAt = result.lostAt else { return nil }
         let rows = lostTo > 0 ? "rows up to \(lostTo) are lost" : "what it held is lost"
-        return "But its database was gone at \(lostAt), and it was begun anew: \(rows)."
+        return "But its database was gone at \(lostAt), and it was started again: \(rows)."
     }
 
     private func row(_ source: AuditMark.Source) -> AuditVerification.NamedRow? {

@@ -14,7 +14,7 @@ package enum AuthGateway {
 
     package static func run() async {
         let outcome = await outcome()
-        // Before the last word of a command, so that it is the last.
+        // The command's last message comes after all lines of the log.
         await LogOutput.flushStandardError()
         if case .failure(let error) = outcome { end(with: error) }
     }
@@ -37,7 +37,7 @@ package enum AuthGateway {
         }
     }
 
-    /// Diagnostics stand as they are; other messages say whose they are.
+    /// Diagnostics are printed as they are; other messages begin with the name of the program.
     private static func text(of failure: CommandFailure) -> String {
         let text = failure.description.hasSuffix("\n") ? failure.description : failure.description + "\n"
         return failure.status == .configuration ? text : "authgateway: \(text)"
@@ -88,7 +88,7 @@ private struct RootCommand: AsyncParsableCommand {
               authgateway check           find every mistake in gateway.yaml
               authgateway doctor          find what is wrong, and say what to do
               authgateway status          what the gateway's credentials are doing
-              authgateway explain URL     what would become of a request, and why
+              authgateway explain URL     how a request would be routed and signed, and why
               authgateway audit tail -f   watch token events as they happen
               authgateway exec -- CMD     run a program with the gateway as its proxy
 

@@ -105,7 +105,7 @@ struct AuthorityCreateCommand: AsyncParsableCommand {
 struct AuthorityStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Say what of this machine trusts the local authority.",
+        abstract: "Show which trust stores of this machine trust the local authority.",
         discussion: """
             Examples:
               authgateway ca status
@@ -147,7 +147,7 @@ struct AuthorityStatusCommand: AsyncParsableCommand {
 struct AuthorityRotateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rotate",
-        abstract: "Make a new local authority in the place of the present one.",
+        abstract: "Replace the local authority with a new one.",
         discussion: """
             Examples:
               authgateway ca rotate && sudo authgateway ca install
@@ -155,7 +155,7 @@ struct AuthorityRotateCommand: AsyncParsableCommand {
             Goes through the running gateway, which goes on serving; when none runs, it
             works on the state directory. Open connections go on. All that trusted the old
             authority has to trust the new one, except programs that `authgateway exec`
-            started, whose files are written anew. Recorded as authority_rotated.
+            started, whose files are rewritten. Recorded as authority_rotated.
 
             Exit codes: 0 done, 1 failed, 3 configuration, 4 no gateway answers.
             """
@@ -177,7 +177,7 @@ struct AuthorityRotateCommand: AsyncParsableCommand {
         Console.write(
             "The local authority is new, for \(OfflineAuthority.list(report.scopes)). Nothing that trusted the old one trusts it:\n"
                 + "  \(LogText.clean(report.file))\n" + OfflineAuthority.advice
-                + "What authgateway exec and env gave to programs is written anew already.\n"
+                + "The files that authgateway exec and env gave to programs are already rewritten.\n"
         )
     }
 }

@@ -33,7 +33,7 @@ struct AuthorityInstallCommand: AsyncParsableCommand {
 struct AuthorityUninstallCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "uninstall",
-        abstract: "Let this machine trust the local authority no longer.",
+        abstract: "Make this machine stop trusting the local authority.",
         discussion: """
             Examples:
               sudo authgateway ca uninstall
@@ -135,7 +135,7 @@ private struct MachineTrust: Sendable {
         guard geteuid() == 0 else {
             throw CommandFailure(
                 .failed,
-                "what this machine trusts is for root to change; run: sudo \(GatewayCommand.line("ca", verb))"
+                "only root can change what this machine trusts; run: sudo \(GatewayCommand.line("ca", verb))"
             )
         }
         return system

@@ -21,7 +21,7 @@ struct EphemeralGateway: Sendable {
     }
 
     let configuration: String
-    /// Whose place the program takes.
+    /// The client that the program acts as.
     let client: String?
 
     /// - Parameter body: Runs the program, and gives what to end with.
@@ -54,7 +54,7 @@ struct EphemeralGateway: Sendable {
     /// - Parameters:
     ///   - file: What the configuration says, and which clients may connect.
     ///   - body: Called when the gateway serves.
-    /// - Returns: What became of `body`, and what has ended the gateway, if it did not end by itself.
+    /// - Returns: The result of `body`, and why the gateway ended, if it did not end by itself.
     static func serve<Value: Sendable>(
         _ file: Plan,
         _ body: (Place) async throws(CommandFailure) -> Value
@@ -103,7 +103,7 @@ struct EphemeralGateway: Sendable {
             guard !log.hasEnded, .now < deadline else {
                 throw CommandFailure(
                     .failed,
-                    "the gateway of the program has not started within \(startLimit.components.seconds) s; to see why, "
+                    "the program's gateway did not start within \(startLimit.components.seconds) s; to see why, "
                         + "run: authgateway run"
                 )
             }
@@ -121,7 +121,7 @@ struct EphemeralGateway: Sendable {
 
     // MARK: The client
 
-    /// Gives the program a token of its own in the place of the client's.
+    /// Gives the program a token of its own instead of the client's.
     ///
     /// - Returns: What the program proves itself with; nil where the configuration lets every user of this machine connect.
     private func giveToken(_ plan: inout Plan) throws(CommandFailure) -> ClientEnvironment.Proof? {

@@ -22,7 +22,7 @@ struct ExecCommand: AsyncParsableCommand {
 
             With --ephemeral it has a gateway of its own, with its own port and state
             directory. They are gone afterwards, and so is the audit log. Tokens are
-            fetched anew: a credential that needs a login has none there.
+            fetched again: a credential that needs a login has none there.
 
             The exit code is that of the program; 127 when it is not found, 126 when it
             cannot be run. With --ephemeral, signals are passed on, and 128+N says that

@@ -6,7 +6,7 @@ import GatewayProxy
 struct ExplainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
-        abstract: "Say what would become of a request, and why.",
+        abstract: "Show how a request would be routed and signed, and why.",
         discussion: """
             Examples:
               authgateway explain http://127.0.0.1:8080/box/2.0/users/me
@@ -46,7 +46,7 @@ struct ExplainCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("As this client of access.clients, whatever token the request has.", valueName: "name"))
     var client: String?
 
-    @Flag(help: "Send it through the running gateway, and say what became of it.")
+    @Flag(help: "Send it through the running gateway, and show what happened.")
     var live = false
 
     @Flag(help: "With --live: send it although its method can change something.")
@@ -62,8 +62,10 @@ struct ExplainCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func validate() throws {
-        if !live, yes || token != nil { throw ValidationError("--yes and --token-from are for --live.") }
-        if live, client != nil { throw ValidationError("With --live the client's token says who sends, not --client.") }
+        if !live, yes || token != nil { throw ValidationError("--yes and --token-from can only be used with --live.") }
+        if live, client != nil {
+            throw ValidationError("With --live the client's token says who sends the request; leave out --client.")
+        }
     }
 
     func run() async throws(CommandFailure) {
@@ -135,7 +137,7 @@ struct ExplainCommand: AsyncParsableCommand {
     /// Sends the request through the running gateway, and says what became of it.
     private func send(_ input: String, _ client: AdminClient) async throws(CommandFailure) -> String {
         guard case .request(let request) = try Self.read(input) else {
-            throw CommandFailure(.usage, "--live sends a request; an id is of one that was sent")
+            throw CommandFailure(.usage, "--live sends a request, but an id names one that was already sent")
         }
         let secret = try token.map { reference throws(CommandFailure) in try LiveSender.token(reference) }
         let sender = try LiveSender(request, token: secret, isConfirmed: yes)

@@ -48,8 +48,8 @@ struct ExportCommand: AsyncParsableCommand {
         guard ExportedProxy(rawValue: proxy) != nil else {
             throw ValidationError("Name one of \(ExportedProxy.allCases.map(\.rawValue).joined(separator: ", ")).")
         }
-        if usesGRPC, proxy != "envoy" { throw ValidationError("--grpc is for envoy.") }
-        if script, proxy != "haproxy" { throw ValidationError("--script is for haproxy.") }
+        if usesGRPC, proxy != "envoy" { throw ValidationError("--grpc can only be used with envoy.") }
+        if script, proxy != "haproxy" { throw ValidationError("--script can only be used with haproxy.") }
     }
 
     private static let consequence = "nothing was exported"

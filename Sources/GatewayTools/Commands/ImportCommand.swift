@@ -23,10 +23,11 @@ struct ImportCommand: AsyncParsableCommand {
             Adds a credential and a route for each service. Shows the difference without
             secrets, checks the result and asks before it writes.
 
-            A secret in clear is copied to a file with mode 0600 in the folder secrets of
-            the state directory. The configuration names that file. The secret stays in
-            its old place, too: remove it there when nothing else needs it. With --gh the
-            gateway asks gh for the token. With --openapi it names variables to be set.
+            A secret in plain text is copied to a file with mode 0600 in the folder
+            secrets of the state directory. The configuration names that file. The secret
+            stays in its old place, too: remove it there when nothing else needs it. With
+            --gh the gateway asks gh for the token. With --openapi it names variables to
+            be set.
 
             With --curl - the command comes from standard input, where no other user and
             no history of a shell sees it. A variable in it ($TOKEN) is named, not read.
@@ -58,7 +59,7 @@ struct ImportCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Only this host; with --gh, GitHub's host (github.com).", valueName: "name"))
     var host: String?
 
-    @Option(help: ArgumentHelp("With --openapi: in the place of the document's server.", valueName: "url"))
+    @Option(help: ArgumentHelp("With --openapi: instead of the document's server.", valueName: "url"))
     var upstream: String?
 
     @OptionGroup var yes: YesFlag
@@ -77,7 +78,7 @@ struct ImportCommand: AsyncParsableCommand {
         guard sources.count == 1 else {
             throw ValidationError("Give one of --netrc, --gh, --curl, --docker, --nginx, --envoy, --openapi.")
         }
-        if upstream != nil, openapi == nil { throw ValidationError("--upstream is for --openapi.") }
+        if upstream != nil, openapi == nil { throw ValidationError("--upstream can only be used with --openapi.") }
     }
 
     func run() async throws(CommandFailure) {
@@ -151,7 +152,7 @@ private enum ImportSource {
     case docker(String)
     case nginx(String)
     case envoy(String)
-    /// - Parameter upstream: In the place of the server that the document names.
+    /// - Parameter upstream: Instead of the server that the document names.
     case openAPI(String, upstream: String?)
 
     private static let maximumBytes = 4 << 20

@@ -37,7 +37,7 @@ struct InitCommand: ParsableCommand {
     @OptionGroup var config: ConfigOption
 
     func validate() throws {
-        guard (1...65_534).contains(port) else { throw ValidationError("--port is between 1 and 65534.") }
+        guard (1...65_534).contains(port) else { throw ValidationError("--port must be between 1 and 65534.") }
         if service == nil, !details.parameters.isEmpty || !details.secrets.isEmpty || details.upstream != nil {
             throw ValidationError("--with, --secret and --upstream need a service.")
         }

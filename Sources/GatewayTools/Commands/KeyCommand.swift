@@ -21,11 +21,11 @@ struct KeyRotateCommand: AsyncParsableCommand {
               authgateway key rotate --json | jq -r .file
 
             Goes through the running gateway, which goes on serving; when none runs,
-            it works on the state directory. All tokens are encrypted anew in one
+            it works on the state directory. All tokens are re-encrypted in one
             transaction; a crash at any moment leaves a store that opens. The new key
             is a file with mode 0600: token.key.encryption beside token.key, unless
             tokens.encryption_key names another one. The old one opens nothing any
-            more. Back the new one up.
+            more. Back up the new one.
 
             A key that comes from the environment, a systemd credential or a program
             is not the gateway's to write. Make a new one (openssl rand -hex 32), name
@@ -52,7 +52,7 @@ struct KeyRotateCommand: AsyncParsableCommand {
             try await Self.rotate(settings, after: failure)
         }
         let text =
-            "\(report.tokens) \(report.tokens == 1 ? "token is" : "tokens are") encrypted anew. The new key is "
+            "\(report.tokens) \(report.tokens == 1 ? "token is" : "tokens are") re-encrypted. The new key is "
             + "\(LogText.clean(report.file)): back it up beside the installation's key.\n"
         Console.write(try json.text(of: report, or: text))
     }
@@ -68,12 +68,12 @@ struct KeyRotateCommand: AsyncParsableCommand {
         guard FileManager.default.fileExists(atPath: plan.tokens.path) else {
             throw CommandFailure(
                 .unreachable,
-                "\(failure.description)\nand there is no token store \(plan.tokens.path) to encrypt anew"
+                "\(failure.description)\nand there is no token store \(plan.tokens.path) to re-encrypt"
             )
         }
         let storage = try await Storage.ofStoppedGateway(Storage.Places(plan))
         Console.writeError("No gateway runs here; this works on its files in \(LogText.clean(plan.stateDirectory)).\n")
-        let result = await storage.keyRotation?.rotate() ?? .failure(KeyRotation.noStore)
+        let result = await storage.rotateKey()
         await storage.close()
         return try AdminClient.value(of: result)
     }

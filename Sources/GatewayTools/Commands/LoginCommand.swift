@@ -52,7 +52,7 @@ struct LoginCommand: AsyncParsableCommand {
         }
         guard others.isEmpty else {
             throw ValidationError(
-                "What the browser ended on is not given as an argument, where other users and the shell's history see it."
+                "Do not give the address that the browser ended on as an argument: other users and the shell's history see it."
                     + " Use --manual, and paste it when you are asked."
             )
         }
@@ -146,7 +146,7 @@ struct LoginCommand: AsyncParsableCommand {
         var paste = invitation.isManual ? PastedLine() : nil
         defer {
             paste?.end()
-            // What comes next is not to stand behind the prompt.
+            // What is printed next begins on a line of its own.
             if invitation.isManual { Console.writeError("\n") }
         }
         while !interruption.hasCome {
@@ -178,7 +178,7 @@ struct LoginCommand: AsyncParsableCommand {
         guard progress.isOver else {
             throw CommandFailure(
                 .failed,
-                "\(reason) when its token had come; authgateway status says whether it counts"
+                "\(reason) after its token had come; authgateway status shows whether it is used"
             )
         }
         throw CommandFailure(.failed, "\(reason); nothing was changed")
@@ -186,7 +186,7 @@ struct LoginCommand: AsyncParsableCommand {
 
     private static func result(of progress: LoginProgress) throws(CommandFailure) -> String {
         guard let token = progress.token else {
-            throw CommandFailure(.failed, LogText.clean(progress.problem ?? "the login has no end yet"))
+            throw CommandFailure(.failed, LogText.clean(progress.problem ?? "the login has not ended yet"))
         }
         let end = token.remainingSeconds.map { "; the token ends in \(ConfigUnits.countdown($0))" } ?? ""
         let renewal = token.renewsAt == nil || !token.isServed ? "" : ", and is renewed before that"

@@ -76,7 +76,7 @@ struct PlanCommand: AsyncParsableCommand {
 struct ReloadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reload",
-        abstract: "Let the running gateway read its configuration again, and say what became of it.",
+        abstract: "Make the running gateway read its configuration again, and show the result.",
         discussion: """
             Examples:
               authgateway plan && authgateway reload

@@ -43,7 +43,7 @@ struct RemoveCommand: AsyncParsableCommand {
 
     func validate() throws {
         if route, credential { throw ValidationError("Give --route or --credential, not both.") }
-        if route, withRoutes { throw ValidationError("--with-routes is for a credential.") }
+        if route, withRoutes { throw ValidationError("--with-routes can only be used with a credential.") }
     }
 
     private enum Kind {

@@ -71,7 +71,7 @@ struct RunCommand: AsyncParsableCommand {
     private func writeStarter(_ level: Logger.Level) throws(CommandFailure) {
         guard FileStatus.owner(of: config.path) == nil else { return }
         let files = try StarterConfiguration.write(to: config.path)
-        let text = "Wrote \(files), the configuration of a first run. The gateway follows your changes.\n"
+        let text = "Wrote \(files), a configuration to begin with. The gateway picks up your changes.\n"
         LogOutput.logToStandardError(text) {
             Self.logger("gateway", level).notice("First configuration written", metadata: $0)
         }

@@ -12,7 +12,7 @@ struct SandboxTokenOption: ParsableArguments {
 
     func validate() throws {
         guard (1...86_400).contains(tokenLifetime) else {
-            throw ValidationError("--token-lifetime is between 1 and 86400 seconds.")
+            throw ValidationError("--token-lifetime must be between 1 and 86400 seconds.")
         }
     }
 }
@@ -36,7 +36,7 @@ struct SandboxCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func validate() throws {
-        guard (0...65_531).contains(port) else { throw ValidationError("--port is between 0 and 65531.") }
+        guard (0...65_531).contains(port) else { throw ValidationError("--port must be between 0 and 65531.") }
     }
 
     func run() async throws(CommandFailure) {

@@ -22,7 +22,7 @@ package enum SecretInput {
     }
 
     private static func token(from descriptor: Int32, named name: String) throws(CommandFailure) -> [UInt8] {
-        let tooLong = CommandFailure(.failed, "\(name) holds more than 64 KiB: that is no token")
+        let tooLong = CommandFailure(.failed, "\(name) holds more than 64 KiB, so it is not a token")
         return try all(of: descriptor, named: name, limit: ImportedToken.limitBytes, tooLong: tooLong)
     }
 
@@ -80,7 +80,7 @@ package enum SecretInput {
             default: bytes.append(byte)
             }
         }
-        throw CommandFailure(.failed, "more than 64 KiB: that is no token")
+        throw CommandFailure(.failed, "more than 64 KiB, so it is not a token")
     }
 }
 
@@ -94,7 +94,7 @@ struct PastedLine {
         /// Enter was pressed, and nothing pasted.
         case empty
         case line(String)
-        /// Standard input is over, or the line is longer than anything that is asked for.
+        /// Standard input has ended, or the line is longer than any answer can be.
         case nothing
     }
 
@@ -114,7 +114,7 @@ struct PastedLine {
 
     func end() {
         guard var terminal else { return }
-        // What of a paste stands behind its first line must not become the shell's.
+        // The rest of a paste, after its first line, must not be left for the shell.
         _ = unsafe tcsetattr(STDIN_FILENO, TCSAFLUSH, &terminal)
     }
 
@@ -153,7 +153,7 @@ package enum ExplainInputText {
     }
 
     private static func standardInput() throws(CommandFailure) -> String {
-        let tooLong = CommandFailure(.usage, "standard input holds more than 64 KiB: that is no request")
+        let tooLong = CommandFailure(.usage, "standard input holds more than 64 KiB, so it is not a request")
         let bytes = try SecretInput.all(
             of: STDIN_FILENO,
             named: "standard input",

@@ -22,7 +22,7 @@ struct ServiceArguments: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A server of your own in the place of the service's, such as a test server.",
+            "Your own server instead of the service's, such as a test server.",
             valueName: "url"
         )
     )
@@ -38,7 +38,7 @@ struct ServiceArguments: ParsableArguments {
     /// What a preset writes.
     ///
     /// - Parameters:
-    ///   - values: Of its parameters (``values(of:mayAsk:)``).
+    ///   - values: The values of its parameters (``values(of:mayAsk:)``).
     ///   - secrets: Where its secrets come from (``secrets(of:for:mayAsk:files:)``).
     func entries(
         of preset: Preset,
@@ -81,7 +81,7 @@ struct ServiceArguments: ParsableArguments {
     /// Where secrets come from.
     ///
     /// - Parameters:
-    ///   - name: Of the credential.
+    ///   - name: The name of the credential.
     ///   - mayAsk: On a terminal, for what the command line does not say.
     ///   - files: Take secrets that are pasted.
     func secrets(

@@ -101,7 +101,7 @@ struct StateBackupCommand: AsyncParsableCommand {
 struct StateRestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
-        abstract: "Put a backup into the place of the gateway's state.",
+        abstract: "Replace the gateway's state with a backup.",
         discussion: """
             Examples:
               authgateway state restore /backup/gateway-2026-03-01

@@ -22,10 +22,10 @@ struct StatusCommand: AsyncParsableCommand {
             certificates.
 
             Exit code 1 when a credential needs a person (a login, a new developer
-            token, an unlock) or something of these ends soon: a token within 10
-            minutes, a login within 7 days, a secret or certificate within 14 days,
-            what lives shortly within the last fifth of its life. 4 when no gateway
-            answers. With --alive: 0 when one answers, 4 otherwise. With --ready: 0
+            token, an unlock) or something ends soon: a token within 10 minutes, a
+            login within 7 days, a secret or certificate within 14 days, anything
+            short-lived within the last fifth of its life. 4 when no gateway answers.
+            With --alive: 0 when one answers, 4 otherwise. With --ready: 0
             when it serves requests, also while a credential fails; 1 otherwise.
             """
     )
@@ -51,7 +51,9 @@ struct StatusCommand: AsyncParsableCommand {
         if watch, gateway.json.isOn { throw ValidationError("--watch is for people; call status --json in a loop.") }
         if alive, watch || gateway.json.isOn || name != nil { throw ValidationError("--alive stands alone.") }
         if ready, alive || watch || gateway.json.isOn || name != nil { throw ValidationError("--ready stands alone.") }
-        guard (1...3600).contains(interval) else { throw ValidationError("--interval is between 1 and 3600 seconds.") }
+        guard (1...3600).contains(interval) else {
+            throw ValidationError("--interval must be between 1 and 3600 seconds.")
+        }
     }
 
     func run() async throws(CommandFailure) {

@@ -93,7 +93,7 @@ struct StoreEncryptCommand: AsyncParsableCommand {
         let plan = try database.plan(settings)
         let count = try await settings.with(plan) { (store) throws(TokenStoreError) in try await store.encrypt() }
         let text =
-            "\(count) \(count == 1 ? "token was" : "tokens were") encrypted anew. Now remove tokens.previous_encryption_key "
+            "\(count) \(count == 1 ? "token was" : "tokens were") re-encrypted. Now remove tokens.previous_encryption_key "
             + "on all gateways.\n"
         Console.write(try json.text(of: ["tokens": count], or: text))
     }

@@ -45,7 +45,7 @@ struct TokenOptions: ParsableArguments {
 
     @OptionGroup var gateway: RunningGatewayOptions
 
-    /// Does what needs no more than to be named.
+    /// Performs an operation that needs only the name of the credential.
     ///
     /// - Parameter mayBegin: Whether it makes sense before there was ever a gateway.
     func perform(
@@ -248,7 +248,7 @@ struct TokenClearCommand: AsyncParsableCommand {
 struct TokenImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Give the gateway a token in the place of the one it has.",
+        abstract: "Give the gateway a token to use instead of the one it has.",
         discussion: """
             Examples:
               authgateway token import devbox        asks for it, and does not show it

@@ -10,7 +10,7 @@ struct VersionCommand: ParsableCommand {
               authgateway version
               authgateway version --json   also the commit, its date and the toolchain
 
-            A build that is no release has no commit and no toolchain.
+            A build that is not a release has no commit and no toolchain.
             """
     )
 

@@ -5,7 +5,7 @@ import GatewayProxy
 package enum CurlLogin {
     package static func services(_ text: String) throws(UnusableInput) -> ImportFindings {
         guard case .request(let request) = try ExplainInput(text) else {
-            throw UnusableInput("This is no curl command.")
+            throw UnusableInput("This is not a curl command.")
         }
         guard let origin = request.url.origin, request.url.scheme != nil else {
             throw UnusableInput("The URL names no host.")
@@ -16,7 +16,7 @@ package enum CurlLogin {
             + parameters(request.url.query)
         guard let login = logins.first else {
             throw UnusableInput(
-                "The command holds no credential: no -u, no Authorization, no field or parameter with a key."
+                "The command has no credential: no -u, no Authorization, no field or parameter with a key."
             )
         }
         try requireWhole(login)

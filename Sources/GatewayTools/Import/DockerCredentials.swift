@@ -14,7 +14,7 @@ package enum DockerCredentials {
 
     package static func services(_ bytes: [UInt8]) throws(UnusableInput) -> ImportFindings {
         guard let file = JSONValue(bytes), case .object = file else {
-            throw UnusableInput("The file is no JSON object, or a very large one.")
+            throw UnusableInput("The file is not a JSON object, or is too large.")
         }
         var findings = ImportFindings()
         for (registry, entry) in members(file["auths"]) {

@@ -6,7 +6,7 @@ package import GatewayHTTP
 package enum EnvoyConfiguration {
     package static func services(_ root: ConfigNode) throws(UnusableInput) -> ImportFindings {
         guard root.value(of: "static_resources") != nil else {
-            throw UnusableInput("This is no Envoy configuration with static_resources.")
+            throw UnusableInput("This is not an Envoy configuration with static_resources.")
         }
         var reader = Reader(root)
         reader.visit(root)

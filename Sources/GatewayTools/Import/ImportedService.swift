@@ -8,7 +8,7 @@ package struct ImportedService: Hashable, Sendable {
     package let login: ImportedLogin
     /// What the names of the credential and the route begin with.
     package let name: String
-    /// Says the upstream and the strategy in the place of ``upstream`` and ``login``.
+    /// Gives the upstream and the strategy instead of ``upstream`` and ``login``.
     package let preset: String?
 
     /// - Parameters:

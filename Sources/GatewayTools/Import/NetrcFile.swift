@@ -14,7 +14,7 @@ package enum NetrcFile {
             case "default":
                 _ = account(&words)
                 findings.note("The entry \"default\" names no host. It was left out.")
-            default: throw UnusableInput("This is no .netrc file: a word stands where \"machine\" is expected.")
+            default: throw UnusableInput("This is not a .netrc file: a word stands where \"machine\" is expected.")
             }
             guard findings.services.count <= ImportFindings.maximumServices else {
                 throw UnusableInput("The file has more than \(ImportFindings.maximumServices) machines.")
@@ -32,7 +32,7 @@ package enum NetrcFile {
             return findings.note("\(shown) has no login, or one with a colon. It was left out.")
         }
         guard Origin(scheme: .https, authority: host) != nil else {
-            return findings.note("\(shown) is no host. It was left out.")
+            return findings.note("\(shown) is not a host. It was left out.")
         }
         let basic = ImportedLogin.basic(username: .text(login), password: .clear(Secret(password)))
         findings.add(ImportedService(upstream: "https://\(host)", login: basic))

@@ -48,7 +48,7 @@ package enum NginxConfiguration {
     ) {
         let shown = ShownText.clean(target, limit: 80)
         guard !target.contains("$"), var url = try? RequestURL(target), url.scheme != nil else {
-            return findings.note("proxy_pass \(shown) is no fixed URL. It was left out.")
+            return findings.note("proxy_pass \(shown) is not a fixed URL. It was left out.")
         }
         if let server = upstreams[url.authority] { url.authority = server }
         guard let origin = url.origin else {
@@ -102,7 +102,7 @@ package enum NginxConfiguration {
                 directives.append(Directive(words: words, block: try block(&tokens, depth: depth + 1)))
                 words = []
             case .close:
-                guard depth > 0 else { throw UnusableInput("A } stands where no block is open.") }
+                guard depth > 0 else { throw UnusableInput("There is a } without a {.") }
                 return directives
             }
         }

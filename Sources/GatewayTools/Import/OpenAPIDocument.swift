@@ -8,7 +8,7 @@ package enum OpenAPIDocument {
     /// - Parameter upstream: Counts before the server that the document names.
     package static func services(_ root: ConfigNode, upstream: String? = nil) throws(UnusableInput) -> ImportFindings {
         guard root.value(of: "openapi") != nil || root.value(of: "swagger") != nil else {
-            throw UnusableInput("This is no OpenAPI document: it has neither \"openapi\" nor \"swagger\".")
+            throw UnusableInput("This is not an OpenAPI document: it has neither \"openapi\" nor \"swagger\".")
         }
         guard let server = upstream ?? server(root), let origin = (try? RequestURL(server))?.origin,
             server.contains("://")

@@ -159,7 +159,7 @@ struct AdminClient: Sendable {
             named.token == nil
             ? "name a file with the token of a user, or admin.token of the state directory: --admin-token-file FILE"
             : "the token is not that of a user of listeners.admin.users, nor the gateway's own admin token"
-        throw CommandFailure(.failed, "\(place) does not know who asks; \(advice)")
+        throw CommandFailure(.failed, "\(place) did not recognize the credentials; \(advice)")
     }
 
     /// The listener at this address learns the token, so it must belong to a user who can read the token anyway.

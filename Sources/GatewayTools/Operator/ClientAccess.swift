@@ -73,7 +73,7 @@ struct ClientAccess: Sendable {
 struct ClientTokenSource: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Which client of access.clients the program is. Its token is read from the configuration, where that holds it.",
+            "The client of access.clients that the program acts as. Its token is read from the configuration, if it is there.",
             valueName: "name"
         )
     )

@@ -4,7 +4,7 @@ import Glibc
 
 /// A program that a person sees: it has the terminal, the standard streams and the process group of this process.
 enum ForegroundProgram {
-    /// Why it was not started, with what a shell would end with.
+    /// Why it was not started, with the exit status that a shell would give.
     struct Failure: Error {
         let code: Int32
         /// As shells do: 127 for a program that is not there, 126 for one that cannot be run.
@@ -59,7 +59,7 @@ enum ForegroundProgram {
         }
     }
 
-    /// As good as none: a program may run for as long as it likes.
+    /// In effect no limit: a program may run for as long as it likes.
     private static let longestRun: Duration = .seconds(10 * 365 * 86_400)
 
     private static func start(

@@ -63,7 +63,7 @@ final class ForwardedSignals: Sendable {
     }
 }
 
-/// For the handler, which can be given nothing.
+/// Global, because nothing can be passed to a signal handler.
 private let writeEnd = Atomic<Int32>(-1)
 
 /// Only what may be done while any other code is interrupted: two bytes are written, or dropped where the pipe is full.

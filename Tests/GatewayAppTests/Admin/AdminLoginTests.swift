@@ -109,7 +109,7 @@ struct AdminLoginTests {
             #expect(end.status == .badRequest)
             #expect(end.text.contains("wrong state"))
             #expect(
-                try await post("/login/answer", port, "id=2&answer=code", token: nil).text.contains("no such login")
+                try await post("/login/answer", port, "id=2&answer=code", token: nil).text.contains("no longer exists")
             )
         }
     }

@@ -142,7 +142,7 @@ struct AuditAnchorTests {
         let anchor = make(.file(path: file), of: log)
         await anchor.compare()
         #expect(anchor.contradiction?.contains("ends before row 5") == true)
-        #expect(anchor.reasons.first?.contains("does not fit its anchor (\(file))") == true)
+        #expect(anchor.reasons.first?.contains("does not match its anchor (\(file))") == true)
         // It goes on all the same.
         try await log.record(event())
         await anchor.finish()

@@ -13,7 +13,7 @@ import Testing
 
 @Suite("The log of the system", .timeLimit(.minutes(5)))
 struct SystemLogTests {
-    /// In the place of the system's daemon.
+    /// Instead of the system's daemon.
     private final class Daemon {
         let path = "/tmp/syslog-\(UUID().uuidString.prefix(8))"
         private let descriptor: Int32

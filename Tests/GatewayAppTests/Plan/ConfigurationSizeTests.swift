@@ -31,7 +31,7 @@ struct ConfigurationSizeTests {
 
     @Test(arguments: ["0", "-1", "many", "1k", "10000001"]) func aLimitThatIsNoNumberIsRefused(_ text: String) {
         let problem = problems(clients: 1, limit: text).first ?? ""
-        #expect(problem.hasPrefix("AUTHGATEWAY_CONFIG_ENTRIES is to be a whole number"))
+        #expect(problem.hasPrefix("AUTHGATEWAY_CONFIG_ENTRIES must be a whole number"))
     }
 
     @Test func aFileGrowsWithTheEntries() {

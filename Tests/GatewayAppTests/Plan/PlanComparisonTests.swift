@@ -196,6 +196,7 @@ struct PlanComparisonTests {
     @Test func eachKeyIsCompared() {
         #expect(AccessDecoder.clientKeys.uncompared.isEmpty)
         #expect(AccessDecoder.keys.uncompared.isEmpty)
+        #expect(AccessDecoder.jwtKeys.uncompared.isEmpty)
         #expect(AccessDecoder.limitKeys.uncompared.isEmpty)
         #expect(AdminDecoder.keys.uncompared.isEmpty)
         #expect(AdminDecoder.userKeys.uncompared.isEmpty)

@@ -31,7 +31,7 @@ struct ErrorEntryTests {
 
     @Test func aCodeIsFound() throws {
         let entry = try #require(ErrorEntry.named("invalid_client"))
-        #expect(entry.text.contains("who can mend it: the operator of the gateway"))
+        #expect(entry.text.contains("who can fix it: the operator of the gateway"))
         #expect(ErrorEntry.named("frob") == nil)
         #expect(try #require(ErrorEntry.named("login-required")).text.contains("(status 503)"))
     }

@@ -124,7 +124,7 @@ struct AcquireAnewTests {
     }
 }
 
-@Suite("Retries of what a person has to mend", .timeLimit(.minutes(5)))
+@Suite("Retries of what a person has to fix", .timeLimit(.minutes(5)))
 struct RetryTests {
     private let wrong = ScriptedTokenEndpoint.Answer.json(#"{"error":"invalid_client"}"#, status: 401)
     private let good = ScriptedTokenEndpoint.Answer.token("access-one", expiresIn: 3600)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayTokens
 
-@Suite("Retries after answers that waiting alone may not mend", .timeLimit(.minutes(5)))
+@Suite("Retries after answers that waiting alone may not fix", .timeLimit(.minutes(5)))
 struct TokenLifecycleRetryTests {
     private static func sleep(_ seconds: Int) -> String { "sleep \(Duration.seconds(seconds))" }
 

@@ -166,7 +166,7 @@ struct ImportTests {
         #expect(findings.services[0].login == .header(name: "X-Api-Key", scheme: nil, .clear(Secret("k;1"))))
         #expect(findings.services[1].login == .bearer(.clear(Secret("hunter2"))))
         #expect(findings.notes.contains { $0.contains("made of variables") })
-        #expect(findings.notes.contains { $0.contains("no fixed URL") })
+        #expect(findings.notes.contains { $0.contains("not a fixed URL") })
     }
 
     @Test(arguments: ["a {", "}", "a \"b", String(repeating: "a {", count: 20)])
