@@ -17,7 +17,11 @@ package enum UpstreamProbe {
     ) async -> EndpointOutcome {
         let target: UpstreamTarget
         do throws(ListenerError) {
-            target = try UpstreamTarget(route, budget: ConnectionBudget(maximum: 1, clients: []), sha256: sha256)
+            target = try UpstreamTarget(
+                route,
+                budget: ConnectionBudget(maximum: 1, clients: ClientNames([])),
+                sha256: sha256
+            )
         } catch {
             // Files that can be read are a matter of the configuration, and were looked at with it.
             return .failed(.handshake)
