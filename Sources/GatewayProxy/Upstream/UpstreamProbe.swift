@@ -9,9 +9,11 @@ package enum UpstreamProbe {
     /// - Parameters:
     ///   - route: Its upstream and TLS settings count.
     ///   - limit: For name, connection and handshake together.
+    ///   - contexts: Those that were made already.
     package static func connect(
         _ route: RoutePlan,
         within limit: Duration,
+        contexts: UpstreamTLSContexts = UpstreamTLSContexts(),
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8],
         on loop: any EventLoop
     ) async -> EndpointOutcome {
@@ -20,6 +22,7 @@ package enum UpstreamProbe {
             target = try UpstreamTarget(
                 route,
                 budget: ConnectionBudget(maximum: 1, clients: ClientNames([])),
+                contexts: contexts,
                 sha256: sha256
             )
         } catch {

@@ -65,12 +65,15 @@ final class UpstreamTarget: Sendable {
     }
 
     /// A target that is made alone.
+    ///
+    /// - Parameter contexts: Those that were made already.
     convenience init(
         _ route: RoutePlan,
         budget: ConnectionBudget,
+        contexts: UpstreamTLSContexts = UpstreamTLSContexts(),
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) throws(ListenerError) {
-        var contexts = UpstreamTLSContexts()
+        var contexts = contexts
         try self.init(route, key: Key(route), budget: budget, contexts: &contexts, sha256: sha256)
     }
 
