@@ -130,7 +130,7 @@ package enum CredentialRule {
                 [.empty, .expired, .rejected].contains(status.state) ? .error : .warning,
                 name,
                 "\(status.state.rawValue)\(end); the last try failed: \(reason)",
-                gathered: "\(status.state.rawValue); the last try failed: \(reason)",
+                gathered: "\(status.state.rawValue); the last try failed: \(ofAny(reason, name))",
                 remedy: status.failing?.remedy,
                 command: status.failing?.command ?? GatewayCommand.line("token", "refresh", name)
             )
@@ -167,7 +167,28 @@ package enum CredentialRule {
         _ remedy: String?,
         _ command: String?
     ) -> DoctorFinding {
-        DoctorFinding(.credentials, .error, name, text, gathered: text, remedy: remedy, command: command)
+        DoctorFinding(
+            .credentials,
+            .error,
+            name,
+            text,
+            gathered: ofAny(text, name),
+            remedy: remedy,
+            command: command
+        )
+    }
+
+    /// A message about the token of a credential without its name, so that those of many credentials are one.
+    private static func ofAny(_ text: String, _ name: String) -> String {
+        let words = text.split(separator: " ", omittingEmptySubsequences: false)
+        let general = words.indices.map { index -> Substring in
+            let word = words[index]
+            let isAfterPreposition = index > 0 && (words[index - 1] == "of" || words[index - 1] == "for")
+            guard isAfterPreposition, word.hasPrefix(name) else { return word }
+            let rest = word.dropFirst(name.count)
+            return rest.isEmpty || rest == "." || rest == ":" || rest == "," ? "each credential" + rest : word
+        }
+        return general.joined(separator: " ")
     }
 
     private static func countdown(_ duration: Duration) -> String {

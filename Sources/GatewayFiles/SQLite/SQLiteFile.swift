@@ -13,13 +13,12 @@ package enum SQLiteFile {
     package static func open(_ path: String, label: String, lockLimit: Duration) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.label = label
-        configuration.journalMode = .wal
         // Otherwise GRDB traps when a failing disk keeps a transaction from ending.
         configuration.allowsUnsafeTransactions = true
         configuration.busyMode = .timeout(Double(lockLimit.wholeMilliseconds) / 1000)
         let database = try DatabaseQueue(path: path, configuration: configuration)
         try database.inDatabase { database in
-            // After opening: GRDB's WAL mode sets NORMAL, which may lose the last commits when the power fails.
+            try beginWriteAheadLog(of: database, at: path)
             try database.execute(sql: "PRAGMA synchronous = FULL")
             // A reader that lasts makes the write-ahead log long; this makes it short again.
             try database.execute(sql: "PRAGMA journal_size_limit = \(journalLimit)")
@@ -29,6 +28,23 @@ package enum SQLiteFile {
     }
 
     private static let journalLimit = 8 << 20
+
+    /// What GRDB does for `journalMode = .wal`, without its two waits for the disk.
+    ///
+    /// It also shows at once whether the file can be written.
+    private static func beginWriteAheadLog(of database: Database, at path: String) throws {
+        guard try String.fetchOne(database, sql: "PRAGMA journal_mode = WAL") == "wal" else {
+            throw DatabaseError(message: "no write-ahead log can be used")
+        }
+        // Those who only read cannot make one.
+        guard FileStatus.size(of: path + "-wal") ?? 0 == 0 else { return }
+        // If the power fails, an empty transaction is lost. The first commit waits for this beginning of the file, too.
+        try database.execute(sql: "PRAGMA synchronous = OFF")
+        try database.inSavepoint {
+            try database.execute(sql: "CREATE TABLE grdb_issue_102 (id INTEGER PRIMARY KEY); DROP TABLE grdb_issue_102")
+            return .commit
+        }
+    }
 
     /// Copies a database by SQLite's online backup (https://www.sqlite.org/backup.html): one state of it, while another
     /// process may be writing. Blocks.

@@ -29,6 +29,8 @@ final class AuthorizationExchange {
     private var wait = CredentialWait()
     /// What waits for a credential.
     private var waiter: Waiter?
+    /// The beginning of an answer, made once a second.
+    private var start: (date: [UInt8], bytes: [UInt8]) = ([], [])
 
     private struct Waiter {
         let admitted: RequestAuthorizer.Admitted
@@ -125,6 +127,7 @@ final class AuthorizationExchange {
             route: original.route,
             askedBy: engine.plan.name,
             on: stream.identity,
+            cache: &configuration.engineClients.caches[EngineClients.place(of: decoder.head, bytes.span)],
             trace: &trace
         )
         switch consume decision {
@@ -335,10 +338,12 @@ final class AuthorizationExchange {
     /// - Parameter seconds: 0 keeps none.
     private func send(_ answer: EngineAnswer, for route: CompiledRoute, keptFor seconds: Int64) {
         let date = configuration.worker.dateLine(at: shared.clock.now().wall)
+        if start.date != date { start = (date, Array("HTTP/1.1 200 OK\r\n".utf8) + date) }
+        let beginning = start.bytes
         stream.send { out in
-            out.writeStaticString("HTTP/1.1 200 OK\r\n")
-            out.writeBytes(date)
+            out.writeBytes(beginning)
             answer.lines.withValue { _ = out.writeBytes($0) }
+            guard !answer.isNeverKept else { return }
             if seconds > 0 {
                 out.writeString("X-Accel-Expires: \(seconds)\r\nCache-Control: private, max-age=\(seconds)\r\n")
                 out.writeString(engine.vary)
@@ -474,6 +479,33 @@ protocol CheckStream: EngineStream {
     func send(message: ByteBuffer)
 }
 
+// MARK: - Whose requests engines ask about
+
+/// The clients that engines have asked about, for one worker under one configuration.
+///
+/// One cache for each connection would be of little use: a connection of an engine carries requests of many clients. So there are some
+/// for all of them. Two bytes of the proof say which one is asked; it compares the whole proof.
+final class EngineClients {
+    static let count = 64
+    fileprivate var caches = Array(repeating: ClientAuthenticationCache(), count: count)
+
+    /// Which of the caches is for the client that sent the request.
+    static func place(of head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Int {
+        for index in head.section.fields.indices {
+            let field = head.section.fields[index]
+            switch field.kind {
+            case .authorization, .proxyAuthorization:
+                let value = field.value
+                guard value.count >= 2 else { return 0 }
+                let (last, other) = (Int(bytes[value.upperBound - 1]), Int(bytes[value.upperBound - 2]))
+                return (last + 31 * other) % count
+            default: break
+            }
+        }
+        return 0
+    }
+}
+
 // MARK: - What an engine is handed
 
 /// An engine as the data plane answers it under one configuration.
@@ -499,8 +531,10 @@ final class AuthzClient: Sendable {
 final class EngineAnswer {
     /// ``AuthzClient/number``
     let engine: Int
-    /// The fields as they are sent in HTTP/1, each with its CRLF: all but `Date` and what says how long the answer may be kept.
+    /// The fields as they are sent in HTTP/1, each with its CRLF: all but `Date` and, unless it is never kept, what says how long the
+    /// answer may be.
     fileprivate let lines: SecretBytes
+    fileprivate let isNeverKept: Bool
     /// The answer to a gRPC call. Made for the first call.
     fileprivate private(set) lazy var message = CheckResponse.ok(fields, removing: removed)
     /// The audit log knows that the engine was handed this generation.
@@ -532,7 +566,9 @@ final class EngineAnswer {
         if case .envoy = engine.plan.contract {
             lines += Array("X-Envoy-Auth-Headers-To-Remove: \(removed.joined(separator: ", "))\r\n".utf8)
         }
-        self.lines = SecretBytes(lines + Array("Content-Length: 0\r\n".utf8))
+        isNeverKept = engine.plan.cache == nil
+        lines += Array("Content-Length: 0\r\n\(isNeverKept ? "Cache-Control: no-store\r\n" : "")".utf8)
+        self.lines = SecretBytes(lines)
     }
 
     /// What the route adds besides its credential.

@@ -43,7 +43,7 @@ package struct OriginalRequest: Sendable {
     /// Takes the request of which this engine's request tells. Keeps its memory for the next one.
     package mutating func read(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) throws(Fault) {
         begin()
-        let named = Named(head, source, fields, isEnvoy: contract == .envoy)
+        let named = named(head, source)
         if let chosen = try named.route.value(EnginePlan.routeField) { _ = takeRoute(chosen, source) }
         if case .envoy = contract {
             try writeOwn(head, source)
@@ -52,8 +52,9 @@ package struct OriginalRequest: Sendable {
         }
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
-            guard !isOfEngine(field, source) else { continue }
-            append(source, field.line)
+            let isClients =
+                index < Named.marked ? named.isClients(index) : part(field.kind, field.name, source) == .clients
+            if isClients { append(source, field.line) }
         }
         end()
     }
@@ -160,53 +161,69 @@ package struct OriginalRequest: Sendable {
 
     /// What an engine's request says in fields, found in one pass.
     private struct Named {
+        /// Fields that have a mark.
+        static let marked = 64
+
         var route = Once()
         var method = Once()
         var target = Once()
         var host = Once()
         var scheme = Once()
+        private var clients: UInt64 = 0
 
-        /// - Parameter isEnvoy: Only the route is looked for.
-        init(
-            _ head: borrowing RequestHead,
-            _ source: borrowing Span<UInt8>,
-            _ fields: ContractFields,
-            isEnvoy: Bool
-        ) {
-            for index in head.section.fields.indices {
-                let line = head.section.fields[index]
-                if source.isToken(line.name, "x-gw-route") {
-                    route.note(line.value)
-                } else if !isEnvoy {
-                    switch fields.role(of: line.name, in: source) {
-                    case .method: method.note(line.value)
-                    case .target: target.note(line.value)
-                    case .host: host.note(line.value)
-                    case .scheme: scheme.note(line.value)
-                    case nil: break
-                    }
-                }
+        /// - Parameter index: Below ``marked``.
+        func isClients(_ index: Int) -> Bool { clients >> UInt64(index) & 1 == 1 }
+
+        mutating func markClients(_ index: Int) {
+            if index < Self.marked { clients |= 1 << UInt64(index) }
+        }
+    }
+
+    private func named(_ head: borrowing RequestHead, _ source: borrowing Span<UInt8>) -> Named {
+        var named = Named()
+        for index in head.section.fields.indices {
+            let field = head.section.fields[index]
+            switch part(field.kind, field.name, source) {
+            case .clients: named.markClients(index)
+            case .engines: break
+            case .route: named.route.note(field.value)
+            case .role(.method): named.method.note(field.value)
+            case .role(.target): named.target.note(field.value)
+            case .role(.host): named.host.note(field.value)
+            case .role(.scheme): named.scheme.note(field.value)
             }
         }
+        return named
     }
 
     // MARK: Fields
 
-    /// Whether the field belongs to the engine's own request, and not to the one that it asks about.
-    private func isOfEngine(_ field: HeadField, _ source: borrowing Span<UInt8>) -> Bool {
-        isOfEngine(field.kind, field.name, source)
+    /// What a field of an engine's request is for.
+    private enum Part: Equatable {
+        /// It belongs to the request that the engine asks about.
+        case clients
+        /// It belongs to the engine's own request.
+        case engines
+        /// ``EnginePlan/routeField``
+        case route
+        case role(ContractFields.Role)
     }
 
-    private func isOfEngine(_ kind: FieldKind, _ name: Range<Int>, _ source: borrowing Span<UInt8>) -> Bool {
+    private func part(_ kind: FieldKind, _ name: Range<Int>, _ source: borrowing Span<UInt8>) -> Part {
         switch kind {
         case .host, .connection, .contentLength, .transferEncoding, .expect, .upgrade, .te, .keepAlive,
             .proxyConnection, .http2Settings:
-            return true
+            return .engines
         case .other, .forwarded:
-            if name.count > 5, source.isToken(name.prefix(5), "x-gw-") { return true }
-            if case .envoy = contract { return false }
-            return fields.role(of: name, in: source) != nil
-        default: return false
+            // All that are looked for begin with x-.
+            guard name.count > 5, source[name.lowerBound] | 0x20 == 0x78 else { return .clients }
+            if source.isToken(name.prefix(5), "x-gw-") {
+                return source.isToken(name, "x-gw-route") ? .route : .engines
+            }
+            // It has sent the request itself.
+            if case .envoy = contract { return .clients }
+            return fields.role(of: name, in: source).map { .role($0) } ?? .clients
+        default: return .clients
         }
     }
 
@@ -216,7 +233,7 @@ package struct OriginalRequest: Sendable {
     mutating func addField(_ name: Range<Int>, _ value: Range<Int>, _ source: borrowing Span<UInt8>) -> Bool {
         for index in name where !source[index].isTokenByte { return false }
         for index in value where source[index] < 0x20 && source[index] != 0x09 || source[index] == 0x7F { return false }
-        guard !isOfEngine(FieldKind.classify(source, name), name, source) else { return true }
+        guard part(FieldKind.classify(source, name), name, source) == .clients else { return true }
         append(source, name)
         append(": ")
         append(source, value)

@@ -660,6 +660,7 @@ extension RequestAuthorizer {
     ///   - head: The head of ``OriginalRequest/bytes``.
     ///   - scheme: ``OriginalRequest/scheme``
     ///   - route: ``OriginalRequest/route``. With it, requests find their route as on a listener for clients, and it must be that one.
+    ///   - cache: Of this configuration (``EngineClients``); the connection, which is the engine's, does not matter.
     package func decide(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -667,10 +668,9 @@ extension RequestAuthorizer {
         route: [UInt8],
         askedBy engine: String,
         on connection: ConnectionContext,
+        cache: inout ClientAuthenticationCache,
         trace: inout AuthorizationTrace?
     ) -> Decision {
-        // A connection of an engine carries requests of many clients.
-        var cache = ClientAuthenticationCache()
         guard let authority = authority(of: head, bytes) else {
             trace?.add(.hostRefused)
             return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: connection)

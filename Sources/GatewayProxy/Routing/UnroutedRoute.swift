@@ -16,7 +16,7 @@ final class UnroutedRoute {
             plan,
             budget: ConnectionBudget(
                 maximum: shared.limits.connectionsPerUpstream,
-                clients: shared.configuration.access.clients.map(\.name)
+                clients: shared.clientNames
             ),
             sha256: shared.configuration.sha256
         )

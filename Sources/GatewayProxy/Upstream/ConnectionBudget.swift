@@ -45,7 +45,7 @@ final class ConnectionBudget: Sendable {
     let leases: ClientLeases
 
     /// - Parameter clients: Names among which the connections are shared.
-    init(maximum: Int, clients: [String]) {
+    init(maximum: Int, clients: ClientNames) {
         state = Mutex(State(free: maximum))
         leases = ClientLeases(maximum: maximum, clients: clients)
     }

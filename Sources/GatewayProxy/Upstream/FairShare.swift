@@ -76,47 +76,52 @@ package struct PoolClient: Hashable, Sendable {
     fileprivate init(index: Int) { self.index = index }
 }
 
-/// Counts the connections to one upstream that each client has in use, over all event loops.
-///
-/// Two loops that look at the same moment can give a client one connection more than its share.
-package final class ClientLeases: Sendable {
-    private final class Count: Sendable {
-        let value = Atomic<Int>(0)
-    }
-
-    package let maximum: Int
+/// The names of the clients of a configuration. All upstreams share one copy.
+package struct ClientNames: Sendable {
     private let clients: [String: PoolClient]
-    private let names: [String?]
-    private let counts: [Count]
-    private let total = Atomic<Int>(0)
+    fileprivate let names: [String?]
 
-    /// - Parameters:
-    ///   - maximum: Connections of all clients.
-    ///   - clients: The names; nothing is counted when there are none.
-    package init(maximum: Int, clients: [String]) {
-        self.maximum = maximum
+    package init(_ clients: [String]) {
         names = clients.isEmpty ? [] : [nil] + clients
-        counts = names.map { _ in Count() }
         self.clients = Dictionary(
             clients.enumerated().map { ($0.element, PoolClient(index: $0.offset + 1)) },
             uniquingKeysWith: { first, _ in first }
         )
     }
 
+    fileprivate func client(_ name: String) -> PoolClient? { clients[name] }
+}
+
+/// Counts the connections to one upstream that each client has in use, over all event loops.
+///
+/// Two loops that look at the same moment can give a client one connection more than its share.
+package final class ClientLeases: Sendable {
+    package let maximum: Int
+    package let clients: ClientNames
+    private let counts: SparseCounts
+    private let total = Atomic<Int>(0)
+
+    /// - Parameters:
+    ///   - maximum: Connections of all clients.
+    ///   - clients: Nothing is counted when there are none.
+    package init(maximum: Int, clients: ClientNames) {
+        self.maximum = maximum
+        self.clients = clients
+        counts = SparseCounts(limit: clients.names.count)
+    }
+
     /// Clients have names.
     @inline(__always)
-    var isShared: Bool { !counts.isEmpty }
+    var isShared: Bool { counts.limit > 0 }
 
     func client(_ name: String?) -> PoolClient {
         guard isShared else { return .uncounted }
-        return name.flatMap { clients[$0] } ?? .unnamed
+        return name.flatMap { clients.client($0) } ?? .unnamed
     }
 
-    func name(of client: PoolClient) -> String? { client == .uncounted ? nil : names[client.index] }
+    func name(of client: PoolClient) -> String? { client == .uncounted ? nil : clients.names[client.index] }
 
-    func count(_ client: PoolClient) -> Int {
-        client == .uncounted ? 0 : counts[client.index].value.load(ordering: .relaxed)
-    }
+    func count(_ client: PoolClient) -> Int { client == .uncounted ? 0 : counts[client.index] }
 
     /// Whether the client is within its share with one more connection. When all are in use, the next one that is not counts:
     /// the client may ask for it.
@@ -128,7 +133,7 @@ package final class ClientLeases: Sendable {
 
     func add(_ client: PoolClient) {
         guard client != .uncounted else { return }
-        counts[client.index].value.add(1, ordering: .relaxed)
+        counts.add(1, at: client.index)
         total.add(1, ordering: .relaxed)
     }
 
@@ -137,7 +142,87 @@ package final class ClientLeases: Sendable {
         // Own ones are among them, whatever other threads do meanwhile.
         assert(count(client) > 0, "A client gives back a connection that it does not have in use.")
         assert(total.load(ordering: .relaxed) > 0, "More connections are given back than were in use.")
-        counts[client.index].value.subtract(1, ordering: .relaxed)
+        counts.add(-1, at: client.index)
         total.subtract(1, ordering: .relaxed)
+    }
+
+    /// Counts that there is memory for.
+    var capacity: Int { counts.capacity }
+}
+
+/// One count for each index below a limit, which all threads may change without a lock.
+///
+/// With 10,000 clients and 10,000 upstreams there are 100 million counts, nearly all of them zero. So blocks of 64 get memory when
+/// one of them is first changed, and keep it: another thread may be reading it.
+///
+/// `@unchecked Sendable`: the memory behind the pointers is atomic, is published once by compare-and-exchange, and is freed when
+/// nobody has the counts any more.
+@safe
+private struct SparseCounts: ~Copyable, @unchecked Sendable {
+    private typealias Block = UnsafeMutablePointer<Atomic<Int>>
+    private typealias Blocks = UnsafeMutablePointer<Atomic<Block?>>
+
+    private static let blockSize = 64
+
+    let limit: Int
+    private let blocks = unsafe Atomic<Blocks?>(nil)
+
+    init(limit: Int) { self.limit = limit }
+
+    private var blockCount: Int { (limit + Self.blockSize - 1) / Self.blockSize }
+
+    subscript(index: Int) -> Int {
+        precondition(index >= 0 && index < limit, "There is no such count.")
+        guard let blocks = unsafe blocks.load(ordering: .acquiring),
+            let block = unsafe blocks[index / Self.blockSize].load(ordering: .acquiring)
+        else { return 0 }
+        return unsafe block[index % Self.blockSize].load(ordering: .relaxed)
+    }
+
+    func add(_ difference: Int, at index: Int) {
+        precondition(index >= 0 && index < limit, "There is no such count.")
+        let blocks = unsafe Self.make(blocks, count: blockCount) { unsafe $0.initialize(to: Atomic(nil)) }
+        let block = unsafe Self.make(blocks[index / Self.blockSize], count: Self.blockSize) {
+            unsafe $0.initialize(to: Atomic(0))
+        }
+        unsafe block[index % Self.blockSize].add(difference, ordering: .relaxed)
+    }
+
+    /// What stands in `place`, which is made when nothing does.
+    @inline(__always)
+    private static func make<Element: ~Copyable>(
+        _ place: borrowing Atomic<UnsafeMutablePointer<Element>?>,
+        count: Int,
+        _ initialize: (UnsafeMutablePointer<Element>) -> Void
+    ) -> UnsafeMutablePointer<Element> {
+        if let known = unsafe place.load(ordering: .acquiring) { return unsafe known }
+        let new = UnsafeMutablePointer<Element>.allocate(capacity: count)
+        for number in 0..<count { unsafe initialize(new + number) }
+        let (isFirst, other) = unsafe place.compareExchange(
+            expected: nil,
+            desired: new,
+            ordering: .acquiringAndReleasing
+        )
+        guard !isFirst, let other = unsafe other else { return unsafe new }
+        unsafe new.deinitialize(count: count)
+        unsafe new.deallocate()
+        return unsafe other
+    }
+
+    var capacity: Int {
+        guard let blocks = unsafe blocks.load(ordering: .acquiring) else { return 0 }
+        let made = (0..<blockCount).count { unsafe blocks[$0].load(ordering: .acquiring) != nil }
+        return made * Self.blockSize
+    }
+
+    deinit {
+        guard let blocks = unsafe blocks.load(ordering: .acquiring) else { return }
+        for number in 0..<blockCount {
+            guard let block = unsafe blocks[number].load(ordering: .acquiring) else { continue }
+            unsafe block.deinitialize(count: Self.blockSize)
+            unsafe block.deallocate()
+        }
+        unsafe blocks.deinitialize(count: blockCount)
+        unsafe blocks.deallocate()
     }
 }

@@ -9,15 +9,22 @@ package enum UpstreamProbe {
     /// - Parameters:
     ///   - route: Its upstream and TLS settings count.
     ///   - limit: For name, connection and handshake together.
+    ///   - contexts: Those that were made already.
     package static func connect(
         _ route: RoutePlan,
         within limit: Duration,
+        contexts: UpstreamTLSContexts = UpstreamTLSContexts(),
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8],
         on loop: any EventLoop
     ) async -> EndpointOutcome {
         let target: UpstreamTarget
         do throws(ListenerError) {
-            target = try UpstreamTarget(route, budget: ConnectionBudget(maximum: 1, clients: []), sha256: sha256)
+            target = try UpstreamTarget(
+                route,
+                budget: ConnectionBudget(maximum: 1, clients: ClientNames([])),
+                contexts: contexts,
+                sha256: sha256
+            )
         } catch {
             // Files that can be read are a matter of the configuration, and were looked at with it.
             return .failed(.handshake)

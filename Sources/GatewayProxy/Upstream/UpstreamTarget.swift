@@ -65,12 +65,15 @@ final class UpstreamTarget: Sendable {
     }
 
     /// A target that is made alone.
+    ///
+    /// - Parameter contexts: Those that were made already.
     convenience init(
         _ route: RoutePlan,
         budget: ConnectionBudget,
+        contexts: UpstreamTLSContexts = UpstreamTLSContexts(),
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) throws(ListenerError) {
-        var contexts = UpstreamTLSContexts()
+        var contexts = contexts
         try self.init(route, key: Key(route), budget: budget, contexts: &contexts, sha256: sha256)
     }
 
@@ -101,11 +104,13 @@ struct UpstreamTargets {
     /// The budgets by target. All versions of HTTP share that of HTTP/1.1.
     private(set) var budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]
     private let kept: [UpstreamTarget.Key: ConnectionBudget]
+    /// Those of the budgets.
+    let clients: ClientNames
     private var contexts: UpstreamTLSContexts
     private let configuration: ProxyConfiguration
 
     /// - Parameters:
-    ///   - budgets: The budgets of the configuration before. Those of the same upstreams go on.
+    ///   - budgets: The budgets of the configuration before, which has the same clients. Those of the same upstreams go on.
     ///   - contexts: Those that were made already.
     init(
         of configuration: ProxyConfiguration,
@@ -115,6 +120,7 @@ struct UpstreamTargets {
         self.configuration = configuration
         self.contexts = contexts
         kept = budgets
+        clients = budgets.first?.value.leases.clients ?? ClientNames(configuration.access.clients.map(\.name))
     }
 
     mutating func index(of route: RoutePlan) throws(ListenerError) -> Int {
@@ -146,7 +152,7 @@ struct UpstreamTargets {
             kept[key.inHTTP1]
             ?? ConnectionBudget(
                 maximum: configuration.limits.connectionsPerUpstream,
-                clients: configuration.access.clients.map(\.name)
+                clients: clients
             )
         budgets[key.inHTTP1] = budget
         return budget

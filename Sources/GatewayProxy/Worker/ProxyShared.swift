@@ -33,6 +33,8 @@ final class ProxyShared: Sendable {
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
     private let budgets: [UpstreamTarget.Key: ConnectionBudget]
+    /// Those that the connections to upstreams are counted by.
+    let clientNames: ClientNames
     let targetOfRoute: [Int]
     /// The same upstreams in HTTP/1.1, for requests that cannot go by HTTP/2.
     let http1TargetOfRoute: [Int]
@@ -117,6 +119,7 @@ final class ProxyShared: Sendable {
         if let problem = descriptors.problem { throw ListenerError(problem) }
         self.targets = targets.all
         budgets = targets.budgets
+        clientNames = targets.clients
     }
 
     var isDraining: Bool { state.isDraining }

@@ -12,6 +12,8 @@ package struct CredentialDecoder {
     private var indices: [String: Int] = [:]
     /// Every name in `credentials`, also of those that could not be decoded, in file order.
     private var declared: [(name: String, span: SourceSpan)] = []
+    /// Made for the first name that is unknown. By then all are declared.
+    private lazy var declaredNames = Set(declared.map(\.name))
     private var used: Set<String> = []
 
     private static let names = Keys {
@@ -150,12 +152,12 @@ package struct CredentialDecoder {
         let name = scalar.text
         used.insert(name)
         if let index = indices[name] { return index }
-        guard !declared.contains(where: { $0.name == name }) else { return nil }
-        let names = declared.map(\.name)
+        guard !declaredNames.contains(name) else { return nil }
+        let meant = Suggestion.nearest(to: name, in: declared.lazy.map(\.name))
         // The misspelt name means this credential, so it is not reported as unused too.
-        if let meant = Suggestion.nearest(to: name, in: names) { used.insert(meant) }
+        if let meant { used.insert(meant) }
         let fault = context.unknownName(scalar, of: "credential", at: span, or: alternative)
-        context.error("\(fault)\(Suggestion.hint(for: name, in: names))", at: span, path: path)
+        context.error("\(fault)\(Suggestion.hint(meant))", at: span, path: path)
         return nil
     }
 

@@ -21,12 +21,7 @@ package enum AuthGateway {
 
     private static func outcome() async -> Result<Void, any Error> {
         do {
-            var command = try RootCommand.parseAsRoot()
-            if var command = command as? any AsyncParsableCommand {
-                try await command.run()
-            } else {
-                try command.run()
-            }
+            try await runCommand()
             // A copy of the log that is cut off must not look like a whole one.
             if let reason = Console.outputFailure {
                 throw CommandFailure(.failed, "the output could not be written: \(reason)")
@@ -34,6 +29,16 @@ package enum AuthGateway {
             return .success(())
         } catch {
             return .failure(error)
+        }
+    }
+
+    private static func runCommand() async throws {
+        if let run = GatewayRun(usual: Array(CommandLine.arguments.dropFirst())) { return try await run() }
+        var command = try RootCommand.parseAsRoot()
+        if var command = command as? any AsyncParsableCommand {
+            try await command.run()
+        } else {
+            try command.run()
         }
     }
 

@@ -17,6 +17,10 @@ struct ConfigOption: ParsableArguments {
     )
     var file: String?
 
+    init() {}
+
+    init(file: String?) { self.file = file }
+
     /// For a command that needs no gateway.
     var path: String {
         let location = ConfigLocator.locate(

@@ -63,11 +63,12 @@ struct DoctorCommand: AsyncParsableCommand {
     private func findings() async -> [DoctorFinding] {
         let (plan, findings) = readConfiguration()
         guard let plan else { return findings }
+        // They take the longest, so they begin first.
+        async let endpoints = self.endpoints(of: plan)
         let running = await RunningGatewayProbe(plan: plan).ask(within: Self.limit)
         let storage = StorageProbe(plan: plan)
         async let local = self.local(plan, running)
         async let audit = bounded(.audit, plan.audit.path) { await storage.auditFindings() }
-        async let endpoints = self.endpoints(of: plan)
         let store = await Deadline.value(within: Self.limit) { [offline] in await storage.store(isOffline: offline)
         }
         let credentials = CredentialProbe(

@@ -20,6 +20,11 @@ struct EndpointProbe: Sendable {
         case upstream(RoutePlan, users: [String])
         case authority(Origin, ClientTLS?, users: [String])
 
+        var route: RoutePlan? {
+            guard case .upstream(let route, _) = self else { return nil }
+            return route
+        }
+
         var endpoint: DoctorEndpoint {
             switch self {
             case .upstream(let route, let users): DoctorEndpoint(.upstream, route.upstream, users: users)
@@ -42,6 +47,8 @@ struct EndpointProbe: Sendable {
     func findings(within limit: Duration, all: Bool) async -> [DoctorFinding] {
         let targets = targets
         let clock = ContinuousClock()
+        // Each reads the certificates of all authorities, and most upstreams have the same.
+        let contexts = UpstreamTLSContexts(of: targets.prefix(Self.few).compactMap(\.route))
         let end = all || targets.count <= Self.few ? nil : clock.now + Self.limitOfMany
         let answers = await withTaskGroup(of: (Int, Answer?).self) { tasks in
             var waiting = targets.indices
@@ -50,7 +57,7 @@ struct EndpointProbe: Sendable {
                 guard rest > .zero, let index = waiting.popFirst() else { return }
                 let target = targets[index]
                 tasks.addTask {
-                    let answer = await Self.ask(target, within: min(limit, rest))
+                    let answer = await Self.ask(target, within: min(limit, rest), contexts)
                     // It was not given the time that others have.
                     return (index, rest < limit && answer.outcome.isOverdue ? nil : answer)
                 }
@@ -130,13 +137,18 @@ struct EndpointProbe: Sendable {
 
     // MARK: Questions
 
-    private static func ask(_ target: Target, within limit: Duration) async -> Answer {
+    private static func ask(
+        _ target: Target,
+        within limit: Duration,
+        _ contexts: UpstreamTLSContexts
+    ) async -> Answer {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         switch target {
         case .upstream(let route, _):
             let outcome = await UpstreamProbe.connect(
                 route,
                 within: limit,
+                contexts: contexts,
                 sha256: { Array(SHA256.hash(data: $0)) },
                 on: loop
             )

@@ -31,6 +31,25 @@ struct CredentialRuleTests {
         #expect(finding(.locked).command == "authgateway token unlock 'my box'")
     }
 
+    /// Each message names its own credential. Those of many are one line all the same.
+    @Test func theSameFailureOfManyIsOneLine() {
+        func problem(of name: String) -> GatewayProblem {
+            GatewayProblem(.tokenEndpointUnreachable, "The token endpoint of \(name) refuses connections.")
+        }
+        let findings = (1...100).map { CredentialRule.finding(of: "c\($0)", .failed(problem(of: "c\($0)")), at: now) }
+        #expect(findings[6].text == "no token: The token endpoint of c7 refuses connections.")
+        let excerpt = DoctorReport(findings).condensed(.credentials)
+        #expect(excerpt.findings.map(\.subject) == ["c1, c2, c3, c4, c5 and 95 more"])
+        #expect(
+            excerpt.findings.map(\.text) == ["no token: The token endpoint of each credential refuses connections."]
+        )
+        let others = (1...100).map { CredentialRule.finding(of: "c", .failed(problem(of: "c\($0)")), at: now) }
+        #expect(
+            DoctorReport(others).condensed(.credentials).findings.count == DoctorReport.mostShown,
+            "other names stay"
+        )
+    }
+
     @Test func aStaticCredentialIsWhatUpstreamsSayOfIt() {
         let source = FixedCredentialSource(name: "my box", strategy: "bearer", injection: Injection())
         func found() -> DoctorFinding {

@@ -47,4 +47,41 @@ struct SQLiteFileTests {
         #expect(settings == ["wal", "2"])
         try database.close()
     }
+
+    /// For those that only read and cannot make one: it is there, with something in it, after each opening.
+    @Test func theWriteAheadLogIsThereWhenTheFileIsOpen() throws {
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent("sqlite-\(UUID().uuidString)").path
+        defer { for end in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + end) } }
+        for number in 1...3 {
+            let database = try SQLiteFile.open(path, label: "test", lockLimit: .seconds(1))
+            #expect(FileStatus.size(of: path + "-wal") ?? 0 > 0)
+            var configuration = Configuration()
+            configuration.readonly = true
+            let reader = try DatabaseQueue(path: path, configuration: configuration)
+            try database.inDatabase {
+                try $0.execute(sql: "CREATE TABLE IF NOT EXISTS a (b); INSERT INTO a VALUES (\(number))")
+            }
+            let count = try reader.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM a") }
+            #expect(count == number)
+            let tables = try reader.read { try String.fetchAll($0, sql: "SELECT name FROM sqlite_schema") }
+            #expect(tables == ["a"])
+            try reader.close()
+            try database.close()
+        }
+    }
+
+    @Test func aFileThatCannotBeWrittenIsNotOpened() throws {
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent("sqlite-\(UUID().uuidString)").path
+        defer { for end in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + end) } }
+        var configuration = Configuration()
+        // It leaves a transaction open.
+        configuration.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: path, configuration: configuration)
+        try other.inDatabase { try $0.execute(sql: "CREATE TABLE a (b); BEGIN IMMEDIATE") }
+        #expect(throws: DatabaseError.self) {
+            _ = try SQLiteFile.open(path, label: "test", lockLimit: .milliseconds(10))
+        }
+        try other.inDatabase { try $0.execute(sql: "ROLLBACK") }
+        try other.close()
+    }
 }

@@ -27,6 +27,7 @@ struct EngineTests {
         guard case .head = decoder.decode(bytes.span) else { return (nil, nil) }
         let listener = ConnectionContext(reach: .engine, port: 8191, engine: engine)
         var trace: AuthorizationTrace?
+        var cache = ClientAuthenticationCache()
         let decision = AuthorizerFixture(routes, clients: clients).authorizer.decide(
             decoder.head,
             bytes.span,
@@ -34,6 +35,7 @@ struct EngineTests {
             route: Array(chosen.utf8),
             askedBy: engine,
             on: listener,
+            cache: &cache,
             trace: &trace
         )
         switch consume decision {
@@ -101,6 +103,64 @@ struct EngineTests {
             Self.decide(Self.request()).match == .path(0),
             "no client is configured, and the engine has proved itself"
         )
+    }
+
+    /// Requests of many clients share a cache: whoever was in it before, each is known by the own proof alone.
+    @Test func theClientBeforeProvesNothing() {
+        let names = ["laptop", "phone", "desk"]
+        let authorizer = AuthorizerFixture([Self.route(clients: ["laptop", "desk"])], clients: names).authorizer
+        let listener = ConnectionContext(reach: .engine, port: 8191, engine: "edge")
+        var cache = ClientAuthenticationCache()
+        func client(_ fields: String...) -> String? {
+            var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+            let text = "GET /box/x HTTP/1.1\r\nHost: a\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n"
+            let bytes = Array(text.utf8)
+            guard case .head = decoder.decode(bytes.span) else { return nil }
+            var trace: AuthorizationTrace?
+            let decision = authorizer.decide(
+                decoder.head,
+                bytes.span,
+                scheme: nil,
+                route: [],
+                askedBy: "edge",
+                on: listener,
+                cache: &cache,
+                trace: &trace
+            )
+            switch consume decision {
+            case .admitted(let admitted): return admitted.client
+            case .refused: return nil
+            case .preflight: return nil
+            case .unrouted: return nil
+            }
+        }
+        for _ in 0..<2 {
+            #expect(client("Authorization: Bearer laptop-token") == "laptop")
+            #expect(client() == nil)
+            #expect(client("Authorization: Bearer laptop-tokem") == nil)
+            #expect(client("Proxy-Authorization: Bearer laptop-token") == "laptop")
+            #expect(client("Authorization: Bearer phone-token") == nil, "the route is not for it")
+            #expect(client("Authorization: Bearer desk-token") == "desk")
+            let both = client("Authorization: Bearer desk-token", "Proxy-Authorization: Bearer laptop-token")
+            #expect(both == nil, "proofs of two clients")
+        }
+    }
+
+    @Test(arguments: [
+        [], ["Authorization:"], ["Authorization: a"], ["Authorization: Bearer token"],
+        ["Proxy-Authorization: \u{7E}\u{7E}"],
+        ["Accept: */*", "Authorization: Basic eHg6eXk="],
+    ])
+    func eachProofHasACache(_ fields: [String]) {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(("GET / HTTP/1.1\r\nHost: a\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n").utf8)
+        guard case .head = decoder.decode(bytes.span) else {
+            Issue.record("The head is not one.")
+            return
+        }
+        let place = EngineClients.place(of: decoder.head, bytes.span)
+        #expect((0..<EngineClients.count).contains(place))
+        #expect(place == EngineClients.place(of: decoder.head, bytes.span))
     }
 
     @Test func aPreflightIsForTheEngineToAnswer() {

@@ -89,6 +89,15 @@ struct OriginalRequestTests {
         #expect(text == "PUT /box/2.0?a=b HTTP/1.1\r\nHost: api.example\r\n\r\n")
     }
 
+    @Test func eachFieldOfManyIsTheClientsOrTheEngines() throws {
+        let own = (0..<80).map { "X-Own-\($0): \($0)" }
+        let fields = Array(own.prefix(70)) + Self.nginx + ["X-Gw-Engine-Token: abc", "TE: trailers"] + own.suffix(10)
+        let (text, _) = try Self.read(.nginx, fields)
+        #expect(
+            text == "PUT /box/2.0?a=b HTTP/1.1\r\nHost: api.example\r\n" + own.map { $0 + "\r\n" }.joined() + "\r\n"
+        )
+    }
+
     @Test(arguments: [
         ("X-Original-Method", Fault.missing("X-Original-Method")), ("X-Original-URI", .missing("X-Original-URI")),
         ("X-Original-Host", .missing("X-Original-Host")),

@@ -77,3 +77,86 @@ struct ClientPlacesTests {
         #expect(takeAll(&places, for: "a") == 30)
     }
 }
+
+@Suite("Connections that each client has in use", .timeLimit(.minutes(1)))
+struct ClientLeasesTests {
+    private let names = ClientNames((0..<10_000).map { "client-\($0)" })
+
+    @Test func eachClientHasACountOfItsOwn() {
+        let leases = ClientLeases(maximum: 1 << 20, clients: names)
+        let clients = [nil, "client-0", "client-62", "client-63", "client-64", "client-9999"].map(leases.client)
+        #expect(Set(clients).count == clients.count)
+        for (number, client) in clients.enumerated() { for _ in 0...number { leases.add(client) } }
+        #expect(clients.map(leases.count) == [1, 2, 3, 4, 5, 6])
+        for client in clients { leases.remove(client) }
+        #expect(clients.map(leases.count) == [0, 1, 2, 3, 4, 5])
+        #expect(leases.count(leases.client("client-1")) == 0)
+    }
+
+    @Test func thoseWithoutANameAndUnknownOnesAreOneClient() {
+        let leases = ClientLeases(maximum: 4, clients: names)
+        #expect(leases.client(nil) == .unnamed && leases.client("unknown") == .unnamed)
+        #expect(leases.name(of: .unnamed) == nil)
+        #expect(leases.name(of: leases.client("client-7")) == "client-7")
+    }
+
+    @Test func withoutNamesNothingIsCounted() {
+        let leases = ClientLeases(maximum: 1, clients: ClientNames([]))
+        let client = leases.client("anybody")
+        leases.add(client)
+        leases.add(client)
+        #expect(client == .uncounted && leases.count(client) == 0 && leases.allowsOneMore(client))
+        #expect(leases.capacity == 0)
+    }
+
+    /// The rule for each number of connections, whichever block the client's count is in.
+    @Test(arguments: [nil, "client-0", "client-9999"])
+    func aClientGetsItsShare(_ name: String?) {
+        let leases = ClientLeases(maximum: 1024, clients: names)
+        let (client, other) = (leases.client(name), leases.client("client-5000"))
+        var count = 0
+        while leases.allowsOneMore(client) {
+            leases.add(client)
+            count += 1
+        }
+        #expect(count == 768)
+        var others = 0
+        while leases.allowsOneMore(other) {
+            leases.add(other)
+            others += 1
+        }
+        #expect(others == 192 && !leases.allowsOneMore(client))
+        for _ in 0..<count { leases.remove(client) }
+        #expect(leases.count(client) == 0 && leases.allowsOneMore(client))
+    }
+
+    /// With 10,000 upstreams nearly all counts are never raised.
+    @Test func onlyClientsThatWereThereTakeMemory() {
+        let leases = ClientLeases(maximum: 1024, clients: names)
+        #expect(leases.capacity == 0)
+        for name in ["client-1", "client-2"] { _ = leases.allowsOneMore(leases.client(name)) }
+        #expect(leases.capacity == 0)
+        for _ in 0..<100 { for name in ["client-1", "client-2", "client-9000"] { leases.add(leases.client(name)) } }
+        #expect(leases.capacity == 128)
+    }
+
+    /// Blocks are made once, also when all threads want the same one first.
+    @Test func noCountIsLostBetweenThreads() async {
+        let leases = ClientLeases(maximum: 1 << 20, clients: names)
+        let used = stride(from: 0, to: 10_000, by: 50).map { leases.client("client-\($0)") }
+        await withTaskGroup { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    for _ in 0..<50 {
+                        for client in used {
+                            leases.add(client)
+                            leases.add(client)
+                            leases.remove(client)
+                        }
+                    }
+                }
+            }
+        }
+        #expect(used.allSatisfy { leases.count($0) == 200 })
+    }
+}

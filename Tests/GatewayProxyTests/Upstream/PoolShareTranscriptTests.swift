@@ -31,7 +31,7 @@ struct PoolShareTranscriptTests {
     @Test(arguments: requests + waiting + urgentAndPrivate + loops)
     func thePoolAnswersAsWritten(_ transcript: Transcript) {
         let rules = PoolState.Rules(maximumWaiters: transcript.maximumWaiters, idleTimeout: .seconds(60))
-        let leases = ClientLeases(maximum: transcript.maximum, clients: transcript.clients)
+        let leases = ClientLeases(maximum: transcript.maximum, clients: ClientNames(transcript.clients))
         PoolScript.check((transcript.beginsWithThree ? Self.three : "") + transcript.text, rules, leases)
     }
 

@@ -41,7 +41,7 @@ private struct StreamShell: ~Copyable {
     init(places: Int) {
         var rules = PoolState.Rules(maximumWaiters: 8, idleTimeout: .seconds(2))
         rules.opensOneAtATime = true
-        pool = PoolState(rules, ClientLeases(maximum: places, clients: []))
+        pool = PoolState(rules, ClientLeases(maximum: places, clients: ClientNames([])))
         free = places
     }
 

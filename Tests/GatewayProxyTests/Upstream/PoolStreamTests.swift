@@ -13,7 +13,7 @@ struct PoolStreamTests {
     func thePoolAnswersAsWritten(_ transcript: Transcript) {
         var rules = PoolState.Rules(maximumWaiters: 10, idleTimeout: .seconds(60))
         rules.opensOneAtATime = true
-        PoolScript.check(transcript.text, rules, ClientLeases(maximum: 2, clients: []))
+        PoolScript.check(transcript.text, rules, ClientLeases(maximum: 2, clients: ClientNames([])))
     }
 
     private static let opening: [Transcript] = [

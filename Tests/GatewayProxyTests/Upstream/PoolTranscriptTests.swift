@@ -13,7 +13,7 @@ struct PoolTranscriptTests {
     @Test(arguments: connections + waiting + urgent + exclusive + loops + closing)
     func thePoolAnswersAsWritten(_ transcript: Transcript) {
         let rules = PoolState.Rules(maximumWaiters: transcript.maximumWaiters, idleTimeout: .seconds(60))
-        PoolScript.check(transcript.text, rules, ClientLeases(maximum: 1, clients: []))
+        PoolScript.check(transcript.text, rules, ClientLeases(maximum: 1, clients: ClientNames([])))
     }
 
     private static let connections: [Transcript] = [

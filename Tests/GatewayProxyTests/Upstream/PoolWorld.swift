@@ -58,7 +58,7 @@ final class PoolWorld {
         self.maximum = maximum
         self.isShared = isShared
         let rules = PoolState.Rules(maximumWaiters: maximumWaiters, idleTimeout: .seconds(2))
-        leases = ClientLeases(maximum: maximum, clients: isShared ? ["a", "b", "c"] : [])
+        leases = ClientLeases(maximum: maximum, clients: ClientNames(isShared ? ["a", "b", "c"] : []))
         pools = (0..<count).map { [leases] _ in Pool(rules, leases) }
         budget = PoolTestBudget(free: maximum)
     }
