@@ -12,11 +12,16 @@ package enum GatewayRule {
         case running(Readiness, differences: [String]?)
         /// A process holds the state directory, and the admin listener does not answer.
         case silent(String)
+        /// This user may not look into the state directory, and no gateway answers on the admin listener.
+        case hidden
     }
 
     package static func findings(of observation: Observation, stateDirectory: String) -> [DoctorFinding] {
         switch observation {
         case .stopped: return [DoctorFinding(.gateway, .ok, stateDirectory, "no gateway uses this state directory")]
+        case .hidden:
+            let text = "this user may not read the state directory; run doctor as its owner"
+            return [DoctorFinding(.gateway, .skipped, stateDirectory, text)]
         case .silent(let reason):
             return [
                 DoctorFinding(

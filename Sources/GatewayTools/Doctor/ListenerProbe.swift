@@ -78,17 +78,22 @@ struct RunningGatewayProbe: Sendable {
         /// The names of its proxy listeners; nil when it did not say.
         var listeners: Set<String>?
 
-        /// A process holds the files: nothing of them is locked or written beside it.
+        /// A process holds the files, or may: nothing of them is locked or written beside it.
         var isRunning: Bool { observation != .stopped }
     }
 
     let plan: Plan
 
     func ask(within limit: Duration) async -> Answer {
-        guard StateDirectory.isHeld(plan.stateDirectory) else { return Answer(observation: .stopped) }
+        let occupation = StateDirectory.occupation(of: plan.stateDirectory)
+        guard occupation != .free else { return Answer(observation: .stopped) }
         let plan = plan
-        let answer = await Deadline.value(within: limit) { await Self.ask(plan) }
-        return answer ?? Answer(observation: .silent("its admin listener does not answer in time"))
+        let answer =
+            await Deadline.value(within: limit) { await Self.ask(plan) }
+            ?? Answer(observation: .silent("its admin listener does not answer in time"))
+        // Nothing says that there is a process.
+        if occupation == .hidden, answer.tokens == nil { return Answer(observation: .hidden) }
+        return answer
     }
 
     private static func ask(_ plan: Plan) async -> Answer {

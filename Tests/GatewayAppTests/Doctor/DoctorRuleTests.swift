@@ -85,6 +85,7 @@ struct DoctorRuleTests {
         }
         #expect(levels(.stopped) == [.ok])
         #expect(levels(.silent("nobody answers")) == [.error])
+        #expect(levels(.hidden) == [.skipped])
         #expect(levels(.running(Readiness(.ready), differences: nil)) == [.ok])
         #expect(levels(.running(Readiness(.ready), differences: [])) == [.ok, .ok])
         #expect(
