@@ -77,6 +77,8 @@ struct RunningGatewayProbe: Sendable {
         var tokens: [String: TokenStatus]?
         /// The names of its proxy listeners; nil when it did not say.
         var listeners: Set<String>?
+        /// The variables of its sandbox; nil without one.
+        var sandbox: [String: String]?
 
         /// A process holds the files, or may: nothing of them is locked or written beside it.
         var isRunning: Bool { observation != .stopped }
@@ -108,9 +110,10 @@ struct RunningGatewayProbe: Sendable {
                 Set(($0.digest.summary.listeners + ($0.digest.summary.authz ?? []).map(\.listener)).map(\.name))
             }
             return Answer(
-                observation: .running(readiness, differences: differences),
+                observation: .running(readiness, differences: differences, hasSandbox: served?.sandbox != nil),
                 tokens: tokens,
-                listeners: listeners
+                listeners: listeners,
+                sandbox: served?.sandbox
             )
         } catch {
             return Answer(observation: .silent(error.description))

@@ -88,6 +88,7 @@ struct DoctorRuleTests {
         #expect(levels(.hidden) == [.skipped])
         #expect(levels(.running(Readiness(.ready), differences: nil)) == [.ok])
         #expect(levels(.running(Readiness(.ready), differences: [])) == [.ok, .ok])
+        #expect(levels(.running(Readiness(.ready), differences: [], hasSandbox: true)) == [.ok, .ok, .ok])
         #expect(
             levels(.running(Readiness(.degraded, reasons: ["x"]), differences: ["routes.a"])) == [.warning, .warning]
         )
