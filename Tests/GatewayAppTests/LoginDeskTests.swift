@@ -39,6 +39,7 @@ struct LoginDeskTests {
             grant.login = SampleLogin(redirect: redirect)
             grant.deviceLogin = SampleDeviceLogin()
             let plain = Self.keeper("service", SampleGrant(), endpoint, audit, clock)
+            let brought = Self.keeper("brought", SampleGrant(isRenewable: false), endpoint, audit, clock)
             let keeper = Self.keeper("box", grant, endpoint, audit, clock)
             let served = Served(keeper)
             (self.keeper, self.served, self.grant) = (keeper, served, grant)
@@ -48,6 +49,7 @@ struct LoginDeskTests {
                         switch name {
                         case "box": .success(served.keeper.withLock(\.self))
                         case "service": .success(plain)
+                        case "brought": .success(brought)
                         default: .failure(GatewayProblem(.noRoute, "There is no such credential."))
                         }
                     },
@@ -392,6 +394,8 @@ struct LoginDeskTests {
                 return problem
             }
             #expect(await problem(LoginOrder(credential: "service"))?.detail.contains("by itself") == true)
+            let brought = await problem(LoginOrder(credential: "brought"))?.detail
+            #expect(brought == "brought has no login. Get a token, then run: authgateway token import brought")
             #expect(await problem(LoginOrder(credential: "nobody"))?.kind == .noRoute)
             #expect(await problem(LoginOrder(credential: "box", timeout: .seconds(7200)))?.kind == .requestRefused)
         }

@@ -46,6 +46,16 @@ def test_tokens_of_the_sandbox_live_as_long_as_run_says(make_gateway, arguments,
     assert lifetime / 2 < token(gateway)["remaining_seconds"] <= lifetime
 
 
+def test_the_sandbox_is_no_difference_from_the_file(make_gateway):
+    routes = {"api": {"upstream": "${SANDBOX_UPSTREAM_URL:-http://127.0.0.1:9}", "auth": "none"}}
+    gateway = make_gateway({"tokens": {"store": "memory"}, "routes": routes}).start("--sandbox")
+    plan = gateway.run("plan")
+    assert plan.returncode == 0 and "Nothing changes." in plan.stdout and "--sandbox" in plan.stderr, plan
+    doctor = gateway.run("doctor", "--offline")
+    assert "the gateway runs with --sandbox" in doctor.stdout, doctor
+    assert "another configuration" not in doctor.stdout, doctor
+
+
 def test_a_token_that_lives_shortly_ends(make_gateway):
     """The authority itself takes it no more; with `renew: false` the gateway fetches no other."""
     routes = {"api": {"upstream": "${SANDBOX_UPSTREAM_URL}", "auth": "me"}}

@@ -70,3 +70,11 @@ def test_its_end_is_announced_ten_minutes_ahead(start_gateway, origin):
 def test_a_time_that_is_none_is_refused(make_gateway, origin, time):
     checked = make_gateway(with_route(developer(obtained_at=time), origin.url)).run("check")
     assert checked.returncode == 3 and "credentials.me.obtained_at: expected a time such as" in checked.stderr, checked
+
+
+def test_a_login_says_where_the_token_comes_from(start_gateway, origin):
+    gateway = start_gateway(with_route(developer(), origin.url))
+    refused = gateway.run("login", "me", "--no-browser")
+    assert refused.returncode != 0 and "needs no login" not in refused.stderr, refused
+    assert "me has no login. Get a token in the Box developer console" in refused.stderr, refused
+    assert "authgateway token import me" in refused.stderr, refused

@@ -76,6 +76,8 @@ package struct ServedPlan: Hashable, Sendable, Codable {
     package var digest: PlanDigest
     /// Hexadecimal, of the digests in it; new with every process.
     package var key: String
+    /// The variables of `run --sandbox`, which are needed to read the same configuration; nil without a sandbox.
+    package var sandbox: [String: String]?
 
     package init(digest: PlanDigest, key: String) {
         self.digest = digest

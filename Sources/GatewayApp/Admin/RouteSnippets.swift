@@ -1,6 +1,7 @@
 package import GatewayEvents
 import GatewayHTTP
 import GatewayProxy
+package import GatewayTokens
 
 /// What a person copies to use a route: for a terminal, for an SDK, and for programs that know a proxy.
 struct RouteSnippets: Hashable, Sendable {
@@ -59,6 +60,7 @@ struct RouteSnippets: Hashable, Sendable {
 
 /// How a route does, in one of four words.
 package enum RouteCondition: String, Sendable {
+    /// Nothing is known of the last 5 minutes.
     case idle
     case good
     /// Some requests fail.
@@ -68,13 +70,17 @@ package enum RouteCondition: String, Sendable {
 
 extension RouteStatus {
     /// From what its credential needs, from its upstream's health, and from what it answered in the last 5 minutes.
-    package func condition(_ traffic: TrafficStatus?) -> RouteCondition {
+    ///
+    /// - Parameter token: The state of its credential, if that is known.
+    package func condition(_ traffic: TrafficStatus?, token: TokenStatus? = nil) -> RouteCondition {
         if needs != nil { return .failing }
+        if let token, token.failing != nil, !token.isServed { return .failing }
         let rates = [health?.failureRate, traffic?.errorShare].compactMap(\.self)
         let rejections = [health?.rejectionRate, traffic?.rejectionShare].compactMap(\.self)
         guard let rate = rates.max() else {
-            let isUsed = traffic.map { $0.requests.contains { $0 > 0 } } ?? false
-            return isUsed || health?.lastSuccessAt != nil ? .good : .idle
+            // RFC 3339 in one form: the later time is the greater string.
+            let hasFailed = health?.lastFailureAt.map { $0 > health?.lastSuccessAt ?? "" } ?? false
+            return hasFailed ? .failing : .idle
         }
         if rate >= 0.5 { return .failing }
         // Below that, clients may only be asking for what the credential may not read.

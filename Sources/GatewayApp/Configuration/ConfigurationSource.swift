@@ -14,7 +14,8 @@ package struct ConfigurationSource: Sendable {
     let files: WatchedFiles
     /// What programs with a `ttl` said at the start.
     let programs: [SecretProgram: ProgramAnswer]
-    private let overlay: [String: String]
+    /// Variables that count before those of the process.
+    let overlay: [String: String]
     private let strictModes: Bool
 
     /// - Parameters:

@@ -9,14 +9,20 @@ package enum GatewayRule {
         /// A process holds the state directory and answers on the admin listener.
         ///
         /// - differences: Paths of the configuration that it serves otherwise; nil when it did not say.
-        case running(Readiness, differences: [String]?)
+        /// - hasSandbox: Whether it runs with --sandbox, whose variables the configuration was then read with.
+        case running(Readiness, differences: [String]?, hasSandbox: Bool = false)
         /// A process holds the state directory, and the admin listener does not answer.
         case silent(String)
+        /// This user may not look into the state directory, and no gateway answers on the admin listener.
+        case hidden
     }
 
     package static func findings(of observation: Observation, stateDirectory: String) -> [DoctorFinding] {
         switch observation {
         case .stopped: return [DoctorFinding(.gateway, .ok, stateDirectory, "no gateway uses this state directory")]
+        case .hidden:
+            let text = "this user may not read the state directory; run doctor as its owner"
+            return [DoctorFinding(.gateway, .skipped, stateDirectory, text)]
         case .silent(let reason):
             return [
                 DoctorFinding(
@@ -29,9 +35,15 @@ package enum GatewayRule {
                     command: "fuser -v \(ShellWord.quoted("\(stateDirectory)/gateway.lock"))"
                 )
             ]
-        case .running(let readiness, let differences):
-            return states(readiness, stateDirectory) + (differences.map { [served($0, stateDirectory)] } ?? [])
+        case .running(let readiness, let differences, let hasSandbox):
+            return states(readiness, stateDirectory) + (hasSandbox ? [sandbox(stateDirectory)] : [])
+                + (differences.map { [served($0, stateDirectory)] } ?? [])
         }
+    }
+
+    private static func sandbox(_ name: String) -> DoctorFinding {
+        let text = "the gateway runs with --sandbox; the configuration was checked with its variables"
+        return DoctorFinding(.gateway, .ok, name, text)
     }
 
     /// One for each reason.

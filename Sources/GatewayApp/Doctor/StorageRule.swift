@@ -1,3 +1,4 @@
+package import GatewayFiles
 import GatewayHTTP
 package import GatewayTokenStores
 package import GatewayTokens
@@ -8,6 +9,10 @@ package enum StorageRule {
         case memory
         /// Not there yet.
         case missing
+        /// Not there yet, and this user may not create it.
+        case barred(FileBarrier)
+        /// Not looked at, for a reason that another finding gives.
+        case unseen(Unseen)
         /// The key is missing, and what was encrypted with it is there.
         case keyMissing(String)
         case usable
@@ -17,8 +22,26 @@ package enum StorageRule {
         case notAsked
     }
 
+    /// Why a file was not looked at.
+    package enum Unseen: Hashable, Sendable {
+        /// This user may not look into its folder.
+        case hidden
+        /// It is in the state directory, which cannot be created.
+        case noStateDirectory
+
+        fileprivate var text: String {
+            switch self {
+            case .hidden: "this user may not look at it; run doctor as the gateway's user"
+            case .noStateDirectory: "it is in the state directory, which cannot be created (see files)"
+            }
+        }
+    }
+
     package enum Audit: Hashable, Sendable {
         case missing
+        /// This user may not create it, or may not write to it.
+        case barred(FileBarrier)
+        case unseen(Unseen)
         case keyMissing(String)
         /// - rows: How many of the newest fit together and with the head file.
         case intact(rows: Int)
@@ -34,6 +57,8 @@ package enum StorageRule {
         switch store {
         case .memory: return DoctorFinding(.store, .ok, name, "tokens are kept in memory; a restart fetches them anew")
         case .missing: return DoctorFinding(.store, .ok, name, "not there yet; the first start makes it")
+        case .barred(let barrier): return barred(.store, name, "the token store", barrier)
+        case .unseen(let reason): return DoctorFinding(.store, .skipped, name, reason.text)
         case .usable: return DoctorFinding(.store, .ok, name, "opens, its key fits, and this user may write to it")
         case .notAsked:
             return DoctorFinding(
@@ -50,6 +75,8 @@ package enum StorageRule {
     package static func audit(_ audit: Audit, _ path: String) -> DoctorFinding {
         switch audit {
         case .missing: return DoctorFinding(.audit, .ok, path, "not there yet; the first start makes it")
+        case .barred(let barrier): return barred(.audit, path, "the audit log", barrier)
+        case .unseen(let reason): return DoctorFinding(.audit, .skipped, path, reason.text)
         case .intact(let rows):
             let text =
                 rows == 0 ? "opens; it has no event yet" : "opens; the newest \(rows) events and the head file fit"
@@ -67,6 +94,17 @@ package enum StorageRule {
             )
         case .unusable(let reason): return DoctorFinding(.audit, .error, path, reason)
         }
+    }
+
+    private static func barred(
+        _ group: DoctorFinding.Group,
+        _ path: String,
+        _ name: String,
+        _ barrier: FileBarrier
+    ) -> DoctorFinding {
+        let text = "\(barrier.text), so \(name) cannot be opened"
+        let remedy = barrier.command == nil ? "Correct that, or name another place." : "Correct the permissions:"
+        return DoctorFinding(group, .error, path, text, remedy: remedy, command: barrier.command)
     }
 
     private static func restore(_ key: String, _ database: String) -> String {
@@ -218,12 +256,23 @@ package enum FileRule {
         }
     }
 
-    /// - Parameter seen: nil when nothing is there.
-    package static func stateDirectory(_ path: String, _ seen: Observation?) -> DoctorFinding {
+    /// - Parameters:
+    ///   - seen: nil when nothing is there.
+    ///   - barrier: What keeps the first start from creating it, if nothing is there.
+    package static func stateDirectory(
+        _ path: String,
+        _ seen: Observation?,
+        barrier: FileBarrier? = nil
+    ) -> DoctorFinding {
         func error(_ text: String, _ remedy: String, command: String? = nil) -> DoctorFinding {
             DoctorFinding(.files, .error, path, text, remedy: remedy, command: command)
         }
         guard let seen else {
+            if let barrier {
+                let text = "\(barrier.text), so the state directory cannot be created"
+                let command = "install -d -m 700 -o \(barrier.user) \(ShellWord.quoted(path))"
+                return error(text, "Set state_directory to a writable place, or create it as root:", command: command)
+            }
             return DoctorFinding(.files, .ok, path, "the state directory is not there yet; the first start makes it")
         }
         guard seen.isFolder else {

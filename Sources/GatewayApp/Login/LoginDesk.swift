@@ -65,13 +65,20 @@ package actor LoginDesk: LoginControl {
         case .failure(let problem): return .failure(problem)
         }
         guard let flow = keeper.login else {
-            let detail = "\(keeper.name) needs no login: \(keeper.strategy) gets its tokens by itself."
+            let detail = Self.withoutLogin(keeper)
             return .failure(GatewayProblem(.noRoute, detail))
         }
         switch order.way {
         case .browser, .paste: return await beginInBrowser(order, keeper, flow)
         case .device: return await beginOnDevice(order, keeper)
         }
+    }
+
+    private static func withoutLogin(_ keeper: TokenKeeper) -> String {
+        keeper.isRenewable
+            ? "\(keeper.name) needs no login: \(keeper.strategy) gets its tokens by itself."
+            : "\(keeper.name) has no login. Get a token\(keeper.tokenPlace.map { " in \($0)" } ?? ""), then run: "
+                + GatewayCommand.line("token", "import", keeper.name)
     }
 
     private func beginInBrowser(

@@ -120,12 +120,14 @@ private struct CredentialCard {
 
     private var word: String {
         guard let token else { return "static" }
+        if token.isOnlyRejected { return "rejected" }
         return token.isStatic == true && token.state == .valid ? "static" : token.state.words
     }
 
     private var mark: Mark {
         guard let token else { return end.map { $0.isSoon ? .warn : .good } ?? .good }
         if token.needsPerson { return .bad }
+        if token.isOnlyRejected { return .bad }
         if token.isStatic == true, let end, end.isSoon { return .warn }
         switch token.state {
         case .valid, .renewing: return token.failing == nil ? .good : .warn
@@ -142,7 +144,7 @@ private struct CredentialCard {
 
     private var left: Double? {
         guard let token else { return 1 }
-        guard token.isServed else { return nil }
+        guard token.isServed, !token.isOnlyRejected else { return nil }
         guard let start = token.obtainedAt.flatMap({ UnixTime(rfc3339: $0) }),
             let end = token.expiresAt.flatMap({ UnixTime(rfc3339: $0) }), end > start
         else { return 1 }
@@ -152,6 +154,9 @@ private struct CredentialCard {
     private var progress: HTML {
         guard let token else { return "never renewed" }
         if token.isStatic == true {
+            if token.isOnlyRejected, let rejected = token.lastRejectedAt {
+                return "rejected \(PageText.time(rejected, now: now)), never accepted"
+            }
             guard let accepted = token.lastAcceptedAt else { return "not accepted yet" }
             return "accepted \(PageText.time(accepted, now: now))"
         }

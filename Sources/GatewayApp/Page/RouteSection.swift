@@ -33,7 +33,7 @@ struct RouteSection {
 
     private func row(_ route: RouteStatus) -> HTML {
         let traffic = page.traffic[route.name]
-        let condition = route.condition(traffic)
+        let condition = route.condition(traffic, token: route.credential.flatMap { tokens[$0] })
         return """
             <details class="route" id="r-\(PercentEncoding.encode(route.name))" name="route">
             <summary class="row">
@@ -157,7 +157,7 @@ extension RouteCondition {
 
     fileprivate var words: String {
         switch self {
-        case .idle: "no requests yet"
+        case .idle: "no requests lately"
         case .good: "answers"
         case .degraded: "some requests fail"
         case .failing: "requests fail"

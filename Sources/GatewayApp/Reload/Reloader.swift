@@ -96,7 +96,11 @@ package final class Reloader: Service {
     }
 
     /// What can leave the process of the plan that is served. Not kept: with many routes it takes much memory, and few ask for it.
-    func servedPlan() -> ServedPlan { ServedPlan(PlanDefinitions(parts.live.plan), key: digestKey) }
+    func servedPlan() -> ServedPlan {
+        var served = ServedPlan(PlanDefinitions(parts.live.plan), key: digestKey)
+        if !source.overlay.isEmpty { served.sandbox = source.overlay }
+        return served
+    }
 
     // MARK: Running
 

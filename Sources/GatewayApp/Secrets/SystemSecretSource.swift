@@ -22,7 +22,7 @@ package struct SystemSecretSource: SecretSource {
     package init(environment: [String: String] = ProcessInfo.processInfo.environment) { variables = environment }
 
     /// - Parameter overlay: Variables that count before those of the process.
-    init(overlay: [String: String]) {
+    package init(overlay: [String: String]) {
         self.init(environment: ProcessInfo.processInfo.environment.merging(overlay) { _, ours in ours })
     }
 

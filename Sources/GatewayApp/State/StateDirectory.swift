@@ -26,14 +26,30 @@ package final class StateDirectory: Sendable {
 
     package func file(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// Whether a process holds the lock of this directory; also where that cannot be told.
-    package static func isHeld(_ path: String) -> Bool {
+    package enum Occupation: Sendable {
+        case free
+        case held
+        /// This user may not look.
+        case hidden
+    }
+
+    /// Whether a process holds the lock of this directory.
+    package static func occupation(of path: String) -> Occupation {
         let descriptor = unsafe open("\(path)/gateway.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else { return errno != ENOENT }
+        guard descriptor >= 0 else {
+            return switch errno {
+            case ENOENT: .free
+            case EACCES, EPERM: .hidden
+            default: .held
+            }
+        }
         defer { close(descriptor) }
         // Shared, so that two who ask at once do not take each other for a gateway.
-        return flock(descriptor, LOCK_SH | LOCK_NB) != 0
+        return flock(descriptor, LOCK_SH | LOCK_NB) == 0 ? .free : .held
     }
+
+    /// Whether a process holds the lock of this directory; also where that cannot be told.
+    package static func isHeld(_ path: String) -> Bool { occupation(of: path) != .free }
 
     /// The process that holds the directory, as far as its lock file tells.
     package static func holder(of path: String) -> Int32? {

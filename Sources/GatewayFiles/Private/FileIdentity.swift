@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 #if canImport(Darwin)
     import Darwin
 #elseif canImport(Musl)
@@ -63,10 +65,95 @@ package enum FileStatus {
         unsafe access(path, W_OK) == 0 ? nil : SystemError.text()
     }
 
+    /// Whether this user may not even learn if something is there.
+    package static func isHidden(_ path: String) -> Bool {
+        var status = stat()
+        return unsafe stat(path, &status) != 0 && [EACCES, EPERM].contains(errno)
+    }
+
     static func of(_ path: String) -> stat? {
         var status = stat()
         return unsafe stat(path, &status) == 0 ? status : nil
     }
+}
+
+/// What keeps this user from creating a file, or from writing to it.
+package struct FileBarrier: Error, Hashable, Sendable {
+    /// The file, or the nearest folder above it that is there.
+    package let place: String
+    /// Whether the place is a folder, in which nothing can be created.
+    let isFolder: Bool
+    /// Whether the place belongs to the user, so that its mode is what is wrong.
+    let isOwn: Bool
+    package let user: UInt32
+    /// The number of the system's error.
+    let code: Int32
+
+    package init(place: String, isFolder: Bool, isOwn: Bool, user: UInt32, code: Int32) {
+        self.place = place
+        self.isFolder = isFolder
+        self.isOwn = isOwn
+        self.user = user
+        self.code = code
+    }
+
+    /// Looks at a file that is to be created. Folders above it may be missing, because they are created, too; nil where nothing is in the way.
+    package init?(toCreate path: String) {
+        var folder = path
+        var status = stat()
+        repeat {
+            let end = folder.lastIndex(of: "/")
+            folder = end.map { $0 == folder.startIndex ? "/" : String(folder[..<$0]) } ?? "."
+        } while unsafe stat(folder, &status) != 0 && errno == ENOENT && folder != "/" && folder != "."
+        self.init(folder: folder)
+    }
+
+    /// Looks at a folder that is to be created in one that has to be there.
+    package init?(toCreateFolder path: String) {
+        let end = path.lastIndex(of: "/")
+        let folder = end.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        self.init(folder: folder)
+    }
+
+    /// Looks at a file that is there.
+    package init?(toWrite path: String) {
+        guard unsafe access(path, R_OK | W_OK) != 0 else { return nil }
+        self.init(path, isFolder: false, errno)
+    }
+
+    private init?(folder: String) {
+        let isFile = FileStatus.mode(of: folder).map { !$0.isFolder } ?? false
+        guard unsafe isFile || access(folder, W_OK | X_OK) != 0 else { return nil }
+        self.init(folder, isFolder: true, isFile ? ENOTDIR : errno)
+    }
+
+    private init(_ place: String, isFolder: Bool, _ code: Int32) {
+        let user = geteuid()
+        let isOwn = FileStatus.owner(of: place) == user
+        self.init(place: place, isFolder: isFolder, isOwn: isOwn, user: user, code: code)
+    }
+
+    /// For example `this user (uid 65534) cannot create files in /log`.
+    package var text: String {
+        let act = isFolder ? "create files in" : "write to"
+        let reason = isForbidden ? "" : ": \(SystemError.text(code).lowercased())"
+        return "this user (uid \(user)) cannot \(act) \(place)\(reason)"
+    }
+
+    /// What lets the user in; nil where no permission is missing.
+    package var command: String? {
+        guard isForbidden else { return nil }
+        let place = ShellWord.quoted(place)
+        return isOwn ? "chmod \(isFolder ? "u+rwx" : "u+rw") \(place)" : "chown \(user) \(place)"
+    }
+
+    /// ``text``, and what helps.
+    package var advice: String {
+        guard let command else { return text }
+        return isOwn ? "\(text); run: \(command)" : "\(text); run as root: \(command)"
+    }
+
+    private var isForbidden: Bool { [EACCES, EPERM].contains(code) }
 }
 
 /// The room on the file system that holds a path.

@@ -27,7 +27,11 @@ package enum PrivateFile {
     package static func ensure(_ path: String, keepsMode: Bool = false) throws(Failure) {
         try createDirectory(of: path)
         let file = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | (keepsMode ? 0 : O_NOFOLLOW), 0o600)
-        guard file >= 0 else { throw opening(errno) }
+        guard file >= 0 else {
+            let code = errno
+            let barrier = [EACCES, EPERM].contains(code) ? barrier(to: path) : nil
+            throw barrier.map { Failure($0.advice) } ?? opening(code)
+        }
         defer { close(file) }
         guard keepsMode || fchmod(file, 0o600) == 0 else { throw Failure(code: errno) }
     }
@@ -162,8 +166,13 @@ package enum PrivateFile {
         guard FileStatus.of(directory) == nil else { return }
         try createDirectory(of: directory)
         guard unsafe mkdir(directory, 0o700) == 0 || errno == EEXIST else {
-            throw Failure("the directory \(directory) cannot be created; check its owner and mode")
+            let reason = FileBarrier(toCreate: directory)?.advice ?? "check its owner and mode"
+            throw Failure("the directory \(directory) cannot be created; \(reason)")
         }
+    }
+
+    private static func barrier(to path: String) -> FileBarrier? {
+        FileStatus.of(path) == nil ? FileBarrier(toCreate: path) : FileBarrier(toWrite: path)
     }
 
     private static func directory(of path: String) -> String {

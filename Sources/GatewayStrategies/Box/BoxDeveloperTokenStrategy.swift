@@ -54,6 +54,7 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
 
     let isRenewable = false
     let rotatesRefreshToken = false
+    let tokenPlace: String? = "the Box developer console (https://app.box.com/developers/console)"
 
     func seed(at now: Moment) -> TokenSet? {
         let start = min(obtainedAt ?? now.wall, now.wall)

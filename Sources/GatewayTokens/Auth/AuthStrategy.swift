@@ -146,6 +146,9 @@ package protocol TokenGrant: Sendable {
     /// How a person gets a first token, or the next one when no renewal is possible; nil when no login exists.
     var login: (any LoginFlow)? { get }
 
+    /// Where a person gets a token that nothing renews, to be named in a sentence; nil where that is not known.
+    var tokenPlace: String? { get }
+
     /// How a person logs in on another device; nil when the authority offers no way.
     var deviceLogin: (any DeviceLoginFlow)? { get }
 
@@ -158,6 +161,7 @@ package protocol TokenGrant: Sendable {
 
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
+    package var tokenPlace: String? { nil }
     package var deviceLogin: (any DeviceLoginFlow)? { nil }
     package var renewsSeed: Bool { false }
     package var renewsAhead: Bool { true }

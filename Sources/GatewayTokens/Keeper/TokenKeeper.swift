@@ -68,6 +68,7 @@ package final class TokenKeeper: CredentialSource, Service {
     /// The first server that it asks for tokens; nil where none is named.
     package var authority: Origin? { context.grant.authorityEndpoints.first?.origin }
     package var isRenewable: Bool { context.isRenewable }
+    package var tokenPlace: String? { context.grant.tokenPlace }
     /// Whether a renewal needs the store, because it spends what the next one needs.
     package var rotatesRefreshToken: Bool { context.grant.rotatesRefreshToken }
     /// How a person logs in for this token; nil when no login exists for it.

@@ -110,6 +110,9 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         self.action = action
     }
 
+    /// Whether it is static, and upstreams have answered with nothing but rejections so far.
+    package var isOnlyRejected: Bool { isStatic == true && lastRejectedAt != nil && lastAcceptedAt == nil }
+
     /// Whether requests are given a live token.
     package var isServed: Bool { state == .valid || state == .renewing }
 

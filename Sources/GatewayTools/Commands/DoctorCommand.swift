@@ -61,11 +61,20 @@ struct DoctorCommand: AsyncParsableCommand {
     }
 
     private func findings() async -> [DoctorFinding] {
-        let (plan, findings) = readConfiguration()
-        guard let plan else { return findings }
+        var (read, findings) = readConfiguration()
+        guard let first = read else { return findings }
+        var running = await RunningGatewayProbe(plan: first).ask(within: Self.limit)
+        if let sandbox = running.sandbox {
+            (read, findings) = readConfiguration(sandbox)
+            guard let read else { return findings }
+            running = await RunningGatewayProbe(plan: read).ask(within: Self.limit)
+        }
+        return await findings + self.findings(about: read ?? first, running)
+    }
+
+    private func findings(about plan: Plan, _ running: RunningGatewayProbe.Answer) async -> [DoctorFinding] {
         // They take the longest, so they begin first.
         async let endpoints = self.endpoints(of: plan)
-        let running = await RunningGatewayProbe(plan: plan).ask(within: Self.limit)
         let storage = StorageProbe(plan: plan)
         async let local = self.local(plan, running)
         async let audit = bounded(.audit, plan.audit.path) { await storage.auditFindings() }
@@ -81,14 +90,15 @@ struct DoctorCommand: AsyncParsableCommand {
         async let tokens = credentials.findings()
         async let services = offline ? [] : self.services(of: plan)
         let kept = store?.findings ?? [overdue(.store, storage.storeName)]
-        return await findings + local + kept + audit + endpoints + tokens + services
+        return await local + kept + audit + endpoints + tokens + services
     }
 
     // MARK: Configuration
 
-    private func readConfiguration() -> (Plan?, [DoctorFinding]) {
+    /// - Parameter overlay: Variables that count before those of the process.
+    private func readConfiguration(_ overlay: [String: String] = [:]) -> (Plan?, [DoctorFinding]) {
         let files = RecordingConfigFiles()
-        let secrets = RecordingSecretSource(SystemSecretSource(), in: files, remembering: [:])
+        let secrets = RecordingSecretSource(SystemSecretSource(overlay: overlay), in: files, remembering: [:])
         let outcome = ConfigLoader.running(files, secrets).plan(at: config.path, secrets: secrets)
         let findings = ConfigurationRule.findings(
             of: outcome.report,

@@ -25,12 +25,8 @@ struct PlanCommand: AsyncParsableCommand {
     private static let consequence = "there is no plan"
 
     func run() async throws(CommandFailure) {
-        let file = try ConfigurationFile(path: config.path, consequence: Self.consequence)
-        if let problem = file.plan.tlsProblem {
-            throw CommandFailure(.configuration, "\(config.path): error: \(problem)\n\(Self.consequence).")
-        }
-        let summary = PlanSummary(file.plan)
-        var warnings = file.warnings
+        var file = try read()
+        var notes = ""
         let changes: [PlanChange]?
         let title: String
         if let against {
@@ -40,16 +36,32 @@ struct PlanCommand: AsyncParsableCommand {
         } else {
             title = "the running gateway"
             do throws(CommandFailure) {
-                changes = try await Self.served(file.plan).changes(to: file.plan)
+                let served = try await Self.served(file.plan)
+                if let sandbox = served.sandbox {
+                    file = try read(sandbox)
+                    notes = "The gateway runs with --sandbox, so its variables count here, too.\n"
+                }
+                changes = served.changes(to: file.plan)
+            } catch  where error.status == .configuration {
+                throw error
             } catch {
                 changes = nil
-                warnings += "Not compared with a running gateway: \(error.description)\n"
+                notes = "Not compared with a running gateway: \(error.description)\n"
             }
         }
-        Console.writeError(warnings)
+        let summary = PlanSummary(file.plan)
+        Console.writeError(file.warnings + notes)
         let comparison = changes.map { "\nCompared with \(title):\n\(PlanChange.text($0))" } ?? ""
         let output = Output(plan: summary, changes: changes)
         Console.write(try json.text(of: output, or: summary.text() + comparison))
+    }
+
+    private func read(_ overlay: [String: String] = [:]) throws(CommandFailure) -> ConfigurationFile {
+        let file = try ConfigurationFile(path: config.path, overlay: overlay, consequence: Self.consequence)
+        if let problem = file.plan.tlsProblem {
+            throw CommandFailure(.configuration, "\(config.path): error: \(problem)\n\(Self.consequence).")
+        }
+        return file
     }
 
     /// Where the gateway of this configuration would answer, with the token that it has left in its state directory.

@@ -62,6 +62,7 @@ struct CredentialProbe: Sendable {
             return locks?.contains(credential.name) ?? false ? .locked : .perSubject
         case .token(let grant):
             if let tokens = running.tokens { return look(at: tokens[credential.name], grant) }
+            if running.observation == .hidden { return .notTried("this user may not read the state directory") }
             if running.isRunning { return .notTried("a gateway holds the state directory and does not answer") }
             if locks?.contains(credential.name) ?? false { return .locked }
             return await look(at: grant)

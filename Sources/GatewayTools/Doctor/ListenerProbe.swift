@@ -77,18 +77,25 @@ struct RunningGatewayProbe: Sendable {
         var tokens: [String: TokenStatus]?
         /// The names of its proxy listeners; nil when it did not say.
         var listeners: Set<String>?
+        /// The variables of its sandbox; nil without one.
+        var sandbox: [String: String]?
 
-        /// A process holds the files: nothing of them is locked or written beside it.
+        /// A process holds the files, or may: nothing of them is locked or written beside it.
         var isRunning: Bool { observation != .stopped }
     }
 
     let plan: Plan
 
     func ask(within limit: Duration) async -> Answer {
-        guard StateDirectory.isHeld(plan.stateDirectory) else { return Answer(observation: .stopped) }
+        let occupation = StateDirectory.occupation(of: plan.stateDirectory)
+        guard occupation != .free else { return Answer(observation: .stopped) }
         let plan = plan
-        let answer = await Deadline.value(within: limit) { await Self.ask(plan) }
-        return answer ?? Answer(observation: .silent("its admin listener does not answer in time"))
+        let answer =
+            await Deadline.value(within: limit) { await Self.ask(plan) }
+            ?? Answer(observation: .silent("its admin listener does not answer in time"))
+        // Nothing says that there is a process.
+        if occupation == .hidden, answer.tokens == nil { return Answer(observation: .hidden) }
+        return answer
     }
 
     private static func ask(_ plan: Plan) async -> Answer {
@@ -103,9 +110,10 @@ struct RunningGatewayProbe: Sendable {
                 Set(($0.digest.summary.listeners + ($0.digest.summary.authz ?? []).map(\.listener)).map(\.name))
             }
             return Answer(
-                observation: .running(readiness, differences: differences),
+                observation: .running(readiness, differences: differences, hasSandbox: served?.sandbox != nil),
                 tokens: tokens,
-                listeners: listeners
+                listeners: listeners,
+                sandbox: served?.sandbox
             )
         } catch {
             return Answer(observation: .silent(error.description))

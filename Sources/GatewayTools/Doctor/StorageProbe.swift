@@ -23,7 +23,8 @@ struct StorageProbe: Sendable {
             secrets.append(path)
         }
         if plan.tokens.store == .sqlite { secrets.append(plan.tokens.path) }
-        return [FileRule.stateDirectory(plan.stateDirectory, Self.look(at: plan.stateDirectory))]
+        let seen = Self.look(at: plan.stateDirectory)
+        return [FileRule.stateDirectory(plan.stateDirectory, seen, barrier: stateBarrier)]
             + secrets.compactMap { FileRule.secret($0, Self.look(at: $0)) }
     }
 
@@ -37,6 +38,18 @@ struct StorageProbe: Sendable {
         }
     }
 
+    /// What keeps the first start from creating the state directory; nil where it is there.
+    private var stateBarrier: FileBarrier? {
+        guard !Self.exists(plan.stateDirectory) else { return nil }
+        return FileBarrier(toCreateFolder: plan.stateDirectory)
+    }
+
+    /// Why a file that cannot be seen says nothing about the gateway.
+    private func unseen(_ path: String) -> StorageRule.Unseen? {
+        if FileStatus.isHidden(path) { return .hidden }
+        return path.hasPrefix(plan.stateDirectory + "/") && stateBarrier != nil ? .noStateDirectory : nil
+    }
+
     // MARK: Store
 
     /// The keys that are there; nil when one is missing.
@@ -46,10 +59,14 @@ struct StorageProbe: Sendable {
         case unusable(String)
     }
 
-    private func keys() -> Keys {
-        for case .file(let path)? in [plan.tokens.key, plan.tokens.encryptionKey] where !Self.exists(path) {
-            return .missing(path)
+    private var keyFiles: [String] {
+        [plan.tokens.key, plan.tokens.encryptionKey].compactMap { key in
+            if case .file(let path)? = key { path } else { nil }
         }
+    }
+
+    private func keys() -> Keys {
+        if let missing = keyFiles.first(where: { !Self.exists($0) }) { return .missing(missing) }
         do throws(StateError) {
             let installation: InstallationKey
             switch plan.tokens.key {
@@ -75,6 +92,13 @@ struct StorageProbe: Sendable {
         let name = storeName
         func found(_ store: StorageRule.Store) -> ([DoctorFinding], StoredTokenReader?) {
             ([StorageRule.store(store, name)], nil)
+        }
+        let paths = (plan.tokens.store == .sqlite ? [plan.tokens.path] : []) + keyFiles
+        if plan.tokens.store != .memory, let reason = paths.lazy.compactMap(unseen).first {
+            return found(.unseen(reason))
+        }
+        if plan.tokens.store == .sqlite, !Self.exists(name), let barrier = FileBarrier(toCreate: name) {
+            return found(.barred(barrier))
         }
         switch (plan.tokens.store, keys()) {
         case (.memory, _): return ([StorageRule.store(.memory, "memory")], nil)
@@ -117,6 +141,9 @@ struct StorageProbe: Sendable {
 
     func auditFindings() async -> [DoctorFinding] {
         let path = plan.audit.path
+        if let reason = unseen(path) { return [StorageRule.audit(.unseen(reason), path)] }
+        let barrier = Self.exists(path) ? FileBarrier(toWrite: path) : FileBarrier(toCreate: path)
+        if let barrier { return [StorageRule.audit(.barred(barrier), path)] }
         guard Self.exists(path) else { return [StorageRule.audit(.missing, path)] }
         let audit: StorageRule.Audit
         switch keys() {

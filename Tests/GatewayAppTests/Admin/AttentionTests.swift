@@ -154,9 +154,29 @@ struct RouteConditionTests {
 
     @Test func whatNeedsAPersonFails() { #expect(route(needs: "authgateway login me").condition(nil) == .failing) }
 
-    @Test func aRouteThatWasUsedAWhileAgoIsGood() {
-        #expect(route().condition(TrafficStatus(route: "box", requests: [1, 0, 0])) == .good)
-        #expect(route(UpstreamHealth(lastSuccessAt: "2026-11-25T12:00:00.000Z")).condition(nil) == .good)
+    @Test func ofARouteThatWasUsedAWhileAgoOnlyAFailureIsSaid() {
+        let (earlier, later) = ("2026-11-25T12:00:00.000Z", "2026-11-25T12:00:01.000Z")
+        #expect(route().condition(TrafficStatus(route: "box", requests: [1, 0, 0])) == .idle)
+        #expect(route(UpstreamHealth(lastSuccessAt: earlier)).condition(nil) == .idle)
+        #expect(route(UpstreamHealth(lastSuccessAt: later, lastFailureAt: earlier)).condition(nil) == .idle)
+        #expect(route(UpstreamHealth(lastSuccessAt: earlier, lastFailureAt: later)).condition(nil) == .failing)
+        #expect(route(UpstreamHealth(lastFailureAt: later)).condition(nil) == .failing)
+    }
+
+    @Test func aRouteWithoutATokenFails() {
+        var token = TokenStatus(
+            credential: "me",
+            strategy: "box_ccg",
+            subject: nil,
+            state: .empty,
+            generation: 0,
+            isRenewable: true
+        )
+        #expect(route().condition(nil, token: token) == .idle)
+        token.failing = TokenStatus.Failing(since: "2026-11-25T12:00:00.000Z", reason: "no answer", remedy: "Wait.")
+        #expect(route().condition(nil, token: token) == .failing)
+        token.state = .valid
+        #expect(route().condition(nil, token: token) == .idle)
     }
 }
 

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import GatewayConfiguration
+import GatewayFiles
 import GatewayHTTP
 import GatewayTokenStores
 import GatewayTokens
@@ -46,6 +47,19 @@ struct DoctorRuleTests {
         #expect(level(0o700, isFolder: false) == .error)
     }
 
+    @Test func whatThisUserMayNotCreateIsAnErrorBeforeTheFirstStart() {
+        let barrier = FileBarrier(place: "/var/lib", isFolder: true, isOwn: false, user: 65534, code: 13)
+        let directory = FileRule.stateDirectory("/var/lib/my gateway", nil, barrier: barrier)
+        #expect(directory.level == .error && directory.text.contains("uid 65534"))
+        #expect(directory.command == "install -d -m 700 -o 65534 '/var/lib/my gateway'")
+        let audit = StorageRule.audit(.barred(barrier), "/var/lib/a.sqlite")
+        #expect(audit.level == .error && audit.command == "chown 65534 /var/lib")
+        #expect(audit.text.hasSuffix("cannot create files in /var/lib, so the audit log cannot be opened"))
+        #expect(StorageRule.store(.barred(barrier), "/var/lib/t.sqlite").level == .error)
+        #expect(StorageRule.store(.unseen(.hidden), "/s/t").level == .skipped)
+        #expect(StorageRule.audit(.unseen(.noStateDirectory), "/s/a").text.contains("see files"))
+    }
+
     @Test func aKeyIsForItsOwnerAlone() {
         func finding(_ mode: UInt32, isOwn: Bool = true) -> DoctorFinding? {
             FileRule.secret("/s/my key", FileRule.Observation(mode: mode, isFolder: false, isOwn: isOwn))
@@ -71,8 +85,10 @@ struct DoctorRuleTests {
         }
         #expect(levels(.stopped) == [.ok])
         #expect(levels(.silent("nobody answers")) == [.error])
+        #expect(levels(.hidden) == [.skipped])
         #expect(levels(.running(Readiness(.ready), differences: nil)) == [.ok])
         #expect(levels(.running(Readiness(.ready), differences: [])) == [.ok, .ok])
+        #expect(levels(.running(Readiness(.ready), differences: [], hasSandbox: true)) == [.ok, .ok, .ok])
         #expect(
             levels(.running(Readiness(.degraded, reasons: ["x"]), differences: ["routes.a"])) == [.warning, .warning]
         )

@@ -32,6 +32,30 @@ struct PrivateFileTests {
         #expect(try directory.mode(of: "real") == 0o640)
     }
 
+    @Test func whatKeepsAUserOutIsNamedWithTheCommandThatHelps() {
+        func barrier(isFolder: Bool = true, isOwn: Bool = false, code: Int32 = 13) -> FileBarrier {
+            FileBarrier(place: "/the log", isFolder: isFolder, isOwn: isOwn, user: 65534, code: code)
+        }
+        #expect(barrier().text == "this user (uid 65534) cannot create files in /the log")
+        #expect(barrier().command == "chown 65534 '/the log'")
+        #expect(barrier().advice.hasSuffix("; run as root: chown 65534 '/the log'"))
+        #expect(barrier(isOwn: true).advice.hasSuffix("; run: chmod u+rwx '/the log'"))
+        #expect(barrier(isFolder: false).text == "this user (uid 65534) cannot write to /the log")
+        #expect(barrier(isFolder: false, isOwn: true).command == "chmod u+rw '/the log'")
+        #expect(barrier(code: 20).text.hasPrefix("this user (uid 65534) cannot create files in /the log: "))
+        #expect(barrier(code: 20).command == nil)
+    }
+
+    @Test func nothingIsInTheWayWhereFoldersCanBeCreated() throws {
+        let path = directory.file("a/b/file")
+        #expect(FileBarrier(toCreate: path) == nil)
+        #expect(FileBarrier(toCreateFolder: path)?.place == directory.file("a/b"))
+        try directory.write("content", to: "file", mode: 0o600)
+        #expect(FileBarrier(toWrite: directory.file("file")) == nil)
+        let within = FileBarrier(toCreate: directory.file("file/x"))
+        #expect(within?.place == directory.file("file") && within?.command == nil)
+    }
+
     @Test func whatIsThereIsNotCreatedAgain() throws {
         let path = directory.file("a/file")
         try PrivateFile.create(path, content: Array("first".utf8))
