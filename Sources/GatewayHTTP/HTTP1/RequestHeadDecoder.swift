@@ -38,6 +38,12 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         head.isHead = false
     }
 
+    /// As it was made, with the memory of its fields: for a request that has nothing to do with the last one.
+    package mutating func renew() {
+        reset()
+        head.renew()
+    }
+
     /// For bytes that are an empty line and nothing else: the client has not begun a request.
     ///
     /// - Returns: How many bytes to drop; without them the head goes on.

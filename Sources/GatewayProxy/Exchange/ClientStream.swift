@@ -217,6 +217,7 @@ struct ClientDeadline {
     private var watch = TransferWatch()
 
     init(queue: DeadlineQueue) { timer = DeadlineTimer(queue: queue) }
+    init(_ timer: DeadlineTimer) { self.timer = timer }
 
     mutating func set(_ deadline: NIODeadline, for keeper: any DeadlineKeeper) {
         watch.reset()
@@ -249,6 +250,8 @@ struct ClientDeadline {
 
     func clear() { timer.clear() }
     func cancel() { timer.cancel() }
+    /// It was cancelled.
+    func giveBack(to parts: SpareStreamParts) { parts.giveBack(timer) }
 }
 
 /// What a problem response names beside the problem.

@@ -79,14 +79,10 @@ final class HTTP2ClientStream: DeadlineKeeper {
         self.place = place
         self.connection = connection
         let configuration = connection.configuration
-        let limits = configuration.limits
+        let worker = configuration.worker
         let empty = configuration.buffers.empty
-        deadline = ClientDeadline(queue: configuration.worker.deadlines)
-        request = RequestMessage(
-            RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields),
-            empty,
-            isHTTP2: true
-        )
+        deadline = ClientDeadline(worker.spareParts.takeTimer(of: worker.deadlines))
+        request = worker.spareParts.takeRequest(configuration.limits, empty)
         output = Output(bytes: empty)
         input = Input(bytes: empty)
     }
@@ -140,6 +136,9 @@ final class HTTP2ClientStream: DeadlineKeeper {
         output.bytes = connection.configuration.buffers.empty
         privateConnection.take()?.close()
         exchange?.clientLeft(isCut: isCut && !isFinished)
+        let parts = connection.configuration.worker.spareParts
+        parts.giveBack(request)
+        deadline.giveBack(to: parts)
     }
 
     private func dropIncoming() {
@@ -190,7 +189,7 @@ extension HTTP2ClientStream {
         } catch {
             return refuse(malformed: error)
         }
-        request.bytes = ByteBuffer(bytes: buffers.fields.bytes[..<buffers.fields.end])
+        request.bytes.writeBytes(buffers.fields.bytes[..<buffers.fields.end])
         // Nothing else of HTTP/2 asks for an upgrade.
         isWebSocket = request.decoder.head.wantsUpgrade
         let framing = request.decoder.head.framing
@@ -697,6 +696,53 @@ extension HTTP2ClientStream: CheckStream {
         self.authorization = nil
         connection.takeConfiguration()
         authorize()
+    }
+}
+
+/// What a stream needs and the next one can use again: the memory of a head, and a timer. One event loop's.
+///
+/// The streams themselves are not kept. Whatever comes late for one holds on to it, and it holds on to its parts, which are taken again only
+/// once nobody refers to them: nothing late can reach the next request.
+final class SpareStreamParts {
+    private var requests: [RequestMessage] = []
+    private var timers: [DeadlineTimer] = []
+
+    static let maximum = 128
+    /// A head that took more memory is not kept.
+    static let maximumFields = 64
+
+    var count: Int { requests.count }
+
+    /// - Parameter limits: Those of a head in HTTP/1. One of HTTP/2 has met its limits when it was decoded, so it does not matter if the spare
+    ///   one has those of an earlier configuration.
+    func takeRequest(_ limits: Limits, _ empty: ByteBuffer) -> RequestMessage {
+        while var request = requests.popLast() {
+            guard isKnownUniquelyReferenced(&request) else { continue }
+            request.decoder.renew()
+            request.bytes.clear()
+            return request
+        }
+        let decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        return RequestMessage(decoder, empty, isHTTP2: true)
+    }
+
+    func takeTimer(of queue: DeadlineQueue) -> DeadlineTimer {
+        while var timer = timers.popLast() {
+            if isKnownUniquelyReferenced(&timer) { return timer }
+        }
+        return DeadlineTimer(queue: queue)
+    }
+
+    /// The stream has left its connection. Its exchange may still use the request.
+    func giveBack(_ request: RequestMessage) {
+        guard requests.count < Self.maximum, request.bytes.capacity <= SpareBuffers.capacity,
+            request.decoder.head.fields.capacity <= Self.maximumFields
+        else { return }
+        requests.append(request)
+    }
+
+    func giveBack(_ timer: DeadlineTimer) {
+        if timers.count < Self.maximum { timers.append(timer) }
     }
 }
 
