@@ -431,6 +431,8 @@ extension HTTP2ClientStream: ClientStream {
         _ options: ResponseFieldRules.Options,
         id: RequestID
     ) {
+        // They are only advice, and nothing else bounds what an upstream could have waiting of them.
+        guard connection.isWritable else { return }
         write(head, bytes, by: route, options, id: id, tokenNote: nil, date: nil)
     }
 
