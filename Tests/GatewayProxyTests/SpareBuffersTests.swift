@@ -76,7 +76,36 @@ struct SpareBuffersTests {
         }
     }
 
+    // MARK: Frames
+
+    @Test func aBufferThatFramesHaveGrownIsUsedAgain() {
+        var frames = buffers.takeForFrames()
+        frames.writeRepeatingByte(0, count: 20_000)
+        let place = address(frames)
+        buffers.giveBackFrames(consume frames)
+        #expect(address(buffers.takeForFrames()) == place)
+    }
+
+    @Test func framesThatTheChannelHoldsAreNotWrittenOver() {
+        var frames = buffers.takeForFrames()
+        frames.writeRepeatingByte(7, count: 20_000)
+        let held = frames
+        buffers.giveBackFrames(consume frames)
+        var next = buffers.takeForFrames()
+        next.writeRepeatingByte(0, count: 20_000)
+        #expect(held.readableBytesView.allSatisfy { $0 == 7 })
+    }
+
     // MARK: Bounds
+
+    @Test func theNumberOfFrameBuffersIsLimited() {
+        buffers.giveBackFrames(ByteBufferAllocator().buffer(capacity: SpareBuffers.largest + 1))
+        #expect(buffers.frames.isEmpty)
+        for _ in 0...SpareBuffers.maximumFrames {
+            buffers.giveBackFrames(ByteBufferAllocator().buffer(capacity: SpareBuffers.largest))
+        }
+        #expect(buffers.frames.count == SpareBuffers.maximumFrames)
+    }
 
     @Test func largeBuffersAreNotKept() {
         for (size, isKept) in [(SpareBuffers.largest, true), (SpareBuffers.largest + 1, false)] {

@@ -9,7 +9,7 @@ import time
 import pytest
 from h2 import events
 from h2.errors import ErrorCodes
-from harness import http2
+from harness import http2, proc
 from harness.configs import plain_config
 
 FLOOD = 2000
@@ -250,3 +250,26 @@ def test_a_client_that_measures_the_round_trip_is_served(served, make_script):
         response = client.finish(client.begin())
         assert response.has_ended and not client.goaways
         assert pings[0] > 250
+
+
+def test_informational_responses_for_a_client_that_reads_nothing(served, make_script):
+    """They have no flow control, so nothing but the gateway bounds what waits of them."""
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </%s>; rel=preload\r\n\r\n" % (b"x" * 4000)
+    sent = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        for _ in range(100):
+            wire.send(250 * hint)
+        wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        sent.set()
+
+    gateway = served(plain_config(make_script(steps)))
+    with contextlib.closing(gateway.client(seconds=60)) as client:
+        client.until(lambda: client.settings)
+        before = proc.resident_mib(gateway.process.pid)
+        stream = client.begin()
+        assert sent.wait(60)
+        assert proc.resident_mib(gateway.process.pid) - before < 32
+        answer = client.finish(stream)
+        assert (answer.status, bytes(answer.body)) == (200, b"ok")

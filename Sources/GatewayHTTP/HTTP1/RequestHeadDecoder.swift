@@ -38,6 +38,12 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         head.isHead = false
     }
 
+    /// As it was made, with the memory of its fields: for a request that has nothing to do with the last one.
+    package mutating func renew() {
+        reset()
+        head.renew()
+    }
+
     /// For bytes that are an empty line and nothing else: the client has not begun a request.
     ///
     /// - Returns: How many bytes to drop; without them the head goes on.
@@ -247,25 +253,26 @@ extension RequestHeadDecoder {
     ) throws(HTTP2Malformation) -> DecodeResult {
         reset()
         if let reason = fields.malformation { throw reason }
-        let pseudo = fields.pseudo
         // This comes first, because a response to HEAD has no content.
-        head.isHead = pseudo.method.map { fields.bytes.span.equals($0, "HEAD") } ?? false
+        head.isHead = fields.pseudo.method.map { fields.bytes.span.equals($0, "HEAD") } ?? false
         if let reason = fields.refusal, reason == .targetTooLong || reason == .headTooLarge {
             // What seems to be missing can be what exceeded the limit.
-            guard pseudo.method != nil, pseudo.scheme != nil, pseudo.path != nil else { return .refused(reason) }
+            guard fields.pseudo.method != nil, fields.pseudo.scheme != nil, fields.pseudo.path != nil else {
+                return .refused(reason)
+            }
         }
         let request = try HTTP2RequestLine(fields, mustBeTLS: mustBeTLS)
         try request.checkFields(fields, hasContent: hasContent)
         if fields.refusal == nil { request.addFields(to: &fields, hasContent: hasContent, webSocketKey) }
         if let reason = readLine(request, &fields) { return .refused(reason) }
-        if let authority = pseudo.authority, fields.bytes.span.hasControlByte(authority) {
+        if let authority = request.authority, fields.bytes.span.hasControlByte(authority) {
             return .refused(.invalidFieldValue)
         }
         if let reason = fields.refusal { return .refused(reason) }
         fields.swapSection(&head.section)
         head.end = fields.end
         let bytes = fields.bytes.span
-        if let reason = interpretFields(bytes, authority: pseudo.authority) { return .refused(reason) }
+        if let reason = interpretFields(bytes, authority: request.authority) { return .refused(reason) }
         assert(
             max(head.method.upperBound, head.query.upperBound, head.host.upperBound) <= head.end,
             "A range of the head exceeds it."
@@ -301,24 +308,24 @@ private struct HTTP2RequestLine {
     private let isConnect: Bool
 
     init(_ fields: borrowing HTTP2FieldTable, mustBeTLS: Bool) throws(HTTP2Malformation) {
-        let (pseudo, bytes) = (fields.pseudo, fields.bytes.span)
-        let isConnect = pseudo.method.map { bytes.equals($0, "CONNECT") } ?? false
-        asksForWebSocket = isConnect && pseudo.protocolName.map { bytes.equals($0, "websocket") } ?? false
-        guard asksForWebSocket || pseudo.protocolName == nil else { throw .unknownProtocol }
+        let bytes = fields.bytes.span
+        let isConnect = fields.pseudo.method.map { bytes.equals($0, "CONNECT") } ?? false
+        asksForWebSocket = isConnect && fields.pseudo.protocolName.map { bytes.equals($0, "websocket") } ?? false
+        guard asksForWebSocket || fields.pseudo.protocolName == nil else { throw .unknownProtocol }
         if asksForWebSocket, fields.section.fields.contains(where: { $0.kind == .contentLength }) {
             throw .contentLengthMismatch
         }
-        guard let method = pseudo.method else { throw .missingPseudoField }
+        guard let method = fields.pseudo.method else { throw .missingPseudoField }
         guard bytes.isToken(method) else { throw .invalidMethod }
-        (self.method, authority, self.isConnect) = (method, pseudo.authority, isConnect && !asksForWebSocket)
+        (self.method, authority, self.isConnect) = (method, fields.pseudo.authority, isConnect && !asksForWebSocket)
         guard !self.isConnect else {
-            guard pseudo.scheme == nil, pseudo.path == nil else { throw .unknownPseudoField }
+            guard fields.pseudo.scheme == nil, fields.pseudo.path == nil else { throw .unknownPseudoField }
             guard let authority, !authority.isEmpty else { throw .missingPseudoField }
             guard !bytes.hasSpace(authority) else { throw .invalidPath }
             (target, absoluteAuthority, isForServer) = (authority, nil, false)
             return
         }
-        guard let scheme = pseudo.scheme, let path = pseudo.path else { throw .missingPseudoField }
+        guard let scheme = fields.pseudo.scheme, let path = fields.pseudo.path else { throw .missingPseudoField }
         let isClear = bytes.equals(scheme, "http")
         guard isClear || bytes.equals(scheme, "https") else { throw .invalidScheme }
         isForServer = bytes.equals(path, "*")
@@ -357,7 +364,7 @@ private struct HTTP2RequestLine {
         guard !isConnect, !fields.section.fields.contains(where: { $0.kind == .contentLength }) else { return }
         if hasContent {
             fields.append("transfer-encoding", "chunked", .transferEncoding)
-        } else if hasUseForContent(fields) {
+        } else if hasUseForContent(fields.bytes.span) {
             // Some servers answer 411 to a method that has a use for content and says nothing of it (RFC 9110 section 8.6).
             fields.append("content-length", "0", .contentLength)
         }
@@ -369,9 +376,8 @@ private struct HTTP2RequestLine {
         return false
     }
 
-    private func hasUseForContent(_ fields: borrowing HTTP2FieldTable) -> Bool {
-        let bytes = fields.bytes.span
-        return bytes.equals(method, "POST") || bytes.equals(method, "PUT") || bytes.equals(method, "PATCH")
+    private func hasUseForContent(_ bytes: borrowing Span<UInt8>) -> Bool {
+        bytes.equals(method, "POST") || bytes.equals(method, "PUT") || bytes.equals(method, "PATCH")
     }
 }
 
@@ -383,7 +389,12 @@ extension Span<UInt8> {
 
     /// One that no field may have (RFC 9110 section 5.5).
     fileprivate func hasControlByte(_ range: Range<Int>) -> Bool {
-        for index in range where self[index] < 0x20 && self[index] != 0x09 || self[index] == 0x7F { return true }
+        let part = extracting(range)
+        var position = part.firstControlByte(from: 0)
+        while position < part.count {
+            guard part[position] == 0x09 else { return true }
+            position = part.firstControlByte(from: position &+ 1)
+        }
         return false
     }
 

@@ -2,7 +2,7 @@
 ///
 /// Bytes go in, events come out, one for a frame. It performs nothing: the connection that owns it writes frames, keeps the content, and
 /// knows the exchanges. It is the same for a client's connection and for one to an upstream.
-package struct HTTP2Conversation: Sendable {
+package struct HTTP2Conversation: ~Copyable, Sendable {
     package struct Limits: Hashable, Sendable {
         /// Of a head, in the form of HTTP/1.
         package let headerBytes: Int

@@ -273,6 +273,33 @@
         part.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
     }
 
+    /// The text of a request's id, as the value of the field whose ``fieldWithoutValue(_:)`` was written last.
+    package mutating func value(_ id: RequestID) {
+        guard reserve(1 &+ RequestID.maximumLength) else { return }
+        let start = count &+ 1
+        let length = unsafe id.write(into: UnsafeMutableRawBufferPointer(rebasing: target[start...]))
+        integer(length)
+        assert(count == start, "The length of an id takes more than a byte.")
+        count &+= length
+    }
+
+    /// What the fields are encoded as that `body` writes. It can be copied into each block.
+    package static func encoded(room: Int, _ body: (inout HTTP2FrameWriter) -> Void) -> [UInt8] {
+        unsafe [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
+            var writer = unsafe HTTP2FrameWriter(UnsafeMutableRawBufferPointer(buffer))
+            body(&writer)
+            assert(writer.isComplete, "The fields need more room.")
+            count = writer.count
+        }
+    }
+
+    /// The beginning of a field whose value differs: its name, without the length of the value.
+    ///
+    /// - Parameter name: Its letters may be large.
+    package static func fieldWithoutValue(_ name: [UInt8]) -> [UInt8] {
+        encoded(room: room(for: name.count, 0)) { $0.field(name.span, name: name.indices, valueLength: 0) }.dropLast()
+    }
+
     /// Fields of our own.
     ///
     /// - Parameter name: Its letters may be large.

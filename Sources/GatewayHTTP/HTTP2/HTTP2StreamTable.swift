@@ -17,7 +17,9 @@
 /// A stream that is closed is in the table no more. A frame for it is ignored, since it may have been on its way, unless the peer had
 /// ended its side itself. It returns verdicts and performs nothing: whoever owns the connection writes frames, and keeps what
 /// else it knows of a stream in an array by ``Place``, which stays the same while the stream is open.
-package struct HTTP2StreamTable: Sendable {
+///
+/// Not copyable: a look at one window would otherwise retain and release each of its arrays.
+package struct HTTP2StreamTable: ~Copyable, Sendable {
     /// Where a stream stands.
     package typealias Place = Int
 
@@ -43,13 +45,17 @@ package struct HTTP2StreamTable: Sendable {
         var receiving: ReceiveWindow
     }
 
+    private struct Opened: Sendable {
+        let id: UInt32
+        let place: Place
+    }
+
     private let peerIsClient: Bool
     /// By place; free places have the id 0.
     private var streams: [Stream] = []
     private var free: [Place] = []
-    /// Ids of open streams in ascending order, and their places.
-    private var ids: [UInt32] = []
-    private var places: [Place] = []
+    /// In ascending order of their ids.
+    private var opened: [Opened] = []
     /// The last stream that the opening side has opened.
     package private(set) var lastID: UInt32 = 0
     /// How many streams may be open at one time.
@@ -81,14 +87,14 @@ package struct HTTP2StreamTable: Sendable {
         receiving = ReceiveWindow(target: connectionWindow, size: SendWindow.initial)
     }
 
-    package var count: Int { ids.count }
+    package var count: Int { opened.count }
 
     /// The places of all open streams, the oldest first.
-    package var open: [Place] { places }
+    package var open: [Place] { opened.map(\.place) }
 
     package func id(of place: Place) -> UInt32 { streams[place].id }
 
-    package func place(of id: UInt32) -> Place? { index(of: id).map { places[$0] } }
+    package func place(of id: UInt32) -> Place? { index(of: id).map { opened[$0].place } }
 
     /// Whether the stream has not been opened yet. Most frames must not name such a stream.
     private func isIdle(_ id: UInt32) -> Bool { id > lastID || id & 1 == 0 }
@@ -192,8 +198,8 @@ package struct HTTP2StreamTable: Sendable {
         let delta = size - initialSending
         initialSending = size
         guard delta != 0 else { return }
-        for place in places {
-            guard streams[place].sending.grow(by: delta) else {
+        for stream in opened {
+            guard streams[stream.place].sending.grow(by: delta) else {
                 throw .largeInitialWindow
             }
         }
@@ -203,7 +209,7 @@ package struct HTTP2StreamTable: Sendable {
     package mutating func settingsAcknowledged() {
         let delta = streamWindow - initialReceiving
         initialReceiving = streamWindow
-        for place in places { streams[place].receiving.change(by: delta) }
+        for stream in opened { streams[stream.place].receiving.change(by: delta) }
     }
 
     /// The peer will not deal with our streams above `last`, nor with new ones. A client says nothing of its own streams with it.
@@ -212,7 +218,7 @@ package struct HTTP2StreamTable: Sendable {
     package mutating func receiveGoAway(last: UInt32) -> [(place: Place, id: UInt32)] {
         guard !peerIsClient else { return [] }
         isClosing = true
-        let gone = zip(places, ids).filter { $0.1 > last }.map { (place: $0.0, id: $0.1) }
+        let gone = opened.filter { $0.id > last }.map { (place: $0.place, id: $0.id) }
         for (place, _) in gone { remove(place) }
         return gone
     }
@@ -305,14 +311,14 @@ package struct HTTP2StreamTable: Sendable {
     // MARK: Places
 
     private func index(of id: UInt32) -> Int? {
-        var (low, high) = (0, ids.count)
+        var (low, high) = (0, opened.count)
         // Most frames are for a recent stream.
-        if let last = ids.last, last == id { return high &- 1 }
+        if let last = opened.last, last.id == id { return high &- 1 }
         while low < high {
             let middle = (low &+ high) &>> 1
-            if ids[middle] < id { low = middle &+ 1 } else { high = middle }
+            if opened[middle].id < id { low = middle &+ 1 } else { high = middle }
         }
-        return low < ids.count && ids[low] == id ? low : nil
+        return low < opened.count && opened[low].id == id ? low : nil
     }
 
     private mutating func add(_ id: UInt32, isRemoteOpen: Bool) -> Place {
@@ -324,13 +330,12 @@ package struct HTTP2StreamTable: Sendable {
             // Not yet more than the peer knows of: it would get as much again with its acknowledgement.
             receiving: ReceiveWindow(target: initialReceiving, size: initialReceiving)
         )
-        ids.append(id)
         if let place = free.popLast() {
-            places.append(place)
+            opened.append(Opened(id: id, place: place))
             streams[place] = stream
             return place
         }
-        places.append(streams.count)
+        opened.append(Opened(id: id, place: streams.count))
         streams.append(stream)
         return streams.count - 1
     }
@@ -352,19 +357,18 @@ package struct HTTP2StreamTable: Sendable {
         let stream = streams[place]
         guard let index = index(of: stream.id) else { return }
         if stream.isRemoteOpen { cut.insert(stream.id) } else { ended.insert(stream.id) }
-        ids.remove(at: index)
-        places.remove(at: index)
+        opened.remove(at: index)
         streams[place].id = 0
         free.append(place)
     }
 
     private func checkInvariants() {
-        assert(ids.count == places.count && ids.count + free.count == streams.count, "A place is lost.")
-        assert(zip(ids, ids.dropFirst()).allSatisfy { $0 < $1 }, "Streams are not in order.")
-        assert(zip(ids, places).allSatisfy { streams[$1].id == $0 }, "A stream is not at its place.")
+        assert(opened.count + free.count == streams.count, "A place is lost.")
+        assert(zip(opened, opened.dropFirst()).allSatisfy { $0.id < $1.id }, "Streams are not in order.")
+        assert(opened.allSatisfy { streams[$0.place].id == $0.id }, "A stream is not at its place.")
         assert(count <= maximumStreams || !peerIsClient, "More streams are open than may be.")
         assert(
-            places.allSatisfy { streams[$0].isRemoteOpen || streams[$0].isLocalOpen },
+            opened.allSatisfy { streams[$0.place].isRemoteOpen || streams[$0.place].isLocalOpen },
             "A stream that is closed has a place."
         )
     }

@@ -87,6 +87,12 @@ package struct RequestHead: ~Copyable, Sendable {
         return false
     }
 
+    /// As it was made, with the memory of its fields.
+    mutating func renew() {
+        self = RequestHead(section: section)
+        section.begin(at: 0)
+    }
+
     package func first(_ kind: FieldKind) -> HeadField? { section.fields.first { $0.kind == kind } }
 
     /// nil where there is none, or more than one.

@@ -63,8 +63,14 @@ final class RequestMessage {
             webSocketKey: webSocketKey
         )
         if case .refused = result { return result }
-        bytes = ByteBuffer(bytes: fields.bytes[..<fields.end])
+        bytes.writeBytes(fields.bytes[..<fields.end])
         return result
+    }
+
+    /// As it was made, for a request of another stream; keeps the memory of the last one.
+    func renew() {
+        decoder.renew()
+        bytes.clear()
     }
 
     /// Makes ready for the next request.
@@ -261,6 +267,7 @@ struct ClientDeadline {
     private var watch = TransferWatch()
 
     init(queue: DeadlineQueue) { timer = DeadlineTimer(queue: queue) }
+    init(_ timer: DeadlineTimer) { self.timer = timer }
 
     mutating func set(_ deadline: NIODeadline, for keeper: any DeadlineKeeper) {
         watch.reset()
@@ -293,6 +300,8 @@ struct ClientDeadline {
 
     func clear() { timer.clear() }
     func cancel() { timer.cancel() }
+    /// It was cancelled.
+    func giveBack(to parts: SpareStreamParts) { parts.giveBack(timer) }
 }
 
 /// What a problem response names beside the problem.

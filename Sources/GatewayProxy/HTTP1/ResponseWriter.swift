@@ -25,9 +25,9 @@ final class ResponseWriter: Sendable {
     private let sendsProxyStatus: Bool
     /// `Gateway-Request-Id: `, or another name for it; empty sends none.
     private let requestIDStart: [UInt8]
-    /// The same for HTTP/2, as values: the name in `Via`, and `Proxy-Status` up to the status.
-    private let viaName: [UInt8]
-    private let proxyStatus: [UInt8]
+    /// The same as fields of HTTP/2, the last without its value.
+    private let encodedTail: ViaFields
+    private let encodedRequestID: [UInt8]
 
     /// - Parameters:
     ///   - proxyStatus: ``ProxyStatus/member(nextHop:)``; nil sends none.
@@ -35,8 +35,8 @@ final class ResponseWriter: Sendable {
     init(viaName: String, proxyStatus: String?, requestIDHeader: String?) {
         sendsProxyStatus = proxyStatus != nil
         requestIDStart = requestIDHeader.map { Array("\($0): ".utf8) } ?? []
-        self.viaName = Array(viaName.utf8)
-        self.proxyStatus = proxyStatus.map { Array("\($0); received-status=".utf8) } ?? []
+        encodedTail = ViaFields(name: viaName, then: proxyStatus.map { "\($0); received-status=" })
+        encodedRequestID = requestIDHeader.map { HTTP2FrameWriter.fieldWithoutValue(Array($0.utf8)) } ?? []
         tail = ViaLines(name: viaName, then: proxyStatus.map { "Proxy-Status: \($0); received-status=" } ?? "")
     }
 
@@ -223,21 +223,18 @@ extension ResponseWriter {
         into frames: inout HTTP2FrameWriter
     ) -> Bool {
         let bytes = source.readableBytesUInt8Span
-        let (viaName, proxyStatus) = (viaName, proxyStatus)
         frames.status(opensWebSocket ? 200 : head.status)
         let dropsCookies = writeFields(head, bytes, opensWebSocket: opensWebSocket, rules, options, &frames)
         if dropsCookies { frames.field(named: "gateway-note", CookiePolicy.note) }
         if !head.isInformational || head.status == 101 {
-            frames.field("via", valueLength: 4 + viaName.count)
-            frames.value(head.isHTTP10 ? "1.0 " : head.isHTTP2 ? "2.0 " : "1.1 ")
-            frames.value(viaName.span)
+            frames.value(encodedTail.fields(isHTTP10: head.isHTTP10, isHTTP2: head.isHTTP2))
             if sendsProxyStatus {
-                let status = head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3
-                frames.field("proxy-status", valueLength: proxyStatus.count + status.count)
-                frames.value(proxyStatus.span)
-                frames.value(bytes.extracting(status))
+                frames.value(bytes, head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3)
             }
-            if !requestIDStart.isEmpty { write(id, &frames) }
+            if !requestIDStart.isEmpty {
+                frames.value(encodedRequestID)
+                frames.value(id)
+            }
             if !options.crossOrigin.isEmpty { frames.fields(options.crossOrigin.span) }
             if options.exposesFields {
                 // As in HTTP/1: pages see the same.
@@ -286,15 +283,6 @@ extension ResponseWriter {
         return dropsCookies
     }
 
-    private func write(_ id: RequestID, _ frames: inout HTTP2FrameWriter) {
-        let name = requestIDStart
-        unsafe withUnsafeTemporaryAllocation(byteCount: RequestID.maximumLength, alignment: 1) { buffer in
-            let count = unsafe id.write(into: buffer)
-            let text = unsafe Span<UInt8>(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            frames.field(name.span, name: 0..<name.count - ": ".utf8.count, valueLength: count)
-            frames.value(text)
-        }
-    }
 }
 
 /// Our line in `Via`, which names the version that the message came in (RFC 9110 §7.6.3), and what always follows it.
@@ -314,6 +302,35 @@ struct ViaLines: Sendable {
 
     @inline(__always)
     func line(isHTTP10: Bool, isHTTP2: Bool = false) -> [UInt8] { isHTTP10 ? http10 : isHTTP2 ? http2 : http11 }
+}
+
+/// The same as fields of HTTP/2, encoded once.
+private struct ViaFields: Sendable {
+    private let http11: [UInt8]
+    private let http10: [UInt8]
+    private let http2: [UInt8]
+
+    /// - Parameter status: `Proxy-Status`, whose last three bytes follow; nil sends none.
+    init(name: String, then status: String?) {
+        http11 = Self.encoded("1.1 \(name)", status)
+        http10 = Self.encoded("1.0 \(name)", status)
+        http2 = Self.encoded("2.0 \(name)", status)
+    }
+
+    private static func encoded(_ via: String, _ status: String?) -> [UInt8] {
+        let (via, status) = (Array(via.utf8), status.map { Array($0.utf8) })
+        let room = HTTP2FrameWriter.room(for: 32, via.count + (status?.count ?? 0)) * 2
+        return HTTP2FrameWriter.encoded(room: room) { frames in
+            frames.field("via", valueLength: via.count)
+            frames.value(via)
+            guard let status else { return }
+            frames.field("proxy-status", valueLength: status.count + 3)
+            frames.value(status)
+        }
+    }
+
+    @inline(__always)
+    func fields(isHTTP10: Bool, isHTTP2: Bool) -> [UInt8] { isHTTP10 ? http10 : isHTTP2 ? http2 : http11 }
 }
 
 /// An answer that the gateway gives by itself, as the bytes of HTTP/1.

@@ -63,7 +63,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     private var awaitsBlock = false
     private var isReading = false
     /// The client takes more: what is on its way to it is below the high-water mark.
-    private var isWritable = true
+    private(set) var isWritable = true
     private var pendingRead = false
     /// Streams that have given their exchange something in this read.
     private var touched: [HTTP2ClientStream] = []

@@ -25,18 +25,32 @@ final class HTTP2ClientStream: DeadlineKeeper {
     private var question: ByteBuffer?
     private var deadline: ClientDeadline
     private var isClosed = false
-
-    /// It asks for a WebSocket.
-    private var isWebSocket = false
-    /// What follows in both directions is no HTTP.
-    private var isTunnel = false
+    private var use = Use.messages
     private var input: Input
     private var output: Output
     /// For routes with `connection_auth: true`, which are refused before they use it.
     private(set) var privateConnection: PrivateConnection?
 
+    /// What is carried behind the heads.
+    private enum Use {
+        case messages
+        /// The request asks for a WebSocket.
+        case webSocket
+        /// What follows in both directions is no HTTP.
+        case tunnel
+    }
+
     /// The request on its way to the exchange.
     private struct Input {
+        enum Phase {
+            /// The request has no content: its head is all that the exchange gets.
+            case headOnly
+            case open
+            /// The exchange has got the end of the request, or is over.
+            case delivered
+        }
+
+        var phase = Phase.open
         /// Content that waits for the exchange.
         var bytes: ByteBuffer
         var trailers: Trailers?
@@ -45,9 +59,9 @@ final class HTTP2ClientStream: DeadlineKeeper {
         var isChunked = false
         /// The client has ended its side.
         var hasEnded = false
-        /// The exchange has got the end of the request.
-        var isDelivered = false
         var isProcessing = false
+
+        var isOpen: Bool { if case .open = phase { true } else { false } }
     }
 
     private enum Trailers {
@@ -58,20 +72,47 @@ final class HTTP2ClientStream: DeadlineKeeper {
 
     /// The response on its way to the client.
     private struct Output {
+        enum Phase {
+            case open
+            /// The exchange has ended it, and its end waits behind the content.
+            case complete
+            /// Its end was sent.
+            case ended
+            /// The response is broken: the stream is reset once what has come of it was sent. `isComplete` says that the exchange had ended
+            /// it before, as the upstream of a tunnel ends its side.
+            case cutting(isComplete: Bool)
+        }
+
+        var phase = Phase.open
         /// Content that waits for the windows.
         var bytes: ByteBuffer
         /// Lines of HTTP/1, with the empty line that ends them.
         var trailers: ByteBuffer?
-        /// The exchange has ended it.
-        var isComplete = false
-        var hasSentEnd = false
-        /// The response is broken: the stream is reset once what has come of it was sent.
-        var isCutting = false
         /// Too much waits: the upstream is read no further.
         var isFull = false
         /// The stream is in the queue of the connection.
         var isWaiting = false
         var isSending = false
+
+        var isComplete: Bool {
+            switch phase {
+            case .open: false
+            case .complete, .ended: true
+            case .cutting(let isComplete): isComplete
+            }
+        }
+        var hasSentEnd: Bool { if case .ended = phase { true } else { false } }
+        var isCutting: Bool { if case .cutting = phase { true } else { false } }
+
+        mutating func complete() {
+            switch phase {
+            case .open: phase = .complete
+            case .complete, .ended: break
+            case .cutting: phase = .cutting(isComplete: true)
+            }
+        }
+
+        mutating func cut() { phase = .cutting(isComplete: isComplete) }
     }
 
     init(_ id: UInt32, at place: HTTP2StreamTable.Place, on connection: HTTP2ClientConnection) {
@@ -79,14 +120,10 @@ final class HTTP2ClientStream: DeadlineKeeper {
         self.place = place
         self.connection = connection
         let configuration = connection.configuration
-        let limits = configuration.limits
+        let worker = configuration.worker
         let empty = configuration.buffers.empty
-        deadline = ClientDeadline(queue: configuration.worker.deadlines)
-        request = RequestMessage(
-            RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields),
-            empty,
-            isHTTP2: true
-        )
+        deadline = ClientDeadline(worker.spareParts.takeTimer(of: worker.deadlines))
+        request = worker.spareParts.takeRequest(configuration.limits, empty)
         output = Output(bytes: empty)
         input = Input(bytes: empty)
     }
@@ -135,11 +172,14 @@ final class HTTP2ClientStream: DeadlineKeeper {
         let exchange = exchange.take()
         authorization.take()?.cancel()
         // What the client of a tunnel sent last may not have left yet.
-        let isFinished = isTunnel && !isCut && exchange?.finishTunnel(input.bytes) ?? false
+        let isFinished = use == .tunnel && !isCut && exchange?.finishTunnel(input.bytes) ?? false
         dropIncoming()
         output.bytes = connection.configuration.buffers.empty
         privateConnection.take()?.close()
         exchange?.clientLeft(isCut: isCut && !isFinished)
+        let parts = connection.configuration.worker.spareParts
+        parts.giveBack(request)
+        deadline.giveBack(to: parts)
     }
 
     private func dropIncoming() {
@@ -191,11 +231,11 @@ extension HTTP2ClientStream {
             return refuse(malformed: error)
         }
         // Nothing else of HTTP/2 asks for an upgrade.
-        isWebSocket = request.decoder.head.wantsUpgrade
+        if request.decoder.head.wantsUpgrade { use = .webSocket }
         let framing = request.decoder.head.framing
         input.isChunked = if case .chunked = framing { true } else { false }
-        input.declared = DeclaredLength(isWebSocket ? .untilClose : framing)
-        if case .none = framing { input.isDelivered = true }
+        input.declared = DeclaredLength(use == .webSocket ? .untilClose : framing)
+        if case .none = framing { input.phase = .headOnly }
         authorize()
     }
 
@@ -209,7 +249,7 @@ extension HTTP2ClientStream {
 
     private func authorize() {
         if let engine = connection.identity.engine { return answerEngine(engine) }
-        guard request.decoder.head.form != .authority else {
+        if case .authority = request.decoder.head.form {
             return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
         }
         let configuration = connection.configuration
@@ -248,7 +288,7 @@ extension HTTP2ClientStream {
         guard input.declared.take(data.readableBytes, isLast: isLast) else {
             return broke(.contentLengthMismatch, data)
         }
-        guard exchange != nil, !input.isDelivered || isWebSocket else {
+        guard exchange != nil, input.isOpen || use != .messages else {
             let isQuestion = collect(data)
             drop(data.readableBytes)
             if isQuestion, isLast { ask() }
@@ -272,7 +312,7 @@ extension HTTP2ClientStream {
         if let reason = buffers.fields.malformation { return broke(reason, nil) }
         let section = buffers.fields.start..<buffers.fields.end
         input.trailers = buffers.fields.refusal.map { .refused($0) } ?? .section(Array(buffers.fields.bytes[section]))
-        if exchange != nil, !input.isDelivered { process() } else { ask() }
+        if exchange != nil, input.isOpen { process() } else { ask() }
     }
 
     /// Throws away content of a request that is over. The client may send as much again.
@@ -286,9 +326,11 @@ extension HTTP2ClientStream {
 
     /// Gives the exchange what it takes; called whenever either has changed.
     private func process() {
+        // A head alone was flushed when it was written.
+        if case .headOnly = input.phase, use == .messages { return }
         guard !input.isProcessing else { return }
         input.isProcessing = true
-        while let exchange, !input.isDelivered, exchange.intake == .content {
+        while let exchange, input.isOpen, exchange.intake == .content {
             if input.bytes.readableBytes > 0 {
                 deliver(to: exchange)
             } else if input.hasEnded {
@@ -305,14 +347,15 @@ extension HTTP2ClientStream {
         let bytes = input.bytes
         input.bytes = connection.configuration.buffers.empty
         connection.took(bytes.readableBytes, of: self)
-        guard !isTunnel else { return exchange.receive(tunnelled: bytes) }
-        input.isDelivered = input.hasEnded && !input.isChunked
-        exchange.receive(bytes, length: bytes.readableBytes, isLast: input.isDelivered)
+        guard use != .tunnel else { return exchange.receive(tunnelled: bytes) }
+        let isLast = input.hasEnded && !input.isChunked
+        if isLast { input.phase = .delivered }
+        exchange.receive(bytes, length: bytes.readableBytes, isLast: isLast)
     }
 
     private func deliverEnd(to exchange: ExchangeDriver) {
-        input.isDelivered = true
-        guard !isTunnel else { return exchange.clientClosedOutput() }
+        input.phase = .delivered
+        guard use != .tunnel else { return exchange.clientClosedOutput() }
         guard input.isChunked else {
             // A body of known length has no trailers in HTTP/1.
             return exchange.receive(connection.configuration.buffers.empty, length: 0, isLast: true)
@@ -369,7 +412,7 @@ extension HTTP2ClientStream: ClientStream {
     var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
     var identity: ConnectionContext { connection.identity }
     var isTLS: Bool { connection.isTLS }
-    var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && !input.isDelivered }
+    var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && input.isOpen }
     var unreadBytes: Int { input.bytes.readableBytes }
     var isWritable: Bool { !output.isFull && !isClosed }
     /// What the client's windows, or its connection, have no room for.
@@ -387,6 +430,8 @@ extension HTTP2ClientStream: ClientStream {
         _ options: ResponseFieldRules.Options,
         id: RequestID
     ) {
+        // They are only advice, and nothing else bounds what an upstream could have waiting of them.
+        guard connection.isWritable else { return }
         write(head, bytes, by: route, options, id: id, tokenNote: nil, date: nil)
     }
 
@@ -399,7 +444,7 @@ extension HTTP2ClientStream: ClientStream {
         tokenNote: String?,
         requestIsComplete: Bool
     ) throws(HeadFault) -> ContentForm {
-        guard !isWebSocket || !(200..<300).contains(head.status) else { throw .opensNothing }
+        guard use == .messages || !(200..<300).contains(head.status) else { throw .opensNothing }
         let date = head.hasDate ? nil : configuration.shared.clock.now().wall
         let dropsCookies = write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, date: date)
         if dropsCookies { warnOfCookies(route.state.route, to: configuration.shared) }
@@ -423,7 +468,7 @@ extension HTTP2ClientStream: ClientStream {
                 head,
                 bytes,
                 id: id,
-                opensWebSocket: isWebSocket && head.status == 101,
+                opensWebSocket: use != .messages && head.status == 101,
                 rules: route.responseFields,
                 options: options,
                 tokenNote: tokenNote,
@@ -464,7 +509,7 @@ extension HTTP2ClientStream: ClientStream {
     func sendEnd(trailers: ByteBuffer?) {
         // One that has no more than the empty line has no field.
         output.trailers = trailers.flatMap { $0.readableBytes > 2 ? $0 : nil }
-        output.isComplete = true
+        output.complete()
     }
 
     func flush() { send() }
@@ -489,8 +534,8 @@ extension HTTP2ClientStream: ClientStream {
 
     /// The exchange is over, and what waits to be sent is the rest of the response.
     private func end() {
-        let wasTunnel = isTunnel
-        output.isComplete = true
+        let wasTunnel = use == .tunnel
+        output.complete()
         leaveExchange()
         send()
         guard !isClosed else { return }
@@ -502,7 +547,7 @@ extension HTTP2ClientStream: ClientStream {
     func cut(within limit: TimeAmount?) {
         leaveExchange()
         guard !isClosed else { return }
-        output.isCutting = true
+        output.cut()
         send()
         guard !isClosed else { return }
         setDeadline(limit ?? connection.timeouts.response)
@@ -510,8 +555,8 @@ extension HTTP2ClientStream: ClientStream {
 
     private func leaveExchange() {
         exchange = nil
-        input.isDelivered = true
-        (isTunnel, isWebSocket) = (false, false)
+        input.phase = .delivered
+        use = .messages
         deadline.clear()
         dropIncoming()
     }
@@ -549,15 +594,15 @@ extension HTTP2ClientStream: ClientStream {
         guard let part = output.bytes.readSlice(length: count) else { return }
         if output.bytes.readableBytes == 0 { output.bytes = connection.configuration.buffers.empty }
         let isLast = output.isComplete && output.bytes.readableBytes == 0 && output.trailers == nil
-        if isLast { output.hasSentEnd = true }
+        if isLast, !output.isCutting { output.phase = .ended }
         connection.send(part, isLast: isLast, on: self)
         if isLast { endSent() }
     }
 
     private func sendEndOrReset() {
         if output.isCutting { return reset(.internalError) }
-        guard output.isComplete, !output.hasSentEnd, !isClosed else { return }
-        output.hasSentEnd = true
+        guard case .complete = output.phase, !isClosed else { return }
+        output.phase = .ended
         connection.end(self, trailers: output.trailers.take())
         endSent()
     }
@@ -565,7 +610,7 @@ extension HTTP2ClientStream: ClientStream {
     /// A client that still sends its request is told to stop, once the response has left (RFC 9113 section 8.1).
     private func endSent() {
         guard !isClosed else { return }
-        guard !input.hasEnded, !isTunnel else { return setDeadline(connection.timeouts.response) }
+        guard !input.hasEnded, use != .tunnel else { return setDeadline(connection.timeouts.response) }
         if connection.hasPlaces { setDeadline(Self.stopDelay) } else { connection.stopLater(self) }
     }
 
@@ -582,13 +627,13 @@ extension HTTP2ClientStream: ClientStream {
     // MARK: Tunnel
 
     func beginTunnel() {
-        isTunnel = true
-        input.isDelivered = false
+        use = .tunnel
+        input.phase = .open
         process()
     }
 
     func closeOutput() {
-        output.isComplete = true
+        output.complete()
         flush()
     }
 }
@@ -696,6 +741,52 @@ extension HTTP2ClientStream: CheckStream {
         self.authorization = nil
         connection.takeConfiguration()
         authorize()
+    }
+}
+
+/// What a stream needs and the next one can use again: the memory of a head, and a timer. One event loop's.
+///
+/// The streams themselves are not kept. Whatever comes late for one holds on to it, and it holds on to its parts, which are taken again only
+/// once nobody refers to them: nothing late can reach the next request.
+final class SpareStreamParts {
+    private var requests: [RequestMessage] = []
+    private var timers: [DeadlineTimer] = []
+
+    static let maximum = 128
+    /// A head that took more memory is not kept.
+    static let maximumFields = 64
+
+    var count: Int { requests.count }
+
+    /// - Parameter limits: Those of a head in HTTP/1. One of HTTP/2 has met its limits when it was decoded, so it does not matter if the spare
+    ///   one has those of an earlier configuration.
+    func takeRequest(_ limits: Limits, _ empty: ByteBuffer) -> RequestMessage {
+        while var request = requests.popLast() {
+            guard isKnownUniquelyReferenced(&request) else { continue }
+            request.renew()
+            return request
+        }
+        let decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        return RequestMessage(decoder, empty, isHTTP2: true)
+    }
+
+    func takeTimer(of queue: DeadlineQueue) -> DeadlineTimer {
+        while var timer = timers.popLast() {
+            if isKnownUniquelyReferenced(&timer) { return timer }
+        }
+        return DeadlineTimer(queue: queue)
+    }
+
+    /// The stream has left its connection. Its exchange may still use the request.
+    func giveBack(_ request: RequestMessage) {
+        guard requests.count < Self.maximum, request.bytes.capacity <= SpareBuffers.capacity,
+            request.decoder.head.fields.capacity <= Self.maximumFields
+        else { return }
+        requests.append(request)
+    }
+
+    func giveBack(_ timer: DeadlineTimer) {
+        if timers.count < Self.maximum { timers.append(timer) }
     }
 }
 

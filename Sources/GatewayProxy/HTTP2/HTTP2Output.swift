@@ -72,7 +72,7 @@ final class HTTP2Output {
     ///   - body: Called again, with more room, if it did not fit.
     @inline(__always)
     func write(room: Int, _ body: (inout HTTP2FrameWriter) -> Void) {
-        if staged.readableBytes == 0 { staged = buffers.take() }
+        if staged.readableBytes == 0 { staged = buffers.takeForFrames() }
         var room = room
         while !write(within: room, body) {
             room &*= 4
@@ -123,10 +123,12 @@ final class HTTP2Output {
     func endInPlace(_ stream: UInt32) -> Bool {
         guard let last, last.stream == stream else { return false }
         self.last = nil
-        let flags = staged.readerIndex &+ last.place &+ 4
-        guard let byte: UInt8 = staged.getInteger(at: flags) else { return false }
-        staged.setInteger(byte | HTTP2Flags.endStream.rawValue, at: flags)
-        return true
+        return unsafe staged.withUnsafeMutableReadableBytes { bytes in
+            let flags = last.place &+ 4
+            guard flags < bytes.count else { return false }
+            unsafe bytes[flags] |= HTTP2Flags.endStream.rawValue
+            return true
+        }
     }
 
     /// Writes the first bytes of `content`, at most 16 KiB, as DATA: as more of the stream's last frame, if it is the last that was written
@@ -243,8 +245,9 @@ final class HTTP2Output {
         isFlushDue = false
         let count = unflushed
         guard count > 0 else { return }
-        let rest = staged
-        staged = buffers.empty
+        // Swapped, so that it belongs to nobody else when it is given back.
+        var rest = buffers.empty
+        swap(&rest, &staged)
         last = nil
         flushed &+= count
         if hasBlock { (tellsTableSize, hasBlock) = (false, false) }
@@ -258,7 +261,7 @@ final class HTTP2Output {
             (parts, partBytes) = ([], 0)
             writer.send(all)
         }
-        buffers.giveBack(rest)
+        buffers.giveBackFrames(consume rest)
         forgetSentSecrets()
     }
 

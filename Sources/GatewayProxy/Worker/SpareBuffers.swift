@@ -6,6 +6,8 @@ final class SpareBuffers {
     /// Stands for "nothing": the library's own empty buffer belongs to all threads, which would meet at its count.
     let empty = ByteBufferAllocator().buffer(capacity: 1)
     private var spare: ByteBuffer?
+    /// For the frames of a turn: what many streams of a connection have grows far beyond one head.
+    private(set) var frames: [ByteBuffer] = []
     /// What is decoded of HTTP/2: the fields of one message at a time. What outlives the message is copied.
     var fields = HTTP2FieldTable()
     private var lines: ByteBuffer
@@ -14,6 +16,7 @@ final class SpareBuffers {
 
     static let capacity = 4096
     static let largest = 65_536
+    static let maximumFrames = 8
     /// The size of a read buffer: more than most reads bring, and small enough to stay in the cache of a processor.
     static let readCapacity = 262_144
     static let maximumReads = 8
@@ -41,6 +44,19 @@ final class SpareBuffers {
         // While the channel still holds it, this makes a new one.
         buffer.clear()
         spare = buffer
+    }
+
+    /// For the frames of a connection that others write to in the same turn.
+    func takeForFrames() -> ByteBuffer { frames.popLast() ?? take() }
+
+    /// Takes back what frames were written into and flushed.
+    func giveBackFrames(_ buffer: consuming ByteBuffer) {
+        guard buffer.capacity > Self.capacity, buffer.capacity <= Self.largest, frames.count < Self.maximumFrames else {
+            return giveBack(buffer)
+        }
+        // While the channel still holds it, there is nothing to keep.
+        guard buffer.modifyIfUniquelyOwned({ $0.clear() }) != nil else { return }
+        frames.append(buffer)
     }
 
     func takeForReading() -> ByteBuffer {

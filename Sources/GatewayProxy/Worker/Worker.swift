@@ -11,6 +11,7 @@ final class Worker {
     let loop: any EventLoop
     let clock: LoopClock
     let buffers = SpareBuffers()
+    let spareParts = SpareStreamParts()
     let deadlines: DeadlineQueue
     let flushes: FlushQueue
     let upstreams = SharedUpstreams()

@@ -485,6 +485,20 @@ struct HTTP2FrameTests {
         }
     }
 
+    @Test func anIDIsWrittenBehindANameThatWasEncodedOnce() {
+        let id = RequestID(run: 5, worker: 2, number: 77)
+        for name in ["Gateway-Request-Id", "Via", "x"] {
+            let whole = Self.write { $0.field(named: name, id.description) }
+            let parts = Self.write { writer in
+                writer.value(HTTP2FrameWriter.fieldWithoutValue(Array(name.utf8)))
+                writer.value(id)
+            }
+            #expect(whole != nil && parts == whole)
+        }
+        let tooLong = Self.write(RequestID.maximumLength) { $0.value(id) }
+        #expect(tooLong == nil)
+    }
+
     @Test func theRoomForAFieldIsEnough() throws {
         for (name, value) in [(1, 0), (126, 126), (127, 127), (300, 70_000), (1, 16_384), (1, 500_000)] {
             let text = Array((String(repeating: "n", count: name) + String(repeating: "v", count: value)).utf8)

@@ -56,6 +56,30 @@ struct HTTP2RequestHeadTests {
         #expect(throws: reason) { _ = try read(fields) }
     }
 
+    /// What a request leaves behind must not be read as that of the next one.
+    @Test func aDecoderThatIsUsedAgainIsAsItWasMade() throws {
+        let fields = [
+            H2Field(":method", "POST"), H2Field(":scheme", "http"), H2Field(":authority", "a.test"),
+            H2Field(":path", "/x?y=1"), H2Field("expect", "100-continue"), H2Field("authorization", "Bearer a"),
+            H2Field("x_y", "1"), H2Field("origin", "https://b.test"),
+        ]
+        var reading = try read(fields, hasContent: true, mustBeTLS: true)
+        let new = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        #expect(Self.facts(reading.decoder.head) != Self.facts(new.head))
+        reading.decoder.renew()
+        #expect(Self.facts(reading.decoder.head) == Self.facts(new.head))
+    }
+
+    private static func facts(_ head: borrowing RequestHead) -> [String] {
+        [
+            "\(head.method)", "\(head.form)", "\(head.targetAuthority)", "\(head.path)", "\(head.query)",
+            "\(head.isHTTP10)",
+            "\(head.isHead)", "\(head.isIdempotent)", "\(head.section)", "\(head.host)", "\(head.framing)",
+            "\(head.options)",
+            "\(head.expectsContinue)", "\(head.wantsUpgrade)", "\(head.end)", "\(head.present)",
+        ]
+    }
+
     @Test func fieldsBecomeAHead() throws {
         let reading = try read(Self.get + [H2Field("accept", "*/*")])
         #expect(reading.refusal == nil)
