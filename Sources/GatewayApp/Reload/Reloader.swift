@@ -50,6 +50,8 @@ package final class Reloader: Service {
     /// A change is acted upon when the files have been still for so long: editors write in several steps.
     private static let settleTime = Duration.milliseconds(200)
     private static let maximumWaiting = 64
+    /// Routes of which a reload needs so much memory that it matters.
+    private static let many = 1000
 
     private let source: ConfigurationSource
     private let parts: Parts
@@ -170,7 +172,10 @@ package final class Reloader: Service {
                 outcome: failure.status == .configuration ? .refused : .failed,
                 problems: failure.description
             )
-        case .success(let file): report = await apply(file, cause)
+        case .success(let file):
+            // The text and the nodes are gone, but the allocator keeps their memory for the thread that read them.
+            if file.plan.routes.count >= Self.many { MemoryTrim.now() }
+            report = await apply(file, cause)
         }
         if report.outcome == .loaded, case .success(let file) = reading.outcome {
             secrets.replace(with: file.programs)

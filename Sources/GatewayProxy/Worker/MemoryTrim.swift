@@ -30,6 +30,9 @@ package final class MemoryTrim: Sendable {
         }
     }
 
+    /// At once. It takes milliseconds, so do not call it on an event loop.
+    package static func now() { trim() }
+
     /// `malloc_trim` of glibc, which its module does not declare; does nothing where there is none.
     private static func trim() {
         #if canImport(Glibc)
