@@ -165,7 +165,8 @@ class Connection:
                 stream.ended()
                 self.origin.resets.append((event.stream_id, event.error_code))
             case h2.events.WindowUpdated() | h2.events.RemoteSettingsChanged():
-                for stream in list(self.streams.values()):
+                number = getattr(event, "stream_id", 0)
+                for stream in [self.streams[number]] if number else list(self.streams.values()):
                     if stream.waiting:
                         stream.pump()
             case h2.events.PingReceived():
