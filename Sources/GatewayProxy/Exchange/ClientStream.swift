@@ -36,8 +36,7 @@ final class RequestMessage {
     /// Reads the head that `input` begins with, and takes nothing but an empty line before it.
     @inline(__always)
     func decodeHead(_ input: inout ByteBuffer) -> RequestHeadDecoder.DecodeResult {
-        let bytes = input
-        let result = decoder.decode(bytes.readableBytesUInt8Span)
+        let result = decoder.decode(input.readableBytesUInt8Span)
         if case .needMore = result { input.moveReaderIndex(forwardBy: decoder.takeEmptyLine()) }
         return result
     }
