@@ -36,8 +36,9 @@ package struct RequestHead: ~Copyable, Sendable {
     package internal(set) var present: FieldPresence = []
 
     /// Whether the connection can carry another request after this one, as far as the client is concerned.
-    @inlinable @inline(__always)
-    package var clientKeepsAlive: Bool { isHTTP10 ? options.keepAlive && !options.close : !options.close }
+    ///
+    /// Stored: a property that computes it is handed a copy of the whole head.
+    package internal(set) var clientKeepsAlive = true
 
     @inlinable @inline(__always)
     package var fields: [HeadField] { section.fields }
