@@ -12,7 +12,8 @@ final class RouteGate: Sendable {
     private let refusesConnectionAuth: Bool
     /// Where each request says whose token it goes with.
     let subject: SubjectRule?
-    let places: ClientAuthenticator.Places
+    /// nil for the usual places alone: each field of a request is then compared with nothing else.
+    let places: ClientAuthenticator.Places?
     let originRule: OriginRule
 
     let name: String
@@ -32,7 +33,7 @@ final class RouteGate: Sendable {
     /// - Parameter access: Has the origins that count for routes without their own.
     init(_ known: RequestAuthorizer.Route, _ access: AccessPlan) {
         let route = known.plan
-        places = known.places
+        places = known.places.isEmpty ? nil : known.places
         subject = known.selection.map(SubjectRule.init)
         originRule = OriginRule(
             access.allowedOrigins(on: route),
