@@ -94,9 +94,8 @@ struct RequestReader {
     // MARK: Head
 
     mutating func readHead() -> RequestHeadDecoder.DecodeResult {
-        let bytes = bytes
         let result = message.decoder.decode(bytes.readableBytesUInt8Span)
-        if case .needMore = result { self.bytes.moveReaderIndex(forwardBy: message.decoder.takeEmptyLine()) }
+        if case .needMore = result { bytes.moveReaderIndex(forwardBy: message.decoder.takeEmptyLine()) }
         return result
     }
 
