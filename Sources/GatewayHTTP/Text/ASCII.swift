@@ -120,6 +120,23 @@ extension Span<UInt8> {
         return Swift.min(index, Swift.max(range.lowerBound, range.upperBound))
     }
 
+    /// The index of the first such byte in `range`, or its end. Eight bytes at a time; the subtraction's borrow may mark a byte above
+    /// the first hit, never one below it.
+    @inline(__always)
+    func first(_ byte: UInt8, in range: Range<Int>) -> Int {
+        var index = range.lowerBound
+        let pattern = UInt64(byte) &* 0x0101_0101_0101_0101
+        while index >= 0, index &+ 8 <= range.upperBound, index &+ 8 <= count {
+            // Bounds: the loop condition.
+            let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self) ^ pattern
+            let hits = (word &- 0x0101_0101_0101_0101) & ~word & 0x8080_8080_8080_8080
+            if hits != 0 { return index &+ (UInt64(littleEndian: hits).trailingZeroBitCount >> 3) }
+            index &+= 8
+        }
+        while index < range.upperBound, self[index] != byte { index &+= 1 }
+        return index
+    }
+
     /// Whether `range` has only bytes of `host[:port]`.
     ///
     /// Most have only letters, digits, dots, hyphens and a colon: those are passed over eight at a time, the last of them with some

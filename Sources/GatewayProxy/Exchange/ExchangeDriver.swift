@@ -105,7 +105,9 @@ final class ExchangeDriver {
     ) {
         // Patterns, not `==`: that is a call through a table into another module.
         let hasContent = if case .none = head.framing { false } else { true }
-        route = unrouted ?? configuration.route(admitted.match.route)
+        let route = unrouted ?? configuration.route(admitted.match.route)
+        let chosen = admitted.chosen
+        self.route = route
         rules = Exchange(
             RequestFacts(
                 isIdempotent: head.isIdempotent,
@@ -113,7 +115,7 @@ final class ExchangeDriver {
                 expectsContinue: head.expectsContinue,
                 isHTTP10: head.isHTTP10
             ),
-            isRenewable: (admitted.chosen ?? route.state.route.source)?.isRenewable ?? false
+            isRenewable: (chosen ?? route.state.route.source)?.isRenewable ?? false
         )
         record = ExchangeRecord(
             requestID: id,

@@ -42,6 +42,21 @@ struct ByteClassTests {
         }
     }
 
+    @Test func theFirstByteOfAKindIsFoundWhereverItStands() {
+        for length in 0...24 {
+            for position in 0..<length {
+                for byte: UInt8 in [0x3A, 0x39, 0x3B, 0xBA, 0x00] {
+                    var bytes = Array(repeating: UInt8(ascii: "a"), count: length) + [0x3A, 0x3A]
+                    bytes[position] = byte
+                    let found = bytes.span.first(0x3A, in: 0..<length)
+                    #expect(found == (byte == 0x3A ? position : length), "\(byte) at \(position) of \(length)")
+                }
+            }
+            let bytes = Array(repeating: UInt8(ascii: ":"), count: length + 1)
+            #expect(bytes.span.first(0x3A, in: length..<length) == length)
+        }
+    }
+
     @Test func anAuthorityIsJudgedByEachOfItsBytes() {
         for length in 0...18 {
             for position in 0..<length {
