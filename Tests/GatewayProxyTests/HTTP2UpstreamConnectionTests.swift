@@ -131,7 +131,7 @@ struct HTTP2UpstreamConnectionTests {
 
     private func write(
         _ head: String,
-        _ body: (borrowing RequestHead, ByteBuffer, RequestWriter, [UInt8]) throws -> Void
+        _ body: (borrowing RequestHead, ByteBuffer, borrowing RequestWriter, [UInt8]) throws -> Void
     ) throws {
         var decoder = RequestHeadDecoder(maxBytes: 1 << 20, maxFields: 100)
         let bytes = ByteBuffer(string: head)

@@ -122,7 +122,7 @@ package struct Authority {
             while hostEnd < range.upperBound, bytes[hostEnd] != 0x5D { hostEnd += 1 }
             guard hostEnd < range.upperBound, Self.mayBeIPv6(bytes, hostStart..<hostEnd) else { return nil }
         } else {
-            while hostEnd < range.upperBound, bytes[hostEnd] != 0x3A { hostEnd &+= 1 }
+            hostEnd = bytes.first(0x3A, in: range)
         }
         isRooted = hostStart == range.lowerBound && hostEnd > hostStart + 1 && bytes[hostEnd - 1] == 0x2E
         host = hostStart..<(isRooted ? hostEnd - 1 : hostEnd)

@@ -208,7 +208,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
 
     /// A name or address, a colon and a port (RFC 9110 §9.3.6).
     private mutating func parseAuthority(_ bytes: borrowing Span<UInt8>, _ target: Range<Int>) -> HeadRefusal? {
-        for index in target where !bytes[index].isAuthorityByte { return .invalidTarget }
+        guard bytes.isAuthority(target) else { return .invalidTarget }
         guard let authority = Authority(bytes, target), !authority.host.isEmpty,
             let port = authority.port, (1...65_535).contains(port)
         else {
@@ -420,6 +420,7 @@ extension RequestHeadDecoder {
         head.host = authority ?? 0..<0
         head.expectsContinue = false
         head.present = []
+        head.clientKeepsAlive = false
         head.options.clear()
         var declared = DeclaredFraming()
         var hasHost = authority != nil
@@ -465,6 +466,7 @@ extension RequestHeadDecoder {
             }
         }
 
+        head.clientKeepsAlive = head.options.keepsConnection(isHTTP10: head.isHTTP10)
         if let reason = declared.conflict(isHTTP10: head.isHTTP10) { return reason }
         if head.section.hasFramingLookAlike(bytes) { return .framingLookAlike }
         head.framing =
@@ -507,7 +509,7 @@ extension RequestHeadDecoder {
     private mutating func checkHost(_ bytes: borrowing Span<UInt8>, hasHost: Bool) -> HeadRefusal? {
         guard hasHost else { return head.isHTTP10 ? nil : .missingHost }
         if head.host.isEmpty, head.form != .absolute { return .invalidHost }
-        for index in head.host where !bytes[index].isAuthorityByte { return .invalidHost }
+        guard bytes.isAuthority(head.host) else { return .invalidHost }
         guard head.form == .absolute || head.form == .authority else { return nil }
         // RFC 9112 §3.2.2 lets the target win; two answers to "which host" are how requests get smuggled.
         guard head.host.count == head.targetAuthority.count || isTargetWithoutPort(bytes) else { return .hostMismatch }

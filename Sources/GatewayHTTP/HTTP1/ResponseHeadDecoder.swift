@@ -107,6 +107,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
 
     private mutating func interpretFields(_ bytes: borrowing Span<UInt8>, answersHead: Bool) -> HeadRefusal? {
         head.options.clear()
+        head.upstreamKeepsAlive = false
         var declared = DeclaredFraming()
         head.keepAliveSeconds = nil
         head.hasDate = false
@@ -139,6 +140,8 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         if head.hasDate, head.options.nominates("date") { head.hasDate = false }
         if let reason = declared.conflict(isHTTP10: head.isHTTP10) { return reason }
         head.framing = framing(answersHead: answersHead, declared)
+        if case .untilClose = head.framing { return nil }
+        head.upstreamKeepsAlive = head.options.keepsConnection(isHTTP10: head.isHTTP10)
         return nil
     }
 

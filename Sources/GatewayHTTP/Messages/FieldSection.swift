@@ -71,6 +71,11 @@ package struct FieldSection: Sendable {
         var position = start
         while true {
             position = bytes.firstControlByte(from: position)
+            if position &+ 2 <= bytes.count {
+                // Bounds: the condition above, and no position is below 0.
+                let pair = unsafe bytes.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: position, as: UInt16.self)
+                if UInt16(littleEndian: pair) == 0x0A0D { return .found(position) }
+            }
             guard position < bytes.count else { return .needMore(position) }
             switch bytes[position] {
             case 0x09:

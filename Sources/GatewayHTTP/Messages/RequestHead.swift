@@ -36,22 +36,28 @@ package struct RequestHead: ~Copyable, Sendable {
     package internal(set) var present: FieldPresence = []
 
     /// Whether the connection can carry another request after this one, as far as the client is concerned.
-    @inlinable @inline(__always)
-    package var clientKeepsAlive: Bool { isHTTP10 ? options.keepAlive && !options.close : !options.close }
+    ///
+    /// Stored: a property that computes it is handed a copy of the whole head.
+    package internal(set) var clientKeepsAlive = true
 
     @inlinable @inline(__always)
     package var fields: [HeadField] { section.fields }
 
     /// The method's name; the usual ones are short enough to need no memory of their own.
     package borrowing func methodName(_ bytes: borrowing Span<UInt8>) -> String {
+        usualMethod(bytes)?.name ?? bytes.string(method)
+    }
+
+    /// nil for a method that few requests have.
+    package borrowing func usualMethod(_ bytes: borrowing Span<UInt8>) -> UsualMethod? {
         switch (method.count, bytes[method.lowerBound]) {
-        case (3, 0x47) where isIdempotent: "GET"
-        case (3, 0x50) where isIdempotent: "PUT"
-        case (4, _) where isHead: "HEAD"
-        case (6, 0x44) where isIdempotent: "DELETE"
-        case (7, 0x4F) where isIdempotent: "OPTIONS"
-        case (4, 0x50) where bytes.equals(method, "POST"): "POST"
-        default: bytes.string(method)
+        case (3, 0x47) where isIdempotent: .get
+        case (3, 0x50) where isIdempotent: .put
+        case (4, _) where isHead: .head
+        case (6, 0x44) where isIdempotent: .delete
+        case (7, 0x4F) where isIdempotent: .options
+        case (4, 0x50) where bytes.equals(method, "POST"): .post
+        default: nil
         }
     }
 
@@ -99,6 +105,27 @@ package struct RequestHead: ~Copyable, Sendable {
     package var onlyDestination: HeadField? {
         let fields = section.fields.filter { $0.kind == .destination }
         return fields.count == 1 ? fields[0] : nil
+    }
+}
+
+/// A method that is told from others without a comparison of texts. Its number is a bit.
+package enum UsualMethod: UInt8, CaseIterable, Sendable {
+    case get = 1
+    case put = 2
+    case head = 4
+    case delete = 8
+    case options = 16
+    case post = 32
+
+    package var name: String {
+        switch self {
+        case .get: "GET"
+        case .put: "PUT"
+        case .head: "HEAD"
+        case .delete: "DELETE"
+        case .options: "OPTIONS"
+        case .post: "POST"
+        }
     }
 }
 

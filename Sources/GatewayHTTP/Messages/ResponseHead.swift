@@ -9,6 +9,10 @@ package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var section = FieldSection()
     package internal(set) var framing: BodyFraming = .none
     package internal(set) var options = ConnectionOptions()
+    /// Whether the connection can be used again once the body has ended.
+    ///
+    /// Stored: a property that computes it is handed a copy of the whole head.
+    package internal(set) var upstreamKeepsAlive = true
     /// How long the upstream keeps the connection without a request, where it says so: `Keep-Alive: timeout=5`.
     package internal(set) var keepAliveSeconds: Int?
     package internal(set) var hasDate = false
@@ -25,12 +29,6 @@ package struct ResponseHead: ~Copyable, Sendable {
     @inlinable @inline(__always)
     package var isInformational: Bool { status < 200 }
 
-    /// Whether the connection can be used again once the body has ended.
-    @inlinable @inline(__always)
-    package var upstreamKeepsAlive: Bool {
-        if case .untilClose = framing { return false }
-        return isHTTP10 ? options.keepAlive && !options.close : !options.close
-    }
 }
 
 /// What the `Connection` fields of a head say (RFC 9110 §7.6.1).
@@ -54,6 +52,10 @@ package struct ConnectionOptions: Hashable, Sendable {
     package var nominatedAsOwned: [[UInt8]] {
         nominated.map { name in name.map { $0 == 0x5F ? 0x2D : $0 } }
     }
+
+    /// Whether the connection goes on behind the message.
+    @inline(__always)
+    func keepsConnection(isHTTP10: Bool) -> Bool { isHTTP10 ? keepAlive && !close : !close }
 
     /// More than any honest message has: each name is compared with each field.
     var nominatesTooMany: Bool { nominated.count > Self.maximumNominated }

@@ -55,12 +55,18 @@ extension UInt8 {
 extension Span<UInt8> {
     /// The index of the first control byte (below 0x20, or 0x7F) at or after `start`, or `count`.
     ///
-    /// Eight bytes at a time. The subtraction's borrow may mark a byte above the first hit, never one below it.
+    /// Sixteen bytes at a time, then eight. The subtraction's borrow may mark a byte above the first hit, never one below it.
     @inline(__always)
     func firstControlByte(from start: Int) -> Int {
         var index = Swift.max(0, start)
-        while index &+ 8 <= count {
+        while index &+ 16 <= count {
             // Bounds: the loop condition, and it begins at 0 or above.
+            let block = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: SIMD16<UInt8>.self)
+            if let first = block.firstControlByte { return index &+ first }
+            index &+= 16
+        }
+        if index &+ 8 <= count {
+            // Bounds: the condition above.
             let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
             let below = (word &- 0x2020_2020_2020_2020) & ~word
             let delete = word ^ 0x7F7F_7F7F_7F7F_7F7F
@@ -79,14 +85,24 @@ extension Span<UInt8> {
 
     /// The index of the first byte in `range` that no token has, or its end.
     ///
-    /// Names are mostly letters, digits and hyphens: those are passed over eight at a time.
+    /// Names are mostly letters, digits and hyphens: those are passed over sixteen at a time, or eight where the bytes end. A block may
+    /// go beyond the range, since what is found there is not returned.
     ///
     /// - Parameter hasUnderscore: Set when one was passed over.
     @inline(__always)
     func endOfToken(in range: Range<Int>, hasUnderscore: inout Bool) -> Int {
         var index = Swift.max(0, range.lowerBound)
         while index < range.upperBound {
-            if index &+ 8 <= range.upperBound, index &+ 8 <= count {
+            if index &+ 16 <= count {
+                // Bounds: the condition above, and it begins at 0 or above.
+                let block = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: SIMD16<UInt8>.self)
+                guard let first = block.firstOtherThanWordByte else {
+                    index &+= 16
+                    continue
+                }
+                index &+= first
+                guard index < range.upperBound else { break }
+            } else if index &+ 8 <= range.upperBound, index &+ 8 <= count {
                 // Bounds: the condition above, and it begins at 0 or above.
                 let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
                 let others = word.bytesThatAreNoWordBytes
@@ -101,7 +117,47 @@ extension Span<UInt8> {
             if byte == 0x5F { hasUnderscore = true }
             index &+= 1
         }
+        return Swift.min(index, Swift.max(range.lowerBound, range.upperBound))
+    }
+
+    /// The index of the first such byte in `range`, or its end. Eight bytes at a time; the subtraction's borrow may mark a byte above
+    /// the first hit, never one below it.
+    @inline(__always)
+    func first(_ byte: UInt8, in range: Range<Int>) -> Int {
+        var index = range.lowerBound
+        let pattern = UInt64(byte) &* 0x0101_0101_0101_0101
+        while index >= 0, index &+ 8 <= range.upperBound, index &+ 8 <= count {
+            // Bounds: the loop condition.
+            let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self) ^ pattern
+            let hits = (word &- 0x0101_0101_0101_0101) & ~word & 0x8080_8080_8080_8080
+            if hits != 0 { return index &+ (UInt64(littleEndian: hits).trailingZeroBitCount >> 3) }
+            index &+= 8
+        }
+        while index < range.upperBound, self[index] != byte { index &+= 1 }
         return index
+    }
+
+    /// Whether `range` has only bytes of `host[:port]`.
+    ///
+    /// Most have only letters, digits, dots, hyphens and a colon: those are passed over eight at a time, the last of them with some
+    /// of those before.
+    @inline(__always)
+    func isAuthority(_ range: Range<Int>) -> Bool {
+        var index = range.lowerBound
+        if index >= 0, range.upperBound <= count, range.count >= 8 {
+            while index < range.upperBound {
+                let start = Swift.min(index, range.upperBound &- 8)
+                // Bounds: the conditions above.
+                let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: start, as: UInt64.self)
+                guard word.bytesThatAreNoHostBytes == 0 else { break }
+                index = start &+ 8
+            }
+        }
+        while index < range.upperBound {
+            guard self[index].isAuthorityByte else { return false }
+            index &+= 1
+        }
+        return true
     }
 
     /// Whether `range` reads exactly `word`.
@@ -277,6 +333,35 @@ extension Span<UInt8> {
     }
 }
 
+// Vectors with vectors, never with one byte: the standard library turns that into a loop over the bytes.
+extension SIMD16<UInt8> {
+    /// The index of the first control byte (below 0x20, or 0x7F).
+    @inline(__always)
+    var firstControlByte: Int? {
+        Self.firstIndex((self .< Self(repeating: 0x20)) .| (self .== Self(repeating: 0x7F)))
+    }
+
+    /// The index of the first byte that is no letter, digit or hyphen.
+    @inline(__always)
+    var firstOtherThanWordByte: Int? {
+        let lowercased = self | Self(repeating: 0x20)
+        let letters = (lowercased &- Self(repeating: 0x61)) .< Self(repeating: 26)
+        let digits = (self &- Self(repeating: 0x30)) .< Self(repeating: 10)
+        let hyphens = self .== Self(repeating: 0x2D)
+        return Self.firstIndex(.!(letters .| digits .| hyphens))
+    }
+
+    @inline(__always)
+    private static func firstIndex(_ hits: SIMDMask<SIMD16<Int8>>) -> Int? {
+        // Both have sixteen bytes, and a mask is all ones or all zeros in each.
+        let halves = unsafe unsafeBitCast(hits, to: SIMD2<UInt64>.self)
+        guard halves[0] | halves[1] != 0 else { return nil }
+        return halves[0] != 0
+            ? UInt64(littleEndian: halves[0]).trailingZeroBitCount >> 3
+            : 8 &+ UInt64(littleEndian: halves[1]).trailingZeroBitCount >> 3
+    }
+}
+
 extension UInt64 {
     /// Each of the eight bytes as ``UInt8/asciiLowercased`` has it.
     @inline(__always)
@@ -298,6 +383,20 @@ extension UInt64 {
         let digits = (low &+ 0x5050_5050_5050_5050) & ~(low &+ 0x4646_4646_4646_4646)
         let hyphens = ~((low ^ 0x2D2D_2D2D_2D2D_2D2D) &+ 0x7F7F_7F7F_7F7F_7F7F)
         return (~(letters | digits | hyphens) | self) & high
+    }
+
+    /// The highest bit of each byte that is no letter, digit, dot, hyphen or colon.
+    @inline(__always)
+    var bytesThatAreNoHostBytes: UInt64 {
+        let high: UInt64 = 0x8080_8080_8080_8080
+        // Without its highest bit no byte carries into the next.
+        let low = self & ~high
+        let lowercased = low | 0x2020_2020_2020_2020
+        let letters = (lowercased &+ 0x1F1F_1F1F_1F1F_1F1F) & ~(lowercased &+ 0x0505_0505_0505_0505)
+        // From the hyphen to the colon, but for the slash.
+        let others = (low &+ 0x5353_5353_5353_5353) & ~(low &+ 0x4545_4545_4545_4545)
+        let slashes = ~((low ^ 0x2F2F_2F2F_2F2F_2F2F) &+ 0x7F7F_7F7F_7F7F_7F7F)
+        return (~(letters | others & ~slashes) | self) & high
     }
 }
 

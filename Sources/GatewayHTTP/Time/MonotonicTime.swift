@@ -10,6 +10,13 @@ package struct MonotonicTime: Hashable, Comparable, Sendable {
 
     @inlinable @inline(__always)
     package static func < (lhs: Self, rhs: Self) -> Bool { lhs.nanoseconds < rhs.nanoseconds }
+    // The ones of `Comparable` are calls through a table into another module.
+    @inlinable @inline(__always)
+    package static func > (lhs: Self, rhs: Self) -> Bool { lhs.nanoseconds > rhs.nanoseconds }
+    @inlinable @inline(__always)
+    package static func <= (lhs: Self, rhs: Self) -> Bool { lhs.nanoseconds <= rhs.nanoseconds }
+    @inlinable @inline(__always)
+    package static func >= (lhs: Self, rhs: Self) -> Bool { lhs.nanoseconds >= rhs.nanoseconds }
 
     package static func + (time: Self, duration: Duration) -> Self {
         let (sum, overflow) = time.nanoseconds.addingReportingOverflow(duration.wholeNanoseconds)

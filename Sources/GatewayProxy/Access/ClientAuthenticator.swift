@@ -60,6 +60,8 @@ package struct ClientAuthenticator: Sendable {
             self.fields = fields
             self.query = query
         }
+
+        var isEmpty: Bool { fields.isEmpty && query == nil }
     }
 
     private let registry: ClientRegistry

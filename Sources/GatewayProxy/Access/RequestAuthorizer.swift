@@ -214,7 +214,9 @@ extension RequestAuthorizer {
     /// What names that server: the target in absolute form, or else `Host`.
     @inline(__always)
     private func authority(of head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Authority? {
-        Authority(bytes, head.form == .absolute ? head.targetAuthority : head.host)
+        // A pattern, not `==`: that is a call through a table into another module.
+        if case .absolute = head.form { return Authority(bytes, head.targetAuthority) }
+        return Authority(bytes, head.host)
     }
 
     /// The routes that lead to that server; none for a request to the gateway itself.
@@ -264,7 +266,8 @@ extension RequestAuthorizer {
         _ head: borrowing RequestHead,
         on connection: ConnectionContext
     ) -> GatewayProblem? {
-        guard connection.reach == .loopback || head.form == .absolute else { return nil }
+        let isAbsolute = if case .absolute = head.form { true } else { false }
+        guard connection.reach == .loopback || isAbsolute else { return nil }
         // HTTP/1.0 without Host: no browser does that.
         if authority.host.isEmpty { return head.isHTTP10 ? nil : Self.notOurs }
         guard authority.port == nil || authority.port == connection.port else {
@@ -429,7 +432,7 @@ extension RequestAuthorizer {
                 clients.evidence(
                     in: head,
                     bytes,
-                    places: match.map { gates[$0.route].places },
+                    places: match.flatMap { gates[$0.route].places },
                     peer: connection.clientPeer,
                     cache: &cache
                 )
@@ -463,7 +466,7 @@ extension RequestAuthorizer {
             }
         }
         if let allowed = gate.clients {
-            guard client.map(allowed.contains) ?? false else {
+            guard let client, allowed.contains(client) else {
                 trace?.add(.notAllowed)
                 return GatewayProblem(.routeForbidden, "This client may not use the route \(gate.name).")
             }

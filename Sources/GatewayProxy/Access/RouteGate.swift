@@ -12,7 +12,8 @@ final class RouteGate: Sendable {
     private let refusesConnectionAuth: Bool
     /// Where each request says whose token it goes with.
     let subject: SubjectRule?
-    let places: ClientAuthenticator.Places
+    /// nil for the usual places alone: each field of a request is then compared with nothing else.
+    let places: ClientAuthenticator.Places?
     let originRule: OriginRule
 
     let name: String
@@ -20,6 +21,8 @@ final class RouteGate: Sendable {
     /// The engines that are handed the credential.
     let engines: [String]
     private let allow: [RoutePlan.Allow]
+    /// The usual methods that each rule of ``allow`` takes, a bit for each: most requests need no comparison of texts.
+    private let usualMethods: [UInt8]
     let strictness: CanonicalPath.Strictness
     /// The endpoints of its credential that are reached through it.
     private let endpoints: [AuthorityEndpoint]
@@ -32,7 +35,7 @@ final class RouteGate: Sendable {
     /// - Parameter access: Has the origins that count for routes without their own.
     init(_ known: RequestAuthorizer.Route, _ access: AccessPlan) {
         let route = known.plan
-        places = known.places
+        places = known.places.isEmpty ? nil : known.places
         subject = known.selection.map(SubjectRule.init)
         originRule = OriginRule(
             access.allowedOrigins(on: route),
@@ -44,6 +47,9 @@ final class RouteGate: Sendable {
         clients = route.clients
         engines = route.authz
         allow = route.allow
+        usualMethods = route.allow.map { rule in
+            UsualMethod.allCases.reduce(0) { $0 | (rule.takes($1.name) ? $1.rawValue : 0) }
+        }
         endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
         refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth
@@ -117,9 +123,14 @@ final class RouteGate: Sendable {
         _ bytes: borrowing Span<UInt8>,
         onlyExactly: Bool = false
     ) -> Int? {
-        let method = head.methodName(bytes)
+        let usual = head.usualMethod(bytes)
         // By index: a rule is looked at where it is, and not copied.
-        for number in allow.indices where allow[number].takes(method) {
+        for number in allow.indices {
+            if let usual {
+                guard usualMethods[number] & usual.rawValue != 0 else { continue }
+            } else {
+                guard allow[number].takes(bytes.string(head.method)) else { continue }
+            }
             if onlyExactly, !allow[number].path.isExact { continue }
             if allow[number].takes(bytes, path) { return number }
         }

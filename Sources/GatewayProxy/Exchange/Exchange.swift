@@ -50,11 +50,11 @@ package struct Exchange: ~Copyable, Sendable {
     /// Times that the request was sent, without those of which nothing has left.
     private var timesSent = 0
 
-    /// - Parameter isRenewable: The credential can be replaced without a person.
-    package init(_ request: RequestFacts, isRenewable: Bool) {
+    /// - Parameter isRenewable: The credential can be replaced without a person. Not asked where it does not matter.
+    package init(_ request: RequestFacts, isRenewable: @autoclosure () -> Bool) {
         self.request = request
         requestIsComplete = !request.hasContent
-        let isHeld = HoldPolicy.holds(isIdempotent: request.isIdempotent, isRenewable: isRenewable)
+        let isHeld = HoldPolicy.holds(isIdempotent: request.isIdempotent, isRenewable: isRenewable())
         attempt = RetryPolicy.Attempt(isIdempotent: request.isIdempotent, isHeld: isHeld)
     }
 
@@ -632,7 +632,9 @@ package enum HoldPolicy {
     /// Whether a second try may come at all.
     ///
     /// - Parameter isRenewable: The credential can be replaced without a person.
-    static func holds(isIdempotent: Bool, isRenewable: Bool) -> Bool { isIdempotent || isRenewable }
+    static func holds(isIdempotent: Bool, isRenewable: @autoclosure () -> Bool) -> Bool {
+        isIdempotent || isRenewable()
+    }
 
     /// Whether what has come fits into what is kept of one request. Too much ends the holding, not the upload.
     package static func fits(_ count: Int, behind held: Int, limit: Int) -> Bool { held + count <= limit }

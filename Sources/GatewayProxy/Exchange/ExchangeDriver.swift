@@ -65,8 +65,19 @@ final class ExchangeDriver {
         /// How many events are being carried out, each within another.
         var depth = 0
         /// Whether the client's end is a cut; nil while it has not left.
-        var clientCut: Bool?
-        var upstreamEnd: UpstreamEnd?
+        private(set) var clientCut: Bool?
+        private(set) var upstreamEnd: UpstreamEnd?
+        /// Either has come. Each event asks for it, and hardly ever it is so.
+        private(set) var hasEnd = false
+
+        mutating func clientLeft(isCut: Bool) { (clientCut, hasEnd) = (isCut, true) }
+        mutating func upstreamCame(to end: UpstreamEnd) { (upstreamEnd, hasEnd) = (end, true) }
+
+        /// The end of the client, which makes that of the upstream meaningless, or else that of the upstream.
+        mutating func take() -> (clientCut: Bool?, upstreamEnd: UpstreamEnd?) {
+            defer { (clientCut, upstreamEnd, hasEnd) = (nil, nil, false) }
+            return (clientCut, clientCut == nil ? upstreamEnd : nil)
+        }
     }
 
     private enum UpstreamEnd {
@@ -90,7 +101,9 @@ final class ExchangeDriver {
     ) {
         // Patterns, not `==`: that is a call through a table into another module.
         let hasContent = if case .none = head.framing { false } else { true }
-        route = unrouted ?? configuration.route(admitted.match.route)
+        let route = unrouted ?? configuration.route(admitted.match.route)
+        let chosen = admitted.chosen
+        self.route = route
         rules = Exchange(
             RequestFacts(
                 isIdempotent: head.isIdempotent,
@@ -98,7 +111,7 @@ final class ExchangeDriver {
                 expectsContinue: head.expectsContinue,
                 isHTTP10: head.isHTTP10
             ),
-            isRenewable: (admitted.chosen ?? route.state.route.source)?.isRenewable ?? false
+            isRenewable: (chosen ?? route.state.route.source)?.isRenewable ?? false
         )
         record = ExchangeRecord(
             requestID: id,
@@ -109,14 +122,15 @@ final class ExchangeDriver {
             method: head.methodName(bytes),
             startedAt: now
         )
-        // Taken apart: as a whole, an optional string is copied by the witness of its type.
-        if let client = admitted.client { record.client = client }
         begunAt = configuration.clock.now
         self.admitted = admitted
         self.client = client
         request = client.request
         self.configuration = configuration
         content = RequestContent(head.framing, isFramed: contentIsFramed)
+        // Taken apart: as a whole, an optional string is copied by the witness of its type. From where it lies: what is consumed is
+        // copied so, too.
+        if let name = self.admitted.client { record.client = name }
         if let unrouted {
             record.route = configuration.shared.configuration.unroutedNumber
             record.destination = unrouted.pool.server?.authority
@@ -198,18 +212,22 @@ final class ExchangeDriver {
 
     // MARK: One event after the other
 
+    @inline(__always)
     private func enter() { backlog.depth += 1 }
 
+    @inline(__always)
     private func leave() {
         assert(backlog.depth > 0, "An event ends that has not begun.")
         backlog.depth -= 1
-        guard backlog.depth == 0, backlog.upstreamEnd != nil || backlog.clientCut != nil else { return }
-        if let isCut = backlog.clientCut.take() {
-            backlog.upstreamEnd = nil
-            return leaveClient(isCut: isCut)
-        }
-        guard let end = backlog.upstreamEnd.take() else { return }
-        upstreamEnded(end)
+        if backlog.hasEnd, backlog.depth == 0 { followEnd() }
+    }
+
+    /// An end came while an event was carried out.
+    private func followEnd() {
+        let (clientCut, upstreamEnd) = backlog.take()
+        if let clientCut { return leaveClient(isCut: clientCut) }
+        guard let upstreamEnd else { return }
+        upstreamEnded(upstreamEnd)
         client.resumeRequest()
     }
 
@@ -274,7 +292,7 @@ final class ExchangeDriver {
     }
 
     private func stopWaiting() {
-        guard wait.end(on: route.state, of: record.client) else { return }
+        guard wait.isWaiting, wait.end(on: route.state, of: record.client) else { return }
         client.clearDeadline()
     }
 
@@ -508,7 +526,7 @@ final class ExchangeDriver {
     /// - Returns: Why it may not be sent.
     private func writeHead(on stream: any UpstreamStream) throws(HeadFault) -> GatewayProblem? {
         let bytes = request.bytes
-        let writer = RequestWriter(
+        var writer = RequestWriter(
             route: route,
             match: admitted.match,
             stripsAuthorization: admitted.stripsAuthorization,
@@ -522,21 +540,17 @@ final class ExchangeDriver {
             isHTTP10: request.decoder.head.isHTTP10,
             isHTTP2: request.isHTTP2
         )
-        guard request.decoder.head.present.contains(.destination) else {
-            try stream.sendHead(request.decoder.head, bytes, by: writer, end: end)
-            return nil
+        if request.decoder.head.present.contains(.destination) {
+            let problem = writer.takeDestination(
+                of: request.decoder.head,
+                bytes,
+                linkRewriter(),
+                client: record.client,
+                in: shared
+            )
+            if let problem { return problem }
         }
-        // A writer that changes would have to be copied for each request.
-        var changed = writer
-        let problem = changed.takeDestination(
-            of: request.decoder.head,
-            bytes,
-            linkRewriter(),
-            client: record.client,
-            in: shared
-        )
-        if let problem { return problem }
-        try stream.sendHead(request.decoder.head, bytes, by: changed, end: end)
+        try stream.sendHead(request.decoder.head, bytes, by: writer, end: end)
         return nil
     }
 
@@ -607,6 +621,8 @@ final class ExchangeDriver {
 
     /// The client has sent all that has come so far.
     func flushRequest() {
+        // A request without content has left with its head, and holds no memory but for what the client sends behind it.
+        if case .responding = rules.phase, !rules.contentHasBegun, upload.bytes == 0, client.unreadBytes == 0 { return }
         enter()
         upstream?.flush()
         countUpload()
@@ -692,8 +708,8 @@ final class ExchangeDriver {
 
     /// The rule of the route, `rejected_when`; nil if nothing is injected.
     private var rejectionRule: RejectionRule? {
-        guard let rule = compiled.policy.rejectedWhen, credential != nil else { return nil }
-        return rule
+        guard isAuthorized, route.hasRejectionRule else { return nil }
+        return compiled.policy.rejectedWhen
     }
 
     private func responseFacts(
@@ -746,7 +762,7 @@ final class ExchangeDriver {
         guard isAuthorized, route.fixed != nil || route.rejections != nil else { return }
         let bytes = request.bytes
         let span = bytes.readableBytesUInt8Span
-        route.accepted(request.decoder.head, span, by: record.client, at: configuration.clock.monotonic(shared.clock))
+        route.accepted(request.decoder.head, span, by: record.client, at: configuration.clock.monotonic())
         guard rules.wasReplayed, route.fixed == nil, let rejections = route.rejections, let credential else { return }
         let key = rejections.key(Int(route.number), request.decoder.head, span)
         rejections.accepted(key, generation: credential.generation, at: shared.clock.monotonic())
@@ -1194,7 +1210,7 @@ final class ExchangeDriver {
     ///
     /// - Parameter isCut: A tunnel must not pass its end on as an end.
     func clientLeft(isCut: Bool) {
-        guard backlog.depth == 0 else { return backlog.clientCut = isCut }
+        guard backlog.depth == 0 else { return backlog.clientLeft(isCut: isCut) }
         leaveClient(isCut: isCut)
     }
 
@@ -1223,7 +1239,7 @@ final class ExchangeDriver {
     func responseEndedWithConnection() { upstreamCame(to: .complete) }
 
     private func upstreamCame(to end: UpstreamEnd) {
-        guard backlog.depth == 0 else { return backlog.upstreamEnd = end }
+        guard backlog.depth == 0 else { return backlog.upstreamCame(to: end) }
         upstreamEnded(end)
         client.resumeRequest()
     }
@@ -1342,7 +1358,8 @@ final class ExchangeDriver {
         record.wasReplayed = rules.wasReplayed
         if case nil = record.trace {
             // Mostly the clock was read a moment ago, for the head of the response. The request may be younger than that.
-            record.finishedAt = max(record.startedAt, configuration.clock.monotonic(shared.clock))
+            let now = configuration.clock.monotonic()
+            record.finishedAt = now < record.startedAt ? record.startedAt : now
         } else {
             // The parts of a trace have times of their own, none of which may be later.
             record.finishedAt = shared.clock.monotonic()

@@ -18,7 +18,11 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     /// Host and port that the client has named, where no route leads there; nil otherwise.
     package var destination: String?
     /// Set where an engine asked about the request; nil for a request that the gateway itself forwards.
-    package var engine: AuthzOutcome?
+    package var engine: AuthzOutcome? {
+        get { asking?.outcome }
+        set { asking = newValue.map { Asking($0) } }
+    }
+    fileprivate var asking: Asking?
     /// What the client was answered; 0 when nothing was sent.
     package var status = 0
     /// Set when the gateway answered by itself.
@@ -39,6 +43,13 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     package let startedAt: MonotonicTime
     package var finishedAt: MonotonicTime
     package var timings = RequestTimings()
+
+    /// A class: an optional value with a string is copied by the witness of its type, only to find out that it is nil.
+    fileprivate final class Asking: Sendable {
+        let outcome: AuthzOutcome
+
+        init(_ outcome: AuthzOutcome) { self.outcome = outcome }
+    }
 
     /// - Parameter finishedAt: nil where it is not known yet.
     package init(
@@ -134,7 +145,7 @@ package struct FinishedRequest: Sendable {
         startedAt = record.startedAt
         finishedAt = record.finishedAt
         timings = record.timings
-        if let asking = record.engine { engine = asking.name } else if engine != nil { engine = nil }
+        if let asking = record.asking { engine = asking.outcome.name } else if engine != nil { engine = nil }
         if let failure = record.failure { failed = Failed(failure) } else if failed != nil { failed = nil }
     }
 }

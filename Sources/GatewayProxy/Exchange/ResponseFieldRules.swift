@@ -12,6 +12,11 @@ package struct ResponseFieldRules: Sendable {
     private let requestIDName: [UInt8]
     /// The gateway tells browsers which pages may call; what the upstream says of that is dropped.
     private let answersPages: Bool
+    /// A bit for each kind of field that is forwarded as it came, whatever else the response says, unless its name is one that only the
+    /// gateway may send. Most fields need no further look.
+    private let plainKinds: UInt64
+    /// A bit for each length that such a name has, the last one for all longer ones.
+    private let nameLengths: UInt64
 
     /// Lower-case names of fields that no trailer of the response may have.
     var namesKeptFromTrailers: [[UInt8]] {
@@ -57,7 +62,13 @@ package struct ResponseFieldRules: Sendable {
         self.credentialNames = credentialNames
         requestIDName = (requestIDHeader?.utf8).map { $0.map(\.asciiDashed) } ?? []
         self.policy = policy
+        let plain: [FieldKind] = [.other, .date, .setCookie, .uriReference, .via, .wwwAuthenticate]
+        plainKinds = plain.reduce(0) { $0 | 1 << UInt64($1.rawValue) } & ~policy.concerned
+        nameLengths = (credentialNames + [requestIDName]).reduce(0) { $0 | Self.bit(ofLength: $1.count) }
     }
+
+    @inline(__always)
+    private static func bit(ofLength length: Int) -> UInt64 { 1 &<< UInt64(truncatingIfNeeded: min(length, 63)) }
 
     /// The next kept fields that follow each other, or one that is not simply kept; nil where none is left.
     ///
@@ -76,9 +87,14 @@ package struct ResponseFieldRules: Sendable {
     ) -> Piece? {
         let count = head.section.fields.count
         let concerned = policy.concerned | (links == nil ? 0 : LinkRewriter.concerned)
+        let plain = head.options.nominated.isEmpty ? plainKinds & ~concerned : 0
         var first = index
         while index < count {
             let field = head.section.fields[index]
+            if plain >> UInt64(field.kind.rawValue) & 1 == 1, nameLengths & Self.bit(ofLength: field.name.count) == 0 {
+                index &+= 1
+                continue
+            }
             let isKept = keeps(field, of: head, bytes, knowsChunks: knowsChunks, keepsTransportSecurity)
             if isKept, concerned >> UInt64(field.kind.rawValue) & 1 == 0 {
                 index &+= 1

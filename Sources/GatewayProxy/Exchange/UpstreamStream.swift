@@ -30,7 +30,7 @@ protocol UpstreamStream: AnyObject {
     func sendHead(
         _ head: borrowing RequestHead,
         _ bytes: ByteBuffer,
-        by writer: RequestWriter,
+        by writer: borrowing RequestWriter,
         end: [UInt8]
     ) throws(HeadFault)
     /// Sends what the stream before this one could not send any of.

@@ -367,7 +367,8 @@ extension HTTP1ClientConnection {
     private func authorize() {
         isFirst = false
         if let engine = identity.engine { return answerEngine(engine) }
-        if request.decoder.head.form == .authority { return connect() }
+        // A pattern, not `==`: that is a call through a table into another module.
+        if case .authority = request.decoder.head.form { return connect() }
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let id = configuration.nextRequestID()
         switch shared.authorizer.decide(request, on: identity, cache: &clientCache) {
@@ -384,7 +385,7 @@ extension HTTP1ClientConnection {
         _ admitted: consuming RequestAuthorizer.Admitted,
         by route: CredentialedRoute? = nil
     ) {
-        let now = shared.clock.monotonic()
+        let now = clock.monotonic()
         let exchange = exchange(id, admitted, by: route, under: configuration, contentIsFramed: true, at: now)
         self.exchange = exchange
         phase = .exchange

@@ -383,7 +383,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     func sendHead(
         _ head: borrowing RequestHead,
         _ bytes: ByteBuffer,
-        by writer: RequestWriter,
+        by writer: borrowing RequestWriter,
         end: [UInt8]
     ) throws(HeadFault) {
         sendsChunks = if case .chunked = head.framing { true } else { false }
@@ -530,7 +530,9 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         case .head: break
         }
         guard let head = reader.takeHead() else { return false }
-        if reader.head.isInformational, reader.head.status != 101 {
+        // The number, and not what it means: for that the whole head would be copied.
+        let status = reader.head.status
+        if status < 200, status != 101 {
             exchange.receiveInformational(reader.head, head)
             hasUnflushedResponse = true
             reader.nextHead()
@@ -581,14 +583,25 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     private func readContent() -> Bool {
         guard let exchange else { return false }
         // Content that ends with the connection has no framing.
-        let isBare = form == .content && !reader.endsWithConnection
+        if case .content = form, !reader.endsWithConnection { return readBareContent(exchange) }
+        let part = reader.nextPart(forbidden: exchange.namesKeptFromClient)
+        if case .content(let count, _) = part { pass(count) }
+        return finish(part, exchange)
+    }
+
+    /// The client gets the content without the upstream's framing.
+    private func readBareContent(_ exchange: ExchangeDriver) -> Bool {
         var runs: [Range<Int>] = []
-        let forbidden = forbiddenTrailers(exchange)
-        let part = isBare ? reader.nextPart(forbidden: forbidden, runs: &runs) : reader.nextPart(forbidden: forbidden)
+        let part = reader.nextPart(forbidden: exchange.namesKeptFromClient, runs: &runs)
+        if case .content(let count, _) = part { passRuns(runs, of: count) }
+        return finish(part, exchange)
+    }
+
+    /// - Parameter part: Its content is passed on already.
+    /// - Returns: Whether there is more to do with what has come.
+    private func finish(_ part: ResponseReader.Part, _ exchange: ExchangeDriver) -> Bool {
         switch part {
-        case .content(let count, let isLast):
-            if isBare { passRuns(runs, of: count) } else { pass(count) }
-            if isLast { self.exchange?.responseCompleted() }
+        case .content(_, let isLast): if isLast { self.exchange?.responseCompleted() }
         case .trailers(let bytes):
             hasUnflushedResponse = true
             exchange.receive(responseTrailers: bytes)
@@ -602,11 +615,6 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             return false
         }
         return true
-    }
-
-    private func forbiddenTrailers(_ exchange: ExchangeDriver) -> [[UInt8]] {
-        guard reader.awaitsTrailers else { return [] }
-        return reader.head.options.nominatedAsOwned + exchange.namesKeptFromClient
     }
 
     private func pass(_ count: Int) {

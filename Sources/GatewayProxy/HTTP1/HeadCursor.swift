@@ -82,7 +82,7 @@ import NIOCore
         _ build: (inout HeadCursor) -> Void
     ) -> Bool {
         var isComplete = false
-        unsafe out.writeWithUnsafeMutableBytes(minimumWritableBytes: capacity) { target in
+        unsafe out.appendDirectly(upTo: capacity) { target in
             unsafe source.withUnsafeReadableBytes { source in
                 var cursor = unsafe HeadCursor(target: target, source: source)
                 build(&cursor)
@@ -91,5 +91,27 @@ import NIOCore
             }
         }
         return isComplete
+    }
+}
+
+extension ByteBuffer {
+    /// Appends what `body` writes into the memory behind the bytes that are there.
+    ///
+    /// As `writeWithUnsafeMutableBytes` does, which cuts that memory out of a slice by the ways of any collection: they cost more
+    /// than most of what is written here.
+    ///
+    /// - Parameters:
+    ///   - capacity: At least so much room there is.
+    ///   - body: Returns how many bytes it has written.
+    @inline(__always)
+    mutating func appendDirectly(upTo capacity: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
+        // First: it may move the bytes, and the writer index with them.
+        reserveCapacity(minimumWritableBytes: capacity)
+        let start = writerIndex
+        let count = unsafe withVeryUnsafeMutableBytes { storage in
+            guard let base = storage.baseAddress, start < storage.count else { return 0 }
+            return unsafe body(UnsafeMutableRawBufferPointer(start: base + start, count: storage.count - start))
+        }
+        moveWriterIndex(forwardBy: count)
     }
 }

@@ -2,7 +2,9 @@ import GatewayHTTP
 import NIOCore
 
 /// Writes the head that goes upstream: hop-by-hop fields dropped first, the credential injected, the rest copied as it came.
-struct RequestWriter {
+///
+/// Lent and never copied: there is one for every request.
+struct RequestWriter: ~Copyable {
     let route: CredentialedRoute
     let match: RouteTable.Match
     /// The client used `Authorization` to authenticate to the gateway.

@@ -44,7 +44,6 @@ struct ResponseReader: ~Copyable {
     var head: ResponseHead { _read { yield decoder.head } }
     var isEmpty: Bool { count == 0 }
     var isComplete: Bool { body.isComplete }
-    var awaitsTrailers: Bool { body.awaitsTrailers }
     /// Whether the end of the connection is the end of the content.
     var endsWithConnection: Bool { body.endsWithConnection }
 
@@ -69,8 +68,23 @@ struct ResponseReader: ~Copyable {
     // MARK: Head
 
     mutating func readHead() -> ResponseHeadDecoder.DecodeResult {
-        let bytes = bytes
-        return decoder.decode(bytes.readableBytesUInt8Span, answersHead: answersHead)
+        Self.decode(bytes, by: &decoder, answersHead: answersHead)
+    }
+
+    // Its parts are passed on their own: the bytes are lent while the decoder changes, and need not be kept for that.
+
+    @inline(__always)
+    private static func decode(
+        _ bytes: ByteBuffer,
+        by decoder: inout ResponseHeadDecoder,
+        answersHead: Bool
+    ) -> ResponseHeadDecoder.DecodeResult {
+        decoder.decode(bytes.readableBytesUInt8Span, answersHead: answersHead)
+    }
+
+    @inline(__always)
+    private static func take(_ bytes: ByteBuffer, as body: inout MessageBody) -> MessageBody.Progress {
+        body.receive(bytes.readableBytesUInt8Span)
     }
 
     /// - Returns: The bytes of the head that was just read.
@@ -82,16 +96,16 @@ struct ResponseReader: ~Copyable {
 
     // MARK: Content
 
-    /// - Parameter forbidden: Names, in lower case, of fields that no trailer may bring; asked only where ``awaitsTrailers``.
-    mutating func nextPart(forbidden: [[UInt8]]) -> Part {
-        guard !body.awaitsTrailers else { return nextTrailers(forbidden) }
-        let bytes = bytes
-        return part(body.receive(bytes.readableBytesUInt8Span))
+    /// - Parameter forbidden: Names, in lower case, of fields that no trailer may bring, beside those that the head nominates. Asked only
+    ///   where trailers come.
+    mutating func nextPart(forbidden: @autoclosure () -> [[UInt8]]) -> Part {
+        guard !body.awaitsTrailers else { return nextTrailers(forbidden()) }
+        return part(Self.take(bytes, as: &body))
     }
 
     /// The same without the framing: `runs` are where the content is.
-    mutating func nextPart(forbidden: [[UInt8]], runs: inout [Range<Int>]) -> Part {
-        guard !body.awaitsTrailers else { return nextTrailers(forbidden) }
+    mutating func nextPart(forbidden: @autoclosure () -> [[UInt8]], runs: inout [Range<Int>]) -> Part {
+        guard !body.awaitsTrailers else { return nextTrailers(forbidden()) }
         let bytes = bytes
         var found: [Range<Int>] = []
         let progress = body.receive(bytes.readableBytesUInt8Span) { found.append($0) }
@@ -112,7 +126,8 @@ struct ResponseReader: ~Copyable {
 
     private mutating func nextTrailers(_ forbidden: [[UInt8]]) -> Part {
         let bytes = bytes
-        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: forbidden) {
+        let nominated = decoder.head.options.nominatedAsOwned
+        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: nominated + forbidden) {
         case .needMore: return .needMore
         case .refused(let reason): return .refusedTrailers(reason)
         case .complete(let output, let consumed):

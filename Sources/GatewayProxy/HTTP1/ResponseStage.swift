@@ -33,8 +33,13 @@ final class ResponseStage {
         let maximum = staged.readableBytes == 0 ? Self.maximumStaged : Self.maximumJoined
         guard count <= maximum else { return false }
         append { staged in
-            unsafe source.withUnsafeReadableBytes { bytes in
-                _ = unsafe staged.writeBytes(UnsafeRawBufferPointer(rebasing: bytes.prefix(count)))
+            unsafe staged.appendDirectly(upTo: count) { target in
+                unsafe source.withUnsafeReadableBytes { bytes in
+                    guard let from = bytes.baseAddress, let to = target.baseAddress else { return 0 }
+                    let count = min(count, bytes.count, target.count)
+                    unsafe to.copyMemory(from: from, byteCount: count)
+                    return count
+                }
             }
         }
         source.moveReaderIndex(forwardBy: count)

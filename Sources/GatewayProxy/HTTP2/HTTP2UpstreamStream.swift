@@ -116,7 +116,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     func sendHead(
         _ head: borrowing RequestHead,
         _ bytes: ByteBuffer,
-        by writer: RequestWriter,
+        by writer: borrowing RequestWriter,
         end: [UInt8]
     ) throws(HeadFault) {
         assert(id == nil, "A stream begins twice.")

@@ -30,6 +30,8 @@ final class CredentialedRoute {
     let number: Int32
     /// Nothing is injected.
     let isBare: Bool
+    /// Responses may reject ``credential`` by a rule of the route (`rejected_when`).
+    let hasRejectionRule: Bool
     /// Each client connection has an upstream connection of its own.
     let usesPrivateConnection: Bool
     /// The gateway says where the request came from: ``CompiledRoute/forwarded``.
@@ -70,6 +72,7 @@ final class CredentialedRoute {
         prefix = route.prefix
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
+        hasRejectionRule = credential != nil && route.policy.rejectedWhen != nil
         usesPrivateConnection = route.plan.allowsConnectionAuth
         addsForwarded = route.forwarded.addsOurs
         let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []

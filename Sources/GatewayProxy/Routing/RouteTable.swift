@@ -32,6 +32,9 @@ package struct RouteTable: Sendable {
 
     private var anyHost = PathIndex()
     private var exactHosts: [UInt64: [HostEntry]] = [:]
+    /// A bit for each length that the name of an exact host has, the last one for all longer ones: most requests of a gateway whose
+    /// routes are found by their paths name a host of none of these, and need no hash.
+    private var exactLengths: UInt64 = 0
     /// Longest first.
     private var wildcardHosts: [HostEntry] = []
     /// Some route names a host.
@@ -77,6 +80,7 @@ package struct RouteTable: Sendable {
             let name = Array(host.utf8)
             let key = Self.hash(name.span, 0..<name.count)
             exactHosts[key, default: []].append(HostEntry(name: name, paths: paths, isShared: isShared))
+            exactLengths |= Self.bit(ofLength: name.count)
         }
     }
 
@@ -228,7 +232,7 @@ package struct RouteTable: Sendable {
 
     private func hostEntry(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> HostEntry? {
         guard hasHosts, !host.isEmpty else { return nil }
-        if let candidates = exactHosts[Self.hash(bytes, host)] {
+        if exactLengths & Self.bit(ofLength: host.count) != 0, let candidates = exactHosts[Self.hash(bytes, host)] {
             for candidate in candidates where bytes.equalsLowercased(host, candidate.name) { return candidate }
         }
         for wildcard in wildcardHosts where host.count > wildcard.name.count {
@@ -237,6 +241,8 @@ package struct RouteTable: Sendable {
         }
         return nil
     }
+
+    private static func bit(ofLength length: Int) -> UInt64 { 1 &<< UInt64(truncatingIfNeeded: min(length, 63)) }
 }
 
 // MARK: - Paths

@@ -169,6 +169,8 @@ extension TimeAmount {
 
 /// The time as the handlers of one event loop see it. The clock is read once for the bytes of one read.
 final class LoopClock {
+    /// The gateway's clock.
+    private let gateway: any GatewayClock
     private var reading: NIODeadline?
     /// The gateway's clock at the same read, once somebody has asked for it.
     private var gatewayReading: MonotonicTime?
@@ -176,15 +178,18 @@ final class LoopClock {
     private let turns: LoopTurns.Count?
     private var watch = TurnWatch()
 
-    init(_ turns: LoopTurns.Count? = nil) { self.turns = turns }
+    init(_ gateway: any GatewayClock, _ turns: LoopTurns.Count? = nil) {
+        self.gateway = gateway
+        self.turns = turns
+    }
 
     @inline(__always)
     var now: NIODeadline { reading ?? .now() }
 
     /// The time of the gateway's clock, which is read once for the bytes of one read, too.
-    func monotonic(_ clock: any GatewayClock) -> MonotonicTime {
+    func monotonic() -> MonotonicTime {
         if let gatewayReading { return gatewayReading }
-        let now = clock.monotonic()
+        let now = gateway.monotonic()
         if reading != nil { gatewayReading = now }
         return now
     }

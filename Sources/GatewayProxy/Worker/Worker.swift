@@ -35,7 +35,7 @@ final class Worker {
     init(number: Int, loop: any EventLoop, turns: LoopTurns? = nil, shared: ProxyShared) {
         self.number = number
         self.loop = loop
-        clock = LoopClock(turns?.count(of: loop))
+        clock = LoopClock(shared.clock, turns?.count(of: loop))
         unfinishedHeads = UnfinishedHeads(worker: number, memory: shared.state.headMemory)
         deadlines = DeadlineQueue(loop: loop)
         flushes = FlushQueue(loop: loop)

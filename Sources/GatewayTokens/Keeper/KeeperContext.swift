@@ -34,6 +34,8 @@ package final class KeeperContext: Sendable {
     let name: String
     let strategyKind: String
     let grant: any TokenGrant
+    /// Whose tokens these are. Kept, because a grant makes all of its identity to say so, and each event asks.
+    let subject: String?
     let policy: RenewalPolicy
     let key: CredentialKey
     let store: any TokenStore
@@ -73,6 +75,7 @@ package final class KeeperContext: Sendable {
         self.name = name
         self.strategyKind = strategyKind
         self.grant = grant
+        subject = grant.identity.subject
         self.policy = policy
         self.key = key
         self.store = store
@@ -93,7 +96,9 @@ package final class KeeperContext: Sendable {
     /// - Parameter parent: The other keeper.
     init(_ other: KeeperContext, exchangingBy grant: any TokenGrant, from parent: any ParentCredential) {
         name = "\(other.name).downscope"
-        strategyKind = grant.identity.strategy
+        let identity = grant.identity
+        strategyKind = identity.strategy
+        subject = identity.subject
         self.grant = grant
         policy = other.policy
         key = other.key
@@ -193,7 +198,7 @@ package final class KeeperContext: Sendable {
             name: name,
             credential: self.name,
             strategy: strategyKind,
-            subject: grant.identity.subject,
+            subject: subject,
             generation: generation,
             trigger: trigger
         )

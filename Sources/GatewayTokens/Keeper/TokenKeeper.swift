@@ -253,8 +253,12 @@ package final class TokenKeeper: CredentialSource, Service {
         event.demand = demand
         event.detail = detail
         event.detail["engine"] = demand.engine
-        guard state.withLock({ $0.notes.add(event) }) else { return context.metrics.noteDropped() }
-        signal(.notes)
+        switch state.withLock({ $0.notes.add(event) }) {
+        case .lost: context.metrics.noteDropped()
+        case .first: signal(.notes)
+        // Whoever was told of the first goes on until none waits.
+        case .behindOthers: break
+        }
     }
 }
 
@@ -879,7 +883,7 @@ extension TokenKeeper {
         var status = TokenStatus(
             credential: name,
             strategy: strategy,
-            subject: context.grant.identity.subject,
+            subject: context.subject,
             state: state,
             generation: held?.generation ?? generation,
             isRenewable: isRenewable
@@ -1001,11 +1005,18 @@ struct AuditBuffer: Sendable {
     /// Asks for room for one event of a request that got no token: see ``EventBudget/spend(at:)``.
     mutating func spendForWithheld(at now: MonotonicTime) -> Int? { withheld.spend(at: now) }
 
-    /// - Returns: false when too many wait; the event is lost then.
-    mutating func add(_ event: TokenEvent) -> Bool {
-        guard waiting.count < Self.limit else { return false }
+    enum Addition {
+        /// Too many wait.
+        case lost
+        /// None waited before.
+        case first
+        case behindOthers
+    }
+
+    mutating func add(_ event: TokenEvent) -> Addition {
+        guard waiting.count < Self.limit else { return .lost }
         waiting.append(event)
-        return true
+        return waiting.count == 1 ? .first : .behindOthers
     }
 
     mutating func take() -> [TokenEvent] {

@@ -164,6 +164,21 @@ struct RequestHeadDecoderTests {
         #expect(decode(example.head).outcome == .refused(example.reason))
     }
 
+    /// What looks like a usual method, by its length and its first letter, is told from it.
+    @Test(arguments: [
+        "GET", "PUT", "HEAD", "DELETE", "OPTIONS", "POST", "PATCH", "get", "Get", "GOT", "PAT", "HEAL", "POSH", "PULL",
+        "DELETA", "DOOOOO", "OPTIONA", "GETS", "PROPFIND",
+    ])
+    func aUsualMethodIsToldFromOthers(_ method: String) {
+        let text = "\(method) / HTTP/1.1\r\nHost: a\r\n\r\n"
+        let bytes = Array(text.utf8)
+        let decoded = decode(text)
+        let usual = decoded.decoder.head.usualMethod(bytes.span)
+        let name = decoded.decoder.head.methodName(bytes.span)
+        #expect(decoded.outcome == .head && name == method)
+        #expect(usual == UsualMethod.allCases.first { $0.name == method })
+    }
+
     @Test func whatAHeadSaysIsRead() throws {
         let text =
             "POST /a/b?c=d HTTP/1.1\r\nHOST: Example.com:81\r\nContent-Length:  12 \r\nConnection: x-a , close\r\n"

@@ -55,6 +55,17 @@ struct RouteTableTests {
         #expect(find(host, path) == name)
     }
 
+    /// The table remembers which lengths its names have.
+    @Test(arguments: [1, 2, 8, 62, 63, 64, 65, 100, 128])
+    func aHostIsFoundWhateverItsLength(_ length: Int) {
+        let name = String(repeating: "a", count: length)
+        let table = RouteTable([Self.route("box", hosts: [name])])
+        for other in [length - 1, length, length + 1, length + 64] {
+            let host = Array(repeating: UInt8(ascii: "A"), count: other)
+            #expect(table.knowsHost(host.span, host.indices) == (other == length), "\(other)")
+        }
+    }
+
     /// Numbers of routes around powers of two: where segments share a place in the table, each still finds its own.
     @Test(arguments: [1, 2, 3, 4, 63, 64, 65, 1000, 1024])
     func everyOneOfManyRoutesIsFound(_ count: Int) {

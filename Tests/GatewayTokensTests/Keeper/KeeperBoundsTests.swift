@@ -21,13 +21,16 @@ struct KeeperBoundsTests {
     @Test func theQueueOfRequestEventsIsLimited() {
         var notes = AuditBuffer()
         let event = TokenEvent(at: UnixTime(seconds: 0), name: .acquired, trigger: .demand)
-        let areAllTaken = (0..<AuditBuffer.limit).map { _ in notes.add(event) }.allSatisfy { $0 }
+        let additions = (0..<AuditBuffer.limit).map { _ in notes.add(event) }
+        // The writer is told of the first one alone.
+        #expect(additions.first == .first)
+        let areAllTaken = additions.dropFirst().allSatisfy { $0 == .behindOthers }
         #expect(areAllTaken)
-        let isOneMoreTaken = notes.add(event)
-        #expect(!isOneMoreTaken)
+        let oneMore = notes.add(event)
+        #expect(oneMore == .lost)
         let count = notes.take().count
         #expect(count == AuditBuffer.limit)
-        let isTakenAfterwards = notes.add(event)
-        #expect(isTakenAfterwards)
+        let afterwards = notes.add(event)
+        #expect(afterwards == .first)
     }
 }
