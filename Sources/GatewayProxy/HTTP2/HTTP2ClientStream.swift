@@ -755,7 +755,7 @@ final class SpareStreamParts {
 
     static let maximum = 128
     /// A head that took more memory is not kept.
-    static let maximumFields = 64
+    static let maximumFields = 96
 
     var count: Int { requests.count }
 
