@@ -168,7 +168,8 @@ final class HTTP2ClientStream: DeadlineKeeper {
     func closed(isCut: Bool) {
         guard !isClosed else { return }
         isClosed = true
-        deadline.cancel()
+        let parts = connection.configuration.worker.spareParts
+        deadline.giveBack(to: parts)
         let exchange = exchange.take()
         authorization.take()?.cancel()
         // What the client of a tunnel sent last may not have left yet.
@@ -177,9 +178,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         output.bytes = connection.configuration.buffers.empty
         privateConnection.take()?.close()
         exchange?.clientLeft(isCut: isCut && !isFinished)
-        let parts = connection.configuration.worker.spareParts
         parts.giveBack(request)
-        deadline.giveBack(to: parts)
     }
 
     private func dropIncoming() {
@@ -747,8 +746,8 @@ extension HTTP2ClientStream: CheckStream {
 
 /// What a stream needs and the next one can use again: the memory of a head, and a timer. One event loop's.
 ///
-/// The streams themselves are not kept. Whatever comes late for one holds on to it, and it holds on to its parts, which are taken again only
-/// once nobody refers to them: nothing late can reach the next request.
+/// The streams themselves are not kept, and nothing that comes late for one can reach the next request. Its exchange holds on to the request,
+/// which is taken again only once nobody refers to it. The stream gives its timer up.
 final class SpareStreamParts {
     private var requests: [RequestMessage] = []
     private var timers: [DeadlineTimer] = []
@@ -773,10 +772,7 @@ final class SpareStreamParts {
     }
 
     func takeTimer(of queue: DeadlineQueue) -> DeadlineTimer {
-        while var timer = timers.popLast() {
-            if isKnownUniquelyReferenced(&timer) { return timer }
-        }
-        return DeadlineTimer(queue: queue)
+        timers.popLast() ?? DeadlineTimer(queue: queue)
     }
 
     /// The stream has left its connection. Its exchange may still use the request.
@@ -787,8 +783,11 @@ final class SpareStreamParts {
         requests.append(request)
     }
 
+    /// - Parameter timer: The stream sets it no more.
     func giveBack(_ timer: DeadlineTimer) {
-        if timers.count < Self.maximum { timers.append(timer) }
+        guard timers.count < Self.maximum else { return timer.cancel() }
+        timer.release()
+        timers.append(timer)
     }
 }
 
