@@ -432,7 +432,7 @@ extension HTTP2ClientStream: ClientStream {
     ) {
         // They are only advice, and nothing else bounds what an upstream could have waiting of them.
         guard connection.isWritable else { return }
-        write(head, bytes, by: route, options, id: id, tokenNote: nil, date: nil)
+        write(head, bytes, by: route, options, id: id, tokenNote: nil, dateLine: nil)
     }
 
     func sendHead(
@@ -445,8 +445,9 @@ extension HTTP2ClientStream: ClientStream {
         requestIsComplete: Bool
     ) throws(HeadFault) -> ContentForm {
         guard use == .messages || !(200..<300).contains(head.status) else { throw .opensNothing }
-        let date = head.hasDate ? nil : configuration.shared.clock.now().wall
-        let dropsCookies = write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, date: date)
+        let dateLine =
+            head.hasDate ? nil : configuration.worker.dateLine(at: configuration.shared.clock.now().wall)
+        let dropsCookies = write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, dateLine: dateLine)
         if dropsCookies { warnOfCookies(route.state.route, to: configuration.shared) }
         return .content
     }
@@ -460,7 +461,7 @@ extension HTTP2ClientStream: ClientStream {
         _ options: ResponseFieldRules.Options,
         id: RequestID,
         tokenNote: String?,
-        date: UnixTime?
+        dateLine: [UInt8]?
     ) -> Bool {
         var dropsCookies = false
         connection.writeHead(on: self, room: bytes.readableBytes + Self.roomForOwnFields) { frames in
@@ -472,7 +473,8 @@ extension HTTP2ClientStream: ClientStream {
                 rules: route.responseFields,
                 options: options,
                 tokenNote: tokenNote,
-                date: date,
+                date: nil,
+                dateLine: dateLine,
                 into: &frames
             )
         }
