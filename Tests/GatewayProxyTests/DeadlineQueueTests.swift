@@ -112,6 +112,37 @@ struct DeadlineQueueTests {
         }
     }
 
+    /// It waits for the next keeper, whether its deadline is before or behind the one of the keeper that was let go.
+    @Test(arguments: [10, 60])
+    func aTimerThatWasReleasedWaitsForTheNextKeeper(_ due: Int) async throws {
+        try await after(200) { scene in
+            let timer = DeadlineTimer(queue: scene.queue)
+            weak var released: Keeper?
+            do {
+                let keeper = Keeper(scene.queue) { _ in Issue.record("it was released") }
+                timer.set(scene.start + .milliseconds(30), for: keeper)
+                timer.release()
+                released = keeper
+            }
+            #expect(released == nil)
+            #expect(scene.queue.count == 1)
+            let next = Keeper(scene.queue) { [unowned scene] _ in scene.passed.append((timer.passed, .now())) }
+            timer.set(scene.start + .milliseconds(Int64(due)), for: next)
+        } _: { scene in
+            #expect(scene.order == [due])
+            #expect(scene.queue.count == 0)
+        }
+    }
+
+    @Test func aTimerThatWasReleasedLeavesTheQueueWhenItLooks() async throws {
+        try await after(100) { scene in
+            let keeper = scene.keeper(due: 20)
+            keeper.timer.release()
+        } _: { scene in
+            #expect(scene.order.isEmpty && scene.queue.count == 0)
+        }
+    }
+
     @Test func whoIsNotWaitedForAnyLongerIsLetGo() async throws {
         try await after(50) { scene in
             weak var cancelled: Keeper?

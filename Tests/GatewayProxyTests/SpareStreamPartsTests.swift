@@ -55,25 +55,47 @@ struct SpareStreamPartsTests {
         #expect(String(buffer: held.bytes).hasPrefix("GET /held "))
     }
 
-    @Test func aTimerThatIsWaitedForIsNotUsedAgain() {
-        func wait() -> ObjectIdentifier {
-            let timer = parts.takeTimer(of: queue)
-            timer.set(.uptimeNanoseconds(1_000_000_000), for: Keeper())
-            parts.giveBack(timer)
-            return ObjectIdentifier(timer)
+    @Test func aTimerThatWasGivenBackIsUsedAgain() {
+        let timer = parts.takeTimer(of: queue)
+        weak var keeper: Keeper?
+        do {
+            let first = Keeper()
+            timer.set(.uptimeNanoseconds(1_000_000_000), for: first)
+            keeper = first
         }
-        func pass() -> ObjectIdentifier {
-            let timer = parts.takeTimer(of: queue)
-            parts.giveBack(timer)
-            return ObjectIdentifier(timer)
-        }
-        let waiting = wait()
-        let idle = pass()
-        #expect(idle != waiting)
-        #expect(pass() == idle)
+        #expect(keeper != nil)
+        parts.giveBack(timer)
+        #expect(keeper == nil)
+        #expect(timer.deadline == .distantFuture)
+        #expect(parts.takeTimer(of: queue) === timer)
+        // It keeps its place.
+        #expect(queue.count == 1)
+    }
+
+    /// The stream that has given it back cannot set it for the next one.
+    @Test func aDeadlineThatWasGivenBackSetsNothing() {
+        let timer = parts.takeTimer(of: queue)
+        var deadline = ClientDeadline(timer)
+        deadline.giveBack(to: parts)
+        deadline.set(.uptimeNanoseconds(1), for: Keeper())
+        deadline.move(to: .uptimeNanoseconds(1), for: Keeper())
+        #expect(timer.deadline == .distantFuture && queue.count == 0)
+        timer.set(.uptimeNanoseconds(2), for: Keeper())
+        deadline.clear()
+        deadline.cancel()
+        #expect(timer.deadline == .uptimeNanoseconds(2) && queue.count == 1)
     }
 
     // MARK: Bounds
+
+    @Test func theNumberOfTimersThatKeepTheirPlacesIsLimited() {
+        let timers = (0...SpareStreamParts.maximum).map { _ in parts.takeTimer(of: queue) }
+        for timer in timers {
+            timer.set(.uptimeNanoseconds(1_000_000_000), for: Keeper())
+            parts.giveBack(timer)
+        }
+        #expect(queue.count == SpareStreamParts.maximum)
+    }
 
     @Test func largeHeadsAreNotKept() throws {
         let request = take()

@@ -295,4 +295,13 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
         streams.spend(count, place)
         meter.sent(count)
     }
+
+    /// DATA with this content leaves if the windows have room for all of it.
+    ///
+    /// - Returns: Whether they have.
+    package mutating func sendWhole(_ count: Int, _ place: HTTP2StreamTable.Place) -> Bool {
+        guard streams.connectionRoom > 0, count <= streams.room(place) else { return false }
+        send(count, place)
+        return true
+    }
 }

@@ -56,6 +56,8 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     private var free: [Place] = []
     /// In ascending order of their ids.
     private var opened: [Opened] = []
+    /// How many streams are open. Stored: a property that computes it is handed the whole table in another place.
+    package private(set) var count = 0
     /// The last stream that the opening side has opened.
     package private(set) var lastID: UInt32 = 0
     /// How many streams may be open at one time.
@@ -86,8 +88,6 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
         self.streamWindow = streamWindow
         receiving = ReceiveWindow(target: connectionWindow, size: SendWindow.initial)
     }
-
-    package var count: Int { opened.count }
 
     /// The places of all open streams, the oldest first.
     package var open: [Place] { opened.map(\.place) }
@@ -330,6 +330,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
             // Not yet more than the peer knows of: it would get as much again with its acknowledgement.
             receiving: ReceiveWindow(target: initialReceiving, size: initialReceiving)
         )
+        count += 1
         if let place = free.popLast() {
             opened.append(Opened(id: id, place: place))
             streams[place] = stream
@@ -358,12 +359,13 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
         guard let index = index(of: stream.id) else { return }
         if stream.isRemoteOpen { cut.insert(stream.id) } else { ended.insert(stream.id) }
         opened.remove(at: index)
+        count -= 1
         streams[place].id = 0
         free.append(place)
     }
 
     private func checkInvariants() {
-        assert(opened.count + free.count == streams.count, "A place is lost.")
+        assert(opened.count == count && count + free.count == streams.count, "A place is lost.")
         assert(zip(opened, opened.dropFirst()).allSatisfy { $0.id < $1.id }, "Streams are not in order.")
         assert(opened.allSatisfy { streams[$0.place].id == $0.id }, "A stream is not at its place.")
         assert(count <= maximumStreams || !peerIsClient, "More streams are open than may be.")

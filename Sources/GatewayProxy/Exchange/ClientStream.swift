@@ -262,7 +262,8 @@ extension ClientStream {
 
 /// The deadline of a client's connection or stream. A client that takes what was written, however slowly, gets more time.
 struct ClientDeadline {
-    private let timer: DeadlineTimer
+    /// nil once it was given back: what comes late sets nothing.
+    private var timer: DeadlineTimer?
     private var watch = TransferWatch()
 
     init(queue: DeadlineQueue) { timer = DeadlineTimer(queue: queue) }
@@ -270,11 +271,11 @@ struct ClientDeadline {
 
     mutating func set(_ deadline: NIODeadline, for keeper: any DeadlineKeeper) {
         watch.reset()
-        timer.set(deadline, for: keeper)
+        timer?.set(deadline, for: keeper)
     }
 
     /// Sets it and keeps the last look, so that a client that has taken nothing since gets no further period.
-    func move(to deadline: NIODeadline, for keeper: any DeadlineKeeper) { timer.set(deadline, for: keeper) }
+    func move(to deadline: NIODeadline, for keeper: any DeadlineKeeper) { timer?.set(deadline, for: keeper) }
 
     /// Moves it where the client has taken some of what was written.
     ///
@@ -283,7 +284,7 @@ struct ClientDeadline {
     mutating func extend(to deadline: NIODeadline, for keeper: any DeadlineKeeper, untaken: Int) -> Bool {
         let now = TransferProgress(untakenByClient: untaken, untakenByUpstream: 0, responseSent: nil)
         guard watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) else { return false }
-        timer.set(deadline, for: keeper)
+        timer?.set(deadline, for: keeper)
         return true
     }
 
@@ -297,10 +298,13 @@ struct ClientDeadline {
         extend(to: clock.now + amount, for: keeper, untaken: writer.untakenBytes())
     }
 
-    func clear() { timer.clear() }
-    func cancel() { timer.cancel() }
-    /// It was cancelled.
-    func giveBack(to parts: SpareStreamParts) { parts.giveBack(timer) }
+    func clear() { timer?.clear() }
+    func cancel() { timer?.cancel() }
+
+    /// Ends it, and lets another stream use the timer.
+    mutating func giveBack(to parts: SpareStreamParts) {
+        if let timer = timer.take() { parts.giveBack(timer) }
+    }
 }
 
 /// What a problem response names beside the problem.

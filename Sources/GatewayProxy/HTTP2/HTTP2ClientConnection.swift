@@ -303,7 +303,8 @@ extension HTTP2ClientConnection {
 
     private func begin(_ place: HTTP2StreamTable.Place, isLast: Bool) {
         deadline.clear()
-        let stream = HTTP2ClientStream(conversation.streams.id(of: place), at: place, on: self)
+        // The one that was opened last.
+        let stream = HTTP2ClientStream(conversation.streams.lastID, at: place, on: self)
         while streams.count <= place { streams.append(nil) }
         streams[place] = stream
         stream.begin(hasContent: !isLast)
@@ -424,10 +425,9 @@ extension HTTP2ClientConnection {
     ///
     /// - Returns: Whether they were taken.
     func stage(_ count: Int, of buffer: inout ByteBuffer, on stream: HTTP2ClientStream) -> Bool {
-        guard let place = stream.place, context != nil, phase != .closed, maySend(),
-            count <= conversation.streams.room(place), output.unflushed &+ count < HTTP2Output.maximumUnflushed
+        guard let place = stream.place, context != nil, phase != .closed, isWritable, waiting.isEmpty,
+            output.unflushed &+ count < HTTP2Output.maximumUnflushed, conversation.sendWhole(count, place)
         else { return false }
-        conversation.send(count, place)
         output.stageData(count, of: &buffer, stream: stream.id)
         output.flushLater(self)
         return true

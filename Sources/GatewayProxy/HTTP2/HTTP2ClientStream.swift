@@ -168,7 +168,8 @@ final class HTTP2ClientStream: DeadlineKeeper {
     func closed(isCut: Bool) {
         guard !isClosed else { return }
         isClosed = true
-        deadline.cancel()
+        let parts = connection.configuration.worker.spareParts
+        deadline.giveBack(to: parts)
         let exchange = exchange.take()
         authorization.take()?.cancel()
         // What the client of a tunnel sent last may not have left yet.
@@ -177,9 +178,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         output.bytes = connection.configuration.buffers.empty
         privateConnection.take()?.close()
         exchange?.clientLeft(isCut: isCut && !isFinished)
-        let parts = connection.configuration.worker.spareParts
         parts.giveBack(request)
-        deadline.giveBack(to: parts)
     }
 
     private func dropIncoming() {
@@ -432,7 +431,7 @@ extension HTTP2ClientStream: ClientStream {
     ) {
         // They are only advice, and nothing else bounds what an upstream could have waiting of them.
         guard connection.isWritable else { return }
-        write(head, bytes, by: route, options, id: id, tokenNote: nil, date: nil)
+        write(head, bytes, by: route, options, id: id, tokenNote: nil, dateLine: nil)
     }
 
     func sendHead(
@@ -445,8 +444,9 @@ extension HTTP2ClientStream: ClientStream {
         requestIsComplete: Bool
     ) throws(HeadFault) -> ContentForm {
         guard use == .messages || !(200..<300).contains(head.status) else { throw .opensNothing }
-        let date = head.hasDate ? nil : configuration.shared.clock.now().wall
-        let dropsCookies = write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, date: date)
+        let dateLine =
+            head.hasDate ? nil : configuration.worker.dateLine(at: configuration.shared.clock.now().wall)
+        let dropsCookies = write(head, bytes, by: route, options, id: id, tokenNote: tokenNote, dateLine: dateLine)
         if dropsCookies { warnOfCookies(route.state.route, to: configuration.shared) }
         return .content
     }
@@ -460,7 +460,7 @@ extension HTTP2ClientStream: ClientStream {
         _ options: ResponseFieldRules.Options,
         id: RequestID,
         tokenNote: String?,
-        date: UnixTime?
+        dateLine: [UInt8]?
     ) -> Bool {
         var dropsCookies = false
         connection.writeHead(on: self, room: bytes.readableBytes + Self.roomForOwnFields) { frames in
@@ -472,7 +472,8 @@ extension HTTP2ClientStream: ClientStream {
                 rules: route.responseFields,
                 options: options,
                 tokenNote: tokenNote,
-                date: date,
+                date: nil,
+                dateLine: dateLine,
                 into: &frames
             )
         }
@@ -746,15 +747,15 @@ extension HTTP2ClientStream: CheckStream {
 
 /// What a stream needs and the next one can use again: the memory of a head, and a timer. One event loop's.
 ///
-/// The streams themselves are not kept. Whatever comes late for one holds on to it, and it holds on to its parts, which are taken again only
-/// once nobody refers to them: nothing late can reach the next request.
+/// The streams themselves are not kept, and nothing that comes late for one can reach the next request. Its exchange holds on to the request,
+/// which is taken again only once nobody refers to it. The stream gives its timer up.
 final class SpareStreamParts {
     private var requests: [RequestMessage] = []
     private var timers: [DeadlineTimer] = []
 
     static let maximum = 128
     /// A head that took more memory is not kept.
-    static let maximumFields = 64
+    static let maximumFields = 96
 
     var count: Int { requests.count }
 
@@ -771,10 +772,7 @@ final class SpareStreamParts {
     }
 
     func takeTimer(of queue: DeadlineQueue) -> DeadlineTimer {
-        while var timer = timers.popLast() {
-            if isKnownUniquelyReferenced(&timer) { return timer }
-        }
-        return DeadlineTimer(queue: queue)
+        timers.popLast() ?? DeadlineTimer(queue: queue)
     }
 
     /// The stream has left its connection. Its exchange may still use the request.
@@ -785,8 +783,11 @@ final class SpareStreamParts {
         requests.append(request)
     }
 
+    /// - Parameter timer: The stream sets it no more.
     func giveBack(_ timer: DeadlineTimer) {
-        if timers.count < Self.maximum { timers.append(timer) }
+        guard timers.count < Self.maximum else { return timer.cancel() }
+        timer.release()
+        timers.append(timer)
     }
 }
 

@@ -129,11 +129,23 @@ final class DeadlineTimer {
     @inline(__always)
     func set(_ deadline: NIODeadline, for keeper: any DeadlineKeeper) {
         self.deadline = deadline
-        guard deadline < due else { return }
-        enqueue(keeper)
+        if deadline < due { enqueue(keeper) } else { wait(for: keeper) }
+    }
+
+    /// In the queue it has a keeper, unless it was released.
+    @inline(__always)
+    private func wait(for keeper: any DeadlineKeeper) {
+        if self.keeper == nil, place != Self.nowhere { self.keeper = keeper }
     }
 
     func clear() { deadline = .distantFuture }
+
+    /// Nobody waits for it any more, and another keeper may set it. It keeps its place in the queue, which finds nothing to do when it looks:
+    /// a timer that serves one short request after the other is not taken out and put in each time.
+    func release() {
+        deadline = .distantFuture
+        keeper = nil
+    }
 
     func cancel() {
         deadline = .distantFuture
@@ -145,7 +157,10 @@ final class DeadlineTimer {
 
     private func enqueue(_ keeper: any DeadlineKeeper) {
         due = deadline
-        guard place == Self.nowhere else { return queue.advance(self) }
+        guard place == Self.nowhere else {
+            wait(for: keeper)
+            return queue.advance(self)
+        }
         self.keeper = keeper
         queue.add(self)
     }

@@ -78,6 +78,17 @@ struct HTTP2ConversationTests {
 
     // MARK: A request and its response
 
+    @Test func contentIsSentWholeOrNotAtAll() {
+        var peer = Peer.begun()
+        #expect(peer.send(TestFrame.headers(1)) == [.request(0, isLast: true)])
+        let tooMuch = peer.conversation.sendWhole(65_536, 0)
+        #expect(!tooMuch && peer.conversation.streams.room(0) == 65_535)
+        let all = peer.conversation.sendWhole(65_535, 0)
+        #expect(all && peer.conversation.streams.connectionRoom == 0)
+        let nothing = peer.conversation.sendWhole(0, 0)
+        #expect(!nothing)
+    }
+
     @Test func aRequestWithoutContent() {
         var peer = Peer.begun()
         #expect(peer.send(TestFrame.headers(1)) == [.request(0, isLast: true)])

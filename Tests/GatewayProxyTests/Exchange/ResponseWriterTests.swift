@@ -27,7 +27,8 @@ struct ResponseWriterTests {
         cookies: CookiePolicy = .pass,
         _ options: ResponseFieldRules.Options = options(),
         tokenNote: String? = nil,
-        date: UnixTime? = nil
+        date: UnixTime? = nil,
+        dateLine: [UInt8]? = nil
     ) throws -> (http1: [String], http2: [String], neverIndexed: [String], dropsCookies: Bool) {
         let source = ByteBuffer(string: text)
         var decoder = ResponseHeadDecoder(maxBytes: 65_536, maxFields: 100, isHTTP2: isHTTP2)
@@ -52,6 +53,7 @@ struct ResponseWriterTests {
             options: options,
             tokenNote: tokenNote,
             date: date,
+            dateLine: dateLine,
             into: &out
         )
         if case .tooLong = outcome { throw HeadRefusal.headTooLarge }
@@ -69,6 +71,7 @@ struct ResponseWriterTests {
                 options: options,
                 tokenNote: tokenNote,
                 date: date,
+                dateLine: dateLine,
                 into: &block
             )
             block.endFields(isLast: false)
@@ -106,6 +109,13 @@ struct ResponseWriterTests {
             !found.http2.contains { $0.hasPrefix("x-token") || $0.hasPrefix("x-hop") || $0.hasPrefix("connection") }
         )
         #expect(found.neverIndexed == ["set-cookie"])
+    }
+
+    @Test func aLineWithTheDateIsTheSameAsTheDate() throws {
+        let line = Array("Date: \(Self.date.httpDate)\r\n".utf8)
+        let (found, expected) = try (fields(Self.usual, dateLine: line), fields(Self.usual, date: Self.date))
+        #expect(found.http1 == expected.http1 && found.http2 == expected.http2)
+        #expect(found.http2.contains("date: \(Self.date.httpDate)"))
     }
 
     @Test(arguments: [
