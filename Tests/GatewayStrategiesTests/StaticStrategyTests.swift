@@ -108,8 +108,7 @@ struct StaticStrategyTests {
         (" abc", "token: a token is visible ASCII without a space at either end"),
         ("tök", "token: a token is visible ASCII without a space at either end"),
         ("a\r\nX: y", "token: the secret contains a control character, such as a line break in the middle"),
-        ("", "token: the secret is empty"),
-        (" ", "token: a token is visible ASCII without a space at either end"),
+        ("", "token: the secret is empty"), (" ", "token: the secret has nothing but spaces"),
     ])
     func bearerRefusesWhatIsNoToken(_ token: String, _ problem: String) throws {
         #expect(try problems("bearer", ["token": "\(token)"]) == [problem])

@@ -246,3 +246,16 @@ def test_thousands_of_routes_are_a_page(make_gateway, origin):
     assert people.returncode == 0 and len(people.stdout) < 8_000, len(people.stdout)
     assert "r0, r1, r2, r3, r4 and 1995 more: " in people.stdout, people.stdout
     assert len([one for one in findings(gateway, code=0) if one["group"] == "upstreams"]) == 2_000
+
+
+def test_without_the_variables_of_the_gateway_the_rest_is_checked(start_gateway, origin):
+    """Under a service manager, only the gateway has them."""
+    route = {"upstream": origin.url, "auth": {"strategy": "bearer", "token": {"env": "ONLY_THERE"}}}
+    gateway = start_gateway({"routes": {"api": route}}, environment={"ONLY_THERE": CANARY})
+    gateway.environment.pop("ONLY_THERE")
+    found = findings(gateway)
+    assert errors(found, "configuration") == [], found
+    [missing] = [one for one in found if "ONLY_THERE" in one["text"]]
+    assert missing["level"] == "skipped" and "only the gateway has it" in missing["text"]
+    assert {"gateway", "ports", "store", "audit", "upstreams"} <= {one["group"] for one in found}, found
+    gateway.environment["ONLY_THERE"] = CANARY

@@ -54,8 +54,10 @@ extension Attention {
         self.init(
             severity: token.isServed ? .soon : .failing,
             title: "\(token.credential): \(token.trouble)\(TokenStatus.othersText(others))",
-            text: [token.failing?.reason ?? token.lastError, token.failing?.remedy].compactMap(\.self)
-                .joined(separator: " "),
+            text: [
+                token.failing?.reason ?? token.lastError,
+                token.authorityError.map { "The authorization server said: \($0.text)." }, token.failing?.remedy,
+            ].compactMap(\.self).joined(separator: " "),
             command: token.failing?.command ?? token.action
         )
         since = token.failing?.since

@@ -192,15 +192,17 @@ package struct ConfigurationFile: Sendable {
     /// - Parameters:
     ///   - files: Knows afterwards which files were read, also when they have problems.
     ///   - remembered: Programs that are not asked again.
+    ///   - isReload: Whether the gateway reads it that runs already.
     init(
         path: String,
         overlay: [String: String],
         strictModes: Bool,
         files: RecordingConfigFiles,
         remembering remembered: [SecretProgram: ProgramAnswer] = [:],
+        isReload: Bool = false,
         consequence: String
     ) throws(CommandFailure) {
-        let system = SystemSecretSource(overlay: overlay)
+        let system = SystemSecretSource(overlay: overlay, isReload: isReload)
         let secrets = RecordingSecretSource(system, in: files, remembering: remembered)
         let outcome = ConfigLoader.running(files, secrets, strictModes: strictModes).plan(at: path, secrets: secrets)
         let report = outcome.report(consequence: consequence)

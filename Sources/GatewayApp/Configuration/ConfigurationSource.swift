@@ -84,6 +84,7 @@ package struct ConfigurationSource: Sendable {
                 strictModes: strictModes,
                 files: files,
                 remembering: remembered,
+                isReload: true,
                 consequence: "the running configuration was kept"
             )
         }
@@ -160,7 +161,13 @@ extension ConfigLoader {
         _ secrets: some SecretSource,
         strictModes: Bool = false
     ) -> ConfigLoader {
-        ConfigLoader(files: files, strictModes: strictModes, size: .ofProcess) { secrets.environment($0) }
+        ConfigLoader(
+            files: files,
+            strictModes: strictModes,
+            size: .ofProcess,
+            unset: { secrets.unset($0) },
+            environment: { secrets.environment($0) }
+        )
     }
 
     /// Uses the variables that are set. Any other has a placeholder, about which there are no diagnostics.

@@ -194,6 +194,7 @@ package final class RecordingSecretSource: SecretSource {
     }
 
     package func environment(_ name: String) -> String? { source.environment(name) }
+    package func unset(_ name: String) -> String { source.unset(name) }
 
     package func file(_ path: String) throws(UnusableInput) -> Secret {
         // Before it is read: what is written in between is then a change.

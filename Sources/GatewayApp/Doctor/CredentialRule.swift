@@ -44,18 +44,16 @@ package enum CredentialRule {
         case .notTried(let reason): return skipped(name, reason)
         case .obtained: return ok(name, "a token was obtained and discarded")
         case .failed(let problem): return failure(name, problem)
-        case .locked:
-            let text = "locked by an operator"
-            return needsPerson(
-                name,
-                text,
-                "Unlock it if it may be used again.",
-                GatewayCommand.line("token", "unlock", name)
-            )
+        case .locked: return locked(name)
         case .configured(let end): return configured(name, end, now)
         case .status(let status): return running(name, status)
         case .stored(let stored, let canLogIn): return kept(name, stored, canLogIn, now)
         }
+    }
+
+    private static func locked(_ name: String) -> DoctorFinding {
+        let remedy = "Unlock it if it may be used again."
+        return needsPerson(name, "locked by an operator", remedy, GatewayCommand.line("token", "unlock", name))
     }
 
     // MARK: Without a running gateway
@@ -115,6 +113,7 @@ package enum CredentialRule {
     private static func running(_ name: String, _ status: TokenStatus) -> DoctorFinding {
         let end = status.remainingSeconds.map { ", ends in \(ConfigUnits.countdown($0))" } ?? ""
         if status.needsPerson || status.failing?.command != nil && status.state != .valid {
+            if status.state == .locked { return locked(name) }
             let text = status.failing?.reason ?? status.lastError ?? status.state.rawValue
             let isCommand = status.action?.hasPrefix("authgateway ") ?? false
             return needsPerson(
@@ -133,6 +132,16 @@ package enum CredentialRule {
                 gathered: "\(status.state.rawValue); the last try failed: \(ofAny(reason, name))",
                 remedy: status.failing?.remedy,
                 command: status.failing?.command ?? GatewayCommand.line("token", "refresh", name)
+            )
+        }
+        if status.isOnlyRejected, let rejected = status.lastRejectedAt {
+            return DoctorFinding(
+                .credentials,
+                .warning,
+                name,
+                "static; rejected by an upstream, last at \(rejected), and never accepted",
+                gathered: "static; rejected by an upstream, and never accepted",
+                remedy: "Check \(status.secretOrigin ?? "its secret")."
             )
         }
         if status.isStatic == true {

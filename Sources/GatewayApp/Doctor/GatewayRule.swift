@@ -100,6 +100,26 @@ package enum ConfigurationRule {
         return findings
     }
 
+    /// What becomes of errors that are none for the running gateway, which alone has the variables.
+    package static func findings(_ strict: [DoctorFinding], withoutVariablesOf file: String) -> [DoctorFinding] {
+        let found = strict.compactMap { finding -> DoctorFinding? in
+            guard finding.group == .configuration else { return finding }
+            switch finding.level {
+            case .error:
+                return DoctorFinding(
+                    .configuration,
+                    .skipped,
+                    finding.subject,
+                    "only the gateway has it: \(finding.text)"
+                )
+            case .skipped: return nil
+            case .ok, .warning: return finding
+            }
+        }
+        let text = "checked without the variables that only the running gateway has; nothing was tried with them"
+        return [DoctorFinding(.configuration, .ok, file, text)] + found
+    }
+
     /// One that comes with a command is about who may write to a file.
     private static func finding(_ entry: DiagnosticReport.Entry, of file: String) -> DoctorFinding {
         let level: DoctorFinding.Level = entry.severity == ConfigDiagnostic.Severity.error.rawValue ? .error : .warning

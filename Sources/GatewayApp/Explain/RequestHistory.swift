@@ -186,7 +186,10 @@ extension RequestHistory.Request {
         )
         for event in events { page.add("event", [event.text]) }
         page.addCommand(command.map { ShownText.clean($0) }, under: "Run:")
-        page.addCommand(ErrorEntry.command(explaining: problem ?? reason), under: LabelledLines.codeTitle)
+        page.addCommand(
+            ErrorEntry.command(explaining: reason) ?? ErrorEntry.command(explaining: problem),
+            under: LabelledLines.codeTitle
+        )
     }
 
     /// One line.

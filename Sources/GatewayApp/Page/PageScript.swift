@@ -67,9 +67,10 @@ enum PageScript {
             dialog.showModal();
           });
         }
-        async function askToken() {
+        async function askToken(wasWrong) {
           const field = find("#admin-token");
           field.value = "";
+          find("#wrong-token").hidden = !wasWrong;
           const answered = await opened(find("#ask-token"));
           if (answered) sessionStorage.setItem(storage, field.value.trim());
           field.value = "";
@@ -84,11 +85,9 @@ enum PageScript {
           // A certificate of the browser may be enough.
           let answer = await ask(path, options);
           while (answer.status === 401) {
-            if (token()) {
-              sessionStorage.removeItem(storage);
-              notify("This is not the admin token of the gateway.");
-            }
-            if (!(await askToken())) return null;
+            const wasWrong = token() !== null;
+            sessionStorage.removeItem(storage);
+            if (!(await askToken(wasWrong))) return null;
             answer = await ask(path, options);
           }
           return answer;

@@ -50,6 +50,7 @@ enum PageShell {
         <p><label for="admin-token">The content of the file admin.token of the state directory. This tab keeps it until it is
         closed.</label></p>
         <p><input id="admin-token" type="password" autocomplete="off" required></p>
+        <p id="wrong-token" class="bad" role="alert" hidden>This is not the admin token of the gateway.</p>
         <p class="actions"><button value="" formnovalidate>Cancel</button><button value="ok" class="primary">Use it</button></p>
         </form>
         </dialog>

@@ -51,7 +51,7 @@ enum PageStyle {
         .command { display: inline-flex; align-items: center; gap: .25rem; max-width: 100%; background: var(--field);
           border: 1px solid var(--line); border-radius: 8px; padding-left: .7rem; }
         .command code { padding: .4rem 0; overflow-wrap: anywhere; user-select: all; }
-        .command .copy { border: 0; background: none; font-size: .8125rem; color: var(--accent); }
+        .command .copy { border: 0; flex: none; white-space: nowrap; background: none; font-size: .8125rem; color: var(--accent); }
         html:not(.scripted) .command { padding-right: .7rem; }
         dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .35rem 1rem; align-items: baseline; }
         dt { color: var(--soft); } dd { overflow-wrap: anywhere; }

@@ -156,7 +156,7 @@ private struct NeedsSection {
         let next = item.nextTryAt.map { next -> HTML in
             "The gateway tries again in \(PageText.countdown(to: next, now: now, over: "a moment"))."
         }
-        let idle: HTML? = item.waits ? "Nothing is tried before that." : nil
+        let idle: HTML? = item.waits ? "The gateway does not try again by itself." : nil
         return "\([since, lost, next, idle].compactMap(\.self).map { "<span>\($0)</span>" as HTML })"
     }
 

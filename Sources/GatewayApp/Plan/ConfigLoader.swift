@@ -21,6 +21,7 @@ package struct ConfigLoader: Sendable {
     let files: any ConfigFileSource
     private let environment: @Sendable (String) -> String?
     private let placeholder: String?
+    private let unset: @Sendable (String) -> String
     let strictModes: Bool
     private let size: Result<ConfigurationSize, UnusableInput>
     private let loader: YAMLLoader
@@ -28,18 +29,21 @@ package struct ConfigLoader: Sendable {
     /// - Parameters:
     ///   - placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
     ///   - strictModes: Files and folders that their group may write to are errors, not warnings.
+    ///   - unset: What is said of a variable that is not set.
     ///   - environment: What `${NAME}` looks up.
     package init(
         files: any ConfigFileSource,
         placeholder: String? = nil,
         strictModes: Bool = false,
         size: Result<ConfigurationSize, UnusableInput> = .success(ConfigurationSize()),
+        unset: @escaping @Sendable (String) -> String = { UnreadSecrets().unset($0) },
         environment: @escaping @Sendable (String) -> String?
     ) {
         self.files = files
         self.placeholder = placeholder
         self.strictModes = strictModes
         self.environment = environment
+        self.unset = unset
         self.size = size
         loader = YAMLLoader(limits: (try? size.get()).map { YAMLLimits($0) } ?? YAMLLimits())
     }
@@ -75,7 +79,12 @@ package struct ConfigLoader: Sendable {
         let merged = merge.merge(roots)
         state.diagnostics += merge.diagnostics
         guard var root = merged else { return state.failed() }
-        var interpolation = Interpolation(files: state.files, placeholder: placeholder, environment: environment)
+        var interpolation = Interpolation(
+            files: state.files,
+            placeholder: placeholder,
+            unset: unset,
+            environment: environment
+        )
         interpolation.apply(to: &root)
         state.diagnostics += interpolation.diagnostics
         return Loading(
@@ -213,7 +222,12 @@ package struct ConfigLoader: Sendable {
         else { return [] }
         var node = entries.remove(at: index).value
         root.content = .mapping(entries)
-        var interpolation = Interpolation(files: state.files, placeholder: placeholder, environment: environment)
+        var interpolation = Interpolation(
+            files: state.files,
+            placeholder: placeholder,
+            unset: unset,
+            environment: environment
+        )
         interpolation.apply(to: &node, path: Self.includePath)
         state.diagnostics += interpolation.diagnostics
         guard interpolation.diagnostics.isEmpty, !node.isNull else { return [] }

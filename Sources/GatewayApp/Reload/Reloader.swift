@@ -266,6 +266,15 @@ package final class Reloader: Service {
         return TokenEvent(at: parts.clock.now().wall, name: .configLoaded, trigger: .reload, detail: detail)
     }
 
+    /// The first line, and how many more problems there are. Only the line of a problem names a place and `error`; what follows it is
+    /// indented.
+    static func firstProblem(in problems: String) -> String {
+        let lines = problems.split(separator: "\n")
+        guard let first = lines.first else { return "unknown" }
+        let more = lines.dropFirst().count { !$0.hasPrefix(" ") && $0.contains(": error: ") }
+        return more == 0 ? String(first) : "\(first) (and \(more) more)"
+    }
+
     private func announce(_ report: ReloadReport) async -> ReloadReport {
         guard report.outcome != .loaded else {
             let effective = PlanChange.effective(report.changes)
@@ -281,7 +290,7 @@ package final class Reloader: Service {
             return report
         }
         let time = parts.clock.now().wall.rfc3339
-        let first = report.problems.split(separator: "\n").first.map(String.init) ?? "unknown"
+        let first = Self.firstProblem(in: report.problems)
         parts.live.refuse(because: "configuration refused at \(time), the one before is served: \(first)")
         LogOutput.logToStandardError(report.problems) { text in
             parts.logger.error(

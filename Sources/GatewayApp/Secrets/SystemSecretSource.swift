@@ -17,13 +17,29 @@ package struct SystemSecretSource: SecretSource {
     static let largestSecret = 64 << 10
 
     private let variables: [String: String]
+    private let isReload: Bool
 
-    /// - Parameter environment: The process's own unless told; programs are given only the ``ProgramEnvironment`` of it.
-    package init(environment: [String: String] = ProcessInfo.processInfo.environment) { variables = environment }
+    /// - Parameters:
+    ///   - environment: The process's own unless told; programs are given only the ``ProgramEnvironment`` of it.
+    ///   - isReload: Whether a gateway that runs reads its configuration again, for somebody who may have set a variable elsewhere.
+    package init(
+        environment: [String: String] = ProcessInfo.processInfo.environment,
+        isReload: Bool = false
+    ) {
+        variables = environment
+        self.isReload = isReload
+    }
 
     /// - Parameter overlay: Variables that count before those of the process.
-    package init(overlay: [String: String]) {
-        self.init(environment: ProcessInfo.processInfo.environment.merging(overlay) { _, ours in ours })
+    package init(overlay: [String: String], isReload: Bool = false) {
+        let environment = ProcessInfo.processInfo.environment.merging(overlay) { _, ours in ours }
+        self.init(environment: environment, isReload: isReload)
+    }
+
+    package func unset(_ name: String) -> String {
+        guard isReload else { return UnreadSecrets().unset(name) }
+        return "\(name) is not set in the environment of the running gateway (process \(getpid())); set it there and "
+            + "restart, because a reload cannot add variables"
     }
 
     package func environment(_ name: String) -> String? { variables[name] }
@@ -139,7 +155,11 @@ package struct SystemConfigFiles: ConfigFileSource {
         } catch {
             switch error {
             case .tooLarge: throw ConfigFileError("the file is larger than \(ConfigUnits.text(bytes: limit - 1))")
-            case .missing: throw ConfigFileError("no such file", advice: "name another one with --config")
+            case .missing:
+                throw ConfigFileError(
+                    "no such file",
+                    advice: "write one with authgateway init, or name another one with --config"
+                )
             default: throw ConfigFileError("cannot be read: \(error.message)")
             }
         }

@@ -49,6 +49,7 @@ extension ConfigFields {
 
     private static func problem(of secret: Secret) -> String? {
         if secret.isEmpty { return "the secret is empty" }
+        if secret.withValue({ $0.utf8.allSatisfy { $0 == 0x20 } }) { return "the secret has nothing but spaces" }
         let isOneLine = secret.withValue { $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
         return isOneLine ? nil : "the secret contains a control character, such as a line break in the middle"
     }
@@ -172,7 +173,7 @@ enum SecretReference {
             case "env":
                 guard let name = fields.string("env") else { return nil }
                 guard let value = secrets.environment(name) else {
-                    fields.error("env", "the environment variable \(name) is not set")
+                    fields.error("env", secrets.unset(name))
                     return nil
                 }
                 return Secret(value)

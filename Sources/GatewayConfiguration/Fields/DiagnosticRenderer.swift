@@ -55,7 +55,10 @@ package struct DiagnosticRenderer: Sendable {
     }
 
     private func place(_ span: SourceSpan) -> String {
-        let name = files.indices.contains(span.file) ? files[span.file].name : "?"
+        guard files.indices.contains(span.file) else { return "?:\(span.line):\(span.column)" }
+        let name = files[span.file].name
+        // There is no file, or nothing in it.
+        if files[span.file].lines.isEmpty { return name }
         return "\(name):\(span.line):\(span.column)"
     }
 

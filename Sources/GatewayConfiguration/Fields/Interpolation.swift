@@ -1,7 +1,10 @@
+import GatewayHTTP
+
 /// Replaces `${NAME}`, `${NAME:-default}`, `${NAME:?message}` and `$$` in scalars that are already parsed, so that a
 /// value from the environment can never become structure.
 package struct Interpolation {
     private let environment: (String) -> String?
+    private let unset: (String) -> String
     private let placeholder: String?
     private let files: [ConfigDocument.File]
     package private(set) var diagnostics: [ConfigDiagnostic] = []
@@ -9,15 +12,19 @@ package struct Interpolation {
     /// In a longer line the whole scalar is pointed at.
     static let longestSearched = 4096
 
-    /// - Parameter placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
+    /// - Parameters:
+    ///   - placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
+    ///   - unset: What the report says.
     package init(
         files: [ConfigDocument.File],
         placeholder: String? = nil,
+        unset: @escaping (String) -> String = { UnreadSecrets().unset($0) },
         environment: @escaping (String) -> String?
     ) {
         self.files = files
         self.placeholder = placeholder
         self.environment = environment
+        self.unset = unset
     }
 
     package mutating func apply(to node: inout ConfigNode, path: ConfigPath = .root) {
@@ -103,7 +110,7 @@ package struct Interpolation {
         let found = environment(name)
         if rest.isEmpty {
             if let known = found.map(Self.known) ?? standIn(for: name) { return known }
-            report("the environment variable \(name) is not set", "${\(name)", span, path)
+            report(unset(name), "${\(name)", span, path)
             return nil
         }
         // As in a shell: with a colon, an empty value counts as none.

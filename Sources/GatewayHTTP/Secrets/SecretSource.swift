@@ -2,6 +2,9 @@
 package protocol SecretSource: Sendable {
     func environment(_ name: String) -> String?
 
+    /// What is said of a variable that ``environment(_:)`` does not have.
+    func unset(_ name: String) -> String
+
     /// - Parameter path: Absolute. One trailing newline of the content is not part of the secret.
     func file(_ path: String) throws(UnusableInput) -> Secret
 
@@ -38,6 +41,7 @@ package protocol SecretSource: Sendable {
 
 extension SecretSource {
     package var areUnread: Bool { false }
+    package func unset(_ name: String) -> String { "the environment variable \(name) is not set" }
     package func userID(ofName name: String) -> UInt32? { nil }
     package func publicText(_ path: String) throws(UnusableInput) -> String {
         throw UnusableInput("\(path): no such file")

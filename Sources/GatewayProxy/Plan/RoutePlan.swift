@@ -268,6 +268,9 @@ extension RoutePlan {
                     $0.tls.pins.map(\.description),
                 ]
             }
+            .shows("tls_ca", as: "tls.ca") { $0.tls.caPath.map { .text($0) } }
+            .shows("tls_server_name", as: "tls.server_name") { $0.tls.serverName.map { .text($0) } }
+            .shows("tls_certificate", as: "tls.certificate") { $0.tls.certificatePath.map { .text($0) } }
             .shows("pins", as: "tls.pin") { $0.tls.pins.isEmpty ? nil : .texts($0.tls.pins.map(\.description)) }
             .means("How the upstream's certificate is checked, and the certificate that is shown to it.")
         $0("clients", default: "all", example: "[laptop, ci]")

@@ -62,7 +62,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
     private func findings() async -> [DoctorFinding] {
         var (read, findings) = readConfiguration()
-        guard let first = read else { return findings }
+        guard let first = read else { return await besideTheGateway(findings) ?? findings }
         var running = await RunningGatewayProbe(plan: first).ask(within: Self.limit)
         if let sandbox = running.sandbox {
             (read, findings) = readConfiguration(sandbox)
@@ -72,13 +72,47 @@ struct DoctorCommand: AsyncParsableCommand {
         return await findings + self.findings(about: read ?? first, running)
     }
 
-    private func findings(about plan: Plan, _ running: RunningGatewayProbe.Answer) async -> [DoctorFinding] {
+    /// Under a service manager, only the gateway has the variables of its configuration. What does not need them is checked without.
+    ///
+    /// - Parameter strict: What is wrong with the configuration for want of variables.
+    /// - Returns: nil where no gateway runs with the configuration, or something else is wrong with it.
+    private func besideTheGateway(_ strict: [DoctorFinding]) async -> [DoctorFinding]? {
+        let outcome = ConfigLoader.unread(SystemConfigFiles()).plan(at: config.path, secrets: SecretsOfOthers())
+        guard outcome.isValid, let plan = outcome.plan else { return nil }
+        var running = await RunningGatewayProbe(plan: plan).ask(within: Self.limit)
+        guard case .running(let readiness, _, _) = running.observation else { return nil }
+        if let sandbox = running.sandbox {
+            let (read, findings) = readConfiguration(sandbox)
+            guard let read else { return findings }
+            running = await RunningGatewayProbe(plan: read).ask(within: Self.limit)
+            return await findings + self.findings(about: read, running)
+        }
+        // The plan is not that of the file.
+        running.observation = .running(readiness, differences: nil)
+        return await ConfigurationRule.findings(strict, withoutVariablesOf: config.path)
+            + findings(about: plan, running, lacksSecrets: true)
+    }
+
+    /// - Parameter lacksSecrets: Whether the plan has placeholders, with which nothing can be tried.
+    private func findings(
+        about plan: Plan,
+        _ running: RunningGatewayProbe.Answer,
+        lacksSecrets: Bool = false
+    ) async -> [DoctorFinding] {
+        let offline = offline || lacksSecrets
         // They take the longest, so they begin first.
         async let endpoints = self.endpoints(of: plan)
         let storage = StorageProbe(plan: plan)
         async let local = self.local(plan, running)
-        async let audit = bounded(.audit, plan.audit.path) { await storage.auditFindings() }
-        let store = await Deadline.value(within: Self.limit) { [offline] in await storage.store(isOffline: offline)
+        let isKeyUnknown = lacksSecrets && storage.needsSecrets
+        async let audit =
+            isKeyUnknown
+            ? [unknownKey(.audit, plan.audit.path)]
+            : bounded(.audit, plan.audit.path) { await storage.auditFindings() }
+        let store = await Deadline.value(within: Self.limit) {
+            () -> (findings: [DoctorFinding], reader: StoredTokenReader?) in
+            if isKeyUnknown { return ([unknownKey(.store, storage.storeName)], nil) }
+            return await storage.store(isOffline: offline)
         }
         let credentials = CredentialProbe(
             plan: plan,
@@ -90,7 +124,9 @@ struct DoctorCommand: AsyncParsableCommand {
         async let tokens = credentials.findings()
         async let services = offline ? [] : self.services(of: plan)
         let kept = store?.findings ?? [overdue(.store, storage.storeName)]
-        return await local + kept + audit + endpoints + tokens + services
+        // A placeholder is no name of a host.
+        let known = await endpoints.filter { !lacksSecrets || !$0.subject.contains("unset_") }
+        return await local + kept + audit + known + tokens + services
     }
 
     // MARK: Configuration
@@ -172,6 +208,10 @@ struct DoctorCommand: AsyncParsableCommand {
         await Deadline.value(within: Self.limit, of: work) ?? [overdue(group, subject)]
     }
 
+    private func unknownKey(_ group: DoctorFinding.Group, _ subject: String) -> DoctorFinding {
+        DoctorFinding(group, .skipped, subject, "only the running gateway has the secrets that open it")
+    }
+
     private func overdue(_ group: DoctorFinding.Group, _ subject: String) -> DoctorFinding {
         let text = "did not answer within \(ConfigUnits.text(Self.limit))"
         return DoctorFinding(
@@ -183,6 +223,32 @@ struct DoctorCommand: AsyncParsableCommand {
             command: "dmesg | tail"
         )
     }
+}
+
+/// What this process can read, and a placeholder for each variable or credential that only the gateway was given.
+private struct SecretsOfOthers: SecretSource {
+    private let own = SystemSecretSource()
+    private let placeholders = UnreadSecrets()
+
+    var areUnread: Bool { true }
+
+    func environment(_ name: String) -> String? { own.environment(name) ?? placeholders.environment(name) }
+    func file(_ path: String) throws(UnusableInput) -> Secret { try own.file(path) }
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret { try own.program(program) }
+
+    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret {
+        let isService = own.environment("CREDENTIALS_DIRECTORY") != nil
+        return isService ? try own.systemdCredential(name) : try placeholders.systemdCredential(name)
+    }
+
+    func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
+        own.openPrivateKey(pem, passphrase: passphrase)
+    }
+
+    func certificates(_ path: String) throws(UnusableInput) -> String { try own.certificates(path) }
+    func publicText(_ path: String) throws(UnusableInput) -> String { try own.publicText(path) }
+    func fits(_ tls: ClientTLS) -> Bool { own.fits(tls) }
+    func userID(ofName name: String) -> UInt32? { own.userID(ofName: name) }
 }
 
 /// A ``DoctorReport`` as people read it: a heading for each group, a line for each finding, and below it what to do.

@@ -34,17 +34,24 @@ enum TokenText {
         var table = TextTable("STATIC CREDENTIAL", "STRATEGY", "STATE", "LAST ACCEPTED", "LAST REJECTED", "WHAT TO DO")
         for token in tokens {
             let cells = [
-                token.credential, token.strategy, token.state.rawValue, token.lastAcceptedAt ?? "-",
-                token.lastRejectedAt ?? "-", token.action ?? "",
+                token.credential, token.strategy, state(of: token), token.lastAcceptedAt ?? "-",
+                token.lastRejectedAt ?? "-", action(on: token),
             ]
             table.add(cells, color: color(of: token), column: 2)
         }
         return table.text(style)
     }
 
+    private static func action(on token: TokenStatus) -> String {
+        if let action = token.action { return action }
+        if token.state == .rejected { return "replace the secret and restart the gateway" }
+        return token.isOnlyRejected ? "check the secret" : ""
+    }
+
     /// A live token may hide that its renewal fails.
     private static func state(of token: TokenStatus) -> String {
-        token.failing == nil || token.needsPerson ? token.state.rawValue : "\(token.state.rawValue), failing"
+        if token.isOnlyRejected, token.state == .valid { return "valid, only rejected so far" }
+        return token.failing == nil || token.needsPerson ? token.state.rawValue : "\(token.state.rawValue), failing"
     }
 
     /// Nil for what is neither good nor bad: a token that no request has asked for.

@@ -65,6 +65,12 @@ struct StorageProbe: Sendable {
         }
     }
 
+    /// Whether its key, or what reaches it, is a secret of the configuration.
+    var needsSecrets: Bool {
+        let isElsewhere = plan.tokens.store == .postgres || plan.tokens.store == .command
+        return isElsewhere || keyFiles.count < (plan.tokens.encryptionKey == nil ? 1 : 2)
+    }
+
     private func keys() -> Keys {
         if let missing = keyFiles.first(where: { !Self.exists($0) }) { return .missing(missing) }
         do throws(StateError) {

@@ -27,6 +27,17 @@ struct SystemSecretSourceTests {
         }
     }
 
+    @Test func aReloadNamesTheProcessThatLacksTheVariable() {
+        #expect(source.unset("KEY") == "the environment variable KEY is not set")
+        let running = SystemSecretSource(environment: [:], isReload: true)
+        let process = ProcessInfo.processInfo.processIdentifier
+        #expect(
+            running.unset("KEY").contains(
+                "KEY is not set in the environment of the running gateway (process \(process))"
+            )
+        )
+    }
+
     private let source = SystemSecretSource(environment: ["PATH": "/usr/bin:/bin", "NAME": "value"])
 
     @Test func theNewlineAtTheEndOfAFileIsNoPartOfTheSecret() throws {

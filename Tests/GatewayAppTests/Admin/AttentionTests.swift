@@ -38,6 +38,23 @@ struct AttentionTests {
         #expect(!item.waits && item.title == "openai: the upstream rejects the secret")
     }
 
+    @Test func whatTheAuthoritySaidIsShown() throws {
+        var token = token("campus", .loginRequired)
+        token.failing = TokenStatus.Failing(since: "2026-11-25T12:00:00.000Z", reason: "Refused.", remedy: "Log in.")
+        token.authorityError = AuthorityError(status: 400, code: "invalid_grant", description: "It has expired")
+        let text = try #require(items([token]).first).text
+        #expect(text.hasPrefix("Refused. The authorization server said: ") && text.hasSuffix(" Log in."))
+        #expect(text.contains("It has expired"))
+    }
+
+    @Test func howManyProblemsAReloadHasIsSaidWithTheFirst() {
+        let one = "g.yaml:3:1: error: unknown key \"a\"\n    3 | a: b\n"
+        let two = one + "g.yaml:4:1: error: unknown key \"c\"\n    4 | c: \": error: \"\n"
+        #expect(Reloader.firstProblem(in: one) == "g.yaml:3:1: error: unknown key \"a\"")
+        #expect(Reloader.firstProblem(in: two) == "g.yaml:3:1: error: unknown key \"a\" (and 1 more)")
+        #expect(Reloader.firstProblem(in: "") == "unknown")
+    }
+
     @Test func theWorstStandsFirst() {
         var renewing = token("a", .valid)
         renewing.failing = TokenStatus.Failing(

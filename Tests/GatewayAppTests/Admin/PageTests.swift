@@ -96,7 +96,7 @@ struct PageTests {
         let needy = page(tokens: [campus])
         #expect(needy.contains("<h3>campus: a login is needed</h3>"))
         #expect(needy.contains("<strong>318 requests</strong> have failed."))
-        #expect(needy.contains("Nothing is tried before that."))
+        #expect(needy.contains("The gateway does not try again by itself."))
         #expect(needy.contains("data-copy=\"authgateway login campus\""))
         #expect(needy.contains("href=\"/login?credential=campus\""))
     }

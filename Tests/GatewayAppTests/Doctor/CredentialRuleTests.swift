@@ -121,6 +121,33 @@ struct CredentialRuleTests {
         return finding(.status(status))
     }
 
+    @Test func aStaticKeyThatWasOnlyRejectedIsAWarning() {
+        var key = TokenStatus(
+            credential: "my box",
+            strategy: "bearer",
+            subject: nil,
+            state: .valid,
+            generation: 0,
+            isRenewable: false
+        )
+        key.isStatic = true
+        #expect(finding(.status(key)).level == .ok)
+        key.secretOrigin = "the environment variable MY_API_KEY (g.yaml:23)"
+        key.lastRejectedAt = "2026-11-25T12:00:00.000Z"
+        let rejected = finding(.status(key))
+        #expect(rejected.level == .warning)
+        #expect(rejected.text.contains("rejected by an upstream, last at 2026-11-25T12:00:00.000Z, and never accepted"))
+        #expect(rejected.remedy == "Check the environment variable MY_API_KEY (g.yaml:23).")
+        key.lastAcceptedAt = "2026-11-25T11:00:00.000Z"
+        #expect(finding(.status(key)).level == .ok)
+    }
+
+    @Test func whatIsLockedIsSaidOnce() {
+        let locked = status(.locked)
+        #expect(locked.level == .error && locked.text == "locked by an operator")
+        #expect(locked.command == "authgateway token unlock 'my box'")
+    }
+
     @Test func theRunningGatewaySaysHowItIs() {
         #expect(status(.valid).level == .ok)
         #expect(status(.empty).level == .ok)

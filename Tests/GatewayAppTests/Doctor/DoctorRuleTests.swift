@@ -117,6 +117,17 @@ struct DoctorRuleTests {
         #expect(found[1].command == "authgateway check g.yaml")
     }
 
+    @Test func variablesThatOnlyTheGatewayHasAreNoErrors() {
+        let strict = [
+            DoctorFinding(.files, .warning, "g.yaml", "others may write"),
+            DoctorFinding(.configuration, .error, "g.yaml:3:7", "the environment variable KEY is not set"),
+            DoctorFinding(.configuration, .skipped, "g.yaml", "nothing else was checked"),
+        ]
+        let found = ConfigurationRule.findings(strict, withoutVariablesOf: "g.yaml")
+        #expect(found.map(\.level) == [.ok, .warning, .skipped])
+        #expect(found[2].text == "only the gateway has it: the environment variable KEY is not set")
+    }
+
     // MARK: Store and audit log
 
     @Test func aMissingKeyBesideItsDatabaseIsAnError() {

@@ -107,6 +107,13 @@ struct PlanChangeTests {
         #expect(found.flatMap(\.notes) == ["something that is not shown, such as a secret or a URL"])
     }
 
+    @Test func anotherCertificateAuthorityIsShown() throws {
+        let old = try plan(Self.before)
+        var new = old
+        new.routes[0].tls.caPath = "/ca.pem"
+        #expect(PlanChange.effective(between(old, new)).flatMap(\.notes) == ["tls.ca: nothing -> /ca.pem"])
+    }
+
     @Test func theSameReferenceWithAnotherValueIsAChange() throws {
         let found = PlanChange.effective(try between(Self.before, Self.before, secret: "rotated"))
         let paths = ["access.clients.laptop", "credentials.key", "credentials.other"]
