@@ -262,10 +262,11 @@ extension ProblemKind {
             )
         case .tokenEndpointTimeout:
             ErrorAdvice(
-                "The token endpoint did not answer within limits.credential_timeout.",
+                "The token endpoint did not answer within 15 s, or the request waited for a token for longer than limits.credential_timeout.",
                 .authority,
-                "The gateway tries again by itself. If the authority is always slow, raise the limit.",
-                "authgateway status NAME"
+                "The gateway tries again by itself. One call to the token endpoint may take 15 s; this cannot be raised. limits.credential_timeout (20s) bounds how long a request waits.",
+                "authgateway status NAME",
+                "authgateway config explain limits.credential_timeout"
             )
         case .tokenTemporarilyUnavailable:
             ErrorAdvice(

@@ -29,7 +29,8 @@ package final class TokenKeeper: CredentialSource, Service {
     typealias Done = @Sendable (Result<Credential, GatewayProblem>) -> Void
     typealias Machine = TokenLifecycle<Done>
 
-    /// How long a call to the authority may take.
+    /// How long a call to the authority may take, whatever `limits.credential_timeout` says: it has to end before the lease of the
+    /// token's record does (20 s), and a stop waits for it.
     package static let callDeadline: Duration = .seconds(15)
     /// How many commands of operators may wait to be carried out.
     static let commandLimit = 64

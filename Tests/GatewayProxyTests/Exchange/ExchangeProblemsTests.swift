@@ -19,6 +19,20 @@ struct ExchangeProblemsTests {
         #expect(problem.map { $0.kind.status } == (isRefused ? 413 : nil))
     }
 
+    @Test(
+        "a wait for a token names its key, and the call that outlasts it",
+        arguments: [
+            (.seconds(5), "No token came within 5s (limits.credential_timeout); the call goes on for up to 15 s."),
+            (.seconds(15), "No token came within 15s (limits.credential_timeout)."),
+            (.seconds(20), "No token came within 20s (limits.credential_timeout)."),
+        ] as [(Duration, String)]
+    )
+    func aWaitForATokenNamesItsKey(_ limit: Duration, _ detail: String) {
+        var limits = Limits()
+        limits.credentialTimeout = limit
+        #expect(CredentialWait.timedOut(under: limits).detail == detail)
+    }
+
     @Test(arguments: [(1000, "1000"), (1 << 10, "1KiB"), (3 << 20, "3MiB"), (0, "0")])
     func theLimitIsNamedAsItIsWritten(_ maximum: Int, _ text: String) {
         var limits = Limits()
