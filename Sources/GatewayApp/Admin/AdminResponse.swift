@@ -97,7 +97,7 @@ private struct ProblemBody: Encodable {
 
     init(_ problem: GatewayProblem) {
         type = "urn:authgateway:problem:\(problem.kind.rawValue)"
-        title = problem.kind.title
+        title = problem.title
         status = problem.kind.status
         detail = problem.detail
         code = problem.kind.rawValue

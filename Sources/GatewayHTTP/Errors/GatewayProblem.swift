@@ -19,6 +19,12 @@ package struct GatewayProblem: Error, Hashable, Sendable {
     /// Who failed, as `Proxy-Status` names it, where that is not the route's upstream: the token endpoint.
     package var nextHop: String?
 
+    /// What happened in a few words: that of the kind, unless more is known.
+    package var title: String {
+        let wasConnected = kind == .upstreamUnreachable && hopError == .connectionTerminated
+        return wasConnected ? "The connection to the upstream was lost" : kind.title
+    }
+
     /// The `error` parameter of `Proxy-Status`.
     package var proxyStatusError: String { hopError?.proxyStatusError ?? kind.proxyStatusError }
 

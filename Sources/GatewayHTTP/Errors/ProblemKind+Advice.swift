@@ -196,9 +196,9 @@ extension ProblemKind {
         switch self {
         case .upstreamUnreachable:
             ErrorAdvice(
-                "The gateway cannot connect to the upstream. The detail names the host.",
+                "The gateway could not connect to the upstream, or lost the connection before the response was whole. The detail says which.",
                 .operator,
-                "Check the name, the network and the certificate. doctor tries each of them.",
+                "Check the name, the network and the certificate. doctor tries each of them. If the connection was lost, read the log of the upstream.",
                 "authgateway doctor",
                 "authgateway explain ID"
             )
@@ -218,9 +218,9 @@ extension ProblemKind {
             )
         case .upstreamBusy:
             ErrorAdvice(
-                "All connections to the upstream are in use, and too many requests wait for one.",
+                "All connections to the upstream are in use, and too many requests wait for one. Or the upstream refused the request unread (REFUSED_STREAM).",
                 .operator,
-                "Send fewer requests at once, or raise the limit that the detail names.",
+                "Send fewer requests at once, or raise the limit that the detail names. A refused request can be sent again.",
                 "authgateway config explain limits"
             )
         case .destinationProhibited:

@@ -145,6 +145,52 @@ struct ExchangeProblemsTests {
     }
 
     @Test(
+        "what an HTTP/2 upstream said at its end is told",
+        arguments: [
+            (
+                HTTP2Farewell(goAway: .noError), true,
+                " closed the connection (GOAWAY, NO_ERROR) before it read the request; it may be restarting."
+                    + " The request can be sent again."
+            ),
+            (
+                HTTP2Farewell(goAway: .enhanceYourCalm, saying: Array("too many pings".utf8)), true,
+                " closed the connection (GOAWAY, ENHANCE_YOUR_CALM: \"too many pings\") before it read the request."
+                    + " The request can be sent again."
+            ),
+            (
+                HTTP2Farewell(goAway: .internalError, saying: Array("a\n\"b\"".utf8)), false,
+                " closed the connection early (GOAWAY, INTERNAL_ERROR: \"a\\u{a}'b'\")."
+            ),
+            (
+                HTTP2Farewell(
+                    goAway: .init(rawValue: 99),
+                    saying: Array("key \(String(repeating: "x", count: 40))".utf8)
+                ),
+                false, " closed the connection early (GOAWAY, error 99: \"key …\")."
+            ),
+            (
+                HTTP2Farewell(reset: .internalError), false,
+                " ended the stream of the request early (RST_STREAM, INTERNAL_ERROR)."
+            ),
+        ] as [(HTTP2Farewell, Bool, String)]
+    )
+    func theFarewellIsTold(_ farewell: HTTP2Farewell, _ isUnread: Bool, _ detail: String) {
+        let loss = ConnectionLoss(hasAnswered: false, isUnprocessed: false, isRefused: isUnread, farewell: farewell)
+        let problem = Self.problem(loss.problem)
+        #expect(problem?.detail == "https://api.example\(detail)")
+        #expect(problem?.kind == .upstreamUnreachable && problem?.proxyStatusError == "connection_terminated")
+        #expect(problem?.title == "The connection to the upstream was lost")
+        #expect(problem?.retryAfter == (isUnread ? .seconds(1) : nil))
+    }
+
+    @Test func aRefusedStreamIsNoLostConnection() {
+        let farewell = HTTP2Farewell(reset: .refusedStream)
+        let loss = ConnectionLoss(hasAnswered: false, isUnprocessed: false, isRefused: true, farewell: farewell)
+        #expect(loss.problem == .upstreamRefused)
+        #expect(ConnectionLoss(hasAnswered: false, isUnprocessed: false).problem == .upstreamClosedEarly)
+    }
+
+    @Test(
         arguments: [
             (.withdrawn, .milliseconds(900)), (.excluded, .milliseconds(900)), (.stalled(.tunnelSilent), .zero),
             (.stalled(.clientStoppedReading), .zero), (.stalled(.upstreamSilent), nil), (.upstreamClosedEarly, nil),
