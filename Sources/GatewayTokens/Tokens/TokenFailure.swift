@@ -210,7 +210,7 @@ extension TokenFailure {
                 .tokenTemporarilyUnavailable,
                 "\(authority) gives no token at the moment (status \(status)).",
                 cause: GatewayProblem.Cause(code: code, httpStatus: status),
-                retryAfter: wait
+                retryAfter: wait.map { min($0, BackOff.longestRetryAfter) }
             )
         )
     }

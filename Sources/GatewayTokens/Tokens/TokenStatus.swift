@@ -220,7 +220,9 @@ extension UnresolvedFailure {
             )
         case .transient(let wait?) where failure.authorityError?.status != nil:
             // A call before that is refused, too, and may prolong the wait: no command is given.
-            let asked = "the authority asks for \(ConfigUnits.text(wait)) (Retry-After)"
+            let longest = BackOff.longestRetryAfter
+            let limit = wait > longest ? "; the gateway waits \(ConfigUnits.text(longest))" : ""
+            let asked = "the authorization server asks for \(ConfigUnits.text(wait)) (Retry-After)\(limit)"
             return ("Wait: \(asked); \(sequel).", nil)
         case .transient:
             return ("\(check ?? "Wait"); \(sequel).", commands.refresh)

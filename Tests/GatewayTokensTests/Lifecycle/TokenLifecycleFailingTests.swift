@@ -88,8 +88,15 @@ struct TokenLifecycleFailingTests {
             return try Self.required(script)
         }
         let limited = try failing(.seconds(120), status: 429)
-        #expect(limited.remedy == "Wait: the authority asks for 2m (Retry-After); the next request tries again.")
+        #expect(
+            limited.remedy == "Wait: the authorization server asks for 2m (Retry-After); the next request tries again."
+        )
         #expect(limited.command == nil && limited.nextTryAt == nil)
+        let patient = try failing(.seconds(7200), status: 429)
+        #expect(
+            patient.remedy == "Wait: the authorization server asks for 2h (Retry-After); the gateway waits 1h;"
+                + " the next request tries again."
+        )
         // The gateway's own limit on calls is no word of the authority.
         let own = try failing(.seconds(60), status: nil)
         #expect(own.remedy == "Wait; the next request tries again." && own.command == "refresh")
