@@ -254,9 +254,9 @@ extension ProblemKind {
         switch self {
         case .tokenEndpointUnreachable:
             ErrorAdvice(
-                "The gateway cannot connect to the token endpoint. The detail names the host.",
+                "The gateway got no valid answer from the token endpoint. The detail names the host and what went wrong.",
                 .operator,
-                "Check the name, the network and the certificate. doctor tries each of them.",
+                "Check the name, the network and the certificate. doctor tries each of them. If the certificate is from a CA of your own, add it to this machine's (update-ca-certificates).",
                 "authgateway doctor",
                 "authgateway status NAME"
             )

@@ -31,7 +31,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     /// How long a call to the authority may take, whatever `limits.credential_timeout` says: it has to end before the lease of the
     /// token's record does (20 s), and a stop waits for it.
-    package static let callDeadline: Duration = .seconds(15)
+    package static let callDeadline: Duration = TokenRequest.longestCall
     /// How many commands of operators may wait to be carried out.
     static let commandLimit = 64
 

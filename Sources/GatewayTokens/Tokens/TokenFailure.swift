@@ -222,35 +222,39 @@ extension TokenFailure {
     package init(explaining failure: TokenTransportFailure, of request: TokenRequest, credential: String) {
         let kind: ProblemKind
         let detail: String
+        let place = "\(request.url.origin.authority) (token endpoint of \(credential))"
         switch failure.reason {
-        case .connectTimeout, .responseTimeout:
+        case .connectTimeout:
             kind = .tokenEndpointTimeout
-            detail = "The token endpoint of \(credential) did not answer in time."
+            detail = "\(place) did not accept a connection in time."
+        case .responseTimeout:
+            kind = .tokenEndpointTimeout
+            let limit = TokenRequest.longestCall.components.seconds
+            detail = "\(place) did not answer in time; one call may take \(limit) s."
         case .nameNotResolved:
             kind = .tokenEndpointUnreachable
-            detail = "The host name of the token endpoint of \(credential) cannot be resolved."
+            detail = "The name \(request.url.origin.host) (token endpoint of \(credential)) cannot be resolved."
         case .connectionRefused:
             kind = .tokenEndpointUnreachable
-            detail = "The token endpoint of \(credential) refuses connections."
+            detail = "\(place) refuses connections."
         case .tlsFailed:
             kind = .tokenEndpointUnreachable
             detail =
-                failure.alert?.detail(of: "The token endpoint of \(credential)", owner: "the credential")
-                ?? "No TLS connection to the token endpoint of \(credential): is its certificate trusted?"
+                failure.alert?.detail(of: place, owner: "the credential")
+                ?? Self.detail(of: failure.tlsError, at: place)
         case .connectionLost:
             kind = .tokenEndpointUnreachable
-            detail = "The connection to the token endpoint of \(credential) was lost."
+            detail = "The connection to \(place) was lost."
         case .answerTooLarge:
             kind = .tokenEndpointUnreachable
-            detail =
-                "The token endpoint of \(credential) sent a response that is too large; the limit is 1 MiB after decompression."
+            detail = "\(place) sent a response that is too large; the limit is 1 MiB after decompression."
         case .invalidAnswer:
             kind = .tokenEndpointUnreachable
             detail =
                 failure.unreadableCoding.map { coding in
-                    "The token endpoint of \(credential) sent a body in a content coding that cannot be read (\(coding)):"
+                    "\(place) sent a body in a content coding that cannot be read (\(coding)):"
                         + " it should answer without Content-Encoding, or with gzip."
-                } ?? "The token endpoint of \(credential) sent a response that is not valid HTTP."
+                } ?? "\(place) sent a response that is not valid HTTP."
         case .unsendable:
             let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
@@ -267,6 +271,17 @@ extension TokenFailure {
         }
         let problem = GatewayProblem(kind, detail, hopError: failure.hopError, nextHop: request.nextHop)
         self.init(.transient(retryAfter: nil), problem: problem)
+    }
+
+    private static func detail(of error: GatewayProblem.HopError?, at place: String) -> String {
+        switch error {
+        case .certificateUntrusted:
+            "The certificate of \(place) is not trusted. If its CA is your own, add it to this machine's (update-ca-certificates)."
+        case .certificateNamesOther: "The certificate of \(place) does not name this host."
+        case .handshakeTimeout: "\(place) did not finish the TLS handshake in time."
+        case .handshakeFailed: "\(place) does not speak TLS on this port."
+        default: "The TLS handshake with \(place) failed."
+        }
     }
 
     /// - Parameter failure: Why a program brought no token. Nothing that it printed is repeated.
@@ -306,7 +321,7 @@ extension TokenTransportFailure {
         case .nameNotResolved: .nameNotResolved
         case .connectionRefused: .connectionRefused
         case .connectTimeout: .connectionTimeout
-        case .tlsFailed: alert == nil ? .certificateRefused : .handshakeFailed
+        case .tlsFailed: alert == nil ? tlsError ?? .certificateRefused : .handshakeFailed
         case .responseTimeout: .responseTimeout
         case .connectionLost: .connectionTerminated
         case .answerTooLarge, .invalidAnswer: .protocolError

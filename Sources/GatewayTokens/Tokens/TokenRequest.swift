@@ -2,6 +2,9 @@ package import GatewayHTTP
 
 /// One request to an authority, described as a value; a ``TokenEndpoint`` sends it.
 package struct TokenRequest: Hashable, Sendable {
+    /// How long a call may take, all its requests together.
+    package static let longestCall: Duration = .seconds(15)
+
     package enum Method: String, CaseIterable, Sendable {
         case get = "GET"
         case post = "POST"
@@ -170,6 +173,8 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     package let missingAssertion: MissingAssertion?
     /// The alert with which the server refused the TLS connection.
     package let alert: TLSAlert?
+    /// What ``Reason/tlsFailed`` means, as far as it is known: one of the errors of TLS.
+    package var tlsError: GatewayProblem.HopError?
     /// The content coding that cannot be undone, where ``Reason/invalidAnswer`` means that.
     package var unreadableCoding: String?
 

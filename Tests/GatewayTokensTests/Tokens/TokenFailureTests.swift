@@ -15,6 +15,41 @@ struct TokenFailureTests {
             .advised(login: login, refresh: "refresh me").problem
     }
 
+    @Test(
+        "why no answer came, with the host and whose token endpoint it is",
+        arguments: [
+            (.nameNotResolved, nil, "The name as.example (token endpoint of box) cannot be resolved."),
+            (.connectionRefused, nil, "as.example:9199 (token endpoint of box) refuses connections."),
+            (.connectTimeout, nil, "as.example:9199 (token endpoint of box) did not accept a connection in time."),
+            (
+                .responseTimeout, nil,
+                "as.example:9199 (token endpoint of box) did not answer in time; one call may take 15 s."
+            ),
+            (.connectionLost, nil, "The connection to as.example:9199 (token endpoint of box) was lost."),
+            (
+                .tlsFailed, .certificateUntrusted,
+                "The certificate of as.example:9199 (token endpoint of box) is not trusted."
+                    + " If its CA is your own, add it to this machine's (update-ca-certificates)."
+            ),
+            (
+                .tlsFailed, .certificateNamesOther,
+                "The certificate of as.example:9199 (token endpoint of box) does not name this host."
+            ),
+            (.tlsFailed, .handshakeFailed, "as.example:9199 (token endpoint of box) does not speak TLS on this port."),
+            (.tlsFailed, nil, "The TLS handshake with as.example:9199 (token endpoint of box) failed."),
+        ] as [(TokenTransportFailure.Reason, GatewayProblem.HopError?, String)]
+    )
+    func theHostIsNamed(
+        _ reason: TokenTransportFailure.Reason,
+        _ error: GatewayProblem.HopError?,
+        _ detail: String
+    ) throws {
+        var failure = TokenTransportFailure(reason, mayHaveBeenProcessed: false)
+        failure.tlsError = error
+        let request = TokenRequest(url: try AuthorityURL("https://as.example:9199/token"))
+        #expect(TokenFailure(explaining: failure, of: request, credential: "box").problem.detail == detail)
+    }
+
     @Test func aFailureOfTheConfigurationNamesEveryWay() {
         let problem = advised(.terminal, .credentialMisconfigured)
         #expect(problem.command == "refresh me")
