@@ -148,7 +148,7 @@ package struct TokenReply: Hashable, Sendable {
 
 /// Why no answer came.
 package struct TokenTransportFailure: Error, Hashable, Sendable {
-    package enum Reason: String, Sendable {
+    package enum Reason: String, CaseIterable, Sendable {
         case nameNotResolved = "name_not_resolved"
         case connectionRefused = "connection_refused"
         case connectTimeout = "connect_timeout"

@@ -12,11 +12,14 @@ struct ErrorEntryTests {
         let product =
             ProblemKind.allCases.map(\.rawValue) + GatewayProblem.HopError.allCases.map(\.rawValue)
             + [FailureReason.upstreamStatus, .credentialRejected].map(\.description)
-        #expect(Set(codes) == Set(product).union(OAuthErrorCode.known).union(["other"]))
+        let ofTokenCalls =
+            TokenTransportFailure.Reason.allCases.map(\.rawValue) + ProgramFailure.Reason.allCases.map(\.rawValue)
+        let known = Set(product).union(ofTokenCalls).union(OAuthErrorCode.known)
+        #expect(Set(codes) == known.union(["other", "config_refused"]))
     }
 
     @Test func noTwoCodesOfTheGatewayHaveTheSameText() {
-        let texts = (ErrorEntry.ofAnswers + ErrorEntry.ofRequests).map(\.advice.happened)
+        let texts = (ErrorEntry.ofAnswers + ErrorEntry.ofRequests + ErrorEntry.ofTokenCalls).map(\.advice.happened)
         #expect(Set(texts).count == texts.count)
     }
 
