@@ -101,7 +101,7 @@ private struct ProblemBody: Encodable {
         status = problem.kind.status
         detail = problem.detail
         code = problem.kind.rawValue
-        recovery = problem.kind.recovery.rawValue
+        recovery = problem.recovery.rawValue
         command = problem.command
     }
 }

@@ -218,6 +218,12 @@ enum ErrorPage {
         In the commands, `NAME` is the credential, `CLIENT` a client of `access.clients`, `URL` the address of the request.
         `ID` is `Gateway-Request-Id` of the answer.
 
+        `recovery` in a problem document says what helps, for programs:
+
+        | `recovery` | what it means |
+        |---|---|
+        \(ProblemRecovery.allCases.map { "| `\($0.rawValue)` | \($0.meaning) |" }.joined(separator: "\n"))
+
         ## Answers of the gateway
 
         \(entries(ErrorEntry.ofAnswers))

@@ -25,6 +25,18 @@ package struct GatewayProblem: Error, Hashable, Sendable {
         return wasConnected ? "The connection to the upstream was lost" : kind.title
     }
 
+    /// What somebody can do about it: that of the kind, unless more is known.
+    package var recovery: ProblemRecovery {
+        guard kind == .upstreamUnreachable || kind == .tokenEndpointUnreachable else { return kind.recovery }
+        return switch hopError {
+        // Waiting changes none of them.
+        case .nameNotResolved, .certificateRefused, .certificateUntrusted, .certificateNamesOther,
+            .certificateNotPinned, .handshakeFailed:
+            .fixConfiguration
+        default: kind.recovery
+        }
+    }
+
     /// The `error` parameter of `Proxy-Status`.
     package var proxyStatusError: String { hopError?.proxyStatusError ?? kind.proxyStatusError }
 

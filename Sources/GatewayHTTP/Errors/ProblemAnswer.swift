@@ -204,7 +204,7 @@ package enum ProblemDocument {
             ("status", String(status ?? problem.kind.status)),
             ("detail", JSONString.quoted(problem.detail)),
             ("code", JSONString.quoted(problem.kind.rawValue)),
-            ("recovery", JSONString.quoted(problem.kind.recovery.rawValue)),
+            ("recovery", JSONString.quoted(problem.recovery.rawValue)),
         ]
         if let command = problem.command { members.append(("command", JSONString.quoted(command))) }
         if let route { members.append(("route", JSONString.quoted(route))) }

@@ -41,11 +41,23 @@ package enum ProblemKind: String, CaseIterable, Sendable {
 }
 
 /// What somebody can do about a failure.
-package enum ProblemRecovery: String, Sendable {
+package enum ProblemRecovery: String, CaseIterable, Sendable {
     case fixRequest = "fix_request"
     case retryLater = "retry_later"
     case reauthorize
     case fixConfiguration = "fix_configuration"
+    case askOperator = "ask_operator"
+
+    /// For docs/errors.md.
+    var meaning: String {
+        switch self {
+        case .fixRequest: "The same request fails again. Change it."
+        case .retryLater: "The same request may succeed later, after `retry_after` seconds where that is there."
+        case .reauthorize: "Somebody has to log in again, or import a new token."
+        case .fixConfiguration: "Somebody has to correct the configuration, a certificate or a name."
+        case .askOperator: "An operator has done this on purpose. Ask them."
+        }
+    }
 }
 
 extension ProblemKind {
@@ -182,8 +194,9 @@ extension ProblemKind {
             .fixRequest
         case .reauthorizationRequired, .loginRequired, .loginFailed, .staticTokenExpired: .reauthorize
         case .credentialMisconfigured, .destinationProhibited, .loop, .auditUnavailable: .fixConfiguration
+        case .locked: .askOperator
         case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
-            .storeUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .locked,
+            .storeUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy,
             .draining,
             .overloaded, .internalError, .clientLimitReached:
             .retryLater

@@ -922,7 +922,7 @@ extension TokenKeeper {
         if state == .locked {
             status.action = GatewayCommand.line("token", "unlock", name)
         } else if let problem = failure, status.needsPerson {
-            status.action = problem.command ?? action(for: problem.kind.recovery)
+            status.action = problem.command ?? action(for: problem.recovery)
         } else if state == .rotationUncertain, failure == nil, read({ $0.isIdle }) {
             // Restored: its refresh token is not sent by itself.
             status.action = context.loginCommand ?? context.importCommand
@@ -960,7 +960,7 @@ extension TokenKeeper {
         switch recovery {
         case .reauthorize: "Give the credential a new token: \(context.importCommand)"
         case .fixConfiguration: "Correct the credential, then run: \(context.refreshCommand)"
-        case .retryLater, .fixRequest: "See the log; authgateway token refresh tries again."
+        case .retryLater, .fixRequest, .askOperator: "See the log; authgateway token refresh tries again."
         }
     }
 

@@ -39,6 +39,23 @@ struct ErrorEntryTests {
         #expect(try #require(ErrorEntry.named("login-required")).text.contains("(status 503)"))
     }
 
+    @Test(
+        "what waiting does not change is no retry",
+        arguments: [
+            (.upstreamUnreachable, .certificateUntrusted, .fixConfiguration),
+            (.upstreamUnreachable, .certificateNamesOther, .fixConfiguration),
+            (.upstreamUnreachable, .nameNotResolved, .fixConfiguration),
+            (.upstreamUnreachable, .handshakeFailed, .fixConfiguration),
+            (.upstreamUnreachable, .connectionRefused, .retryLater), (.upstreamUnreachable, nil, .retryLater),
+            (.upstreamTimeout, .nameTimeout, .retryLater),
+            (.tokenEndpointUnreachable, .certificateUntrusted, .fixConfiguration),
+            (.tokenEndpointUnreachable, .connectionTerminated, .retryLater), (.locked, nil, .askOperator),
+        ] as [(ProblemKind, GatewayProblem.HopError?, ProblemRecovery)]
+    )
+    func aRecoveryHelps(_ kind: ProblemKind, _ error: GatewayProblem.HopError?, _ recovery: ProblemRecovery) {
+        #expect(GatewayProblem(kind, "No.", hopError: error).recovery == recovery)
+    }
+
     @Test("docs/errors.md is made from the entries; UPDATE_EXPECTED=1 writes it")
     func thePageIsCurrent() throws {
         let page = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../docs/errors.md")
