@@ -419,11 +419,15 @@ extension TokenKeeper {
             for waiter in waiters { waiter(.failure(problem)) }
             await reportStorm(problem, call)
         case .expiringSoon(let held):
+            warn("Ends soon", about: held)
             await context.note(announcement(.expiringSoon, of: held))
         case .expired(let held):
             var event = announcement(.expired, of: held)
             event.outcome = .failed
-            if !isRenewable { event.errorCode = ProblemKind.staticTokenExpired.rawValue }
+            if !isRenewable {
+                warn("Has expired", about: held)
+                event.errorCode = ProblemKind.staticTokenExpired.rawValue
+            }
             await context.note(event)
         case .sleep(let until):
             guard let due = renewer.pendingWrite.due else { return .rest(until: until) }
@@ -567,6 +571,17 @@ extension TokenKeeper {
         var event = context.event(name, generation: held.generation)
         event.expiresAt = held.token.expiresAt
         return event
+    }
+
+    /// - Parameter held: A token that only a person can replace.
+    private func warn(_ message: Logger.Message, about held: HeldToken) {
+        context.logger.warning(
+            message,
+            metadata: [
+                "kind": "token", "of": "\(name)", "ends_at": "\(held.token.expiresAt?.rfc3339 ?? "")",
+                "action": "\(context.manualRenewal?.problem.command ?? context.importCommand)",
+            ]
+        )
     }
 
     private func reportStorm(_ problem: GatewayProblem, _ call: TokenCall) async {
