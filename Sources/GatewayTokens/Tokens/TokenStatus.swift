@@ -214,6 +214,10 @@ extension UnresolvedFailure {
     fileprivate func remedy(_ commands: TokenStatus.Failing.Commands) -> (String, String?) {
         let problem = failure.problem
         switch failure.class {
+        case .suspect where page != nil, .transient where page != nil:
+            return ("\(page ?? ""); \(sequel).", commands.refresh)
+        case .terminal where problem.kind == .credentialMisconfigured && page != nil:
+            return ("\(page ?? "").", problem.command ?? commands.refresh)
         case .suspect:
             return (
                 "Check whether a firewall, a proxy or a portal answers for the authority; \(sequel).", commands.refresh
@@ -238,6 +242,15 @@ extension UnresolvedFailure {
         case .terminal:
             return ("Give the credential a new token.", problem.command ?? commands.importing)
         }
+    }
+
+    /// A web page came where a token was to come; nil for any other answer, and where the status says more.
+    private var page: String? {
+        guard let said = failure.authorityError, said.format == .html, said.code == nil, let status = said.status,
+            (200..<300).contains(status) || (400..<500).contains(status) && ![401, 408, 429].contains(status)
+        else { return nil }
+        let title = said.description.map { " (\"\($0)\")" } ?? ""
+        return "token_url answered an HTML page\(title) instead of JSON: check token_url, or the proxy in between"
     }
 
     private var check: String? {

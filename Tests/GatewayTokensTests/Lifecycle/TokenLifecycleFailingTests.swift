@@ -81,6 +81,23 @@ struct TokenLifecycleFailingTests {
         #expect(later.notBefore == nil, "it tries at once")
     }
 
+    @Test(
+        "a page in place of a token is named",
+        arguments: [(200, true), (403, true), (404, true), (302, false), (401, false), (429, false), (503, false)]
+    )
+    func aPageIsNamed(_ status: Int, _ isNamed: Bool) {
+        let problem = GatewayProblem(.credentialMisconfigured, "No.")
+        var failure = TokenFailure(.terminal, problem: problem)
+        failure.authorityError = AuthorityError(status: status, description: "Sign in to Corp Proxy", format: .html)
+        let unresolved = UnresolvedFailure(failure: failure, since: MonotonicTime(nanoseconds: 0))
+        let commands = TokenStatus.Failing.Commands(login: nil, refresh: "refresh", importing: "import")
+        let now = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 0))
+        let failing = TokenStatus.Failing(unresolved, at: now, commands: commands)
+        let text =
+            "token_url answered an HTML page (\"Sign in to Corp Proxy\") instead of JSON: check token_url, or the proxy in between."
+        #expect((failing.remedy == text) == isNamed, "\(failing.remedy)")
+    }
+
     @Test func aTimeThatTheAuthorityNamesIsSaidAndNoCommandContradictsIt() throws {
         func failing(_ wait: Duration, status: Int?) throws -> TokenStatus.Failing {
             var script = LifecycleScript.started()
