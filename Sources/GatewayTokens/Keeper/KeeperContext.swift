@@ -169,7 +169,7 @@ package final class KeeperContext: Sendable {
 
     /// Names the command that a person types, and how the credential works again.
     func advised(_ failure: TokenFailure) -> TokenFailure {
-        failure.advised(login: loginCommand, refresh: refreshCommand)
+        failure.advised(login: loginCommand, refresh: refreshCommand, importing: importCommand)
     }
 
     /// Why a credential without any token gets none by itself; nil when it does.

@@ -136,12 +136,15 @@ extension TokenFailure {
     /// - Parameters:
     ///   - login: What a person types to log in; nil where there is no login.
     ///   - refresh: What a person types to try again.
-    func advised(login: String?, refresh: String) -> TokenFailure {
+    ///   - importing: What a person types to hand over a token.
+    func advised(login: String?, refresh: String, importing: String) -> TokenFailure {
         switch `class` {
         case .transient, .suspect: return self
         case .loginLikely, .loginRequired:
             guard problem.command == nil, let login else { return self }
             return replacing(detail: problem.detail, command: login)
+        case .terminal where problem.kind == .staticTokenExpired && problem.command == nil:
+            return replacing(detail: problem.detail, command: importing)
         case .terminal:
             guard problem.kind == .credentialMisconfigured, problem.command == nil else { return self }
             return adding(advice: ways, command: refresh)

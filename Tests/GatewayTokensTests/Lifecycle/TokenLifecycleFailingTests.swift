@@ -214,7 +214,11 @@ struct TokenLifecycleFailingTests {
 
     @Test func theReasonLeavesOutTheWaysToMendIt() {
         let problem = GatewayProblem(.credentialMisconfigured, "The secret is wrong.")
-        let advised = TokenFailure(.terminal, problem: problem).advised(login: nil, refresh: "refresh me")
+        let advised = TokenFailure(.terminal, problem: problem).advised(
+            login: nil,
+            refresh: "refresh me",
+            importing: "import me"
+        )
         #expect(advised.reason == "The secret is wrong.")
         #expect(advised.problem.detail.hasPrefix("The secret is wrong. A changed configuration file"))
     }

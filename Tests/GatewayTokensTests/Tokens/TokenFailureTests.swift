@@ -12,7 +12,7 @@ struct TokenFailureTests {
         login: String? = nil
     ) -> GatewayProblem {
         TokenFailure(`class`, problem: GatewayProblem(kind, "No."), isRetried: isRetried)
-            .advised(login: login, refresh: "refresh me").problem
+            .advised(login: login, refresh: "refresh me", importing: "import me").problem
     }
 
     @Test(
@@ -70,7 +70,8 @@ struct TokenFailureTests {
         #expect(advised(.loginLikely, .loginRequired, login: "login me").command == "login me")
         #expect(advised(.transient(retryAfter: nil), .tokenTemporarilyUnavailable, login: "login me").command == nil)
         #expect(advised(.suspect, .tokenTemporarilyUnavailable, login: "login me").command == nil)
-        #expect(advised(.terminal, .staticTokenExpired, login: "login me").detail == "No.")
+        let expired = advised(.terminal, .staticTokenExpired, login: "login me")
+        #expect(expired.detail == "No." && expired.command == "import me")
     }
 
     @Test func onlyARefusalEndsTheRefreshToken() {
