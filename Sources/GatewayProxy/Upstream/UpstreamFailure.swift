@@ -108,7 +108,10 @@ enum UpstreamFailure {
         if let alert = TLSAlert(in: text) { return problem(alert, origin) }
         guard text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") else {
             let reason = reason(in: text).map { ": \($0)" } ?? ""
-            return unreachable("The TLS handshake with \(origin) failed\(reason).", .handshakeFailed)
+            return unreachable(
+                "The TLS handshake with \(origin) failed\(reason)\(reason.hasSuffix("?") ? "" : ".")",
+                .handshakeFailed
+            )
         }
         let now = time(nil)
         if let end = certificate?.notValidAfter, end < now {
