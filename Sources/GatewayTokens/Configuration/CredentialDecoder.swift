@@ -208,6 +208,7 @@ package struct CredentialDecoder {
         )
         plan.expires = expires
         plan.secretOrigin = strategy.injectedSecret.flatMap { fields.secretOrigin($0.key) }
+        plan.clientSecretOrigin = fields.secretOrigin("client_secret")
         return plan
     }
 }

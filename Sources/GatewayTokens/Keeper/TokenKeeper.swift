@@ -937,7 +937,7 @@ extension TokenKeeper {
         if state == .locked {
             status.action = GatewayCommand.line("token", "unlock", name)
         } else if let problem = failure, status.needsPerson {
-            status.action = problem.command ?? action(for: problem.recovery)
+            status.action = problem.command ?? unresolved?.failure.remedy ?? action(for: problem.recovery)
         } else if state == .rotationUncertain, failure == nil, read({ $0.isIdle }) {
             // Restored: its refresh token is not sent by itself.
             status.action = context.loginCommand ?? context.importCommand

@@ -23,6 +23,8 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package private(set) var problem: GatewayProblem
     /// The detail of the problem without the ways by which the credential works again.
     package private(set) var reason: String
+    /// What a person has to do, without a full stop, where more is known than the kind says.
+    package private(set) var remedy: String?
     /// What the authority said; for operators alone.
     package var authorityError: AuthorityError?
     /// Drop the stored token: the authority no longer knows it.
@@ -56,7 +58,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
     }
 
     /// Adds advice for those who have to fix it, after the reason.
-    func adding(advice: String, command: String) -> TokenFailure {
+    func adding(advice: String, command: String?) -> TokenFailure {
         var changed = replacing(detail: "\(problem.detail) \(advice)", command: command)
         changed.reason = reason
         return changed
@@ -137,7 +139,8 @@ extension TokenFailure {
     ///   - login: What a person types to log in; nil where there is no login.
     ///   - refresh: What a person types to try again.
     ///   - importing: What a person types to hand over a token.
-    func advised(login: String?, refresh: String, importing: String) -> TokenFailure {
+    ///   - secret: Where the client's secret comes from; nil where it is not known.
+    func advised(login: String?, refresh: String, importing: String, secret: SecretOrigin? = nil) -> TokenFailure {
         switch `class` {
         case .transient, .suspect: return self
         case .loginLikely, .loginRequired:
@@ -147,19 +150,31 @@ extension TokenFailure {
             return replacing(detail: problem.detail, command: importing)
         case .terminal:
             guard problem.kind == .credentialMisconfigured, problem.command == nil else { return self }
-            return adding(advice: ways, command: refresh)
+            guard let secret, secret.isVariable, blamesSecret else { return adding(advice: ways, command: refresh) }
+            // Neither a reload nor another try helps.
+            let remedy = "Correct \(secret.words) and restart the gateway"
+            var advised = adding(advice: "\(remedy). \(retry)", command: nil)
+            advised.remedy = remedy
+            return advised
         }
+    }
+
+    private var blamesSecret: Bool {
+        guard let cause = problem.cause else { return false }
+        return cause.code.map(RefreshError.clientAuthenticationCodes.contains) ?? (cause.httpStatus == 401)
     }
 
     private var ways: String {
         let change =
             "A changed configuration file is taken up by itself, and a changed secret file by `authgateway reload`; a changed"
             + " environment variable ({env:}) needs a restart."
-        let retry =
-            isRetried
+        return "\(change) \(retry)"
+    }
+
+    private var retry: String {
+        isRetried
             ? "The gateway tries again after 5 and 15 minutes, then hourly."
             : "The gateway does not try again by itself, because repeated refusals could lock the account."
-        return "\(change) \(retry)"
     }
 }
 

@@ -235,6 +235,7 @@ extension UnresolvedFailure {
             if let command = problem.command ?? commands.login { return ("Log in again.\(more)", command) }
             return ("Give the credential a new token.", commands.importing)
         case .terminal where problem.kind == .credentialMisconfigured:
+            if let remedy = failure.remedy { return ("\(remedy).", problem.command) }
             let more = nextTryAt == nil ? "; the gateway does not try again by itself" : ""
             return (
                 "Correct the configuration or the secret, then try again\(more).", problem.command ?? commands.refresh

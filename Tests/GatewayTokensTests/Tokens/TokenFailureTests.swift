@@ -58,6 +58,25 @@ struct TokenFailureTests {
         }
     }
 
+    @Test(
+        "a secret from a variable is corrected and takes a restart, if it is to blame",
+        arguments: [
+            ("invalid_client", 401, true, true), (nil, 401, true, true), ("invalid_scope", 400, true, false),
+            (nil, 404, true, false), ("invalid_client", 401, false, false),
+        ] as [(String?, Int, Bool, Bool)]
+    )
+    func aVariableTakesARestart(_ code: String?, _ status: Int, _ isVariable: Bool, _ isNamed: Bool) {
+        let cause = GatewayProblem.Cause(code: code, httpStatus: status)
+        let failure = TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, "No.", cause: cause))
+        let origin = SecretOrigin(words: "the environment variable SEC (g.yaml:16)", isVariable: isVariable)
+        let advised = failure.advised(login: nil, refresh: "refresh me", importing: "import me", secret: origin)
+        let remedy = "Correct the environment variable SEC (g.yaml:16) and restart the gateway"
+        #expect(advised.remedy == (isNamed ? remedy : nil))
+        #expect(advised.problem.command == (isNamed ? nil : "refresh me"))
+        #expect(advised.problem.detail.hasPrefix("No. \(remedy). The gateway tries again") == isNamed)
+        #expect(advised.reason == "No.")
+    }
+
     @Test func aRefusedPasswordIsNotPromisedAnotherTry() {
         let problem = advised(.terminal, .credentialMisconfigured, isRetried: false)
         #expect(problem.detail.contains("does not try again by itself"))
