@@ -207,6 +207,17 @@ package struct ServerFactory {
         }
         admin.olderEvents = { await events.page($0, since: $1, limit: $2) }
         admin.users = users
+        admin.denied = { method, path, user, reason in
+            let isKnown = AdminRouteTable.demand(method: method, path: path, hasQuery: false) != .unknown
+            // A path that nobody knows may be anything, so it is not recorded.
+            let route = isKnown ? String(path.drop { $0 == "/" }.prefix(200)) : "admin"
+            let id = Hexadecimal.random(bytes: 16)
+            observer.denied(
+                CredentialRequest(route: route, client: user, requestID: id),
+                method: method,
+                reason: reason
+            )
+        }
         admin.sha256 = { Array(SHA256.hash(data: $0)) }
         admin.record =
             AdminActionLog(

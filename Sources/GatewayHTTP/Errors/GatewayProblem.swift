@@ -104,7 +104,8 @@ extension ProblemKind {
     fileprivate var detailForStrangers: String? {
         switch self {
         // About the request alone, and the keys of `access` and `limits`.
-        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .misdirected, .originRefused,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .misdirected,
+            .originRefused,
             .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
             .loop,
             .clientLimitReached:

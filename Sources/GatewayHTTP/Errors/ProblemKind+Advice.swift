@@ -27,7 +27,8 @@ extension ProblemKind {
     /// The text of `authgateway explain-error` and of docs/errors.md.
     package var advice: ErrorAdvice {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden, .subjectRequired,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .routeForbidden,
+            .subjectRequired,
             .misdirected, .originRefused,
             .noRoute, .clientLimitReached:
             accessAdvice
@@ -109,6 +110,14 @@ extension ProblemKind {
                 .operator,
                 "Have the proxy send the token of its listener in X-Gw-Engine-Token.",
                 "authgateway config explain listeners.authz"
+            )
+        case .adminAuthRequired:
+            ErrorAdvice(
+                "A request to the admin listener has neither the admin token nor that of a user, or a wrong one.",
+                .operator,
+                "Send the token in the file admin.token of the state directory, or that of a user, as Authorization: Bearer. Commands on this machine read the file by themselves.",
+                "authgateway config explain listeners.admin.users",
+                "authgateway audit query --event client_denied"
             )
         case .originRefused:
             ErrorAdvice(
