@@ -89,7 +89,7 @@ struct TokenLifecycleFailingTests {
         let problem = GatewayProblem(.credentialMisconfigured, "No.")
         var failure = TokenFailure(.terminal, problem: problem)
         failure.authorityError = AuthorityError(status: status, description: "Sign in to Corp Proxy", format: .html)
-        let unresolved = UnresolvedFailure(failure: failure, since: MonotonicTime(nanoseconds: 0))
+        let unresolved = UnresolvedFailure(since: MonotonicTime(nanoseconds: 0), failure: failure)
         let commands = TokenStatus.Failing.Commands(login: nil, refresh: "refresh", importing: "import")
         let now = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 0))
         let failing = TokenStatus.Failing(unresolved, at: now, commands: commands)
