@@ -209,8 +209,10 @@ package struct ServerFactory {
         admin.users = users
         admin.denied = { method, path, user, reason in
             let isKnown = AdminRouteTable.demand(method: method, path: path, hasQuery: false) != .unknown
-            // A path that nobody knows may be anything, so it is not recorded.
-            let route = isKnown ? String(path.drop { $0 == "/" }.prefix(200)) : "admin"
+            // A path that nobody knows may be anything, so it is not recorded; nor are identifiers in others.
+            let bytes = Array(path.utf8)
+            let shown = isKnown ? PathTemplate.text(bytes.span, path: bytes.indices) : "/admin"
+            let route = String(shown.drop { $0 == "/" })
             let id = Hexadecimal.random(bytes: 16)
             observer.denied(
                 CredentialRequest(route: route, client: user, requestID: id),
