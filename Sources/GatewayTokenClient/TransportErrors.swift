@@ -23,6 +23,7 @@ enum TransportErrors {
             requestWasSent ? reasonAfterSending(error) : reasonBeforeSending(error),
             mayHaveBeenProcessed: requestWasSent
         )
+        if failure.reason == .tlsFailed { failure.tlsError = tlsError(error) }
         if failure.reason == .invalidAnswer, isAboutCoding(error) { failure.unreadableCoding = codings ?? "unknown" }
         return failure
     }
@@ -49,6 +50,16 @@ enum TransportErrors {
         case let error as HTTPClientError where timeouts.contains(error): .responseTimeout
         default: .connectionLost
         }
+    }
+
+    private static func tlsError(_ error: any Error) -> GatewayProblem.HopError? {
+        if let error = error as? HTTPClientError, error == .tlsHandshakeTimeout { return .handshakeTimeout }
+        if error is NIOSSLExtraError { return .certificateNamesOther }
+        let text = String(describing: error)
+        if text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") {
+            return .certificateUntrusted
+        }
+        return text.contains("WRONG_VERSION_NUMBER") || text.contains("HTTP_REQUEST") ? .handshakeFailed : nil
     }
 
     private static func isAboutCoding(_ error: any Error) -> Bool {

@@ -24,6 +24,20 @@ struct UpstreamFailureTests {
         #expect(problem.proxyStatusError == "tls_protocol_error" && problem.kind == .upstreamUnreachable)
     }
 
+    @Test("tls.ca of the route replaces the authorities of the system, which the text says")
+    func theFileOfTheRouteIsNamed() {
+        let error = NIOSSLError.unableToValidateCertificate
+        let problem = UpstreamFailure.problem(error, Self.origin, authorities: "/etc/gateway/other.pem")
+        let text =
+            "The certificate of https://api.example.com is not signed by an authority in other.pem (tls.ca of the route), which"
+            + " replaces those of the system."
+        #expect(problem.detail == text && problem.hopError == .certificateUntrusted)
+        let plain = UpstreamFailure.problem(error, Self.origin).detail
+        #expect(
+            plain.hasSuffix("is not trusted. If it comes from an authority of your own, name it in the route's tls.ca.")
+        )
+    }
+
     @Test func aNameThatTakesLongIsNoConnectionThatDoes() {
         let error = ChannelError.connectTimeout(.seconds(1))
         #expect(Self.reason(error) == "connect_timeout")

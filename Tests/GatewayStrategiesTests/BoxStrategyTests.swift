@@ -150,8 +150,12 @@ struct BoxStrategyTests {
         else { throw WrongKind() }
         #expect(failure.problem.kind == .staticTokenExpired)
         #expect(failure.problem.detail.contains("https://app.box.com/developers/console"))
-        // This version reads its configuration at the start only.
-        #expect(failure.problem.detail.contains("authgateway reload"))
+        #expect(failure.problem.detail.contains("was rejected or revoked"))
+        let end = now.wall + .seconds(-1)
+        let held = TokenSet(access: Secret("dev"), obtainedAt: end + .seconds(-3600), expiresAt: end)
+        guard case .impossible(let later) = try grant("box_developer_token", ["token": "dev"]).firstStep(holding: held)
+        else { throw WrongKind() }
+        #expect(later.problem.detail.hasPrefix("The Box developer token expired at \(end.rfc3339). Get a new one ("))
     }
 
     @Test func aDeveloperTokenIsRevokedWithTheAppsCredentials() throws {

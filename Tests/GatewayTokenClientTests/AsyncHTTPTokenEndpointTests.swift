@@ -296,7 +296,11 @@ struct AsyncHTTPTokenEndpointTests {
         return (result, requests)
     }
 
-    private let tlsFailed = TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: false)
+    private func tlsFailure(_ error: GatewayProblem.HopError) -> TokenTransportFailure {
+        var failure = TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: false)
+        failure.tlsError = error
+        return failure
+    }
 
     @Test func extraTrustRootsAreTrusted() async throws {
         let (result, _) = try await sendSecurely(roots: TestCertificate.loopback)
@@ -305,7 +309,7 @@ struct AsyncHTTPTokenEndpointTests {
 
     @Test func anUnknownIssuerIsRefused() async throws {
         let (result, requests) = try await sendSecurely(roots: nil)
-        #expect(result.failure == tlsFailed)
+        #expect(result.failure == tlsFailure(.certificateUntrusted))
         #expect(requests == [])
     }
 
@@ -314,7 +318,7 @@ struct AsyncHTTPTokenEndpointTests {
             certificate: TestCertificate.foreign,
             roots: TestCertificate.foreign
         )
-        #expect(result.failure == tlsFailed)
+        #expect(result.failure == tlsFailure(.certificateNamesOther))
         #expect(requests == [])
     }
 

@@ -7,6 +7,14 @@ import Testing
 /// What a command sends for an operation.
 @Suite("Questions to the admin listener", .timeLimit(.minutes(5)))
 struct AdminQuestionTests {
+    @Test("the command that has just failed is no advice")
+    func aCommandIsNotItsOwnAdvice() {
+        let typed = ["authgateway", "--config", "g.yaml", "token", "refresh", "me"]
+        #expect(AdminClient.isUnderWay("authgateway token refresh me", as: typed))
+        #expect(!AdminClient.isUnderWay("authgateway token refresh you", as: typed))
+        #expect(!AdminClient.isUnderWay("authgateway login me", as: typed))
+    }
+
     @Test func methodPathAndBodyAreThoseOfTheOperation() {
         let operations = AdminAPI.operations
         let locking = AdminQuestion(operations.lock, of: "a/b", with: NoInput())

@@ -147,7 +147,7 @@ def test_http2_alone_says_that_it_wants_http1(make_http2_origin, start):
     gateway = start(origin, "http2")
     answer = requests.get(gateway.url + "/api/x", timeout=20)
     assert answer.status_code == 502 and answer.json()["code"] == "upstream-invalid-response"
-    assert "It wants HTTP/1.1 for this request. Set protocol of the route to http1." in answer.json()["detail"]
+    assert " wants HTTP/1.1 for this request. Set protocol of the route to http1." in answer.json()["detail"]
 
 
 def test_calls_of_grpc_stay_in_http2(make_secure_http2_origin, start):

@@ -107,6 +107,33 @@ def test_an_upstream_that_refuses_everything_is_asked_four_times(make_http2_orig
     assert len(origin.requests) == 4
 
 
+UNREAD = "closed the connection (GOAWAY, {}) before it read the request{}. The request can be sent again."
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "last", "said"),
+    [
+        (0, b"", 0, UNREAD.format("NO_ERROR", "; it may be restarting")),
+        (11, b"too_many_pings", 0, UNREAD.format('ENHANCE_YOUR_CALM: "too_many_pings"', "")),
+        (11, b"too_many_pings", 1, 'closed the connection early (GOAWAY, ENHANCE_YOUR_CALM: "too_many_pings").'),
+    ],
+)
+def test_the_code_and_the_words_of_goaway_are_told(make_http2_origin, start, code, text, last, said):
+    origin = make_http2_origin()
+
+    def respond(stream):
+        stream.connection.raw(frame(7, 0, 0, last.to_bytes(4, "big") + code.to_bytes(4, "big") + text))
+        threading.Timer(0.2, stream.connection.stop).start()
+
+    origin.respond = respond
+    # Not sent again by itself.
+    answer = requests.post(start(origin).url + "/api/x", data=b"x", timeout=20)
+    assert answer.status_code == 502 and answer.json()["code"] == "upstream-unreachable", answer.text
+    assert answer.json()["title"] == "The connection to the upstream was lost"
+    assert answer.json()["detail"].endswith(said), answer.text
+    assert "error=connection_terminated" in answer.headers["Proxy-Status"]
+
+
 def test_a_reset_ends_one_request_alone(make_http2_origin, start):
     origin = make_http2_origin()
     held = []
@@ -125,6 +152,7 @@ def test_a_reset_ends_one_request_alone(make_http2_origin, start):
         wait_until(lambda: held, 20, "the upstream sees it")
         answer = requests.post(gateway.url + "/api/reset", timeout=20)
         assert answer.status_code == 502 and answer.json()["code"] == "upstream-unreachable"
+        assert "ended the stream of the request early (RST_STREAM, INTERNAL_ERROR)" in answer.json()["detail"]
         assert other.result().text == "ok"
     assert len(origin.connections) == 1
 

@@ -140,7 +140,7 @@ def test_reason_next_try_and_advice_agree_where_the_authority_asks_for_time(star
     assert refused.status_code == 503 and refused.headers["Retry-After"] == "120"
     failing = status(gateway)["tokens"][0]["failing"]
     assert failing["reason"] == "The authority gives no token at the moment (status 429)."
-    assert failing["remedy"] == "Wait: the authority asks for 2m (Retry-After); the next request tries again."
+    assert failing["remedy"] == "Wait: the authorization server asks for 2m (Retry-After); the next request tries again."
     assert failing["not_before"] > failing["since"] and "next_try_at" not in failing and "command" not in failing, failing
     shown = gateway.run("status").stdout
     not_before = re.search(rf"next try: {'':7}with the next request, not before (\S+)", shown)

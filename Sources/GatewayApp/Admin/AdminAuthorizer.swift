@@ -20,6 +20,8 @@ struct AdminAuthorizer: Sendable {
     /// What a request says about its sender.
     enum Evidence: Hashable, Sendable {
         case none
+        /// There is a token, and nobody has it.
+        case unknown
         case person(Person)
         /// The token and the certificate are those of different users.
         case contradictory
@@ -45,7 +47,7 @@ struct AdminAuthorizer: Sendable {
         let evidence = proofs.evidence(of: token.map { [$0] } ?? [], peer: peer)
         guard !evidence.isContradictory else { return .contradictory }
         guard let name = evidence.client, let user = users.first(where: { $0.proofs.name == name }) else {
-            return .none
+            return token == nil ? .none : .unknown
         }
         return .person(.user(name, user.role))
     }
@@ -53,16 +55,18 @@ struct AdminAuthorizer: Sendable {
     /// Why a user without this role is refused; nil for a user with it.
     func refusal(of evidence: Evidence, needing role: AdminRole) -> GatewayProblem? {
         switch evidence {
-        case .none:
-            let detail =
+        case .none, .unknown:
+            let advice =
                 users.isEmpty
                 ? "Send the admin token of the state directory (file admin.token) as a bearer token."
                 : "Send the token of a user (listeners.admin.users) or the admin token as a bearer token."
-            return GatewayProblem(.clientAuthRequired, detail)
+            guard evidence == .unknown else { return GatewayProblem(.adminAuthRequired, advice) }
+            let cause = GatewayProblem.Cause(code: "invalid_token")
+            return GatewayProblem(.adminAuthRequired, "The token of the request is wrong. \(advice)", cause: cause)
         case .contradictory:
             let detail = "The token and the certificate are those of different users; send those of one user."
             let cause = GatewayProblem.Cause(code: "invalid_token")
-            return GatewayProblem(.clientAuthRequired, detail, cause: cause)
+            return GatewayProblem(.adminAuthRequired, detail, cause: cause)
         case .person(let person):
             guard role == .operator, case .user(let name, .viewer) = person else { return nil }
             let detail =

@@ -20,6 +20,9 @@ struct AdminOptions: Sendable {
     /// Records what a user does, before it is done; a problem where it must not be done without.
     typealias Record = @Sendable (AdminAction) async -> GatewayProblem?
     var record: Record = { _ in nil }
+    /// Told of each request that is refused for its sender: with the method, the path, and the user where one is known.
+    typealias Denied = @Sendable (_ method: String, _ path: String, _ user: String?, ProblemKind) -> Void
+    var denied: Denied = { _, _, _, _ in }
     /// Whether a proof is needed to see something, too.
     var requiresToken = false
     /// The metrics in Prometheus' text format.
@@ -48,7 +51,7 @@ struct AdminOptions: Sendable {
     /// Who may do what by the present configuration.
     var authorization: AdminAuthorization {
         let authorizer = AdminAuthorizer(adminToken: token, users: users(), sha256: sha256)
-        return AdminAuthorization(authorizer: authorizer, record: record)
+        return AdminAuthorization(authorizer: authorizer, record: record, denied: denied)
     }
 
     /// - Parameter control: Evaluated for each answer.

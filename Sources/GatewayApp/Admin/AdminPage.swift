@@ -64,7 +64,7 @@ struct AdminPage: Sendable {
             if options.requiresToken, !evidence.isPerson {
                 return AdminResponse.page(PageShell.locked(wasRefused: true), status: .unauthorized)
             }
-            let isStranger = refusal.kind == .clientAuthRequired
+            let isStranger = refusal.kind == .adminAuthRequired
             let detail = isStranger ? "Explanations need the admin token." : refusal.detail
             let question = Question(text: text, answer: .failure(GatewayProblem(refusal.kind, detail)))
             let status = HTTPResponse.Status(code: refusal.kind.status)

@@ -77,7 +77,7 @@ enum AdminResponse {
         var response = json(body, status: HTTPResponse.Status(code: problem.kind.status))
         response.headers[.contentType] = "application/problem+json"
         if let wait = problem.retryAfter { response.headers[.retryAfter] = String(wait.secondsRoundedUp) }
-        if problem.kind == .clientAuthRequired {
+        if problem.kind == .clientAuthRequired || problem.kind == .adminAuthRequired {
             // RFC 6750 §3.1: no error code for a request that brought no token.
             let error = problem.cause?.code.map { ", error=\"\($0)\"" } ?? ""
             response.headers[.wwwAuthenticate] = "Bearer realm=\"\(realm)\"\(error)"
@@ -97,11 +97,11 @@ private struct ProblemBody: Encodable {
 
     init(_ problem: GatewayProblem) {
         type = "urn:authgateway:problem:\(problem.kind.rawValue)"
-        title = problem.kind.title
+        title = problem.title
         status = problem.kind.status
         detail = problem.detail
         code = problem.kind.rawValue
-        recovery = problem.kind.recovery.rawValue
+        recovery = problem.recovery.rawValue
         command = problem.command
     }
 }

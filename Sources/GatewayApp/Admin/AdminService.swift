@@ -142,6 +142,7 @@ struct AdminAuthorization: Sendable {
     let authorizer: AdminAuthorizer
     /// Records what a user does before it is done.
     let record: AdminOptions.Record
+    let denied: AdminOptions.Denied
 
     func evidence(of request: Request, peer: PeerIdentity?) -> AdminAuthorizer.Evidence {
         let scheme = "bearer "
@@ -164,7 +165,12 @@ struct AdminAuthorization: Sendable {
         needing role: AdminRole,
         for request: Request
     ) async -> GatewayProblem? {
-        if let problem = authorizer.refusal(of: evidence, needing: role) { return problem }
+        if let problem = authorizer.refusal(of: evidence, needing: role) {
+            var user: String?
+            if case .person(.user(let name, _)) = evidence { user = name }
+            denied(request.method.rawValue, request.uri.path, user, problem.kind)
+            return problem
+        }
         guard role == .operator, case .person(.user(let name, let own)) = evidence else { return nil }
         let (method, path) = (request.method.rawValue, request.uri.path)
         let withdraws = AdminRouteTable.mayWithdraw(method: method, path: path)
@@ -177,7 +183,7 @@ struct AdminAuthorization: Sendable {
     func refusal(typed text: String, _ context: AdminContext, _ request: Request) async -> String? {
         let evidence = evidence(typed: text, peer: context.peer)
         guard let problem = await refusal(of: evidence, needing: .operator, for: request) else { return nil }
-        return problem.kind == .clientAuthRequired
+        return problem.kind == .adminAuthRequired
             ? "This is not the admin token of the running gateway." : problem.detail
     }
 }

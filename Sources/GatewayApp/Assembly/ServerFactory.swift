@@ -207,6 +207,19 @@ package struct ServerFactory {
         }
         admin.olderEvents = { await events.page($0, since: $1, limit: $2) }
         admin.users = users
+        admin.denied = { method, path, user, reason in
+            let isKnown = AdminRouteTable.demand(method: method, path: path, hasQuery: false) != .unknown
+            // A path that nobody knows may be anything, so it is not recorded; nor are identifiers in others.
+            let bytes = Array(path.utf8)
+            let shown = isKnown ? PathTemplate.text(bytes.span, path: bytes.indices) : "/admin"
+            let route = String(shown.drop { $0 == "/" })
+            let id = Hexadecimal.random(bytes: 16)
+            observer.denied(
+                CredentialRequest(route: route, client: user, requestID: id),
+                method: method,
+                reason: reason
+            )
+        }
         admin.sha256 = { Array(SHA256.hash(data: $0)) }
         admin.record =
             AdminActionLog(

@@ -131,7 +131,8 @@ package enum CredentialRule {
                 "\(status.state.rawValue)\(end); the last try failed: \(reason)",
                 gathered: "\(status.state.rawValue); the last try failed: \(ofAny(reason, name))",
                 remedy: status.failing?.remedy,
-                command: status.failing?.command ?? GatewayCommand.line("token", "refresh", name)
+                // Where the failure names no command, a call would be refused as well.
+                command: status.failing.map(\.command) ?? GatewayCommand.line("token", "refresh", name)
             )
         }
         if status.isOnlyRejected, let rejected = status.lastRejectedAt {

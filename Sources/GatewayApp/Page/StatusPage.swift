@@ -218,7 +218,7 @@ private struct ExplainSection {
         switch answer {
         case .success(let text): "<pre class=\"panel\" tabindex=\"0\" aria-label=\"Explanation\">\(text)</pre>"
         case .failure(let problem):
-            "<p class=\"panel\"><strong>\(problem.kind.title).</strong> \(problem.detail)</p>"
+            "<p class=\"panel\"><strong>\(problem.title).</strong> \(problem.detail)</p>"
         }
     }
 }

@@ -251,7 +251,8 @@ package struct CredentialSources: Sendable {
                 clock: parts.clock,
                 logger: parts.logger,
                 parent: parent,
-                callLimit: callLimit
+                callLimit: callLimit,
+                secretOrigin: credential.clientSecretOrigin
             ),
             begunBy: trigger
         )

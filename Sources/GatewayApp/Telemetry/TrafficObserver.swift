@@ -112,8 +112,8 @@ final class TrafficObserver: ExchangeObserver, Service {
         )
     }
 
-    /// A client was refused a token that it asked the admin listener for.
-    func denied(_ request: CredentialRequest, reason: ProblemKind) {
+    /// A client was refused a token that it asked the admin listener for, or a sender what is for operators.
+    func denied(_ request: CredentialRequest, method: String = "POST", reason: ProblemKind) {
         let now = clock.now()
         let failure = RequestFailure(
             GatewayProblem(reason, reason.title),
@@ -132,7 +132,7 @@ final class TrafficObserver: ExchangeObserver, Service {
                 requestID: request.requestID,
                 route: request.route,
                 client: request.client,
-                method: "POST",
+                method: method,
                 status: reason.status,
                 problem: reason,
                 failure: failure,

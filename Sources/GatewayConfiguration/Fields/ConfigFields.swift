@@ -124,8 +124,26 @@ package final class ConfigFields {
     package func refuseUnknownKeys() {
         context.recorder?.noteClosed(path)
         for (count, entry) in entries.filter({ !knownSet.contains($0.key) }).enumerated() {
-            refuse(entry, suggesting: count < Self.suggestions)
+            if count < Self.suggestions, let owner = emptyKey(above: entry) {
+                let key = ShownKey(entry.key).text
+                error("\"\(owner)\" is empty; indent \"\(key)\" below it", at: entry.keySpan)
+            } else {
+                refuse(entry, suggesting: count < Self.suggestions)
+            }
         }
+    }
+
+    /// The known key without a value right above an unknown key with a mapping: the mapping was to stand below it.
+    private func emptyKey(above entry: ConfigNode.Entry) -> String? {
+        guard !hidesUnknownValues, case .mapping = entry.value.content,
+            entry.key.utf8.count < 4 || suggestion(for: entry.key).isEmpty
+        else { return nil }
+        let above = entries.prefix { $0.key != entry.key }
+        let owner = above.last { candidate in
+            if case .mapping = candidate.value.content, !knownSet.contains(candidate.key) { return false }
+            return true
+        }
+        return owner.flatMap { $0.value.isNull && knownSet.contains($0.key) ? $0.key : nil }
     }
 
     private func refuse(_ entry: ConfigNode.Entry, suggesting: Bool) {

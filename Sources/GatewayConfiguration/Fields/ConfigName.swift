@@ -59,6 +59,35 @@ extension ConfigFields {
         }
     }
 
+    /// The entries of a mapping of named things, without keys of such a thing that stand beside it: their indentation is wrong, which
+    /// is reported once for each thing.
+    ///
+    /// - Parameters:
+    ///   - kind: What is named, with its article: `a route`.
+    ///   - keys: Keys that such a thing has.
+    package func named(_ kind: String, keys: Set<String>) -> [(name: String, entry: ConfigNode.Entry)] {
+        let all = named()
+        var leftOut: Set<Int> = []
+        var owner: Int?
+        var reported: Int?
+        for (index, (name, entry)) in all.enumerated() {
+            if entry.value.isNull {
+                owner = index
+            } else if let owner, keys.contains(name) {
+                if reported != owner {
+                    reported = owner
+                    let advice = "indent it below \"\(all[owner].name)\""
+                    context.error("\"\(name)\" is a key of \(kind); \(advice)", at: entry.keySpan, path: path)
+                }
+                leftOut.insert(index)
+                entry.value.keylessScalars.forEach(context.hide)
+            } else {
+                owner = nil
+            }
+        }
+        return leftOut.isEmpty ? all : all.indices.filter { !leftOut.contains($0) }.map { all[$0] }
+    }
+
     /// What stands behind a name; nil when it is no mapping, which is reported.
     package func named(_ entry: ConfigNode.Entry, path: ConfigPath) -> ConfigFields? {
         ConfigFields(

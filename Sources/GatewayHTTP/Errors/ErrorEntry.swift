@@ -57,12 +57,129 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             )
         }
 
+    /// Why a call for a token brought no answer, where no reason of a failed request has the same name, and events that a person
+    /// may look up.
+    static let ofTokenCalls = [
+        ErrorEntry(
+            codes: ["tls_failed"],
+            title: "No TLS connection to the token endpoint",
+            advice: ErrorAdvice(
+                "The gateway and the token endpoint did not agree on TLS, or its certificate is untrusted or for another name.",
+                .operator,
+                "Read the reason in the status of the credential. If its CA is your own, add it to this machine's (update-ca-certificates).",
+                "authgateway status NAME",
+                "authgateway doctor"
+            )
+        ),
+        ErrorEntry(
+            codes: ["answer_too_large"],
+            title: "The token endpoint's response is too large",
+            advice: ErrorAdvice(
+                "The response of the token endpoint is longer than 1 MiB.",
+                .operator,
+                "Check what answers at the URL of the credential.",
+                "authgateway status NAME"
+            )
+        ),
+        ErrorEntry(
+            codes: ["invalid_answer"],
+            title: "The token endpoint's response is not valid HTTP",
+            advice: ErrorAdvice(
+                "The response of the token endpoint is not valid HTTP, or its content coding cannot be read.",
+                .operator,
+                "Check what answers at the URL of the credential.",
+                "authgateway status NAME"
+            )
+        ),
+        ErrorEntry(
+            codes: ["unsendable_request"],
+            title: "The token request cannot be written as HTTP",
+            advice: ErrorAdvice(
+                "A value of the credential, such as one with a line break, cannot be sent in HTTP.",
+                .operator,
+                "Correct the value. Secret files often end with a line break that does not belong to the secret.",
+                "authgateway status NAME"
+            )
+        ),
+        ErrorEntry(
+            codes: ["missing_assertion"],
+            title: "The assertion cannot be read",
+            advice: ErrorAdvice(
+                "The assertion that the credential is to send is not where the configuration says, or is empty.",
+                .operator,
+                "Read the reason in the status of the credential. The gateway tries again by itself.",
+                "authgateway status NAME"
+            )
+        ),
+        ErrorEntry(
+            codes: [ProgramFailure.Reason.notFound.rawValue],
+            title: "The program does not exist",
+            advice: ErrorAdvice(
+                "There is no such program as the credential names, or it may not be run.",
+                .operator,
+                "Correct the command of the credential, or make the program executable.",
+                "authgateway status NAME"
+            )
+        ),
+        ErrorEntry(
+            codes: [ProgramFailure.Reason.notStarted.rawValue],
+            title: "The program could not be started",
+            advice: ErrorAdvice(
+                "The system had no room for another process, or too few file descriptors.",
+                .operator,
+                "Check the limits of the machine. The gateway tries again by itself.",
+                "authgateway doctor"
+            )
+        ),
+        ErrorEntry(
+            codes: [ProgramFailure.Reason.timedOut.rawValue],
+            title: "The program took too long",
+            advice: ErrorAdvice(
+                "The program did not end within its timeout, or within the 15 s of one call for a token.",
+                .operator,
+                "Run the program by hand. Does it wait for input or for the network?",
+                "authgateway status NAME"
+            )
+        ),
+        ErrorEntry(
+            codes: [ProgramFailure.Reason.outputTooLarge.rawValue],
+            title: "The program printed too much",
+            advice: ErrorAdvice(
+                "The output of the program is longer than the gateway reads.",
+                .operator,
+                "Have the program print the token and nothing else.",
+                "authgateway status NAME"
+            )
+        ),
+        ErrorEntry(
+            codes: [ProgramFailure.Reason.failed.rawValue],
+            title: "The program failed",
+            advice: ErrorAdvice(
+                "The program ended with an error status or a signal, or printed no token.",
+                .operator,
+                "Run the program by hand as the user of the gateway.",
+                "authgateway status NAME"
+            )
+        ),
+        ErrorEntry(
+            codes: ["config_refused"],
+            title: "A changed configuration was refused",
+            advice: ErrorAdvice(
+                "A reload found a mistake, so the gateway goes on with the configuration before it.",
+                .operator,
+                "Correct the mistake. The gateway takes up the file when it changes.",
+                "authgateway check",
+                "authgateway audit query --event config_refused"
+            )
+        ),
+    ]
+
     /// The codes that authorities send, by what they mean.
     static let ofAuthorities = AuthorityRefusal.allCases.map {
         ErrorEntry(codes: $0.codes, title: $0.title, advice: $0.advice)
     }
 
-    package static let all = ofAnswers + ofRequests + ofAuthorities
+    package static let all = ofAnswers + ofRequests + ofTokenCalls + ofAuthorities
 
     package static func named(_ code: String) -> ErrorEntry? { all.first { $0.codes.contains(code) } }
 
@@ -94,12 +211,18 @@ enum ErrorPage {
         | code in | what it is |
         |---|---|
         | an answer | the gateway answered by itself: `code` in the problem document, and the end of `type` |
-        | the audit log | `error_code`: of the answer, of the failed request, or of the authority |
+        | the audit log | `error_code`: of the answer, of the failed request, of the call for a token, or of the authority |
         | the log | the same codes, with the request's ID where a request failed |
         | metrics | labels of `gateway_problems_total` and `gateway_requests_failed_total` |
 
         In the commands, `NAME` is the credential, `CLIENT` a client of `access.clients`, `URL` the address of the request.
         `ID` is `Gateway-Request-Id` of the answer.
+
+        `recovery` in a problem document says what helps, for programs:
+
+        | `recovery` | what it means |
+        |---|---|
+        \(ProblemRecovery.allCases.map { "| `\($0.rawValue)` | \($0.meaning) |" }.joined(separator: "\n"))
 
         ## Answers of the gateway
 
@@ -109,6 +232,12 @@ enum ErrorPage {
         The event `request_failed` has these reasons, besides the codes above.
 
         \(entries(ErrorEntry.ofRequests))
+        ## Calls for tokens
+
+        Events of a credential have these codes, besides those of failed requests: there, `connection_refused` is about the token
+        endpoint. `config_refused` is the event of a reload.
+
+        \(entries(ErrorEntry.ofTokenCalls))
         ## Codes of authorities
 
         The gateway repeats these codes of authorities. Whatever else an authority sends is `other`.

@@ -15,7 +15,7 @@ package enum GRPCStatus: Int, Sendable {
     package init(_ kind: ProblemKind) {
         self =
             switch kind {
-            case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired: .unauthenticated
+            case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired: .unauthenticated
             case .routeForbidden, .originRefused: .permissionDenied
             case .contentTooLarge, .fieldsTooLarge, .targetTooLong, .clientLimitReached: .resourceExhausted
             case .noRoute, .misdirected, .methodRefused: .unimplemented

@@ -19,6 +19,24 @@ package struct GatewayProblem: Error, Hashable, Sendable {
     /// Who failed, as `Proxy-Status` names it, where that is not the route's upstream: the token endpoint.
     package var nextHop: String?
 
+    /// What happened in a few words: that of the kind, unless more is known.
+    package var title: String {
+        let wasConnected = kind == .upstreamUnreachable && hopError == .connectionTerminated
+        return wasConnected ? "The connection to the upstream was lost" : kind.title
+    }
+
+    /// What somebody can do about it: that of the kind, unless more is known.
+    package var recovery: ProblemRecovery {
+        guard kind == .upstreamUnreachable || kind == .tokenEndpointUnreachable else { return kind.recovery }
+        return switch hopError {
+        // Waiting changes none of them.
+        case .nameNotResolved, .certificateRefused, .certificateUntrusted, .certificateNamesOther,
+            .certificateNotPinned, .handshakeFailed:
+            .fixConfiguration
+        default: kind.recovery
+        }
+    }
+
     /// The `error` parameter of `Proxy-Status`.
     package var proxyStatusError: String { hopError?.proxyStatusError ?? kind.proxyStatusError }
 
@@ -86,7 +104,8 @@ extension ProblemKind {
     fileprivate var detailForStrangers: String? {
         switch self {
         // About the request alone, and the keys of `access` and `limits`.
-        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .misdirected, .originRefused,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .misdirected,
+            .originRefused,
             .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
             .loop,
             .clientLimitReached:

@@ -54,9 +54,9 @@ extension GatewayProblem.HopError {
         switch self {
         case .nameNotResolved:
             ErrorAdvice(
-                "No address is known for the upstream's name.",
+                "No address is known for the name of the upstream, or of the token endpoint in an event of a credential.",
                 .operator,
-                "Correct the name in upstream, or the name server of the machine.",
+                "Correct the name in upstream or in the credential's URL, or the name server of the machine.",
                 "authgateway doctor"
             )
         case .nameTimeout:
@@ -68,9 +68,9 @@ extension GatewayProblem.HopError {
             )
         case .connectionRefused:
             ErrorAdvice(
-                "Nothing listens at the upstream's address and port.",
+                "Nothing listens at the address and port of the upstream, or of the token endpoint in an event of a credential.",
                 .upstream,
-                "Start the upstream, or correct the port in upstream.",
+                "Start it, or correct the port in upstream or in the credential's URL.",
                 "authgateway doctor"
             )
         case .hostUnreachable:
@@ -82,16 +82,16 @@ extension GatewayProblem.HopError {
             )
         case .connectionTimeout:
             ErrorAdvice(
-                "The upstream's address did not answer in time. A firewall that drops packets is a common reason.",
+                "The address of the upstream, or of the token endpoint in an event of a credential, did not answer in time. A firewall that drops packets is a common reason.",
                 .operator,
                 "Check the network and the firewall.",
                 "authgateway doctor"
             )
         case .connectionTerminated:
             ErrorAdvice(
-                "The upstream closed the connection before its response was whole.",
+                "The upstream, or the token endpoint in an event of a credential, closed the connection before its response was whole.",
                 .upstream,
-                "Read the log of the upstream. A request that is safe to repeat can be sent again.",
+                "Read the log of that server. A request that is safe to repeat can be sent again.",
                 "authgateway explain ID"
             )
         case .handshakeTimeout, .handshakeFailed, .certificateRefused, .certificateExpired, .certificateNotYetValid,
@@ -168,9 +168,9 @@ extension GatewayProblem.HopError {
         switch self {
         case .responseTimeout:
             ErrorAdvice(
-                "The upstream was silent for longer than timeouts of the route allows, or limits.response_timeout.",
+                "The upstream was silent for longer than timeouts of the route allows, or limits.response_timeout. In an event of a credential, the token endpoint did not answer within 15 s.",
                 .upstream,
-                "If the upstream needs longer, set timeouts.response of the route, or timeouts.idle for a response that pauses.",
+                "If the upstream needs longer, set timeouts.response of the route, or timeouts.idle for a response that pauses. A call to a token endpoint cannot take longer; the gateway tries again.",
                 "authgateway config explain routes.*.timeouts"
             )
         case .tunnelTimeout:

@@ -179,7 +179,7 @@ package enum ProblemDocument {
 
     /// For clients that would rather read a sentence: the same facts in lines.
     package static func text(_ problem: GatewayProblem, requestID: String) -> String {
-        var lines = ["\(problem.kind.title) (\(problem.kind.rawValue))", problem.detail]
+        var lines = ["\(problem.title) (\(problem.kind.rawValue))", problem.detail]
         if let command = problem.command { lines.append("Run: \(command)") }
         lines.append("Request: \(requestID)")
         return lines.joined(separator: "\n") + "\n"
@@ -200,11 +200,11 @@ package enum ProblemDocument {
     ) -> String {
         var members: [(name: String, value: String)] = [
             ("type", JSONString.quoted("urn:authgateway:problem:\(problem.kind.rawValue)")),
-            ("title", JSONString.quoted(problem.kind.title)),
+            ("title", JSONString.quoted(problem.title)),
             ("status", String(status ?? problem.kind.status)),
             ("detail", JSONString.quoted(problem.detail)),
             ("code", JSONString.quoted(problem.kind.rawValue)),
-            ("recovery", JSONString.quoted(problem.kind.recovery.rawValue)),
+            ("recovery", JSONString.quoted(problem.recovery.rawValue)),
         ]
         if let command = problem.command { members.append(("command", JSONString.quoted(command))) }
         if let route { members.append(("route", JSONString.quoted(route))) }

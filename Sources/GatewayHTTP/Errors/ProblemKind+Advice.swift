@@ -27,7 +27,8 @@ extension ProblemKind {
     /// The text of `authgateway explain-error` and of docs/errors.md.
     package var advice: ErrorAdvice {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden, .subjectRequired,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .routeForbidden,
+            .subjectRequired,
             .misdirected, .originRefused,
             .noRoute, .clientLimitReached:
             accessAdvice
@@ -109,6 +110,14 @@ extension ProblemKind {
                 .operator,
                 "Have the proxy send the token of its listener in X-Gw-Engine-Token.",
                 "authgateway config explain listeners.authz"
+            )
+        case .adminAuthRequired:
+            ErrorAdvice(
+                "A request to the admin listener has neither the admin token nor that of a user, or a wrong one.",
+                .operator,
+                "Send the token in the file admin.token of the state directory, or that of a user, as Authorization: Bearer. Commands on this machine read the file by themselves.",
+                "authgateway config explain listeners.admin.users",
+                "authgateway audit query --event client_denied"
             )
         case .originRefused:
             ErrorAdvice(
@@ -196,9 +205,9 @@ extension ProblemKind {
         switch self {
         case .upstreamUnreachable:
             ErrorAdvice(
-                "The gateway cannot connect to the upstream. The detail names the host.",
+                "The gateway could not connect to the upstream, or lost the connection before the response was whole. The detail says which.",
                 .operator,
-                "Check the name, the network and the certificate. doctor tries each of them.",
+                "Check the name, the network and the certificate. doctor tries each of them. If the connection was lost, read the log of the upstream.",
                 "authgateway doctor",
                 "authgateway explain ID"
             )
@@ -218,9 +227,9 @@ extension ProblemKind {
             )
         case .upstreamBusy:
             ErrorAdvice(
-                "All connections to the upstream are in use, and too many requests wait for one.",
+                "All connections to the upstream are in use, and too many requests wait for one. Or the upstream refused the request unread (REFUSED_STREAM).",
                 .operator,
-                "Send fewer requests at once, or raise the limit that the detail names.",
+                "Send fewer requests at once, or raise the limit that the detail names. A refused request can be sent again.",
                 "authgateway config explain limits"
             )
         case .destinationProhibited:
@@ -254,18 +263,19 @@ extension ProblemKind {
         switch self {
         case .tokenEndpointUnreachable:
             ErrorAdvice(
-                "The gateway cannot connect to the token endpoint. The detail names the host.",
+                "The gateway got no valid answer from the token endpoint. The detail names the host and what went wrong.",
                 .operator,
-                "Check the name, the network and the certificate. doctor tries each of them.",
+                "Check the name, the network and the certificate. doctor tries each of them. If the certificate is from a CA of your own, add it to this machine's (update-ca-certificates).",
                 "authgateway doctor",
                 "authgateway status NAME"
             )
         case .tokenEndpointTimeout:
             ErrorAdvice(
-                "The token endpoint did not answer within limits.credential_timeout.",
+                "The token endpoint did not answer within 15 s, or the request waited for a token for longer than limits.credential_timeout.",
                 .authority,
-                "The gateway tries again by itself. If the authority is always slow, raise the limit.",
-                "authgateway status NAME"
+                "The gateway tries again by itself. One call to the token endpoint may take 15 s; this cannot be raised. limits.credential_timeout (20s) bounds how long a request waits.",
+                "authgateway status NAME",
+                "authgateway config explain limits.credential_timeout"
             )
         case .tokenTemporarilyUnavailable:
             ErrorAdvice(

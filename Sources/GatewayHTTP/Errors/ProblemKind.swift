@@ -4,6 +4,7 @@ package enum ProblemKind: String, CaseIterable, Sendable {
     case clientAuthRequired = "client-auth-required"
     case proxyAuthRequired = "proxy-auth-required"
     case engineAuthRequired = "engine-auth-required"
+    case adminAuthRequired = "admin-auth-required"
     case routeForbidden = "route-forbidden"
     case subjectRequired = "subject-required"
     case misdirected
@@ -41,18 +42,30 @@ package enum ProblemKind: String, CaseIterable, Sendable {
 }
 
 /// What somebody can do about a failure.
-package enum ProblemRecovery: String, Sendable {
+package enum ProblemRecovery: String, CaseIterable, Sendable {
     case fixRequest = "fix_request"
     case retryLater = "retry_later"
     case reauthorize
     case fixConfiguration = "fix_configuration"
+    case askOperator = "ask_operator"
+
+    /// For docs/errors.md.
+    var meaning: String {
+        switch self {
+        case .fixRequest: "The same request fails again. Change it."
+        case .retryLater: "The same request may succeed later, after `retry_after` seconds where that is there."
+        case .reauthorize: "Somebody has to log in again, or import a new token."
+        case .fixConfiguration: "Somebody has to correct the configuration, a certificate or a name."
+        case .askOperator: "An operator has done this on purpose. Ask them."
+        }
+    }
 }
 
 extension ProblemKind {
     /// A client was not let in: the audit log records it.
     package var isDenial: Bool {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden: true
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .routeForbidden: true
         default: false
         }
     }
@@ -72,7 +85,7 @@ extension ProblemKind {
     package var status: Int {
         switch self {
         case .requestRefused, .subjectRequired, .loginFailed: 400
-        case .clientAuthRequired, .engineAuthRequired: 401
+        case .clientAuthRequired, .engineAuthRequired, .adminAuthRequired: 401
         case .routeForbidden, .originRefused: 403
         case .noRoute: 404
         case .methodRefused: 405
@@ -100,6 +113,7 @@ extension ProblemKind {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired: "The gateway needs a client token"
         case .engineAuthRequired: "The gateway needs the token of the engine"
+        case .adminAuthRequired: "The admin listener needs an operator's token"
         case .routeForbidden: "This client may not do this"
         case .subjectRequired: "The request must name a subject"
         case .misdirected: "Not a host of this gateway"
@@ -140,7 +154,8 @@ extension ProblemKind {
     /// The `error` parameter of `Proxy-Status` (RFC 9209 §2.3).
     package var proxyStatusError: String {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden, .misdirected,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .routeForbidden,
+            .misdirected,
             .originRefused, .requestRefused, .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong,
             .fieldsTooLarge, .versionNotSupported, .subjectRequired, .loginFailed, .locked, .draining, .overloaded,
             .clientLimitReached:
@@ -175,15 +190,17 @@ extension ProblemKind {
 
     package var recovery: ProblemRecovery {
         switch self {
-        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .routeForbidden, .misdirected,
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .routeForbidden,
+            .misdirected,
             .originRefused, .noRoute, .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong,
             .fieldsTooLarge, .versionNotSupported,
             .upgradeFailed, .subjectRequired:
             .fixRequest
         case .reauthorizationRequired, .loginRequired, .loginFailed, .staticTokenExpired: .reauthorize
         case .credentialMisconfigured, .destinationProhibited, .loop, .auditUnavailable: .fixConfiguration
+        case .locked: .askOperator
         case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
-            .storeUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .locked,
+            .storeUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy,
             .draining,
             .overloaded, .internalError, .clientLimitReached:
             .retryLater

@@ -93,12 +93,14 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         case .needMore(let position):
             scanned = position
             if position >= maxBytes { return .refused(.targetTooLong) }
-            return startsLikeARequest(bytes, until: position) ? .needMore : .refused(.malformedRequestLine)
+            return startsLikeARequest(bytes, until: position) ? .needMore : .refused(malformation(bytes))
         case .refused:
-            return .refused(.malformedRequestLine)
+            return .refused(malformation(bytes))
         case .found(let lineEnd):
             if lineEnd >= maxBytes { return .refused(.targetTooLong) }
-            if let reason = parseRequestLine(bytes, lineStart..<lineEnd) { return .refused(reason) }
+            if let reason = parseRequestLine(bytes, lineStart..<lineEnd) {
+                return .refused(reason == .malformedRequestLine ? malformation(bytes) : reason)
+            }
             head.section.begin(at: lineEnd + 2)
             return .head
         }
@@ -113,6 +115,12 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
             index += 1
         }
         return index - lineStart <= 32
+    }
+
+    /// What the line is instead of a request line.
+    private func malformation(_ bytes: borrowing Span<UInt8>) -> HeadRefusal {
+        // The first byte of a record with a TLS handshake (RFC 8446 section 5.1).
+        lineStart < bytes.count && bytes[lineStart] == 0x16 ? .tlsHello : .malformedRequestLine
     }
 
     private mutating func parseRequestLine(_ bytes: borrowing Span<UInt8>, _ line: Range<Int>) -> HeadRefusal? {

@@ -29,6 +29,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
     ///   - answersHead: The request was HEAD, so no body follows whatever the fields say.
     package mutating func decode(_ bytes: borrowing Span<UInt8>, answersHead: Bool) -> DecodeResult {
         if !hasStatusLine {
+            if Self.isHTTP2(bytes) { return .refused(.http2Response) }
             switch FieldSection.endOfLine(bytes, from: scanned) {
             case .needMore(let position):
                 scanned = position
@@ -53,6 +54,14 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
             )
             return .head
         }
+    }
+
+    /// A frame of SETTINGS, with which a server of HTTP/2 begins (RFC 9113 section 3.4). No status line has such bytes.
+    @inline(__always)
+    private static func isHTTP2(_ bytes: borrowing Span<UInt8>) -> Bool {
+        guard bytes.count >= HTTP2FrameHeader.size, bytes[0] == 0 else { return false }
+        let header = HTTP2FrameHeader(bytes, at: 0)
+        return header.type == HTTP2FrameType.settings.rawValue && header.stream == 0 && header.length % 6 == 0
     }
 
     /// Reads the head of a response that came by HTTP/2 (RFC 9113 section 8.3.2).

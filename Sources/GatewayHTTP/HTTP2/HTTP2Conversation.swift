@@ -109,6 +109,8 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
 
     /// A field block has begun, and is not whole.
     package var isWithinBlock: Bool { reader.isWithinBlock }
+    /// What the peer's last GOAWAY says in words.
+    package var farewell: [UInt8] { reader.farewell }
 
     /// Deals with the next frame.
     ///

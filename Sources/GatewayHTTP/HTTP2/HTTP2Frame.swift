@@ -69,6 +69,47 @@ package struct HTTP2ErrorNumber: RawRepresentable, Hashable, Sendable {
     package static let enhanceYourCalm = HTTP2ErrorNumber(rawValue: 11)
     package static let inadequateSecurity = HTTP2ErrorNumber(rawValue: 12)
     package static let http11Required = HTTP2ErrorNumber(rawValue: 13)
+
+    /// As RFC 9113 section 7 spells it.
+    package var name: String {
+        let names = [
+            "NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED",
+            "FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM",
+            "INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
+        ]
+        return names.indices.contains(Int(rawValue)) ? names[Int(rawValue)] : "error \(rawValue)"
+    }
+}
+
+/// The frame with which an HTTP/2 peer gave up a request or the connection, for a person.
+package struct HTTP2Farewell: Hashable, Sendable {
+    package let endsConnection: Bool
+    /// No error: the peer stops, or restarts.
+    package let isOrderly: Bool
+    /// Such as `GOAWAY, ENHANCE_YOUR_CALM: "too_many_pings"`.
+    package let words: String
+
+    /// - Parameter text: What the peer says in words. What could be a secret in it is left out.
+    package init(goAway code: HTTP2ErrorNumber, saying text: [UInt8] = []) {
+        let said = Self.readable(text)
+        endsConnection = true
+        isOrderly = code == .noError
+        words = "GOAWAY, \(code.name)" + (said.isEmpty ? "" : ": \"\(said)\"")
+    }
+
+    package init(reset code: HTTP2ErrorNumber) {
+        endsConnection = false
+        isOrderly = code == .noError
+        words = "RST_STREAM, \(code.name)"
+    }
+
+    /// Longer words are more likely a token than a reason.
+    private static let longestWord = 24
+
+    private static func readable(_ text: [UInt8]) -> String {
+        let line = String(decoding: text, as: UTF8.self).singleLine(limit: 200).replacing("\"", with: "'")
+        return line.split(separator: " ").map { $0.utf8.count > longestWord ? "…" : String($0) }.joined(separator: " ")
+    }
 }
 
 /// A rule of HTTP/2 that the peer has broken, or a limit that it has exceeded, in words for the log.

@@ -44,6 +44,9 @@ package struct HTTP2FrameReader: Sendable {
     private var restIsLast = false
     private var awaitsPreface: Bool
     private var awaitsSettings = true
+    /// What the last GOAWAY says in words, up to ``maximumFarewell`` bytes.
+    package private(set) var farewell: [UInt8] = []
+    private static let maximumFarewell = 128
     private let maximumBlock: Int
     private let maximumContinuations: Int
 
@@ -179,6 +182,8 @@ package struct HTTP2FrameReader: Sendable {
         case .goAway:
             try Self.requireConnection(header)
             try Self.require(payload.count >= 8, .goAwaySize)
+            farewell = []
+            for index in payload.dropFirst(8).prefix(Self.maximumFarewell) { farewell.append(bytes[index]) }
             return .goAway(
                 last: bytes.bigEndian(at: payload.lowerBound) & 0x7FFF_FFFF,
                 HTTP2ErrorNumber(rawValue: bytes.bigEndian(at: payload.lowerBound &+ 4))

@@ -156,7 +156,12 @@ package struct FieldPresence: OptionSet, Sendable {
 /// Why a head is not accepted. Nothing of a refused head reaches the other side.
 package enum HeadRefusal: String, Error, Sendable, CaseIterable {
     case malformedRequestLine = "malformed request line"
+    /// The hello of TLS in place of a request.
+    case tlsHello = "the client speaks TLS; this listener has no tls"
     case malformedStatusLine = "malformed status line"
+    /// SETTINGS in place of a response: the upstream speaks nothing but HTTP/2.
+    case http2Response =
+        "malformed status line; the upstream speaks HTTP/2; set protocol: auto in the route (with http://, protocol: http2)"
     case invalidTarget = "invalid request target"
     case versionNotSupported = "HTTP version not supported"
     case methodRefused = "method not supported"

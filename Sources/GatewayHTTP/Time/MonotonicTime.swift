@@ -89,7 +89,7 @@ package enum BackOff {
     package static let shortest: Duration = .seconds(1)
     package static let longest: Duration = .seconds(60)
     /// An authority that asks for more patience than this is asked again all the same.
-    static let longestRetryAfter: Duration = .seconds(3600)
+    package static let longestRetryAfter: Duration = .seconds(3600)
 
     /// - Parameters:
     ///   - failures: How many calls in a row have failed, this one included.

@@ -175,7 +175,8 @@ extension RequestAuthorizer.Refusal {
         case .routeForbidden, .originRefused, .requestRefused, .methodRefused, .subjectRequired, .loop,
             .destinationProhibited:
             true
-        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .misdirected, .noRoute: false
+        case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .misdirected, .noRoute:
+            false
         // No decision on a head.
         case .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
             .clientLimitReached, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,

@@ -904,7 +904,7 @@ extension RequestAuthorizer {
 
     private static let notIntercepting = GatewayProblem(
         .methodRefused,
-        "CONNECT is refused on this listener (listeners.proxy: intercept: true). Without it ask for an http:// URL by http_proxy, "
+        "CONNECT needs \"intercept: true\" on this listener (listeners.proxy). Without it, ask for an http:// URL by http_proxy, "
             + "or for the route's path."
     )
 }

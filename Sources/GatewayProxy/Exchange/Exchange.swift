@@ -188,8 +188,7 @@ package struct Exchange: ~Copyable, Sendable {
         guard isWithUpstream else { return .nothing }
         if loss.isUnprocessed || loss.isRefused { timesSent -= 1 }
         guard phase != .tunnelling, RetryPolicy.sendsAgain(attempt, after: loss) else {
-            let problem = loss.alert.map(ExchangeProblem.upstreamAlerted) ?? .upstreamClosedEarly
-            return end(with: loss.isRefused ? .upstreamRefused : problem)
+            return end(with: loss.problem)
         }
         phase = .connecting
         guard !loss.isRefused else {
@@ -358,7 +357,7 @@ package enum ExchangeEvent: Hashable, Sendable {
     case responseHead(ResponseFacts)
     /// - Parameter isReusable: The upstream connection can carry another request.
     case responseEnded(isReusable: Bool)
-    case upstreamLost(ConnectionLoss)
+    indirect case upstreamLost(ConnectionLoss)
     /// The response breaks a rule; the driver knows which.
     case responseInvalid
     /// The client's version of HTTP cannot carry the head of the response, and nothing of that was sent; the driver knows why.
@@ -414,6 +413,18 @@ package struct ConnectionLoss: Hashable, Sendable {
     var isRefused = false
     /// Why the upstream ended the connection, if TLS said so.
     package var alert: TLSAlert?
+    /// Why it ended the connection or the stream, if HTTP/2 said so.
+    var farewell: HTTP2Farewell?
+
+    var problem: ExchangeProblem {
+        switch (isRefused, farewell) {
+        case (true, let farewell?) where farewell.endsConnection: .upstreamLeft(farewell, isUnread: true)
+        case (true, _): .upstreamRefused
+        case (false, let farewell):
+            alert.map { .upstreamAlerted($0) }
+                ?? farewell.map { .upstreamLeft($0, isUnread: false) } ?? .upstreamClosedEarly
+        }
+    }
 }
 
 // MARK: - Steps
@@ -462,6 +473,8 @@ package enum ExchangeProblem: Hashable, Sendable {
     case upstreamClosedEarly
     /// It ended the TLS connection with an alert in place of the response.
     case upstreamAlerted(TLSAlert)
+    /// It ended the connection or the stream of HTTP/2 before it answered.
+    indirect case upstreamLeft(HTTP2Farewell, isUnread: Bool)
     /// It has not looked at the request, however often that was sent.
     case upstreamRefused
     case protocolNotOffered

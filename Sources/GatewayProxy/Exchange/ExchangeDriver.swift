@@ -1225,12 +1225,19 @@ final class ExchangeDriver {
     /// - Parameters:
     ///   - isRefused: The upstream has not looked at the request.
     ///   - alert: What it said of TLS.
-    func upstreamLost(hasAnswered: Bool, isRefused: Bool = false, alert: TLSAlert? = nil) {
+    ///   - farewell: With which frame of HTTP/2 it ended the stream or the connection.
+    func upstreamLost(
+        hasAnswered: Bool,
+        isRefused: Bool = false,
+        alert: TLSAlert? = nil,
+        farewell: HTTP2Farewell? = nil
+    ) {
         let loss = ConnectionLoss(
             hasAnswered: hasAnswered,
             isUnprocessed: false,
             isRefused: isRefused,
-            alert: alert
+            alert: alert,
+            farewell: farewell
         )
         upstreamCame(to: .lost(loss))
     }
@@ -1278,7 +1285,9 @@ final class ExchangeDriver {
     }
 
     private func upstreamProblem(_ kind: ProblemKind, _ detail: String) -> GatewayProblem {
-        GatewayProblem(kind, "\(compiled.plan.upstream): \(detail)")
+        // "It sent …" is a sentence about the upstream.
+        let begin = detail.hasPrefix("It ") ? detail.dropFirst(2) : ": \(detail)"
+        return GatewayProblem(kind, "\(compiled.plan.upstream)\(begin)")
     }
 
     // MARK: End

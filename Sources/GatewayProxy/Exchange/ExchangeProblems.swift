@@ -107,10 +107,17 @@ extension ExchangeProblem {
                 alert.detail(of: upstream, owner: "the route"),
                 hopError: .handshakeFailed
             )
+        case .upstreamLeft(let farewell, let isUnread):
+            GatewayProblem(
+                .upstreamUnreachable,
+                farewell.detail(of: upstream, isUnread: isUnread),
+                retryAfter: isUnread ? .seconds(1) : nil,
+                hopError: .connectionTerminated
+            )
         case .upstreamRefused:
             GatewayProblem(.upstreamBusy, "\(upstream) refused the request unread.", retryAfter: .seconds(1))
         case .protocolNotOffered:
-            GatewayProblem(.upgradeFailed, "\(upstream): It switched to a protocol that was not asked for.")
+            GatewayProblem(.upgradeFailed, "\(upstream) switched to a protocol that was not asked for.")
         case .stalled(let stall): stall.problem(timeouts, limits)
         }
     }
@@ -121,8 +128,21 @@ extension ExchangeProblem {
         // The operator is promised that responses are cut within a second.
         case .withdrawn, .excluded: .milliseconds(900)
         case .stalled(.clientStoppedReading), .stalled(.tunnelSilent): .zero
-        case .reported, .upstreamClosedEarly, .upstreamAlerted, .upstreamRefused, .protocolNotOffered, .stalled: nil
+        case .reported, .upstreamClosedEarly, .upstreamAlerted, .upstreamLeft, .upstreamRefused, .protocolNotOffered,
+            .stalled:
+            nil
         }
+    }
+}
+
+extension HTTP2Farewell {
+    /// - Parameter isUnread: The upstream has not looked at the request.
+    fileprivate func detail(of upstream: String, isUnread: Bool) -> String {
+        guard endsConnection else { return "\(upstream) ended the stream of the request early (\(words))." }
+        guard isUnread else { return "\(upstream) closed the connection early (\(words))." }
+        let guess = isOrderly ? "; it may be restarting" : ""
+        let again = "The request can be sent again."
+        return "\(upstream) closed the connection (\(words)) before it read the request\(guess). \(again)"
     }
 }
 

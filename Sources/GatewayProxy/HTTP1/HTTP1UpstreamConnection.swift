@@ -268,7 +268,14 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         if let opening {
             // The library says that it refuses a certificate, and not why.
             let certificate = hasDirectSocket ? nil : try? context.pipeline.syncOperations.nioSSL_peerCertificate()
-            settle(.failure(UpstreamFailure.problem(error, opening.origin, certificate: certificate)))
+            let authorities = opening.target.key.tls.caPath
+            let problem = UpstreamFailure.problem(
+                error,
+                opening.origin,
+                certificate: certificate,
+                authorities: authorities
+            )
+            settle(.failure(problem))
         }
         if UpstreamFailure.isRenegotiation(error), phase == .head || phase == .body || phase == .inspecting {
             fail(UpstreamFailure.renegotiation)
@@ -319,8 +326,10 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
 extension HTTP1UpstreamConnection {
     /// What waits for the connection to become ready.
     private struct Opening {
-        let origin: Origin
+        let target: UpstreamTarget
         let done: UpstreamPool.Done
+
+        var origin: Origin { target.origin }
     }
 
     /// The connection is the one that the pool has dialled.
@@ -337,10 +346,10 @@ extension HTTP1UpstreamConnection {
     /// Calls `done` once requests can be sent: when the library has said that it is connected, or the TLS handshake is complete.
     ///
     /// Not in the turn of the connection attempt's own future: what is closed there becomes inactive without a word.
-    func whenReady(origin: Origin, _ done: @escaping UpstreamPool.Done) {
+    func whenReady(target: UpstreamTarget, _ done: @escaping UpstreamPool.Done) {
         switch phase {
         case .opening:
-            opening = Opening(origin: origin, done: done)
+            opening = Opening(target: target, done: done)
             setDeadline(timeouts.connect)
         case .closed: done(.failure(Self.lost))
         default: done(.success(self))

@@ -76,6 +76,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var restsUntil: NIODeadline?
     /// A server that refuses the client certificate says so after the handshake, in place of its settings (TLS 1.3).
     private(set) var alert: TLSAlert?
+    /// Why it ends the connection; nil while it has not said so.
+    private(set) var farewell: HTTP2Farewell?
 
     /// A head with a credential that the channel may still hold, though its exchange is over.
     private struct LeftHead {
@@ -377,6 +379,7 @@ extension HTTP2UpstreamConnection {
     }
 
     private func receiveGoAway(_ last: UInt32, _ code: HTTP2ErrorNumber) {
+        farewell = HTTP2Farewell(goAway: code, saying: conversation.farewell)
         retire()
         for (place, _) in conversation.streams.receiveGoAway(last: last) {
             guard let stream = streams[place] else { continue }

@@ -242,8 +242,10 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     /// The upstream has reset the stream, or the connection is lost.
     ///
-    /// - Parameter isRefused: The upstream has not looked at the request.
-    func lose(isRefused: Bool) {
+    /// - Parameters:
+    ///   - isRefused: The upstream has not looked at the request.
+    ///   - reset: The code with which the upstream has reset the stream; nil where the connection ends.
+    func lose(isRefused: Bool, reset: HTTP2ErrorNumber? = nil) {
         guard phase != .over else { return }
         guard phase != .tunnel else { return loseTunnel() }
         // A whole response that the client has not taken yet stays whole.
@@ -251,14 +253,19 @@ final class HTTP2UpstreamStream: UpstreamStream {
         guard phase != .held else { return isLost = true }
         let exchange = exchange.take()
         connection.end(self, nil, of: exchange)
-        exchange?.upstreamLost(hasAnswered: order.hasHead, isRefused: isRefused, alert: connection.alert)
+        exchange?.upstreamLost(
+            hasAnswered: order.hasHead,
+            isRefused: isRefused,
+            alert: connection.alert,
+            farewell: reset.map { HTTP2Farewell(reset: $0) } ?? connection.farewell
+        )
     }
 
     /// The upstream has reset the stream, which is closed.
     func receiveReset(_ code: HTTP2ErrorNumber) {
         guard code != .noError || !endsWithoutRest() else { return }
         guard code != .http11Required || phase != .head else { return wantsHTTP1() }
-        lose(isRefused: code == .refusedStream)
+        lose(isRefused: code == .refusedStream, reset: code)
     }
 
     /// The upstream does not take the request in HTTP/2 (RFC 9113 section 7).

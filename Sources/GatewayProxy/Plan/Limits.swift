@@ -107,7 +107,9 @@ extension Limits {
         $0("pending_per_upstream", \.pendingPerUpstream, .count(1...1_000_000), example: "256")
             .means("Maximum number of requests that wait for an upstream connection. More get 503.")
         $0("credential_timeout", \.credentialTimeout, .duration(.milliseconds(100) ... .seconds(600)), example: "30s")
-            .means("How long a request may wait for a token.")
+            .means(
+                "How long a request may wait for a token. One call to a token endpoint may take 15 s, whatever this is."
+            )
         $0("connect_timeout", \.connectTimeout, .duration(.milliseconds(100) ... .seconds(600)), example: "2s")
             .means("Maximum time to connect to an upstream.")
         $0("connection_max_age", \.connectionMaxAge, .duration(.seconds(1) ... .seconds(86_400)), example: "1h")

@@ -9,6 +9,11 @@ package enum RouteDecoder {
             .means("One route. Its path is /NAME and its host NAME.localhost unless match says otherwise.")
     }
 
+    /// Keys by which a route is known whose indentation is wrong.
+    private static let ownKeys: Set<String> = [
+        "upstream", "auth", "match", "preset", "allow", "clients", "tls", "protocol",
+    ]
+
     package static func decode(
         _ root: ConfigFields,
         clients: [String],
@@ -25,7 +30,7 @@ package enum RouteDecoder {
         var conflicts = RouteConflicts()
         var routes: [RoutePlan] = []
         var matches: [String: RouteMatch] = [:]
-        for (name, entry) in fields.named() {
+        for (name, entry) in fields.named("a route", keys: ownKeys) {
             let path = fields.path.appending(name)
             guard let own = fields.named(entry, path: path) else { continue }
             let match = RouteMatch.decode(own, name: name, at: entry.keySpan)

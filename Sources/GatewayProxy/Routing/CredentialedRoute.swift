@@ -280,7 +280,10 @@ struct CredentialWait {
 
     /// The deadline has passed.
     static func timedOut(under limits: Limits) -> GatewayProblem {
-        let detail = "No token came within \(ConfigUnits.text(limits.credentialTimeout))."
+        let (waited, call) = (limits.credentialTimeout, TokenKeeper.callDeadline)
+        // The call for the token ends before a longer wait does.
+        let sequel = waited < call ? "; the call goes on for up to \(call.components.seconds) s" : ""
+        let detail = "No token came within \(ConfigUnits.text(waited)) (limits.credential_timeout)\(sequel)."
         return GatewayProblem(.tokenEndpointTimeout, detail, retryAfter: .seconds(1))
     }
 }

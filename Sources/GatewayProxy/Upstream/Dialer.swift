@@ -270,7 +270,12 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
         let problem =
             isRefused
             ? GatewayProblem.speaksNoHTTP2(target.origin)
-            : UpstreamFailure.problem(error, target.origin, certificate: certificate)
+            : UpstreamFailure.problem(
+                error,
+                target.origin,
+                certificate: certificate,
+                authorities: target.key.tls.caPath
+            )
         fail(problem)
     }
 

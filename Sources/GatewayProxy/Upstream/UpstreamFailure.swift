@@ -14,11 +14,13 @@ enum UpstreamFailure {
     /// - Parameters:
     ///   - isUnresolved: There was no address to dial yet.
     ///   - certificate: What the upstream has shown, where it has.
+    ///   - authorities: The file of `tls.ca` of the route; nil for those of the system.
     static func problem(
         _ error: any Error,
         _ origin: Origin,
         isUnresolved: Bool = false,
-        certificate: NIOSSLCertificate? = nil
+        certificate: NIOSSLCertificate? = nil,
+        authorities: String? = nil
     ) -> GatewayProblem {
         switch error {
         case let error as NIOConnectionError: connectionProblem(error, origin)
@@ -31,7 +33,8 @@ enum UpstreamFailure {
             )
         case is NIOSSLExtraError, is PeerNameMismatch:
             unreachable("The certificate of \(origin) does not name this host.", .certificateNamesOther)
-        case is NIOSSLError, is BoringSSLError: handshakeProblem(String(describing: error), origin, certificate)
+        case is NIOSSLError, is BoringSSLError:
+            handshakeProblem(String(describing: error), origin, certificate, authorities)
         default: unreachable("\(origin) refused the connection or reset it.", .connectionTerminated)
         }
     }
@@ -103,12 +106,16 @@ enum UpstreamFailure {
     private static func handshakeProblem(
         _ text: String,
         _ origin: Origin,
-        _ certificate: NIOSSLCertificate?
+        _ certificate: NIOSSLCertificate?,
+        _ authorities: String?
     ) -> GatewayProblem {
         if let alert = TLSAlert(in: text) { return problem(alert, origin) }
         guard text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") else {
             let reason = reason(in: text).map { ": \($0)" } ?? ""
-            return unreachable("The TLS handshake with \(origin) failed\(reason).", .handshakeFailed)
+            return unreachable(
+                "The TLS handshake with \(origin) failed\(reason)\(reason.hasSuffix("?") ? "" : ".")",
+                .handshakeFailed
+            )
         }
         let now = time(nil)
         if let end = certificate?.notValidAfter, end < now {
@@ -119,6 +126,14 @@ enum UpstreamFailure {
             return unreachable(
                 "The certificate of \(origin) is not valid before \(date(start)). \(advice)",
                 .certificateNotYetValid
+            )
+        }
+        if let authorities {
+            let file = authorities.split(separator: "/").last.map(String.init) ?? authorities
+            return unreachable(
+                "The certificate of \(origin) is not signed by an authority in \(file) (tls.ca of the route), which replaces those of"
+                    + " the system.",
+                .certificateUntrusted
             )
         }
         let advice = "If it comes from an authority of your own, name it in the route's tls.ca."

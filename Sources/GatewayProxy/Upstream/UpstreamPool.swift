@@ -371,7 +371,7 @@ final class UpstreamPool {
         } else {
             connectionEnded(id)
         }
-        connection.whenReady(origin: target.origin) { [self] result in
+        connection.whenReady(target: target) { [self] result in
             if case .success = result { state.opened(id, jitter: jitter, at: now) }
             request?.finish(result)
         }

@@ -61,19 +61,21 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
         return TokenSet(access: token, obtainedAt: start, expiresAt: start + Self.lifetime)
     }
 
-    func firstStep(of attempt: GrantAttempt) -> GrantStep { .impossible(failure) }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { .impossible(failure(of: attempt)) }
 
-    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer { .failure(failure) }
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        .failure(failure(of: attempt))
+    }
 
-    private var failure: TokenFailure {
-        TokenFailure(
+    private func failure(of attempt: GrantAttempt) -> TokenFailure {
+        let end = attempt.held.flatMap(\.expiresAt).flatMap { $0 <= attempt.now.wall ? $0 : nil }
+        let what = end.map { "expired at \($0.rfc3339)" } ?? "was rejected or revoked"
+        return TokenFailure(
             .terminal,
             problem: GatewayProblem(
                 .staticTokenExpired,
-                "The Box developer token has expired, was rejected or was revoked; such a token lives for 60 minutes and cannot be "
-                    + "renewed. Generate the next one in the Box developer console "
-                    + "(https://app.box.com/developers/console, the app's Configuration tab) and hand it over with "
-                    + "`authgateway token import`; or put it into token, update obtained_at and run: authgateway reload."
+                "The Box developer token \(what). Get a new one (https://app.box.com/developers/console, the app's Configuration tab),"
+                    + " and import it; such a token lives for 60 minutes."
             )
         )
     }

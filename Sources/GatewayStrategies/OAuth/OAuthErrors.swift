@@ -191,12 +191,22 @@ struct OAuthErrors: Sendable {
             if status == 401, let clientAdvice {
                 return "\(authority) refused the token request (status 401) without saying why: \(clientAdvice)"
             }
+            if Self.isPage(reply) {
+                return "\(authority) answered the token request with an HTML page instead of JSON (status \(status)):"
+                    + " check token_url, or the proxy in between."
+            }
             return "\(authority) refused the token request (status \(status)) without saying why: check token_url."
         }
         let ofClient = RefreshError.clientAuthenticationCodes.contains(code) ? clientAdvice : nil
         let text = advice(code, reply)?.text ?? ofClient ?? Self.commonAdvice[code] ?? "check the credential."
         let name = code == "other" ? "an error of its own" : code
         return "\(authority) refused the token request (\(name), status \(status)): \(text)"
+    }
+
+    /// Whether the answer is meant for a browser.
+    private static func isPage(_ reply: TokenReply) -> Bool {
+        let begin = String(decoding: reply.body.prefix(256), as: UTF8.self).lowercased()
+        return begin.contains("<html") || begin.contains("<!doctype html")
     }
 
     private static let personNeeded = "the authority wants a person to confirm the login, and a password is not enough."

@@ -16,6 +16,11 @@ package struct CredentialDecoder {
     private lazy var declaredNames = Set(declared.map(\.name))
     private var used: Set<String> = []
 
+    /// Keys by which a credential is known whose indentation is wrong.
+    private static let ownKeys: Set<String> = [
+        "strategy", "token", "token_url", "client_id", "client_secret", "username", "password", "scopes", "preset",
+    ]
+
     private static let names = Keys {
         $0(KeyMeaning.anyName, example: "strategy: bearer\ntoken: {env: API_TOKEN}")
             .means("One credential. The keys beside strategy depend on it.")
@@ -32,7 +37,7 @@ package struct CredentialDecoder {
         guard let fields else { return }
         fields.explain(Self.names)
         var vended: [(credential: Int, vending: CredentialVending)] = []
-        for (name, entry) in fields.named() {
+        for (name, entry) in fields.named("a credential", keys: Self.ownKeys) {
             declared.append((name, entry.keySpan))
             let path = fields.path.appending(name)
             guard name != "none" else {
@@ -210,6 +215,7 @@ package struct CredentialDecoder {
         )
         plan.expires = expires
         plan.secretOrigin = strategy.injectedSecret.flatMap { fields.secretOrigin($0.key) }
+        plan.clientSecretOrigin = fields.secretOrigin("client_secret")
         return plan
     }
 }

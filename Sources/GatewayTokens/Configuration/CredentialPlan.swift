@@ -13,6 +13,8 @@ package struct CredentialPlan: Sendable {
     package var expires: UnixTime?
     /// Where the secret comes from that it sends as it is; nil for one with a token.
     package var secretOrigin: SecretOrigin?
+    /// Where the secret comes from with which it asks for tokens; nil where it has none.
+    package var clientSecretOrigin: SecretOrigin?
     /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
     package var definition: [Secret] = []
     /// nil: the token is for routes alone.

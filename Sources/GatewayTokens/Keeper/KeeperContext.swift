@@ -49,6 +49,8 @@ package final class KeeperContext: Sendable {
     let nonce: @Sendable () -> String
     let parent: (any ParentCredential)?
     let callLimit: SubjectCallLimit?
+    /// Where the client's secret comes from; nil where it is not known.
+    let secretOrigin: SecretOrigin?
     let published = PublishedToken()
 
     /// - Parameters:
@@ -70,6 +72,7 @@ package final class KeeperContext: Sendable {
         logger: Logger,
         parent: (any ParentCredential)? = nil,
         callLimit: SubjectCallLimit? = nil,
+        secretOrigin: SecretOrigin? = nil,
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
     ) {
         self.name = name
@@ -88,6 +91,7 @@ package final class KeeperContext: Sendable {
         self.nonce = nonce
         self.parent = parent
         self.callLimit = callLimit
+        self.secretOrigin = secretOrigin
         metrics = KeeperMetrics(credential: callLimit?.name ?? name, strategy: strategyKind)
     }
 
@@ -113,6 +117,7 @@ package final class KeeperContext: Sendable {
         nonce = other.nonce
         self.parent = parent
         callLimit = other.callLimit
+        secretOrigin = other.secretOrigin
     }
 
     /// Whether the gateway gets the next token without a person.
@@ -174,7 +179,12 @@ package final class KeeperContext: Sendable {
 
     /// Names the command that a person types, and how the credential works again.
     func advised(_ failure: TokenFailure) -> TokenFailure {
-        failure.advised(login: loginCommand, refresh: refreshCommand)
+        failure.advised(
+            login: loginCommand,
+            refresh: refreshCommand,
+            importing: importCommand,
+            secret: secretOrigin
+        )
     }
 
     /// Why a credential without any token gets none by itself; nil when it does.

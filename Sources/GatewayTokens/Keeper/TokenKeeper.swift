@@ -29,8 +29,9 @@ package final class TokenKeeper: CredentialSource, Service {
     typealias Done = @Sendable (Result<Credential, GatewayProblem>) -> Void
     typealias Machine = TokenLifecycle<Done>
 
-    /// How long a call to the authority may take.
-    package static let callDeadline: Duration = .seconds(15)
+    /// How long a call to the authority may take, whatever `limits.credential_timeout` says: it has to end before the lease of the
+    /// token's record does (20 s), and a stop waits for it.
+    package static let callDeadline: Duration = TokenRequest.longestCall
     /// How many commands of operators may wait to be carried out.
     static let commandLimit = 64
 
@@ -423,11 +424,15 @@ extension TokenKeeper {
             for waiter in waiters { waiter(.failure(problem)) }
             await reportStorm(problem, call)
         case .expiringSoon(let held):
+            warn("Ends soon", about: held)
             await context.note(announcement(.expiringSoon, of: held))
         case .expired(let held):
             var event = announcement(.expired, of: held)
             event.outcome = .failed
-            if !isRenewable { event.errorCode = ProblemKind.staticTokenExpired.rawValue }
+            if !isRenewable {
+                warn("Has expired", about: held)
+                event.errorCode = ProblemKind.staticTokenExpired.rawValue
+            }
             await context.note(event)
         case .sleep(let until):
             guard let due = renewer.pendingWrite.due else { return .rest(until: until) }
@@ -571,6 +576,17 @@ extension TokenKeeper {
         var event = context.event(name, generation: held.generation)
         event.expiresAt = held.token.expiresAt
         return event
+    }
+
+    /// - Parameter held: A token that only a person can replace.
+    private func warn(_ message: Logger.Message, about held: HeldToken) {
+        context.logger.warning(
+            message,
+            metadata: [
+                "kind": "token", "of": "\(name)", "ends_at": "\(held.token.expiresAt?.rfc3339 ?? "")",
+                "action": "\(context.manualRenewal?.problem.command ?? context.importCommand)",
+            ]
+        )
     }
 
     private func reportStorm(_ problem: GatewayProblem, _ call: TokenCall) async {
@@ -919,7 +935,7 @@ extension TokenKeeper {
         if state == .locked {
             status.action = GatewayCommand.line("token", "unlock", name)
         } else if let problem = failure, status.needsPerson {
-            status.action = problem.command ?? action(for: problem.kind.recovery)
+            status.action = problem.command ?? unresolved?.failure.remedy ?? action(for: problem.recovery)
         } else if state == .rotationUncertain, failure == nil, read({ $0.isIdle }) {
             // Restored: its refresh token is not sent by itself.
             status.action = context.loginCommand ?? context.importCommand
@@ -957,7 +973,7 @@ extension TokenKeeper {
         switch recovery {
         case .reauthorize: "Give the credential a new token: \(context.importCommand)"
         case .fixConfiguration: "Correct the credential, then run: \(context.refreshCommand)"
-        case .retryLater, .fixRequest: "See the log; authgateway token refresh tries again."
+        case .retryLater, .fixRequest, .askOperator: "See the log; authgateway token refresh tries again."
         }
     }
 

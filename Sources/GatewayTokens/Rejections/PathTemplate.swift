@@ -95,25 +95,63 @@ package struct PathTemplate: Hashable, Sendable {
 extension PathTemplate {
     /// A path with the identifiers left out, for a person: `/users/42/files` is `/users/{id}/files`.
     ///
+    /// The version of an API (`2.0`) is shown, though the hash takes it for a number like any other.
+    ///
     /// Also left out is what may be a secret or personal: long words that look random, values behind `=`, encoded text and e-mail
     /// addresses. What is left is ASCII without control characters.
     ///
     /// - Parameter path: Where the path stands in `bytes`, without the query.
     package static func text(_ bytes: borrowing Span<UInt8>, path: Range<Int>) -> String {
         var text = ""
-        var start = path.lowerBound
-        for index in path.lowerBound...path.upperBound {
+        var (start, index) = (path.lowerBound, path.lowerBound)
+        var versionEnd = versionEnd(bytes, from: start, in: path)
+        // What stands behind `=`, up to the next separator that is not encoded.
+        var isValue = false
+        while true {
             let isEnd = index == path.upperBound
-            guard isEnd || !bytes[index].isDigit && endsWord(bytes[index]) else { continue }
-            let isValue = start > path.lowerBound && bytes[start &- 1] == 0x3D
+            let isEscape = !isEnd && isEncodedSlash(bytes, at: index, in: path)
+            guard isEnd || isEscape || !bytes[index].isDigit && endsWord(bytes[index]) else {
+                index &+= 1
+                continue
+            }
             let word = start..<index
-            text += !word.isEmpty && (isValue || isLeftOut(bytes, word)) ? "{id}" : bytes.string(word)
-            start = index &+ 1
+            let isShown = word.isEmpty || !isValue && (index <= versionEnd || !isLeftOut(bytes, word))
+            text += isShown ? bytes.string(word) : "{id}"
             if isEnd { break }
             guard text.utf8.count < maximumTextLength else { return text + "…" }
-            text.unicodeScalars.append(Unicode.Scalar(bytes[index]))
+            start = index &+ (isEscape ? 3 : 1)
+            text += bytes.string(index..<start)
+            if !isEscape { isValue = bytes[index] == 0x3D }
+            if bytes[index] == 0x2F { versionEnd = Self.versionEnd(bytes, from: start, in: path) }
+            index = start
         }
         return text
+    }
+
+    /// `%2F`: it tells what the upstream may take for a separator.
+    private static func isEncodedSlash(_ bytes: borrowing Span<UInt8>, at index: Int, in path: Range<Int>) -> Bool {
+        index &+ 2 < path.upperBound && bytes[index] == 0x25 && bytes[index &+ 1] == 0x32
+            && bytes[index &+ 2] | 0x20 == 0x66
+    }
+
+    /// Where the version of an API ends that is a whole segment, such as `2.0` or `v1.2`.
+    ///
+    /// - Returns: `start` where there is none.
+    private static func versionEnd(_ bytes: borrowing Span<UInt8>, from start: Int, in path: Range<Int>) -> Int {
+        var index = start
+        if index < path.upperBound, bytes[index] | 0x20 == 0x76 { index &+= 1 }
+        var (digits, dots) = (0, 0)
+        while index < path.upperBound, bytes[index] != 0x2F {
+            if bytes[index].isDigit, digits < 2 {
+                digits += 1
+            } else if bytes[index] == 0x2E, digits > 0, dots < 2 {
+                (digits, dots) = (0, dots + 1)
+            } else {
+                return start
+            }
+            index &+= 1
+        }
+        return dots > 0 && digits > 0 ? index : start
     }
 
     /// A word that is shown has at most 32 bytes more.

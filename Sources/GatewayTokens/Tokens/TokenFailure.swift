@@ -23,6 +23,8 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package private(set) var problem: GatewayProblem
     /// The detail of the problem without the ways by which the credential works again.
     package private(set) var reason: String
+    /// What a person has to do, without a full stop, where more is known than the kind says.
+    package private(set) var remedy: String?
     /// What the authority said; for operators alone.
     package var authorityError: AuthorityError?
     /// Drop the stored token: the authority no longer knows it.
@@ -56,7 +58,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
     }
 
     /// Adds advice for those who have to fix it, after the reason.
-    func adding(advice: String, command: String) -> TokenFailure {
+    func adding(advice: String, command: String?) -> TokenFailure {
         var changed = replacing(detail: "\(problem.detail) \(advice)", command: command)
         changed.reason = reason
         return changed
@@ -136,27 +138,43 @@ extension TokenFailure {
     /// - Parameters:
     ///   - login: What a person types to log in; nil where there is no login.
     ///   - refresh: What a person types to try again.
-    func advised(login: String?, refresh: String) -> TokenFailure {
+    ///   - importing: What a person types to hand over a token.
+    ///   - secret: Where the client's secret comes from; nil where it is not known.
+    func advised(login: String?, refresh: String, importing: String, secret: SecretOrigin? = nil) -> TokenFailure {
         switch `class` {
         case .transient, .suspect: return self
         case .loginLikely, .loginRequired:
             guard problem.command == nil, let login else { return self }
             return replacing(detail: problem.detail, command: login)
+        case .terminal where problem.kind == .staticTokenExpired && problem.command == nil:
+            return replacing(detail: problem.detail, command: importing)
         case .terminal:
             guard problem.kind == .credentialMisconfigured, problem.command == nil else { return self }
-            return adding(advice: ways, command: refresh)
+            guard let secret, secret.isVariable, blamesSecret else { return adding(advice: ways, command: refresh) }
+            // Neither a reload nor another try helps.
+            let remedy = "Correct \(secret.words) and restart the gateway"
+            var advised = adding(advice: "\(remedy). \(retry)", command: nil)
+            advised.remedy = remedy
+            return advised
         }
+    }
+
+    private var blamesSecret: Bool {
+        guard let cause = problem.cause else { return false }
+        return cause.code.map(RefreshError.clientAuthenticationCodes.contains) ?? (cause.httpStatus == 401)
     }
 
     private var ways: String {
         let change =
             "A changed configuration file is taken up by itself, and a changed secret file by `authgateway reload`; a changed"
             + " environment variable ({env:}) needs a restart."
-        let retry =
-            isRetried
+        return "\(change) \(retry)"
+    }
+
+    private var retry: String {
+        isRetried
             ? "The gateway tries again after 5 and 15 minutes, then hourly."
             : "The gateway does not try again by itself, because repeated refusals could lock the account."
-        return "\(change) \(retry)"
     }
 }
 
@@ -210,7 +228,7 @@ extension TokenFailure {
                 .tokenTemporarilyUnavailable,
                 "\(authority) gives no token at the moment (status \(status)).",
                 cause: GatewayProblem.Cause(code: code, httpStatus: status),
-                retryAfter: wait
+                retryAfter: wait.map { min($0, BackOff.longestRetryAfter) }
             )
         )
     }
@@ -222,35 +240,39 @@ extension TokenFailure {
     package init(explaining failure: TokenTransportFailure, of request: TokenRequest, credential: String) {
         let kind: ProblemKind
         let detail: String
+        let place = "\(request.url.origin.authority) (token endpoint of \(credential))"
         switch failure.reason {
-        case .connectTimeout, .responseTimeout:
+        case .connectTimeout:
             kind = .tokenEndpointTimeout
-            detail = "The token endpoint of \(credential) did not answer in time."
+            detail = "\(place) did not accept a connection in time."
+        case .responseTimeout:
+            kind = .tokenEndpointTimeout
+            let limit = TokenRequest.longestCall.components.seconds
+            detail = "\(place) did not answer in time; one call may take \(limit) s."
         case .nameNotResolved:
             kind = .tokenEndpointUnreachable
-            detail = "The host name of the token endpoint of \(credential) cannot be resolved."
+            detail = "The name \(request.url.origin.host) (token endpoint of \(credential)) cannot be resolved."
         case .connectionRefused:
             kind = .tokenEndpointUnreachable
-            detail = "The token endpoint of \(credential) refuses connections."
+            detail = "\(place) refuses connections."
         case .tlsFailed:
             kind = .tokenEndpointUnreachable
             detail =
-                failure.alert?.detail(of: "The token endpoint of \(credential)", owner: "the credential")
-                ?? "No TLS connection to the token endpoint of \(credential): is its certificate trusted?"
+                failure.alert?.detail(of: place, owner: "the credential")
+                ?? Self.detail(of: failure.tlsError, at: place)
         case .connectionLost:
             kind = .tokenEndpointUnreachable
-            detail = "The connection to the token endpoint of \(credential) was lost."
+            detail = "The connection to \(place) was lost."
         case .answerTooLarge:
             kind = .tokenEndpointUnreachable
-            detail =
-                "The token endpoint of \(credential) sent a response that is too large; the limit is 1 MiB after decompression."
+            detail = "\(place) sent a response that is too large; the limit is 1 MiB after decompression."
         case .invalidAnswer:
             kind = .tokenEndpointUnreachable
             detail =
                 failure.unreadableCoding.map { coding in
-                    "The token endpoint of \(credential) sent a body in a content coding that cannot be read (\(coding)):"
+                    "\(place) sent a body in a content coding that cannot be read (\(coding)):"
                         + " it should answer without Content-Encoding, or with gzip."
-                } ?? "The token endpoint of \(credential) sent a response that is not valid HTTP."
+                } ?? "\(place) sent a response that is not valid HTTP."
         case .unsendable:
             let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
@@ -267,6 +289,17 @@ extension TokenFailure {
         }
         let problem = GatewayProblem(kind, detail, hopError: failure.hopError, nextHop: request.nextHop)
         self.init(.transient(retryAfter: nil), problem: problem)
+    }
+
+    private static func detail(of error: GatewayProblem.HopError?, at place: String) -> String {
+        switch error {
+        case .certificateUntrusted:
+            "The certificate of \(place) is not trusted. If its CA is your own, add it to this machine's (update-ca-certificates)."
+        case .certificateNamesOther: "The certificate of \(place) does not name this host."
+        case .handshakeTimeout: "\(place) did not finish the TLS handshake in time."
+        case .handshakeFailed: "\(place) does not speak TLS on this port."
+        default: "The TLS handshake with \(place) failed."
+        }
     }
 
     /// - Parameter failure: Why a program brought no token. Nothing that it printed is repeated.
@@ -306,7 +339,7 @@ extension TokenTransportFailure {
         case .nameNotResolved: .nameNotResolved
         case .connectionRefused: .connectionRefused
         case .connectTimeout: .connectionTimeout
-        case .tlsFailed: alert == nil ? .certificateRefused : .handshakeFailed
+        case .tlsFailed: alert == nil ? tlsError ?? .certificateRefused : .handshakeFailed
         case .responseTimeout: .responseTimeout
         case .connectionLost: .connectionTerminated
         case .answerTooLarge, .invalidAnswer: .protocolError

@@ -2,6 +2,9 @@ package import GatewayHTTP
 
 /// One request to an authority, described as a value; a ``TokenEndpoint`` sends it.
 package struct TokenRequest: Hashable, Sendable {
+    /// How long a call may take, all its requests together.
+    package static let longestCall: Duration = .seconds(15)
+
     package enum Method: String, CaseIterable, Sendable {
         case get = "GET"
         case post = "POST"
@@ -127,24 +130,25 @@ package struct TokenReply: Hashable, Sendable {
 
     /// `Retry-After` as seconds (fractions are seen in the field) or as a date (RFC 9110 §10.2.3).
     ///
-    /// nil for anything else. Held at one hour: a typing error of the authority must not stop the gateway for a year.
+    /// nil for anything else. At most a year; the gateway itself never waits longer than ``BackOff/longestRetryAfter``.
     package func retryAfter(at now: Moment) -> Duration? {
         guard let text = field("Retry-After")?.trimmed else { return nil }
+        let longest = Duration.seconds(365 * 86_400)
         let wait: Duration
         if let date = UnixTime(httpDate: text) {
             wait = date - now.wall
         } else {
             let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") }
             guard isNumber, let seconds = Double(text) else { return nil }
-            wait = .milliseconds(Int64(min(seconds, 3600) * 1000))
+            wait = .milliseconds(Int64(min(seconds, Double(longest.components.seconds)) * 1000))
         }
-        return min(max(wait, .zero), .seconds(3600))
+        return min(max(wait, .zero), longest)
     }
 }
 
 /// Why no answer came.
 package struct TokenTransportFailure: Error, Hashable, Sendable {
-    package enum Reason: String, Sendable {
+    package enum Reason: String, CaseIterable, Sendable {
         case nameNotResolved = "name_not_resolved"
         case connectionRefused = "connection_refused"
         case connectTimeout = "connect_timeout"
@@ -169,6 +173,8 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     package let missingAssertion: MissingAssertion?
     /// The alert with which the server refused the TLS connection.
     package let alert: TLSAlert?
+    /// What ``Reason/tlsFailed`` means, as far as it is known: one of the errors of TLS.
+    package var tlsError: GatewayProblem.HopError?
     /// The content coding that cannot be undone, where ``Reason/invalidAnswer`` means that.
     package var unreadableCoding: String?
 

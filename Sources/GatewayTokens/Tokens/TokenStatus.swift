@@ -217,13 +217,19 @@ extension UnresolvedFailure {
     fileprivate func remedy(_ commands: TokenStatus.Failing.Commands) -> (String, String?) {
         let problem = failure.problem
         switch failure.class {
+        case .suspect where page != nil, .transient where page != nil:
+            return ("\(page ?? ""); \(sequel).", commands.refresh)
+        case .terminal where problem.kind == .credentialMisconfigured && page != nil:
+            return ("\(page ?? "").", problem.command ?? commands.refresh)
         case .suspect:
             return (
                 "Check whether a firewall, a proxy or a portal answers for the authority; \(sequel).", commands.refresh
             )
         case .transient(let wait?) where failure.authorityError?.status != nil:
             // A call before that is refused, too, and may prolong the wait: no command is given.
-            let asked = "the authority asks for \(ConfigUnits.text(wait)) (Retry-After)"
+            let longest = BackOff.longestRetryAfter
+            let limit = wait > longest ? "; the gateway waits \(ConfigUnits.text(longest))" : ""
+            let asked = "the authorization server asks for \(ConfigUnits.text(wait)) (Retry-After)\(limit)"
             return ("Wait: \(asked); \(sequel).", nil)
         case .transient:
             return ("\(check ?? "Wait"); \(sequel).", commands.refresh)
@@ -232,6 +238,7 @@ extension UnresolvedFailure {
             if let command = problem.command ?? commands.login { return ("Log in again.\(more)", command) }
             return ("Give the credential a new token.", commands.importing)
         case .terminal where problem.kind == .credentialMisconfigured:
+            if let remedy = failure.remedy { return ("\(remedy).", problem.command) }
             let more = nextTryAt == nil ? "; the gateway does not try again by itself" : ""
             return (
                 "Correct the configuration or the secret, then try again\(more).", problem.command ?? commands.refresh
@@ -239,6 +246,15 @@ extension UnresolvedFailure {
         case .terminal:
             return ("Give the credential a new token.", problem.command ?? commands.importing)
         }
+    }
+
+    /// A web page came where a token was to come; nil for any other answer, and where the status says more.
+    private var page: String? {
+        guard let said = failure.authorityError, said.format == .html, said.code == nil, let status = said.status,
+            (200..<300).contains(status) || (400..<500).contains(status) && ![401, 408, 429].contains(status)
+        else { return nil }
+        let title = said.description.map { " (\"\($0)\")" } ?? ""
+        return "token_url answered an HTML page\(title) instead of JSON: check token_url, or the proxy in between"
     }
 
     private var check: String? {

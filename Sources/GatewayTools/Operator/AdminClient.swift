@@ -307,8 +307,19 @@ struct AdminClient: Sendable {
     }
 
     private static func refusal(_ detail: String, command: String?) -> CommandFailure {
-        let command = command.map { "\nrun: \(LogText.clean($0))" } ?? ""
+        let isRepeated = command.map { isUnderWay($0, as: CommandLine.arguments) } ?? false
+        let command = isRepeated ? "" : command.map { "\nrun: \(LogText.clean($0))" } ?? ""
         return CommandFailure(.failed, LogText.clean(detail) + command)
+    }
+
+    /// Whether the advice is the command that has just failed.
+    static func isUnderWay(_ command: String, as arguments: [String]) -> Bool {
+        var left = arguments.dropFirst()
+        return command.split(separator: " ").dropFirst().allSatisfy { word in
+            guard let index = left.firstIndex(where: { $0 == word }) else { return false }
+            left = left[(index + 1)...]
+            return true
+        }
     }
 
     /// A problem document as text. A response without one does not come from a gateway.

@@ -35,21 +35,21 @@ struct AdminAccessTests {
     }
 
     @Test(arguments: [
-        Case(viewing: .clientAuthRequired, operating: .clientAuthRequired),
-        Case(token: "wrong", viewing: .clientAuthRequired, operating: .clientAuthRequired),
-        Case(token: "", viewing: .clientAuthRequired, operating: .clientAuthRequired),
+        Case(viewing: .adminAuthRequired, operating: .adminAuthRequired),
+        Case(token: "wrong", viewing: .adminAuthRequired, operating: .adminAuthRequired),
+        Case(token: "", viewing: .adminAuthRequired, operating: .adminAuthRequired),
         Case(token: "admin-token", viewing: nil, operating: nil),
         Case(token: "watcher-token", viewing: nil, operating: .routeForbidden),
         Case(token: "alice-token", viewing: nil, operating: nil),
         Case(host: "alice.example.com", viewing: nil, operating: nil),
-        Case(host: "bob.example.com", viewing: .clientAuthRequired, operating: .clientAuthRequired),
+        Case(host: "bob.example.com", viewing: .adminAuthRequired, operating: .adminAuthRequired),
         Case(token: "alice-token", host: "alice.example.com", viewing: nil, operating: nil),
         Case(token: "wrong", host: "alice.example.com", viewing: nil, operating: nil),
         Case(
             token: "watcher-token",
             host: "alice.example.com",
-            viewing: .clientAuthRequired,
-            operating: .clientAuthRequired
+            viewing: .adminAuthRequired,
+            operating: .adminAuthRequired
         ),
     ])
     func whoMay(_ test: Case) {
@@ -57,5 +57,14 @@ struct AdminAccessTests {
         let evidence = Self.evidence(test.token, test.host)
         #expect(authorizer.refusal(of: evidence, needing: .viewer)?.kind == test.viewing)
         #expect(authorizer.refusal(of: evidence, needing: .operator)?.kind == test.operating)
+    }
+
+    @Test("a wrong token is told from a missing one (RFC 6750 section 3.1)")
+    func aWrongTokenIsSaidToBe() {
+        let authorizer = AdminAuthorizer(adminToken: Secret("admin-token"), users: Self.users) { $0 }
+        func code(_ token: String?) -> String? {
+            authorizer.refusal(of: Self.evidence(token), needing: .viewer)?.cause?.code
+        }
+        #expect(code("wrong") == "invalid_token" && code(nil) == nil)
     }
 }

@@ -12,11 +12,14 @@ struct ErrorEntryTests {
         let product =
             ProblemKind.allCases.map(\.rawValue) + GatewayProblem.HopError.allCases.map(\.rawValue)
             + [FailureReason.upstreamStatus, .credentialRejected].map(\.description)
-        #expect(Set(codes) == Set(product).union(OAuthErrorCode.known).union(["other"]))
+        let ofTokenCalls =
+            TokenTransportFailure.Reason.allCases.map(\.rawValue) + ProgramFailure.Reason.allCases.map(\.rawValue)
+        let known = Set(product).union(ofTokenCalls).union(OAuthErrorCode.known)
+        #expect(Set(codes) == known.union(["other", "config_refused"]))
     }
 
     @Test func noTwoCodesOfTheGatewayHaveTheSameText() {
-        let texts = (ErrorEntry.ofAnswers + ErrorEntry.ofRequests).map(\.advice.happened)
+        let texts = (ErrorEntry.ofAnswers + ErrorEntry.ofRequests + ErrorEntry.ofTokenCalls).map(\.advice.happened)
         #expect(Set(texts).count == texts.count)
     }
 
@@ -34,6 +37,23 @@ struct ErrorEntryTests {
         #expect(entry.text.contains("who can fix it: the operator of the gateway"))
         #expect(ErrorEntry.named("frob") == nil)
         #expect(try #require(ErrorEntry.named("login-required")).text.contains("(status 503)"))
+    }
+
+    @Test(
+        "what waiting does not change is no retry",
+        arguments: [
+            (.upstreamUnreachable, .certificateUntrusted, .fixConfiguration),
+            (.upstreamUnreachable, .certificateNamesOther, .fixConfiguration),
+            (.upstreamUnreachable, .nameNotResolved, .fixConfiguration),
+            (.upstreamUnreachable, .handshakeFailed, .fixConfiguration),
+            (.upstreamUnreachable, .connectionRefused, .retryLater), (.upstreamUnreachable, nil, .retryLater),
+            (.upstreamTimeout, .nameTimeout, .retryLater),
+            (.tokenEndpointUnreachable, .certificateUntrusted, .fixConfiguration),
+            (.tokenEndpointUnreachable, .connectionTerminated, .retryLater), (.locked, nil, .askOperator),
+        ] as [(ProblemKind, GatewayProblem.HopError?, ProblemRecovery)]
+    )
+    func aRecoveryHelps(_ kind: ProblemKind, _ error: GatewayProblem.HopError?, _ recovery: ProblemRecovery) {
+        #expect(GatewayProblem(kind, "No.", hopError: error).recovery == recovery)
     }
 
     @Test("docs/errors.md is made from the entries; UPDATE_EXPECTED=1 writes it")

@@ -69,7 +69,9 @@ struct ProblemAnswerTests {
     @Test(arguments: ProblemKind.allCases)
     func onlyAClientWithoutProofIsUnauthenticated(_ kind: ProblemKind) {
         let isUnauthenticated = GRPCStatus(kind) == .unauthenticated
-        let lacksProof: Set<ProblemKind> = [.clientAuthRequired, .proxyAuthRequired, .engineAuthRequired]
+        let lacksProof: Set<ProblemKind> = [
+            .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired,
+        ]
         #expect(isUnauthenticated == lacksProof.contains(kind))
     }
 

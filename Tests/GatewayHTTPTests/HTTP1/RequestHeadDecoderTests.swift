@@ -64,7 +64,7 @@ struct RequestHeadDecoderTests {
             Refused(head: "GET / HTTP/0.9\r\nHost: a\r\n\r\n", reason: .versionNotSupported),
             Refused(head: "GET\r\n\r\n", reason: .malformedRequestLine),
             Refused(head: "G(T / HTTP/1.1\r\nHost: a\r\n\r\n", reason: .malformedRequestLine),
-            Refused(head: "\u{16}\u{3}\u{1}\u{2}", reason: .malformedRequestLine),
+            Refused(head: "\u{16}\u{3}\u{1}\u{2}", reason: .tlsHello),
             Refused(head: "PRI * HTTP/1.1\r\nHost: a\r\n\r\n", reason: .methodRefused),
             Refused(head: "CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
             Refused(head: "CONNECT a: HTTP/1.1\r\nHost: a:\r\n\r\n", reason: .invalidTarget),

@@ -68,6 +68,22 @@ struct ResponseHeadDecoderTests {
         #expect(decode("HTTP/1.1 200 OK\r\n\(fields)\r\n\r\n") == nil)
     }
 
+    @Test("SETTINGS in place of a status line is told from other bytes")
+    func theOtherVersionIsNoticed() {
+        let settings: [UInt8] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100]
+        for (bytes, reason) in [
+            (settings, HeadRefusal.http2Response),
+            ([0, 0, 6, 5] + settings.dropFirst(4) + [13, 10], .malformedStatusLine),
+            ([0, 0, 6, 4, 0, 0, 0, 0, 1, 13, 10], .malformedStatusLine),
+        ] {
+            var decoder = ResponseHeadDecoder(maxBytes: 4096, maxFields: 20)
+            guard case .refused(reason) = decoder.decode(bytes.span, answersHead: false) else {
+                Issue.record("\(bytes) is not refused as \(reason)")
+                continue
+            }
+        }
+    }
+
     @Test func whatTheLastHeadSaidIsForgotten() {
         var decoder = ResponseHeadDecoder(maxBytes: 4096, maxFields: 20)
         let heads = ["HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"]

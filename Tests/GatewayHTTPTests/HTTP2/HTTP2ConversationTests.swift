@@ -416,6 +416,10 @@ struct HTTP2ConversationTests {
         #expect(peer.conversation.peerSettings.maximumFrame == 20_000)
         let goAway = TestFrame.frame(.goAway, 0, 0, TestFrame.word(0) + TestFrame.word(0))
         #expect(peer.send(goAway) == [.goAway(last: 0, .noError)])
+        #expect(peer.conversation.farewell.isEmpty)
+        let words = Array(repeating: UInt8(ascii: "a"), count: 300)
+        #expect(peer.send(TestFrame.frame(.goAway, 0, 0, TestFrame.word(0) + TestFrame.word(11) + words)).count == 1)
+        #expect(peer.conversation.farewell == Array(words.prefix(128)))
         #expect(peer.send(TestFrame.frame(0x42, 0, 0, [1]) + TestFrame.headers(1)) == [.request(0, isLast: true)])
     }
 

@@ -81,7 +81,8 @@ struct NameDisclosureTests {
     /// What is said about the request alone, with keys of `access` and `limits` at the most.
     private static let unchanged: Set<ProblemKind> = [
         .clientLimitReached,
-        .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .misdirected, .originRefused, .requestRefused,
+        .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .misdirected, .originRefused,
+        .requestRefused,
         .methodRefused,
         .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported, .loop,
     ]

@@ -19,6 +19,20 @@ struct ExchangeProblemsTests {
         #expect(problem.map { $0.kind.status } == (isRefused ? 413 : nil))
     }
 
+    @Test(
+        "a wait for a token names its key, and the call that outlasts it",
+        arguments: [
+            (.seconds(5), "No token came within 5s (limits.credential_timeout); the call goes on for up to 15 s."),
+            (.seconds(15), "No token came within 15s (limits.credential_timeout)."),
+            (.seconds(20), "No token came within 20s (limits.credential_timeout)."),
+        ] as [(Duration, String)]
+    )
+    func aWaitForATokenNamesItsKey(_ limit: Duration, _ detail: String) {
+        var limits = Limits()
+        limits.credentialTimeout = limit
+        #expect(CredentialWait.timedOut(under: limits).detail == detail)
+    }
+
     @Test(arguments: [(1000, "1000"), (1 << 10, "1KiB"), (3 << 20, "3MiB"), (0, "0")])
     func theLimitIsNamedAsItIsWritten(_ maximum: Int, _ text: String) {
         var limits = Limits()
@@ -128,6 +142,52 @@ struct ExchangeProblemsTests {
         #expect(
             Self.problem(.stalled(.upstreamSilent))?.detail.hasPrefix("The upstream did not answer within 1m (") == true
         )
+    }
+
+    @Test(
+        "what an HTTP/2 upstream said at its end is told",
+        arguments: [
+            (
+                HTTP2Farewell(goAway: .noError), true,
+                " closed the connection (GOAWAY, NO_ERROR) before it read the request; it may be restarting."
+                    + " The request can be sent again."
+            ),
+            (
+                HTTP2Farewell(goAway: .enhanceYourCalm, saying: Array("too many pings".utf8)), true,
+                " closed the connection (GOAWAY, ENHANCE_YOUR_CALM: \"too many pings\") before it read the request."
+                    + " The request can be sent again."
+            ),
+            (
+                HTTP2Farewell(goAway: .internalError, saying: Array("a\n\"b\"".utf8)), false,
+                " closed the connection early (GOAWAY, INTERNAL_ERROR: \"a\\u{a}'b'\")."
+            ),
+            (
+                HTTP2Farewell(
+                    goAway: .init(rawValue: 99),
+                    saying: Array("key \(String(repeating: "x", count: 40))".utf8)
+                ),
+                false, " closed the connection early (GOAWAY, error 99: \"key …\")."
+            ),
+            (
+                HTTP2Farewell(reset: .internalError), false,
+                " ended the stream of the request early (RST_STREAM, INTERNAL_ERROR)."
+            ),
+        ] as [(HTTP2Farewell, Bool, String)]
+    )
+    func theFarewellIsTold(_ farewell: HTTP2Farewell, _ isUnread: Bool, _ detail: String) {
+        let loss = ConnectionLoss(hasAnswered: false, isUnprocessed: false, isRefused: isUnread, farewell: farewell)
+        let problem = Self.problem(loss.problem)
+        #expect(problem?.detail == "https://api.example\(detail)")
+        #expect(problem?.kind == .upstreamUnreachable && problem?.proxyStatusError == "connection_terminated")
+        #expect(problem?.title == "The connection to the upstream was lost")
+        #expect(problem?.retryAfter == (isUnread ? .seconds(1) : nil))
+    }
+
+    @Test func aRefusedStreamIsNoLostConnection() {
+        let farewell = HTTP2Farewell(reset: .refusedStream)
+        let loss = ConnectionLoss(hasAnswered: false, isUnprocessed: false, isRefused: true, farewell: farewell)
+        #expect(loss.problem == .upstreamRefused)
+        #expect(ConnectionLoss(hasAnswered: false, isUnprocessed: false).problem == .upstreamClosedEarly)
     }
 
     @Test(

@@ -81,6 +81,23 @@ struct TokenLifecycleFailingTests {
         #expect(later.notBefore == nil, "it tries at once")
     }
 
+    @Test(
+        "a page in place of a token is named",
+        arguments: [(200, true), (403, true), (404, true), (302, false), (401, false), (429, false), (503, false)]
+    )
+    func aPageIsNamed(_ status: Int, _ isNamed: Bool) {
+        let problem = GatewayProblem(.credentialMisconfigured, "No.")
+        var failure = TokenFailure(.terminal, problem: problem)
+        failure.authorityError = AuthorityError(status: status, description: "Sign in to Corp Proxy", format: .html)
+        let unresolved = UnresolvedFailure(since: MonotonicTime(nanoseconds: 0), failure: failure)
+        let commands = TokenStatus.Failing.Commands(login: nil, refresh: "refresh", importing: "import")
+        let now = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 0))
+        let failing = TokenStatus.Failing(unresolved, at: now, commands: commands)
+        let text =
+            "token_url answered an HTML page (\"Sign in to Corp Proxy\") instead of JSON: check token_url, or the proxy in between."
+        #expect((failing.remedy == text) == isNamed, "\(failing.remedy)")
+    }
+
     @Test func aTimeThatTheAuthorityNamesIsSaidAndNoCommandContradictsIt() throws {
         func failing(_ wait: Duration, status: Int?) throws -> TokenStatus.Failing {
             var script = LifecycleScript.started()
@@ -88,8 +105,15 @@ struct TokenLifecycleFailingTests {
             return try Self.required(script)
         }
         let limited = try failing(.seconds(120), status: 429)
-        #expect(limited.remedy == "Wait: the authority asks for 2m (Retry-After); the next request tries again.")
+        #expect(
+            limited.remedy == "Wait: the authorization server asks for 2m (Retry-After); the next request tries again."
+        )
         #expect(limited.command == nil && limited.nextTryAt == nil)
+        let patient = try failing(.seconds(7200), status: 429)
+        #expect(
+            patient.remedy == "Wait: the authorization server asks for 2h (Retry-After); the gateway waits 1h;"
+                + " the next request tries again."
+        )
         // The gateway's own limit on calls is no word of the authority.
         let own = try failing(.seconds(60), status: nil)
         #expect(own.remedy == "Wait; the next request tries again." && own.command == "refresh")
@@ -190,7 +214,11 @@ struct TokenLifecycleFailingTests {
 
     @Test func theReasonLeavesOutTheWaysToMendIt() {
         let problem = GatewayProblem(.credentialMisconfigured, "The secret is wrong.")
-        let advised = TokenFailure(.terminal, problem: problem).advised(login: nil, refresh: "refresh me")
+        let advised = TokenFailure(.terminal, problem: problem).advised(
+            login: nil,
+            refresh: "refresh me",
+            importing: "import me"
+        )
         #expect(advised.reason == "The secret is wrong.")
         #expect(advised.problem.detail.hasPrefix("The secret is wrong. A changed configuration file"))
     }

@@ -59,7 +59,11 @@ struct PathTemplateTests {
 
     @Test(arguments: [
         ("/users/42/files/9", "/users/{id}/files/{id}"),
-        ("/2.0/files/1234567890/content", "/{id}.{id}/files/{id}/content"),
+        ("/2.0/files/1234567890/content", "/2.0/files/{id}/content"),
+        ("/box/v1.2.3/me", "/box/v1.2.3/me"), ("/2.0", "/2.0"), ("/v2/a", "/v2/a"), ("/2.0.json", "/{id}.{id}.json"),
+        ("/1.2.3.4/a", "/{id}.{id}.{id}.{id}/a"), ("/2024.11/a", "/{id}.{id}/a"), ("/2.", "/{id}."),
+        ("/projects/group%2Fname/issues", "/projects/group%2Fname/issues"), ("/a%2f42", "/a%2f{id}"),
+        ("/a%2", "/{id}"), ("/a%252Fb", "/{id}"), ("/a;token=hunter%2Ftwo/b", "/a;token={id}%2F{id}/b"),
         ("/orders/450789469.json", "/orders/{id}.json"),
         ("/odata/Items(42)/Name", "/odata/Items({id})/Name"),
         ("/v1/users/me", "/v1/users/me"),

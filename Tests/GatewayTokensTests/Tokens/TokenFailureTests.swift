@@ -12,7 +12,42 @@ struct TokenFailureTests {
         login: String? = nil
     ) -> GatewayProblem {
         TokenFailure(`class`, problem: GatewayProblem(kind, "No."), isRetried: isRetried)
-            .advised(login: login, refresh: "refresh me").problem
+            .advised(login: login, refresh: "refresh me", importing: "import me").problem
+    }
+
+    @Test(
+        "why no answer came, with the host and whose token endpoint it is",
+        arguments: [
+            (.nameNotResolved, nil, "The name as.example (token endpoint of box) cannot be resolved."),
+            (.connectionRefused, nil, "as.example:9199 (token endpoint of box) refuses connections."),
+            (.connectTimeout, nil, "as.example:9199 (token endpoint of box) did not accept a connection in time."),
+            (
+                .responseTimeout, nil,
+                "as.example:9199 (token endpoint of box) did not answer in time; one call may take 15 s."
+            ),
+            (.connectionLost, nil, "The connection to as.example:9199 (token endpoint of box) was lost."),
+            (
+                .tlsFailed, .certificateUntrusted,
+                "The certificate of as.example:9199 (token endpoint of box) is not trusted."
+                    + " If its CA is your own, add it to this machine's (update-ca-certificates)."
+            ),
+            (
+                .tlsFailed, .certificateNamesOther,
+                "The certificate of as.example:9199 (token endpoint of box) does not name this host."
+            ),
+            (.tlsFailed, .handshakeFailed, "as.example:9199 (token endpoint of box) does not speak TLS on this port."),
+            (.tlsFailed, nil, "The TLS handshake with as.example:9199 (token endpoint of box) failed."),
+        ] as [(TokenTransportFailure.Reason, GatewayProblem.HopError?, String)]
+    )
+    func theHostIsNamed(
+        _ reason: TokenTransportFailure.Reason,
+        _ error: GatewayProblem.HopError?,
+        _ detail: String
+    ) throws {
+        var failure = TokenTransportFailure(reason, mayHaveBeenProcessed: false)
+        failure.tlsError = error
+        let request = TokenRequest(url: try AuthorityURL("https://as.example:9199/token"))
+        #expect(TokenFailure(explaining: failure, of: request, credential: "box").problem.detail == detail)
     }
 
     @Test func aFailureOfTheConfigurationNamesEveryWay() {
@@ -21,6 +56,25 @@ struct TokenFailureTests {
         for part in ["No. ", "authgateway reload", "needs a restart", "after 5 and 15 minutes, then hourly"] {
             #expect(problem.detail.contains(part))
         }
+    }
+
+    @Test(
+        "a secret from a variable is corrected and takes a restart, if it is to blame",
+        arguments: [
+            ("invalid_client", 401, true, true), (nil, 401, true, true), ("invalid_scope", 400, true, false),
+            (nil, 404, true, false), ("invalid_client", 401, false, false),
+        ] as [(String?, Int, Bool, Bool)]
+    )
+    func aVariableTakesARestart(_ code: String?, _ status: Int, _ isVariable: Bool, _ isNamed: Bool) {
+        let cause = GatewayProblem.Cause(code: code, httpStatus: status)
+        let failure = TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, "No.", cause: cause))
+        let origin = SecretOrigin(words: "the environment variable SEC (g.yaml:16)", isVariable: isVariable)
+        let advised = failure.advised(login: nil, refresh: "refresh me", importing: "import me", secret: origin)
+        let remedy = "Correct the environment variable SEC (g.yaml:16) and restart the gateway"
+        #expect(advised.remedy == (isNamed ? remedy : nil))
+        #expect(advised.problem.command == (isNamed ? nil : "refresh me"))
+        #expect(advised.problem.detail.hasPrefix("No. \(remedy). The gateway tries again") == isNamed)
+        #expect(advised.reason == "No.")
     }
 
     @Test func aRefusedPasswordIsNotPromisedAnotherTry() {
@@ -35,7 +89,8 @@ struct TokenFailureTests {
         #expect(advised(.loginLikely, .loginRequired, login: "login me").command == "login me")
         #expect(advised(.transient(retryAfter: nil), .tokenTemporarilyUnavailable, login: "login me").command == nil)
         #expect(advised(.suspect, .tokenTemporarilyUnavailable, login: "login me").command == nil)
-        #expect(advised(.terminal, .staticTokenExpired, login: "login me").detail == "No.")
+        let expired = advised(.terminal, .staticTokenExpired, login: "login me")
+        #expect(expired.detail == "No." && expired.command == "import me")
     }
 
     @Test func onlyARefusalEndsTheRefreshToken() {
