@@ -1,6 +1,7 @@
 import GatewayHTTP
 import GatewayTesting
 import GatewayTokens
+import Synchronization
 import Testing
 
 @testable import GatewayProxy
@@ -129,6 +130,62 @@ struct HTTP2UpstreamTests {
         } _: { proxy in
             let answer = try proxy.exchange(Self.post("hello"))
             #expect(answer.body.contains("ok"))
+        }
+    }
+
+    // MARK: Fields that end nothing
+
+    /// More than the window of a stream would hold, if fields counted in it.
+    private static func sendUnfinishedFields(_ server: RawHTTP2Server, stream: UInt32) throws {
+        for _ in 0..<100 { try server.head([("x-more", "1")], stream: stream) }
+        let reset = try server.next(Kind.reset)
+        #expect(reset.stream == stream && reset.number(0) == 1)
+    }
+
+    @Test func fieldsThatEndNothingEndAResponseThatItsClientDoesNotTake() async throws {
+        try await withUpstream { server, _ in
+            let stream = try server.request().stream
+            try server.head(stream: stream)
+            // As much as the window of the stream allows.
+            let part = String(repeating: "c", count: 16_384)
+            for _ in 0..<16 { server.content(part, isLast: false, stream: stream) }
+            try Self.sendUnfinishedFields(server, stream: stream)
+        } _: { proxy in
+            // SETTINGS_INITIAL_WINDOW_SIZE is 0.
+            let client = try RawHTTP2Client(port: proxy.port, settings: [0, 4, 0, 0, 0, 0])
+            defer { client.close() }
+            let stream = try client.begin()
+            #expect(try client.next(Kind.reset, stream: stream).number(0) == 2)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func fieldsThatEndNothingResetAStreamWhoseResponseIsHeldBack(_ isRenewed: Bool) async throws {
+        let source = ScriptedSource { $0.renewsAtOnce = false }
+        try await withUpstream(source: source) { server, _ in
+            let first = try server.request().stream
+            try server.head([(":status", "401")], stream: first)
+            try Self.sendUnfinishedFields(server, stream: first)
+            try source.untilAsked()
+            guard isRenewed else {
+                source.settle(.failure(GatewayProblem(.tokenEndpointUnreachable, "There is none.")))
+                while server.next() != nil {}
+                return
+            }
+            source.state.withLock { $0.generation += 1 }
+            source.settle(.success(ScriptedSource.credential(2)))
+            try server.answer("ok", stream: try server.request().stream)
+            _ = server.next()
+        } _: { proxy in
+            let client = try proxy.client()
+            defer { client.close() }
+            client.send(Self.get())
+            if isRenewed {
+                #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 200 ") == true)
+            } else {
+                // What follows the held head is no response.
+                _ = try client.readToEnd(.reset)
+            }
         }
     }
 }

@@ -187,6 +187,15 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         pool.streamEnded(self)
     }
 
+    /// Cuts a stream whose exchange goes on: neither side sends on it any more.
+    func reset(_ stream: HTTP2UpstreamStream, _ code: HTTP2ErrorNumber) {
+        guard let place = stream.place, let id = stream.id else { return }
+        release(place, stream)
+        conversation.streams.reset(place)
+        output.write(room: 13) { $0.reset(stream: id, code) }
+        flush()
+    }
+
     /// The stream is closed: nothing is sent on it.
     private func release(_ place: HTTP2StreamTable.Place, _ stream: HTTP2UpstreamStream) {
         assert(streams[place] === stream, "A stream is not at its place.")

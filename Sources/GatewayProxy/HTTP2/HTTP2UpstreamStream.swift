@@ -28,13 +28,14 @@ final class HTTP2UpstreamStream: UpstreamStream {
     }
 
     private enum Arrival {
-        /// Fields behind the head.
-        case trailers(Trailers, isLast: Bool)
+        /// The end of the response.
+        case trailers(Trailers)
         case content(ByteBuffer, isLast: Bool)
 
         var isLast: Bool {
             switch self {
-            case .trailers(_, let isLast), .content(_, let isLast): isLast
+            case .trailers: true
+            case .content(_, let isLast): isLast
             }
         }
     }
@@ -67,6 +68,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     private var inspection = HTTP2UpstreamStream.newInspection
     private var order = HTTP2ResponseOrder()
     private var endsAsChunks = false
+    /// At most content, which is joined and which the window bounds, and trailers behind it.
     private var arrivals: [Arrival] = []
     /// Content that has come and that no client has taken.
     private(set) var held = 0
@@ -300,13 +302,25 @@ extension HTTP2UpstreamStream {
     /// The fields are in the table of the event loop.
     func receiveFields(isLast: Bool) {
         guard phase != .over, !hasArrived else { return }
-        guard phase == .head else { return receive(.trailers(readTrailers(), isLast: isLast)) }
+        guard phase == .head else {
+            return isLast ? receive(.trailers(readTrailers())) : receiveUnfinishedFields()
+        }
         hasArrived = isLast
         do throws(HTTP2ResponseOrder.Fault) {
             if case .head = try order.receiveFields(isLast: isLast) { try receiveHead(isLast: isLast) }
         } catch {
             fail(error.detail)
         }
+    }
+
+    /// Fields behind the head that do not end the stream. The response fails at once, even if nobody takes it: there is no flow control
+    /// for fields, so nothing else would bound how many of them wait.
+    private func receiveUnfinishedFields() {
+        let fault: HTTP2ResponseOrder.Fault = phase == .tunnel ? .fieldsInTunnel : .unfinishedTrailers
+        guard phase == .held else { return fail(fault.detail) }
+        // The request may still be sent again. If it is not, the response fails when it is passed on.
+        connection.reset(self, .protocolError)
+        receive(.trailers(.invalid(fault.detail)))
     }
 
     private func receive(_ arrival: Arrival) {
@@ -324,6 +338,7 @@ extension HTTP2UpstreamStream {
     /// Content that waits is joined, and copied: a byte in each frame would take a hundred times its size, and a slice would keep the
     /// buffer that was read into.
     private func append(_ arrival: Arrival) {
+        defer { assert(arrivals.count <= 2, "More waits than content and its trailers.") }
         guard case .content(let bytes, let isLast) = arrival else { return arrivals.append(arrival) }
         guard case .content(var waiting, _)? = arrivals.last else {
             return arrivals.append(.content(ByteBuffer(buffer: bytes), isLast: isLast))
@@ -359,8 +374,8 @@ extension HTTP2UpstreamStream {
         guard phase != .over else { return }
         do throws(HTTP2ResponseOrder.Fault) {
             switch arrival {
-            case .trailers(let trailers, let isLast):
-                _ = try order.receiveFields(isLast: isLast)
+            case .trailers(let trailers):
+                _ = try order.receiveFields(isLast: true)
                 pass(trailers)
             case .content(let bytes, let isLast):
                 try order.receiveContent(bytes.readableBytes, isLast: isLast)
