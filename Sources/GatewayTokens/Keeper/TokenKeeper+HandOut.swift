@@ -107,7 +107,9 @@ extension TokenKeeper {
     ) async -> Result<VendedToken, GatewayProblem> {
         let start = context.clock.now().monotonic
         if case .failure(let problem) = await credential(for: demand, within: limit) {
-            return .failure(problem.kind == .requestTimeout ? lateProblem(retryAfter: .seconds(1)) : problem)
+            return .failure(
+                problem.kind == .requestTimeout ? lateProblem(within: limit, retryAfter: .seconds(1)) : problem
+            )
         }
         let now = context.clock.now().monotonic
         if isRenewable, let held, !held.isFresh(at: now) {
@@ -166,8 +168,14 @@ extension TokenKeeper {
         )
     }
 
-    private func lateProblem(retryAfter pause: Duration? = nil) -> GatewayProblem {
-        GatewayProblem(.tokenEndpointTimeout, "The credential \(name) had no token in time.", retryAfter: pause)
+    /// - Parameter limit: That of `limits.credential_timeout`; nil for another one.
+    private func lateProblem(within limit: Duration? = nil, retryAfter pause: Duration? = nil) -> GatewayProblem {
+        let when = limit.map { "within \(ConfigUnits.text($0)) (limits.credential_timeout)" } ?? "in time"
+        return GatewayProblem(
+            .tokenEndpointTimeout,
+            "The credential \(name) had no token \(when).",
+            retryAfter: pause
+        )
     }
 
     private var endingProblem: GatewayProblem {
