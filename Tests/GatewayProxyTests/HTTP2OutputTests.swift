@@ -242,6 +242,39 @@ struct HTTP2OutputTests {
         #expect(output.withdraw(1) == .left)
     }
 
+    @Test func whatWaitsOfAStreamIsTakenOut() throws {
+        open(1)
+        output.flushNow()
+        _ = try frames()
+        send([1, 2, 3], on: 1)
+        let position = output.position
+        send([4], on: 3)
+        #expect(!output.hasLeft(position))
+        #expect(output.withdrawRest(of: 1, upTo: position) == 3)
+        output.flushNow()
+        #expect(try frames().map(\.stream) == [3])
+        #expect(output.hasLeft(position))
+        send([5], on: 1)
+        let later = output.position
+        output.flushNow()
+        #expect(output.hasLeft(later) && output.withdrawRest(of: 1, upTo: later) == 0)
+        #expect(try frames().map(\.payload) == [[5]])
+    }
+
+    @Test func whatTheChannelHoldsHasNotLeft() throws {
+        send([1], on: 1)
+        let first = output.position
+        output.flushNow()
+        dam.holds = true
+        send([2], on: 1)
+        let second = output.position
+        output.flushNow()
+        #expect(output.hasLeft(first) && !output.hasLeft(second))
+        dam.holds = false
+        channel.flush()
+        #expect(output.hasLeft(second))
+    }
+
     @Test func aHeadThatThePeerDoesNotTakeIsStuck() throws {
         open(1)
         output.flushNow()

@@ -102,6 +102,13 @@ final class RawConnection: @unchecked Sendable {
         }
     }
 
+    /// Bytes that have come and that the test has not read.
+    var waitingBytes: Int {
+        var count: Int32 = 0
+        guard unsafe ioctl(descriptor, UInt(FIONREAD), &count) == 0 else { return buffered.count }
+        return buffered.count + Int(count)
+    }
+
     func read(count: Int) -> String? { readBytes(count).map { String(decoding: $0, as: UTF8.self) } }
 
     func readBytes(_ count: Int) -> [UInt8]? {

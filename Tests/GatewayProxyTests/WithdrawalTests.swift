@@ -1,3 +1,4 @@
+import Foundation
 import GatewayHTTP
 import GatewayTesting
 import GatewayTokens
@@ -285,17 +286,41 @@ struct WithdrawalTests {
         }
     }
 
-    /// The heads of the first requests are with the system, the others wait in the gateway, and one of them partly.
-    @Test func noHeadLeavesForAnUpstreamThatReadsNothing() async throws {
-        let isWithdrawn = Atomic(false)
-        let seen = Mutex<[RawHTTP2Client.Frame]>([])
-        let origin = try RawOrigin { connection, _, _ in
-            let server = try RawHTTP2Server(connection)
-            try blockUntil("the test has withdrawn") { isWithdrawn.load(ordering: .relaxed) }
-            let frames = server.rest()
-            seen.withLock { $0 += frames }
-            connection.close()
+    // MARK: Upstreams of HTTP/2 that read nothing
+
+    /// What takes the right of the requests that are under way.
+    enum Taking {
+        case lock
+        case credentialReplaced
+        case rulesChanged
+
+        func take(_ source: LockableSource, from proxy: ProxyFixture) throws {
+            switch self {
+            case .lock:
+                source.lock()
+                try #expect(proxy.withdraw(source) == [])
+            case .credentialReplaced:
+                try #expect(
+                    proxy.reload { configuration in
+                        for index in configuration.routes.indices {
+                            configuration.routes[index].source = LockableSource("b", token: "other-")
+                        }
+                    } == []
+                )
+            case .rulesChanged: try #expect(proxy.reload(allowing("/elsewhere")) == [])
+            }
         }
+    }
+
+    /// The heads of the first requests are with the system, the others wait in the gateway, and one of them partly.
+    ///
+    /// - Parameter clientsLeave: The requests are over when the right is taken.
+    @Test(arguments: [
+        (Taking.lock, false), (.lock, true), (.credentialReplaced, true), (.rulesChanged, false), (.rulesChanged, true),
+    ])
+    func noHeadLeavesForAnUpstreamThatReadsNothing(_ taking: Taking, _ clientsLeave: Bool) async throws {
+        let upstream = SilentUpstream()
+        let origin = try RawOrigin { connection, _, _ in try upstream.serve(connection) }
         var limits = Limits()
         limits.headerBytes = 1 << 20
         let source = LockableSource()
@@ -309,16 +334,51 @@ struct WithdrawalTests {
             }
             // So that the event loop has read all of them.
             for _ in 0..<100 { _ = try proxy.exchange("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n") }
-            source.lock()
-            try #expect(proxy.withdraw(source) == [])
-            isWithdrawn.store(true, ordering: .relaxed)
-            for client in clients {
-                #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 503 ") == true)
+            if clientsLeave {
+                for client in clients { client.close() }
+                try blockUntil("all requests are over") { proxy.observer.requests.count >= count + 100 }
+            }
+            try taking.take(source, from: proxy)
+            try upstream.read(port: origin.port)
+            for client in clients where !clientsLeave {
+                // 403 is for those that had not left.
+                let status = client.readMessage()?.head.dropFirst(9).prefix(3)
+                #expect(status == "503" || taking == .rulesChanged && status == "403")
                 client.close()
             }
-            try blockUntil("the origin has seen the end") { seen.withLock { !$0.isEmpty } }
-            let heads = seen.withLock { $0.filter { $0.kind == RawHTTP2Client.Kind.headers } }
-            #expect(heads.count < count)
+            try upstream.expectNothingBeyondTheSystem()
+            #expect(upstream.heads < count)
+        }
+    }
+
+    @Test(arguments: [(Taking.lock, false), (.credentialReplaced, true), (.rulesChanged, false)])
+    func noContentLeavesForAnUpstreamThatReadsNothing(_ taking: Taking, _ clientLeaves: Bool) async throws {
+        let upstream = SilentUpstream()
+        let origin = try RawOrigin { connection, _, _ in try upstream.serve(connection) }
+        let source = LockableSource()
+        try await withProxy(origin, source: source, route: { $0.upstreamProtocol = .http2 }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let stream = try client.begin(RawHTTP2Client.head("POST"), isLast: false)
+            // More than the system holds, as long as the gateway takes it.
+            var rooms: [UInt32: Int] = [0: 65_535, stream: 65_535]
+            let part = [UInt8](repeating: 0x63, count: 16_384)
+            repeat {
+                while rooms.values.allSatisfy({ $0 >= part.count }) {
+                    client.content(part, stream: stream)
+                    rooms = rooms.mapValues { $0 - part.count }
+                }
+                guard let frame = client.next() else { break }
+                guard frame.kind == RawHTTP2Client.Kind.windowUpdate else { continue }
+                rooms[frame.stream]? += Int(frame.number(0))
+            } while true
+            if clientLeaves {
+                client.close()
+                try blockUntil("the request is over") { proxy.observer.requests.count == 1 }
+            }
+            try taking.take(source, from: proxy)
+            try upstream.read(port: origin.port)
+            try upstream.expectNothingBeyondTheSystem()
         }
     }
 
@@ -343,4 +403,68 @@ struct WithdrawalTests {
             client.close()
         }
     }
+}
+
+/// Reads nothing but the preface before the test says so.
+private final class SilentUpstream: Sendable {
+    private struct Outcome {
+        /// Bytes that had come when the test said so.
+        var held: Int
+        /// Bytes of requests that came in all.
+        var received: Int
+        var heads: Int
+    }
+
+    private let mayRead = Atomic(false)
+    private let begun = Atomic(0)
+    private let outcomes = Mutex<[Outcome]>([])
+    /// Bytes that were with the sender's system when the test said so.
+    private let sending = Atomic(0)
+
+    func serve(_ connection: RawConnection) throws {
+        begun.add(1, ordering: .relaxed)
+        // The largest windows that there are.
+        let server = try RawHTTP2Server(connection, settings: [0, 4, 0x7F, 0xFF, 0xFF, 0xFF])
+        server.grow(0, by: 0x7FFF_0000)
+        try blockUntil("the test has withdrawn") { mayRead.load(ordering: .relaxed) }
+        let held = connection.waitingBytes
+        let frames = server.rest()
+        let kinds = [RawHTTP2Client.Kind.data, RawHTTP2Client.Kind.headers, RawHTTP2Client.Kind.continuation]
+        let received = frames.filter { kinds.contains($0.kind) }
+            .reduce(connection.waitingBytes) { $0 + HTTP2FrameHeader.size + $1.payload.count }
+        connection.close()
+        let heads = frames.count { $0.kind == RawHTTP2Client.Kind.headers }
+        outcomes.withLock { $0.append(Outcome(held: held, received: received, heads: heads)) }
+    }
+
+    /// - Parameter port: Its own.
+    func read(port: Int) throws {
+        sending.store(try Self.sending(to: port), ordering: .relaxed)
+        mayRead.store(true, ordering: .relaxed)
+    }
+
+    /// What the system has for a port of this machine, of connections that were closed, too.
+    private static func sending(to port: Int) throws -> Int {
+        let suffix = ":" + String(format: "%04X", port)
+        return try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n").reduce(0) {
+            sum,
+            line in
+            let columns = line.split(separator: " ")
+            guard columns.count > 4, columns[2].hasSuffix(suffix) else { return sum }
+            return sum + (Int(columns[4].prefix(8), radix: 16) ?? 0)
+        }
+    }
+
+    /// What the system held when the right was taken was outside of what the gateway promises. Nothing may follow.
+    func expectNothingBeyondTheSystem() throws {
+        try blockUntil("each connection has ended") {
+            outcomes.withLock { $0.count } == begun.load(ordering: .relaxed)
+        }
+        let all = outcomes.withLock { $0 }
+        let held = all.reduce(sending.load(ordering: .relaxed)) { $0 + $1.held }
+        #expect(all.allSatisfy { $0.received > 0 } && all.reduce(0) { $0 + $1.received } <= held)
+    }
+
+    /// Heads that have come whole.
+    var heads: Int { outcomes.withLock { $0.reduce(0) { $0 + $1.heads } } }
 }

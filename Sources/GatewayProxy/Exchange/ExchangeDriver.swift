@@ -47,7 +47,7 @@ final class ExchangeDriver {
     private var awaitsRelease = false
     private var deadlineUse = DeadlineUse.transfer
     /// A reload has ended it: its credential must reach no upstream any more.
-    private(set) var isExcluded = false
+    private var isExcluded = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
     /// When the exchange began, by the event loop's clock.
@@ -149,6 +149,17 @@ final class ExchangeDriver {
     var credentialUse: CredentialUse? {
         guard let source, let credential else { return nil }
         return CredentialUse(credential: credential, source: source)
+    }
+    /// What the request is sent with.
+    var right: SentRight {
+        SentRight(
+            use: credentialUse,
+            shared: shared,
+            client: record.client,
+            route: admitted.route,
+            reach: admitted.reach,
+            isExcluded: isExcluded
+        )
     }
     private var credentialRequest: CredentialRequest {
         CredentialRequest(
@@ -1482,6 +1493,32 @@ struct ConnectionAttempts {
     mutating func abandon() -> WaiterTicket? {
         last &+= 1
         return leaveQueue()
+    }
+}
+
+/// What a request was sent with: decides about bytes of it that wait longer than its exchange lives.
+struct SentRight {
+    /// nil for no credential.
+    let use: CredentialUse?
+    let shared: ProxyShared
+    let client: String?
+    /// Its index in ``shared``; nil for a server that no route leads to.
+    let route: Int?
+    let reach: ConnectionContext.Reach
+    /// A reload has ended the exchange.
+    let isExcluded: Bool
+
+    func isOver(by withdrawn: WithdrawnCredentials, at now: MonotonicTime) -> Bool {
+        use.flatMap { withdrawn.event($0, at: now) } != nil
+    }
+
+    /// Without its head nobody can say whether other rules would refuse the request, so other rules end it.
+    ///
+    /// - Parameters:
+    ///   - withdrawal: What the reload takes from requests of ``shared``.
+    ///   - keepsRules: The reload has the rules of ``shared``.
+    func isOver(by withdrawal: ReloadWithdrawal, keepsRules: Bool) -> Bool {
+        isExcluded || !keepsRules || withdrawal.covers(client: client, route: route, on: reach)
     }
 }
 

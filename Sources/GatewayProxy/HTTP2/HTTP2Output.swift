@@ -43,6 +43,8 @@ final class HTTP2Output {
     private var secrets: [UInt32] = []
     /// Streams whose secret heads were flushed, and may be held by the channel; up to which byte.
     private var heldSecrets: [(stream: UInt32, end: Int)] = []
+    /// So many bytes are known to be with the system, of those that were written ever.
+    private var left = 0
 
     /// From here on content is not copied: two more pieces for each frame then cost less.
     static let smallestSlice = 65_536
@@ -62,6 +64,9 @@ final class HTTP2Output {
 
     /// Bytes that were written and not flushed.
     var unflushed: Int { partBytes &+ staged.readableBytes }
+
+    /// Where the bytes end that were written so far (``hasLeft(_:)``).
+    var position: Int { flushed &+ unflushed }
 
     // MARK: Writing
 
@@ -275,8 +280,22 @@ final class HTTP2Output {
 
     // MARK: Withdrawal
 
-    /// Secret heads may wait here, or with the channel.
-    var hasSecrets: Bool { !secrets.isEmpty || !heldSecrets.isEmpty }
+    /// Whether the system has all that was written up to a ``position``.
+    ///
+    /// When a stream was cut out in between, it can say no for a little longer.
+    func hasLeft(_ position: Int) -> Bool {
+        if position <= left { return true }
+        // With TLS the channel holds more than was written here, which errs on the safe side.
+        let held = writer.heldBytes
+        left = max(left, flushed &- held)
+        return position <= left || held == 0 && unflushed == 0
+    }
+
+    /// Takes what waits here of a stream whose head has left, and which is about to be reset.
+    ///
+    /// - Parameter position: Where the last bytes of the stream end.
+    /// - Returns: The bytes of content, which the window of the connection gets back.
+    func withdrawRest(of stream: UInt32, upTo position: Int) -> Int { position > flushed ? cut(stream) : 0 }
 
     /// The credential in the head of a stream must not leave any more. What was written for the stream since goes with it.
     func withdraw(_ stream: UInt32) -> Withdrawal {
@@ -290,9 +309,8 @@ final class HTTP2Output {
 
     private func forgetSentSecrets() {
         guard !heldSecrets.isEmpty else { return }
-        // With TLS the channel holds more than was written here, which errs on the safe side.
-        let sent = flushed &- writer.heldBytes
-        heldSecrets.removeAll { $0.end <= sent }
+        _ = hasLeft(flushed)
+        heldSecrets.removeAll { $0.end <= left }
     }
 
     /// Takes all frames of a stream out.

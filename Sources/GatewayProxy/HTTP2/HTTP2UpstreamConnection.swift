@@ -62,8 +62,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var isWritable = true
     /// Answers to frames of the upstream that were written while it did not take what was sent to it.
     private var answers = 0
-    /// Heads of streams that are over, which the upstream may not have taken yet.
-    private var leftHeads: [LeftHead] = []
+    /// Streams that are over, of which the channel may still hold something.
+    private var remains: [Remains] = []
+    /// Content was thrown away that had counted as sent.
+    private var hasWindowAgain = false
     // What is received.
     private var input: HTTP2Input
     private var isReading = false
@@ -79,12 +81,11 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     /// Why it ends the connection; nil while it has not said so.
     private(set) var farewell: HTTP2Farewell?
 
-    /// A head with a credential that the channel may still hold, though its exchange is over.
-    private struct LeftHead {
-        let stream: UInt32
-        let use: CredentialUse
-        /// A reload has ended the exchange.
-        let isExcluded: Bool
+    /// What the channel may still hold of a stream that is over.
+    private struct Remains {
+        /// Where its last bytes end.
+        let position: Int
+        let right: SentRight
     }
 
     init(
@@ -174,7 +175,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         guard stream.phase != .over else { return }
         take(stream.held, of: stream)
         stream.drop()
-        let isUnsent = takeBackHead(of: stream, exchange)
+        let isUnsent = takeBack(stream, exchange)
         if let place = stream.place {
             release(place, stream)
             conversation.streams.reset(place)
@@ -247,7 +248,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         phase = .closed
         timer.cancel()
         output.drop()
-        leftHeads = []
+        remains = []
         pool.upstreams.remove(self)
         settle(.failure(lost))
         pool.connectionEnded(id)
@@ -318,7 +319,12 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     func flushNow() {
         creditAll()
+        if hasWindowAgain {
+            hasWindowAgain = false
+            serveWaiting()
+        }
         output.flushNow()
+        if !remains.isEmpty { forgetSent() }
     }
 
     /// An answer to a frame of the upstream was written.
@@ -409,13 +415,11 @@ extension HTTP2UpstreamConnection {
     ///
     /// - Parameters:
     ///   - isLast: Nothing follows the head.
-    ///   - isSecret: It has a credential.
     /// - Returns: nil where the connection takes no more streams: it was lost, retired or limited since the lease.
     func begin(
         _ stream: HTTP2UpstreamStream,
         isLast: Bool,
         room: Int,
-        isSecret: Bool,
         _ fields: (inout HTTP2FrameWriter) -> Void
     ) -> (id: UInt32, place: HTTP2StreamTable.Place)? {
         guard isOpen else { return nil }
@@ -427,7 +431,9 @@ extension HTTP2UpstreamConnection {
         while streams.count <= place { streams.append(nil) }
         assert(streams[place] == nil, "Two streams have one place.")
         streams[place] = stream
-        output.writeFields(stream: id, isLast: isLast, room: room, isSecret: isSecret, fields)
+        // Without a credential, too, a reload can take the right to send it.
+        output.writeFields(stream: id, isLast: isLast, room: room, isSecret: true, fields)
+        stream.lastPosition = output.position
         retireIfExhausted()
         return (id, place)
     }
@@ -448,6 +454,7 @@ extension HTTP2UpstreamConnection {
         if !output.endInPlace(id) {
             output.write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: id, length: 0, isLast: true) }
         }
+        stream.lastPosition = output.position
         flush()
     }
 
@@ -458,6 +465,7 @@ extension HTTP2UpstreamConnection {
         conversation.send(content.readableBytes, place)
         if isLast { ended(place, stream) }
         output.writeData(content.readableBytes, of: &content, stream: id, isLast: isLast)
+        stream.lastPosition = output.position
         flush()
     }
 
@@ -467,6 +475,7 @@ extension HTTP2UpstreamConnection {
         ended(place, stream)
         let room = 4 * section.readableBytes
         output.writeFields(stream: id, isLast: true, room: room) { $0.fields(section.readableBytesUInt8Span) }
+        stream.lastPosition = output.position
         flush()
     }
 
@@ -521,41 +530,48 @@ extension HTTP2UpstreamConnection {
     }
 }
 
-/// No credential that was withdrawn leaves.
+/// Nothing leaves whose right was withdrawn.
 extension HTTP2UpstreamConnection {
-    /// Takes the head of a stream that is over back, if none of it has left.
+    /// Takes back what has not left of a stream that is over.
     ///
     /// - Returns: Whether the upstream never hears of the stream.
-    private func takeBackHead(of stream: HTTP2UpstreamStream, _ exchange: ExchangeDriver?) -> Bool {
-        guard let id = stream.id, output.hasSecrets else { return false }
-        switch output.withdraw(id) {
-        case .cut(let content):
-            conversation.streams.unsend(content)
+    private func takeBack(_ stream: HTTP2UpstreamStream, _ exchange: ExchangeDriver?) -> Bool {
+        guard let id = stream.id, !output.hasLeft(stream.lastPosition) else { return false }
+        if case .cut(let content) = output.withdraw(id) {
+            regain(content)
             return true
-        case .left: return false
-        case .stuck:
-            if let exchange, let use = exchange.credentialUse {
-                if leftHeads.count >= 64 { forgetSentHeads() }
-                leftHeads.append(LeftHead(stream: id, use: use, isExcluded: exchange.isExcluded))
-            }
-            return false
         }
+        // One that is closed has ended in order: the upstream may want all of it.
+        if stream.place != nil { regain(output.withdrawRest(of: id, upTo: stream.lastPosition)) }
+        if let right = exchange?.right ?? stream.right {
+            if remains.count >= 64 { forgetSent() }
+            remains.append(Remains(position: stream.lastPosition, right: right))
+        }
+        return false
     }
 
-    /// An operator has withdrawn credentials. The exchanges that go with them have ended. What the channel holds of their heads can
-    /// only be taken away with the connection.
+    private func regain(_ content: Int) {
+        guard content > 0 else { return }
+        conversation.streams.unsend(content)
+        hasWindowAgain = true
+        flush()
+    }
+
+    /// An operator has withdrawn credentials. The exchanges that go with them have ended. What the channel holds of them can only be
+    /// taken away with the connection.
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials, at now: MonotonicTime) {
-        endIfHeld { withdrawn.event($0.use, at: now) != nil }
+        endIfHeld { $0.isOver(by: withdrawn, at: now) }
     }
 
-    func endIfHeadsAreExcluded() { endIfHeld(\.isExcluded) }
+    /// A reload has come, and has ended exchanges.
+    func followReload(_ isOver: (SentRight) -> Bool) { endIfHeld(isOver) }
 
-    private func forgetSentHeads() { leftHeads.removeAll { output.withdraw($0.stream) != .stuck } }
+    private func forgetSent() { remains.removeAll { output.hasLeft($0.position) } }
 
-    private func endIfHeld(_ isWithdrawn: (LeftHead) -> Bool) {
-        guard phase != .closed, !leftHeads.isEmpty else { return }
-        forgetSentHeads()
-        guard leftHeads.contains(where: isWithdrawn) else { return }
+    private func endIfHeld(_ isOver: (SentRight) -> Bool) {
+        guard phase != .closed, !remains.isEmpty else { return }
+        forgetSent()
+        guard remains.contains(where: { isOver($0.right) }) else { return }
         phase = .closed
         retire()
         output.drop()

@@ -53,6 +53,10 @@ final class HTTP2UpstreamStream: UpstreamStream {
     /// nil before the head was written, and once the stream is closed: nothing more can be sent on it.
     private(set) var place: HTTP2StreamTable.Place?
     private var exchange: ExchangeDriver?
+    /// What it was sent with, once its exchange has left.
+    private(set) var right: SentRight?
+    /// Where the last bytes that were written for it end (``HTTP2Output/position``).
+    var lastPosition = 0
     private(set) var phase = Phase.head
     // What is sent.
     private var outgoing = HTTP2Outgoing()
@@ -131,8 +135,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
         let opened = connection.begin(
             self,
             isLast: outgoing.endsHere(),
-            room: writer.roomToEncode(head, end: end),
-            isSecret: writer.route.credential != nil
+            room: writer.roomToEncode(head, end: end)
         ) { frames in
             writer.encode(head, bytes, end: end, isTLS: connection.isTLS, into: &frames)
         }
@@ -230,6 +233,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     func abandon(isCut: Bool) {
         let exchange = exchange.take()
+        if phase == .tunnel { right = exchange?.right }
         guard isCut || !leavesTunnelInOrder() else { return }
         if phase != .over, !order.hasHead, id != nil { connection.probe() }
         connection.end(self, isComplete ? nil : .cancel, of: exchange)
@@ -607,7 +611,7 @@ extension HTTP2UpstreamStream {
     }
 
     func finishTunnel(_ whenEnded: @escaping () -> Void) {
-        exchange = nil
+        right = exchange.take()?.right
         guard phase != .over, place != nil, connection.phase == .open else {
             connection.end(self, nil, of: nil)
             return whenEnded()

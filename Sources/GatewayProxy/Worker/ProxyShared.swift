@@ -184,6 +184,12 @@ final class ProxyShared: Sendable {
         )
     }
 
+    /// Whether it decides about each request as `old` does, apart from credentials.
+    func hasRules(of old: ProxyShared) -> Bool {
+        limits == old.limits && configuration.access == old.configuration.access
+            && routes.elementsEqual(old.routes) { $0.plan == $1.plan }
+    }
+
     /// What a client is told of a problem with its request. Browsers show it to pages that may call.
     func answer(
         _ problem: GatewayProblem,

@@ -67,7 +67,12 @@ final class Worker {
             return exchange.isOver(by: withdrawal(exchange.shared), verdict)
         }
         for tunnel in Array(tunnels.values) { tunnel.followReload(to: shared) }
-        upstreams.endIfHeadsAreExcluded()
+        var keepsRules: [ObjectIdentifier: Bool] = [:]
+        upstreams.followReload { right in
+            let known = keepsRules[ObjectIdentifier(right.shared)] ?? shared.hasRules(of: right.shared)
+            keepsRules[ObjectIdentifier(right.shared)] = known
+            return right.isOver(by: withdrawal(right.shared), keepsRules: known)
+        }
     }
 
     /// What the configuration of the last reload decides about a request that began before it.
@@ -191,8 +196,8 @@ final class Worker {
     /// Ends exchanges that go with one of these credentials.
     func withdraw(_ withdrawn: WithdrawnCredentials) {
         for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn) }
-        if let now = current?.shared.clock.monotonic() { upstreams.endIfWithdrawn(withdrawn, at: now) }
         endTunnels { $0.exchange.isOver(by: withdrawn) }
+        if let now = current?.shared.clock.monotonic() { upstreams.endIfWithdrawn(withdrawn, at: now) }
     }
 
     /// Closes idle upstream connections.
@@ -240,9 +245,11 @@ final class SharedUpstreams {
         for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn, at: now) }
     }
 
-    /// A reload has ended exchanges.
-    func endIfHeadsAreExcluded() {
-        for connection in Array(connections.values) { connection.endIfHeadsAreExcluded() }
+    /// A reload has come, and has ended exchanges.
+    ///
+    /// - Parameter isOver: Whether it takes a right away.
+    func followReload(_ isOver: (SentRight) -> Bool) {
+        for connection in Array(connections.values) { connection.followReload(isOver) }
     }
 }
 
