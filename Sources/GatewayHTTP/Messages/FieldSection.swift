@@ -2,8 +2,9 @@
 ///
 /// Shared by request heads, response heads and trailers. Strict: CRLF only, no folding, token names, no control bytes but
 /// tabs in values (RFC 9112 §5, RFC 9110 §5.5).
+@usableFromInline
 package struct FieldSection: Sendable {
-    package private(set) var fields: [HeadField] = []
+    @usableFromInline package private(set) var fields: [HeadField] = []
     /// Some name has an underscore, which some upstreams read as a hyphen.
     package private(set) var hasUnderscore = false
     private var lineStart = 0

@@ -1,13 +1,16 @@
 /// One line of a header section: offsets into the bytes it was read from.
+///
+/// `@usableFromInline`, as all types whose helpers are `@inlinable`: without it, those of a package type are called all the same.
+@usableFromInline
 package struct HeadField: Hashable, Sendable {
     package let kind: FieldKind
     /// Where the line begins, which is where its name begins.
-    package let start: UInt32
-    let nameEnd: UInt32
-    package let valueStart: UInt32
-    let valueEnd: UInt32
+    @usableFromInline package let start: UInt32
+    @usableFromInline let nameEnd: UInt32
+    @usableFromInline package let valueStart: UInt32
+    @usableFromInline let valueEnd: UInt32
     /// The position after the line's CRLF.
-    package let end: UInt32
+    @usableFromInline package let end: UInt32
     /// It came by HTTP/2 as one that no table may remember, on no hop (RFC 7541 section 6.2.3).
     var isNeverIndexed = false
 
@@ -21,6 +24,7 @@ package struct HeadField: Hashable, Sendable {
 }
 
 /// Fields that the gateway acts upon; everything else is carried unread.
+@usableFromInline
 package enum FieldKind: UInt8, Sendable {
     case other
     /// `Access-Control-…` (CORS).

@@ -2,6 +2,7 @@
 ///
 /// It is valid only together with the bytes it was decoded from. Its connection reuses it, so that a warm connection
 /// allocates nothing to read a head. It is lent and not copied, so that reading from it costs no reference count.
+@usableFromInline
 package struct RequestHead: ~Copyable, Sendable {
     package enum Form: Sendable {
         case origin
@@ -23,7 +24,7 @@ package struct RequestHead: ~Copyable, Sendable {
     package internal(set) var isHead = false
     /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 §9.2.2).
     package internal(set) var isIdempotent = false
-    package internal(set) var section = FieldSection()
+    @usableFromInline package internal(set) var section = FieldSection()
     /// Empty when an HTTP/1.0 client sent none.
     package internal(set) var host: Range<Int> = 0..<0
     package internal(set) var framing: BodyFraming = .none
@@ -33,7 +34,7 @@ package struct RequestHead: ~Copyable, Sendable {
     /// The position after the empty line.
     package internal(set) var end = 0
     /// Which of the rarer kinds are there at all, so that rules about them need no search.
-    package internal(set) var present: FieldPresence = []
+    @usableFromInline package internal(set) var present: FieldPresence = []
 
     /// Whether the connection can carry another request after this one, as far as the client is concerned.
     ///
@@ -129,8 +130,9 @@ package enum UsualMethod: UInt8, CaseIterable, Sendable {
     }
 }
 
+@usableFromInline
 package struct FieldPresence: OptionSet, Sendable {
-    package let rawValue: UInt16
+    @usableFromInline package let rawValue: UInt16
 
     @inlinable @inline(__always)
     package init(rawValue: UInt16) { self.rawValue = rawValue }

@@ -25,10 +25,11 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
     private static let runDigits = 6
 
     package var description: String {
-        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: Self.maximumLength) { buffer, count in
-            count = unsafe write(into: UnsafeMutableRawBufferPointer(buffer))
+        // On the stack: most of these strings are short enough to need no memory of their own.
+        unsafe withUnsafeTemporaryAllocation(byteCount: Self.maximumLength, alignment: 1) { buffer in
+            let count = unsafe write(into: buffer)
+            return unsafe String(decoding: UnsafeRawBufferPointer(rebasing: buffer[..<count]), as: UTF8.self)
         }
-        return String(decoding: bytes, as: UTF8.self)
     }
 
     /// Writes the text.

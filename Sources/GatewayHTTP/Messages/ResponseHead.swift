@@ -1,12 +1,13 @@
 /// A response head as it was read: offsets into its bytes, and what they mean for framing.
+@usableFromInline
 package struct ResponseHead: ~Copyable, Sendable {
-    package internal(set) var status = 0
+    @usableFromInline package internal(set) var status = 0
     package internal(set) var isHTTP10 = false
     /// It came by HTTP/2, and was written as a head of HTTP/1.1.
     package internal(set) var isHTTP2 = false
     /// From the status code to the end of the line, CRLF included.
     package internal(set) var statusAndReason: Range<Int> = 0..<0
-    package internal(set) var section = FieldSection()
+    @usableFromInline package internal(set) var section = FieldSection()
     package internal(set) var framing: BodyFraming = .none
     package internal(set) var options = ConnectionOptions()
     /// Whether the connection can be used again once the body has ended.

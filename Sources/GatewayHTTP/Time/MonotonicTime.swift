@@ -2,8 +2,9 @@
 ///
 /// Comparable within one process; never stored. Lifetimes are measured with it, so that a jump of the wall clock
 /// neither kills a token nor revives one.
+@usableFromInline
 package struct MonotonicTime: Hashable, Comparable, Sendable {
-    package var nanoseconds: Int64
+    @usableFromInline package var nanoseconds: Int64
 
     @inlinable @inline(__always)
     package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
