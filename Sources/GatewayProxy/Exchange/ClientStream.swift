@@ -29,6 +29,31 @@ final class RequestMessage {
         self.bytes = bytes
         self.isHTTP2 = isHTTP2
     }
+
+    /// Reads the fields of a request in HTTP/2, and keeps the bytes that were written for them.
+    @inline(__always)
+    func decode(
+        _ fields: inout HTTP2FieldTable,
+        hasContent: Bool,
+        mustBeTLS: Bool,
+        webSocketKey: () -> String
+    ) throws(HTTP2Malformation) -> RequestHeadDecoder.DecodeResult {
+        let result = try decoder.decode(
+            &fields,
+            hasContent: hasContent,
+            mustBeTLS: mustBeTLS,
+            webSocketKey: webSocketKey
+        )
+        if case .refused = result { return result }
+        bytes.writeBytes(fields.bytes[..<fields.end])
+        return result
+    }
+
+    /// As it was made, with the memory of its head.
+    func renew() {
+        decoder.renew()
+        bytes.clear()
+    }
 }
 
 extension RequestAuthorizer {

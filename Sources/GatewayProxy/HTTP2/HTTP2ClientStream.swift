@@ -217,7 +217,7 @@ extension HTTP2ClientStream {
         input.hasEnded = !hasContent
         let buffers = connection.configuration.buffers
         do throws(HTTP2Malformation) {
-            let result = try request.decoder.decode(
+            let result = try request.decode(
                 &buffers.fields,
                 hasContent: hasContent,
                 mustBeTLS: connection.identity.intercepted?.scheme == .https,
@@ -229,7 +229,6 @@ extension HTTP2ClientStream {
         } catch {
             return refuse(malformed: error)
         }
-        request.bytes.writeBytes(buffers.fields.bytes[..<buffers.fields.end])
         // Nothing else of HTTP/2 asks for an upgrade.
         if request.decoder.head.wantsUpgrade { use = .webSocket }
         let framing = request.decoder.head.framing
@@ -765,8 +764,7 @@ final class SpareStreamParts {
     func takeRequest(_ limits: Limits, _ empty: ByteBuffer) -> RequestMessage {
         while var request = requests.popLast() {
             guard isKnownUniquelyReferenced(&request) else { continue }
-            request.decoder.renew()
-            request.bytes.clear()
+            request.renew()
             return request
         }
         let decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
