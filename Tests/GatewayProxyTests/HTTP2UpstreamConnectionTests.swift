@@ -294,6 +294,16 @@ struct HTTP2UpstreamConnectionTests {
         #expect(try content() == ("world", true))
     }
 
+    @Test func piecesThatComeTogetherAreOneFrame() throws {
+        try open()
+        let stream = try begin("POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+        for _ in 0..<1000 { stream.sendContent(ByteBuffer(string: "x"), as: .content) }
+        stream.flush()
+        let frames = try sent()
+        #expect(frames.map(\.kind) == [Kind.headers, Kind.data])
+        #expect(frames[1].payload.count == 1000 && frames[1].endsStream)
+    }
+
     @Test func trailersEndTheRequest() throws {
         try open()
         let stream = try begin("POST /api HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -381,8 +381,8 @@ extension HTTP2UpstreamConnection {
                 streamLimit = limit
                 pool.streamLimitChanged(id, to: limit)
             }
-            for stream in streams { stream?.sendContent() }
-            return
+            for stream in streams { stream?.sendContent(maximum: Self.maximumTurn) }
+            return serveWaiting()
         }
         streamLimit = limit
         phase = .open
@@ -492,8 +492,8 @@ extension HTTP2UpstreamConnection {
     }
 
     private func grew(_ place: HTTP2StreamTable.Place?) {
-        guard let place else { return serveWaiting() }
-        streams[place]?.sendContent()
+        if let place { streams[place]?.sendContent(maximum: Self.maximumTurn) }
+        serveWaiting()
     }
 
     // MARK: Receiving
