@@ -392,4 +392,14 @@ struct HTTP2UpstreamConnectionTests {
         streams[3].abandon(isCut: false)
         #expect(try ping() == nil)
     }
+
+    /// The upstream is busy, and one of its clients has lost patience.
+    @Test func aProbeWithoutAnAnswerEndsNoOtherRequest() throws {
+        try open()
+        let streams = [try begin(), try begin()]
+        for stream in streams { stream.flush() }
+        streams[0].abandon(isCut: false)
+        connection.deadlinePassed()
+        #expect(channel.isActive && !connection.isOpen && streams[1].phase == .head)
+    }
 }

@@ -595,9 +595,9 @@ extension HTTP2UpstreamConnection {
         if !isProbing { timer.set(end, for: self) }
     }
 
-    /// Sends PING, because the upstream was silent for long. Without an answer, the connection is closed.
+    /// Sends PING, because the upstream was silent for long. Without an answer, the connection takes no more requests.
     func probe() {
-        guard phase == .open, !isProbing else { return }
+        guard phase == .open, !isProbing, !isRetired else { return }
         isProbing = true
         probes &+= 1
         let number = probes
@@ -628,7 +628,10 @@ extension HTTP2UpstreamConnection {
             let detail = "\(origin) did not begin HTTP/2 in time."
             settle(.failure(GatewayProblem(.upstreamTimeout, detail, hopError: .connectionTimeout)))
             close()
-        case .open where isProbing: close()
+        case .open where isProbing:
+            // Requests that wait have deadlines of their own: the upstream may be busy. Without any, the pool closes the connection.
+            isProbing = false
+            retire()
         case .open:
             pool.removeIdle(id)
             close()
