@@ -294,6 +294,16 @@ struct HTTP2UpstreamConnectionTests {
         #expect(try content() == ("world", true))
     }
 
+    @Test func piecesThatComeTogetherAreOneFrame() throws {
+        try open()
+        let stream = try begin("POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+        for _ in 0..<1000 { stream.sendContent(ByteBuffer(string: "x"), as: .content) }
+        stream.flush()
+        let frames = try sent()
+        #expect(frames.map(\.kind) == [Kind.headers, Kind.data])
+        #expect(frames[1].payload.count == 1000 && frames[1].endsStream)
+    }
+
     @Test func trailersEndTheRequest() throws {
         try open()
         let stream = try begin("POST /api HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -333,5 +343,63 @@ struct HTTP2UpstreamConnectionTests {
         stream.abandon(isCut: false)
         let reset = try #require(try sent().first { $0.kind == Kind.reset })
         #expect(reset.stream == 1 && reset.payload == RawHTTP2Client.bytes(8))
+    }
+
+    // MARK: Upstreams that are silent
+
+    @Test func anUpstreamThatReadsNothingGetsNoMoreRequests() throws {
+        try open()
+        channel.isWritable = false
+        channel.pipeline.fireChannelWritabilityChanged()
+        let long = String(repeating: "l", count: 300_000)
+        let head = "GET /api/x HTTP/1.1\r\nHost: localhost\r\nX-Long: \(long)\r\n\r\n"
+        var taken = 0
+        while taken < 20, try begin(head).id != nil { taken += 1 }
+        #expect(2..<10 ~= taken && !connection.isOpen && connection.phase == .open)
+    }
+
+    /// Its connection may be full because of an upload.
+    @Test func anUpstreamThatReadsSlowlyGetsRequests() throws {
+        try open()
+        channel.isWritable = false
+        channel.pipeline.fireChannelWritabilityChanged()
+        for _ in 0..<50 { #expect(try begin().id != nil) }
+        #expect(connection.isOpen)
+    }
+
+    private func ping() throws -> Frame? { try sent().first { $0.kind == Kind.ping && $0.flags == 0 } }
+
+    @Test func onlyAnAnswerEndsAProbe() throws {
+        try open()
+        let streams = [try begin(), try begin(), try begin(), try begin()]
+        for stream in streams { stream.flush() }
+        _ = try sent()
+        streams[0].abandon(isCut: false)
+        let first = try #require(try ping())
+        // What an upstream can send that reads nothing.
+        try receive(Kind.windowUpdate, RawHTTP2Client.bytes(1))
+        try receive(Kind.settings)
+        try receive(Kind.ping, Array(1...8))
+        try receive(Kind.ping, flags: 1, Array(1...8))
+        streams[1].abandon(isCut: false)
+        #expect(try ping() == nil)
+        try receive(Kind.ping, flags: 1, first.payload)
+        streams[2].abandon(isCut: false)
+        let second = try #require(try ping())
+        #expect(second.payload != first.payload)
+        // An answer that comes late is none.
+        try receive(Kind.ping, flags: 1, first.payload)
+        streams[3].abandon(isCut: false)
+        #expect(try ping() == nil)
+    }
+
+    /// The upstream is busy, and one of its clients has lost patience.
+    @Test func aProbeWithoutAnAnswerEndsNoOtherRequest() throws {
+        try open()
+        let streams = [try begin(), try begin()]
+        for stream in streams { stream.flush() }
+        streams[0].abandon(isCut: false)
+        connection.deadlinePassed()
+        #expect(channel.isActive && !connection.isOpen && streams[1].phase == .head)
     }
 }

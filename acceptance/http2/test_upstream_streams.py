@@ -328,6 +328,24 @@ def test_a_silent_connection_is_asked_whether_it_lives(make_http2_origin, start)
     assert len(origin.connections) == 2
 
 
+def test_a_client_that_leaves_a_busy_upstream_ends_no_other_request(make_http2_origin, start):
+    origin = make_http2_origin()
+    gateway = start(origin, limits={"connect_timeout": "300ms"})
+    assert get(gateway).text == "ok"
+    [connection] = origin.connections
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with connection.lock:
+            other = pool.submit(requests.post, gateway.url + "/api/x", data=b"hello", timeout=20)
+            time.sleep(0.3)
+            with pytest.raises(requests.Timeout):
+                requests.get(gateway.url + "/api/x", timeout=0.2)
+            # Longer than the gateway waits for the answer to its PING.
+            time.sleep(1)
+            assert get(gateway).text == "ok" and len(origin.connections) == 2
+        answer = other.result()
+    assert (answer.status_code, answer.text) == (200, "ok")
+
+
 # Upstreams that ask for too much
 
 

@@ -65,6 +65,9 @@ final class HTTP2Output {
     /// Bytes that were written and not flushed.
     var unflushed: Int { partBytes &+ staged.readableBytes }
 
+    /// Bytes that were written and that the system has not taken.
+    var waiting: Int { unflushed &+ writer.heldBytes }
+
     /// Where the bytes end that were written so far (``hasLeft(_:)``).
     var position: Int { flushed &+ unflushed }
 

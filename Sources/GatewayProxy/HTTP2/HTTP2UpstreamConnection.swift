@@ -32,6 +32,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private static let connectionWindow = 100 * streamWindow
     /// Maximum number of answers to frames of the upstream that wait because it does not read.
     private static let maximumAnswers = 1000
+    /// So much may wait when a request begins on a connection that takes no more for now. An upload stays below it.
+    private static let maximumWaiting = 1_048_576
 
     let pool: UpstreamPool
     let id: ConnectionID
@@ -75,6 +77,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var uncredited: [HTTP2UpstreamStream] = []
     /// A PING was sent, and its answer has not come.
     private var isProbing = false
+    /// How many of them were sent. The last has this number.
+    private var probes: UInt64 = 0
     private var restsUntil: NIODeadline?
     /// A server that refuses the client certificate says so after the handshake, in place of its settings (TLS 1.3).
     private(set) var alert: TLSAlert?
@@ -215,7 +219,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         while phase != .closed {
             let event = input.next(of: &conversation, into: &buffers.fields, at: { MonotonicTime(.now()) })
             if case .needMore = event { break }
-            if isProbing { upstreamLives() }
+            if isProbing, isAnswer(event) { upstreamLives() }
             receive(event)
         }
         if phase == .closed { input.drop(buffers) } else { input.finish(buffers) }
@@ -383,8 +387,8 @@ extension HTTP2UpstreamConnection {
                 streamLimit = limit
                 pool.streamLimitChanged(id, to: limit)
             }
-            for stream in streams { stream?.sendContent() }
-            return
+            for stream in streams { stream?.sendContent(maximum: Self.maximumTurn) }
+            return serveWaiting()
         }
         streamLimit = limit
         phase = .open
@@ -415,7 +419,8 @@ extension HTTP2UpstreamConnection {
     ///
     /// - Parameters:
     ///   - isLast: Nothing follows the head.
-    /// - Returns: nil where the connection takes no more streams: it was lost, retired or limited since the lease.
+    /// - Returns: nil where the connection takes no more streams: it was lost, retired or limited since the lease, or the upstream does
+    ///   not read what waits for it.
     func begin(
         _ stream: HTTP2UpstreamStream,
         isLast: Bool,
@@ -423,6 +428,10 @@ extension HTTP2UpstreamConnection {
         _ fields: (inout HTTP2FrameWriter) -> Void
     ) -> (id: UInt32, place: HTTP2StreamTable.Place)? {
         guard isOpen else { return nil }
+        guard isWritable || output.waiting < Self.maximumWaiting else {
+            retire()
+            return nil
+        }
         guard let place = conversation.openStream(isLast: isLast) else {
             retireIfExhausted()
             return nil
@@ -495,8 +504,8 @@ extension HTTP2UpstreamConnection {
     }
 
     private func grew(_ place: HTTP2StreamTable.Place?) {
-        guard let place else { return serveWaiting() }
-        streams[place]?.sendContent()
+        if let place { streams[place]?.sendContent(maximum: Self.maximumTurn) }
+        serveWaiting()
     }
 
     // MARK: Receiving
@@ -589,16 +598,27 @@ extension HTTP2UpstreamConnection {
         if !isProbing { timer.set(end, for: self) }
     }
 
-    /// Sends PING, because the upstream was silent for long. Without an answer, the connection is closed.
+    /// Sends PING, because the upstream was silent for long. Without an answer, the connection takes no more requests.
     func probe() {
-        guard phase == .open, !isProbing else { return }
+        guard phase == .open, !isProbing, !isRetired else { return }
         isProbing = true
-        output.write(room: 17) { $0.ping(0, isAnswer: false) }
+        probes &+= 1
+        let number = probes
+        output.write(room: 17) { $0.ping(number, isAnswer: false) }
         flush()
         setDeadline(timeouts.connect)
     }
 
     private func setDeadline(_ amount: TimeAmount) { timer.set(clock.now + amount, for: self) }
+
+    /// Whether an event shows that the upstream reads what is sent to it, or works on requests. Other frames come without that.
+    private func isAnswer(_ event: HTTP2Conversation.Event) -> Bool {
+        switch event {
+        case .pingAnswer(let number): number == probes
+        case .fields, .content, .reset: true
+        default: false
+        }
+    }
 
     private func upstreamLives() {
         isProbing = false
@@ -611,7 +631,10 @@ extension HTTP2UpstreamConnection {
             let detail = "\(origin) did not begin HTTP/2 in time."
             settle(.failure(GatewayProblem(.upstreamTimeout, detail, hopError: .connectionTimeout)))
             close()
-        case .open where isProbing: close()
+        case .open where isProbing:
+            // Requests that wait have deadlines of their own: the upstream may be busy. Without any, the pool closes the connection.
+            isProbing = false
+            retire()
         case .open:
             pool.removeIdle(id)
             close()

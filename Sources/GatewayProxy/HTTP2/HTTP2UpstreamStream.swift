@@ -177,7 +177,10 @@ final class HTTP2UpstreamStream: UpstreamStream {
     func closed() { place = nil }
 
     /// Sends what waits, as far as there is room for it.
+    ///
+    /// - Parameter maximum: How much, so that other streams have their turns.
     func sendContent(maximum: Int = .max) {
+        defer { outgoing.settle() }
         guard place != nil, !outgoing.isEnded else { return }
         var turn = maximum
         // Sending can find out that the connection is lost.
@@ -646,7 +649,11 @@ private final class HTTP2TunnelEnd: DeadlineKeeper {
 }
 
 /// What a request has still to send on its stream.
-private struct HTTP2Outgoing {
+///
+/// Clients choose how large the pieces are in which content comes, and each is part of what a connection was read into. Small ones are
+/// joined, so that many of them cost no more than their bytes and leave as one frame. What stays is copied where it would keep much more
+/// memory than it has bytes (``settle()``).
+struct HTTP2Outgoing {
     private var content: [ByteBuffer] = []
     private(set) var count = 0
     /// Lines of HTTP/1.
@@ -657,6 +664,9 @@ private struct HTTP2Outgoing {
     private(set) var isComplete = false
     /// The end of the request was sent.
     private(set) var isEnded = false
+
+    /// Two pieces that are both shorter are joined.
+    static let smallestPiece = 16_384
 
     /// Without this, content follows until the client of a tunnel ends it.
     mutating func begin(_ framing: BodyFraming) {
@@ -670,12 +680,30 @@ private struct HTTP2Outgoing {
     mutating func append(_ bytes: ByteBuffer) {
         guard bytes.readableBytes > 0 else { return }
         defer { checkInvariants() }
-        content.append(bytes)
+        add(bytes)
         count += bytes.readableBytes
         guard let rest = remaining else { return }
         remaining = rest - bytes.readableBytes
         if rest <= bytes.readableBytes { isComplete = true }
     }
+
+    private mutating func add(_ bytes: ByteBuffer) {
+        guard bytes.readableBytes < Self.smallestPiece, let last = content.last?.readableBytes,
+            last < Self.smallestPiece
+        else { return content.append(bytes) }
+        content[content.count - 1].writeImmutableBuffer(bytes)
+    }
+
+    /// What is here waits for long.
+    mutating func settle() {
+        for index in content.indices where content[index].isWasteful {
+            content[index] = ByteBuffer(buffer: content[index])
+        }
+    }
+
+    /// The memory that what is here keeps, and in how many pieces it is. For tests.
+    var capacity: Int { content.reduce(0) { $0 + $1.storageCapacity } }
+    var pieces: Int { content.count }
 
     /// - Parameter trailers: nil where there are none.
     mutating func end(_ trailers: ByteBuffer?) {
@@ -723,9 +751,18 @@ private struct HTTP2Outgoing {
     private func checkInvariants() {
         assert(count >= 0 && content.isEmpty == (count == 0), "Content was counted that has left.")
         assert(
+            content.count <= 2 + 2 * count / Self.smallestPiece,
+            "Pieces of content were not joined."
+        )
+        assert(
             content.count > 8 || content.reduce(0) { $0 + $1.readableBytes } == count,
             "The parts of the content do not add up to its length."
         )
         assert(!isEnded || isComplete && content.isEmpty, "A request has ended before all of it was sent.")
     }
+}
+
+extension ByteBuffer {
+    /// It keeps much more memory than it has bytes.
+    fileprivate var isWasteful: Bool { storageCapacity > max(4 * readableBytes, 1024) }
 }
