@@ -122,7 +122,7 @@ struct HTTP2UpstreamConnectionTests {
     /// Sends the head of a request on a new stream.
     private func begin(_ head: String = "GET /api/x HTTP/1.1\r\nHost: localhost\r\n\r\n") throws -> HTTP2UpstreamStream
     {
-        let stream = connection.makeStream()
+        let stream = connection.makeStream(for: .uncounted)
         try write(head) { head, bytes, writer, end in
             try stream.sendHead(head, bytes, by: writer, end: end)
         }

@@ -163,11 +163,11 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     // MARK: Streams
 
     /// For a request that the pool has given a stream to.
-    func makeStream() -> HTTP2UpstreamStream {
+    func makeStream(for client: PoolClient) -> HTTP2UpstreamStream {
         restsUntil = nil
         if !isProbing { timer.clear() }
         defer { hasCarried = true }
-        return HTTP2UpstreamStream(on: self, isReused: hasCarried)
+        return HTTP2UpstreamStream(on: self, for: client, isReused: hasCarried)
     }
 
     /// The stream's exchange is over, or goes on elsewhere.
@@ -189,7 +189,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             }
         }
         if stream.waitsForRoom { waiting.removeAll { $0 === stream } }
-        pool.streamEnded(self)
+        pool.streamEnded(self, of: stream.client)
     }
 
     /// Cuts a stream whose exchange goes on: neither side sends on it any more.

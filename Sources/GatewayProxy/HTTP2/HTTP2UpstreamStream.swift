@@ -47,6 +47,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     }
 
     let connection: HTTP2UpstreamConnection
+    /// It counts for this one.
+    let client: PoolClient
     let isReused: Bool
     /// nil before the head was written.
     private(set) var id: UInt32?
@@ -87,8 +89,9 @@ final class HTTP2UpstreamStream: UpstreamStream {
     /// The end of a tunnel whose client has left.
     private var tunnelEnd: HTTP2TunnelEnd?
 
-    init(on connection: HTTP2UpstreamConnection, isReused: Bool) {
+    init(on connection: HTTP2UpstreamConnection, for client: PoolClient, isReused: Bool) {
         self.connection = connection
+        self.client = client
         self.isReused = isReused
         heldHead = connection.buffers.empty
         decoder = ResponseHeadDecoder(

@@ -92,14 +92,25 @@ package struct ClientNames: Sendable {
     fileprivate func client(_ name: String) -> PoolClient? { clients[name] }
 }
 
-/// Counts the connections to one upstream that each client has in use, over all event loops.
+/// Counts the connections to one upstream that each client has in use, over all event loops, and the streams of its HTTP/2
+/// connections.
 ///
-/// Two loops that look at the same moment can give a client one connection more than its share.
+/// Shares are shares of streams: each connection that there may be has room for as many as the upstream allows, and one that a client
+/// has for itself counts as all of them. Where the upstream speaks HTTP/1 only, these are shares of connections.
+///
+/// Two loops that look at the same moment can give a client one more than its share.
 package final class ClientLeases: Sendable {
+    /// What a request has in use. The numbers of both stand in one count, connections in its upper half.
+    enum Lease: Int {
+        case stream = 1
+        case connection = 0x1_0000_0000
+    }
+
     package let maximum: Int
     package let clients: ClientNames
     private let counts: SparseCounts
     private let total = Atomic<Int>(0)
+    private let streamsOfConnection = Atomic<Int>(1)
 
     /// - Parameters:
     ///   - maximum: Connections of all clients.
@@ -121,29 +132,62 @@ package final class ClientLeases: Sendable {
 
     func name(of client: PoolClient) -> String? { client == .uncounted ? nil : clients.names[client.index] }
 
-    func count(_ client: PoolClient) -> Int { client == .uncounted ? 0 : counts[client.index] }
+    func count(_ client: PoolClient) -> Int { count(client, .connection) }
 
-    /// Whether the client is within its share with one more connection. When all are in use, the next one that is not counts:
-    /// the client may ask for it.
-    func allowsOneMore(_ client: PoolClient) -> Bool {
+    func count(_ client: PoolClient, _ lease: Lease) -> Int {
+        client == .uncounted ? 0 : Self.number(of: lease, in: counts[client.index])
+    }
+
+    private static func number(of lease: Lease, in count: Int) -> Int {
+        lease == .connection ? count >> 32 : count & 0xFFFF_FFFF
+    }
+
+    /// Whether the client is within its share with one more. When all are in use, the next one that is not counts: the client may
+    /// ask for it.
+    func allowsOneMore(_ client: PoolClient, _ lease: Lease = .connection) -> Bool {
         guard client != .uncounted else { return true }
-        let free = maximum - total.load(ordering: .relaxed)
-        return FairShare.allows(own: count(client), free: max(free, 1))
+        let streams = streamsOfConnection.load(ordering: .relaxed)
+        let own = Self.size(counts[client.index], streamsOfConnection: streams)
+        let all = Self.size(total.load(ordering: .relaxed), streamsOfConnection: streams)
+        return FairShare.allows(own: own, free: max(maximum &* streams &- all, lease == .connection ? streams : 1))
     }
 
-    func add(_ client: PoolClient) {
+    func add(_ client: PoolClient, _ lease: Lease = .connection) {
         guard client != .uncounted else { return }
-        counts.add(1, at: client.index)
-        total.add(1, ordering: .relaxed)
+        counts.add(lease.rawValue, at: client.index)
+        total.add(lease.rawValue, ordering: .relaxed)
     }
 
-    func remove(_ client: PoolClient) {
+    func remove(_ client: PoolClient, _ lease: Lease = .connection) {
         guard client != .uncounted else { return }
         // Own ones are among them, whatever other threads do meanwhile.
-        assert(count(client) > 0, "A client gives back a connection that it does not have in use.")
-        assert(total.load(ordering: .relaxed) > 0, "More connections are given back than were in use.")
-        counts.add(-1, at: client.index)
-        total.subtract(1, ordering: .relaxed)
+        assert(count(client, lease) > 0, "A client gives back a \(lease) that it does not have in use.")
+        assert(total.load(ordering: .relaxed) >= lease.rawValue, "More is given back than was in use.")
+        counts.add(-lease.rawValue, at: client.index)
+        total.subtract(lease.rawValue, ordering: .relaxed)
+    }
+
+    // MARK: Streams
+
+    /// An HTTP/2 connection of the upstream allows so many streams: the next one is expected to allow as many.
+    func learned(streamsOfConnection streams: Int) {
+        guard isShared else { return }
+        streamsOfConnection.store(max(streams, 1), ordering: .relaxed)
+    }
+
+    /// A connection is open and takes no more streams, so nobody can have these.
+    func addUnusable(streams: Int) {
+        if isShared { total.add(streams, ordering: .relaxed) }
+    }
+
+    func removeUnusable(streams: Int) {
+        if isShared { total.subtract(streams, ordering: .relaxed) }
+    }
+
+    /// The streams that are in use, with those of whole connections.
+    @inline(__always)
+    private static func size(_ count: Int, streamsOfConnection: Int) -> Int {
+        number(of: .connection, in: count) &* streamsOfConnection &+ number(of: .stream, in: count)
     }
 
     /// Counts that there is memory for.

@@ -15,12 +15,12 @@ import GatewayHTTP
 ///   ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``.
 /// - A private connection is kept for its client between requests: see ``keepPrivate(_:keepAliveSeconds:_:)`` and
 ///   ``takePrivate(_:)``.
-/// - Of an HTTP/2 connection streams are leased: see ``openedShared(_:streamLimit:jitter:_:)``. Streams do not count as connections
-///   of a client (``ClientLeases``): those that wait take turns, and a stream is short.
+/// - Of an HTTP/2 connection streams are leased: see ``openedShared(_:streamLimit:jitter:_:)``. Each counts for its client until
+///   ``streamEnded(_:of:_:)``, which also follows when the connection has ended before.
 ///
 /// A request that finds no connection asks the budget for a place, and opens a connection in it. Without a place it waits in a
 /// queue in which clients take turns, until a connection is put back, a place comes or its deadline passes. A client that has more
-/// connections in use than its share waits, although places or idle connections are left: they are for other clients
+/// connections or streams in use than its share waits, although places or idle connections are left: they are for other clients
 /// (``FairShare``). It keeps its turn in the queue. All loops count in one account, ``ClientLeases``.
 ///
 /// Taking and putting back are on the path of every request: they allocate nothing. They look nothing up, except that
@@ -64,8 +64,9 @@ struct PoolState: ~Copyable, Sendable {
 
         var number: UInt32 = 0
         var phase = Phase.none
-        /// The client that has it in use, also while it is kept.
+        /// The client that has it in use, also while it is kept. One that is opened for a stream counts as that stream.
         var client = PoolClient.uncounted
+        var lease = ClientLeases.Lease.connection
         var restsSince = MonotonicTime.never
         /// It is not used from then on.
         var restsUntil = MonotonicTime.never
@@ -94,6 +95,8 @@ struct PoolState: ~Copyable, Sendable {
         var count: Int32
         /// What the upstream allows, and no more than the rules do. It may fall below ``count``.
         var limit: Int32
+        /// The connection is retiring, and so many more streams would have room on it.
+        var unusable: Int32 = 0
 
         var hasRoom: Bool { count < limit }
     }
@@ -219,15 +222,16 @@ struct PoolState: ~Copyable, Sendable {
     }
 
     @inline(__always)
-    private mutating func lease(_ slot: Int32, to client: PoolClient) {
+    private mutating func lease(_ slot: Int32, to client: PoolClient, as lease: ClientLeases.Lease = .connection) {
         assert(connections[Int(slot)].client == .uncounted, "A connection is leased to two clients.")
         connections[Int(slot)].client = client
-        leases.add(client)
+        connections[Int(slot)].lease = lease
+        leases.add(client, lease)
     }
 
     @inline(__always)
     private mutating func endLease(_ slot: Int) {
-        leases.remove(connections[slot].client)
+        leases.remove(connections[slot].client, connections[slot].lease)
         connections[slot].client = .uncounted
     }
 
@@ -324,6 +328,11 @@ extension PoolState {
     mutating func opened(_ id: ConnectionID, jitter: UInt64, at now: MonotonicTime) {
         guard isInPhase(.opening, id) else { return }
         begin(id, as: .leased, jitter: jitter, at: now)
+        if connections[id.index].lease == .stream {
+            let client = connections[id.index].client
+            endLease(id.index)
+            lease(id.slot, to: client)
+        }
         speaksHTTP1 = true
         checkInvariants()
     }
@@ -342,6 +351,7 @@ extension PoolState {
         let wasOpening = connections[id.index].phase == .opening
         if wasOpening { openingCount -= 1 }
         if connections[id.index].phase == .shared { removeFromShared(id.slot) }
+        if let streams = connections[id.index].streams { leases.removeUnusable(streams: Int(streams.unusable)) }
         endLease(id.index)
         connections[id.index].phase = .none
         connections[id.index].streams = nil
@@ -358,14 +368,14 @@ extension PoolState {
     }
 
     /// A place has been granted for it.
-    private mutating func newConnection(for client: PoolClient) -> ConnectionID {
+    private mutating func newConnection(for waiter: Newcomer) -> ConnectionID {
         let slot = freeSlots.popLast() ?? Int32(truncatingIfNeeded: connections.count)
         if Int(slot) == connections.count { connections.append(Connection()) }
         assert(connections[Int(slot)].phase == .none, "A connection is opened in the slot of another one.")
         connections[Int(slot)].phase = .opening
         connections[Int(slot)].endsAt = .never
         openingCount += 1
-        lease(slot, to: client)
+        lease(slot, to: waiter.client, as: expectedLease(of: waiter))
         return id(of: slot)
     }
 
@@ -398,8 +408,12 @@ extension PoolState {
     ) -> PoolStep {
         guard isInPhase(.opening, id) else { return .nothing }
         begin(id, as: .shared, jitter: jitter, at: situation.now)
+        let client = connections[id.index].client
         endLease(id.index)
-        connections[id.index].streams = Streams(count: 1, limit: allowed(streamLimit))
+        leases.add(client, .stream)
+        let limit = allowed(streamLimit)
+        leases.learned(streamsOfConnection: Int(limit))
+        connections[id.index].streams = Streams(count: 1, limit: limit)
         shared.append(id.slot)
         speaksHTTP1 = false
         wantsTurn = true
@@ -417,6 +431,7 @@ extension PoolState {
     mutating func streamLimitChanged(_ id: ConnectionID, to limit: Int, _ situation: PoolSituation) -> PoolStep {
         guard isKnown(id), connections[id.index].streams != nil else { return .nothing }
         let limit = allowed(limit)
+        leases.learned(streamsOfConnection: Int(limit))
         connections[id.index].streams?.limit = limit
         wantsTurn = true
         return next(situation)
@@ -442,24 +457,33 @@ extension PoolState {
     private mutating func retireShared(_ slot: Int32) {
         removeFromShared(slot)
         connections[Int(slot)].phase = .retiring
+        guard let streams = connections[Int(slot)].streams, streams.hasRoom else { return }
+        addUnusable(Int(slot), streams.limit - streams.count)
+    }
+
+    private mutating func addUnusable(_ slot: Int, _ streams: Int32) {
+        connections[slot].streams?.unusable += streams
+        leases.addUnusable(streams: Int(streams))
     }
 
     // MARK: Streams
 
-    /// A stream for a request that has just come. nil while requests wait that can be served, or where no connection has room.
+    /// A stream for a request that has just come. nil while requests wait that can be served, where no connection has room, and for
+    /// a client that is over its share.
     @inline(__always)
-    mutating func takeStream(at now: MonotonicTime) -> ConnectionID? {
-        guard rules.opensOneAtATime, isOpenToNewcomers else { return nil }
-        return leaseStream(at: now) ?? leaseIdleStream(at: now)
+    mutating func takeStream(for client: PoolClient, at now: MonotonicTime) -> ConnectionID? {
+        guard rules.opensOneAtATime, isOpenToNewcomers, leases.allowsOneMore(client, .stream) else { return nil }
+        return leaseStream(for: client, at: now) ?? leaseIdleStream(for: client, at: now)
     }
 
-    /// A stream for a request that lost its connection. It goes before those that wait.
-    mutating func takeUrgentStream(at now: MonotonicTime) -> ConnectionID? {
-        rules.opensOneAtATime ? leaseStream(at: now) : nil
+    /// A stream for a request that lost its connection. It goes before those that wait. nil for a client that is over its share.
+    mutating func takeUrgentStream(for client: PoolClient, at now: MonotonicTime) -> ConnectionID? {
+        guard rules.opensOneAtATime, leases.allowsOneMore(client, .stream) else { return nil }
+        return leaseStream(for: client, at: now)
     }
 
     /// The connection that has been open for longest goes first, so that the others can rest.
-    private mutating func leaseStream(at now: MonotonicTime) -> ConnectionID? {
+    private mutating func leaseStream(for client: PoolClient, at now: MonotonicTime) -> ConnectionID? {
         defer { checkInvariants() }
         var index = 0
         while index < shared.count {
@@ -470,6 +494,7 @@ extension PoolState {
             }
             if connections[slot].streams?.hasRoom ?? false {
                 connections[slot].streams?.count += 1
+                leases.add(client, .stream)
                 return id(of: Int32(slot))
             }
             index += 1
@@ -477,34 +502,37 @@ extension PoolState {
         return nil
     }
 
-    private mutating func leaseIdleStream(at now: MonotonicTime) -> ConnectionID? {
+    private mutating func leaseIdleStream(for client: PoolClient, at now: MonotonicTime) -> ConnectionID? {
         guard let slot = idle.last, let streams = connections[Int(slot)].streams, streams.hasRoom,
             now < connections[Int(slot)].restsUntil
         else { return nil }
         idle.removeLast()
-        beginSharing(slot)
+        beginSharing(slot, with: client)
         return id(of: slot)
     }
 
-    /// The connection has rested, and has a stream now.
+    /// The connection has rested, and has a stream of the client now.
     ///
     /// - Returns: Whether it is an HTTP/2 connection.
     @discardableResult
-    private mutating func beginSharing(_ slot: Int32) -> Bool {
+    private mutating func beginSharing(_ slot: Int32, with client: PoolClient) -> Bool {
         guard connections[Int(slot)].streams != nil else { return false }
         connections[Int(slot)].streams?.count = 1
+        leases.add(client, .stream)
         connections[Int(slot)].phase = .shared
         shared.append(slot)
         checkInvariants()
         return true
     }
 
-    /// The request of a stream is over.
+    /// The request of a stream is over. Report it once for each, also when the connection has ended.
     ///
-    /// - Parameter wasOffered: As of ``putBack(_:keepAliveSeconds:wasOffered:_:)``.
-    mutating func streamEnded(_ id: ConnectionID, _ situation: PoolSituation) -> PoolReturn {
+    /// - Parameter client: The one that the stream was leased to.
+    mutating func streamEnded(_ id: ConnectionID, of client: PoolClient, _ situation: PoolSituation) -> PoolReturn {
+        leases.remove(client, .stream)
         guard isKnown(id), let streams = connections[id.index].streams, streams.count > 0 else { return .close }
         connections[id.index].streams?.count -= 1
+        if connections[id.index].phase == .retiring { addUnusable(id.index, 1) }
         defer { checkInvariants() }
         guard streams.count == 1 else { return .goOn(servesLater: needsTurn(situation)) }
         guard connections[id.index].phase == .shared else { return .close }
@@ -570,7 +598,7 @@ extension PoolState {
             return next(situation)
         }
         self.newcomer = nil
-        return isGranted ? .dial(newConnection(for: newcomer.client), for: nil) : admit(newcomer)
+        return isGranted ? .dial(newConnection(for: newcomer), for: nil) : admit(newcomer)
     }
 
     private mutating func admit(_ newcomer: Newcomer) -> PoolStep {
@@ -592,7 +620,13 @@ extension PoolState {
     }
 
     /// Its client is within its share.
-    private func canServe(_ waiter: Newcomer) -> Bool { leases.allowsOneMore(waiter.client) }
+    private func canServe(_ waiter: Newcomer) -> Bool {
+        leases.allowsOneMore(waiter.client, expectedLease(of: waiter))
+    }
+
+    private func expectedLease(of waiter: Newcomer) -> ClientLeases.Lease {
+        rules.opensOneAtATime && !speaksHTTP1 && !waiter.isPrivate ? .stream : .connection
+    }
 
     // MARK: Waiters that leave
 
@@ -670,7 +704,7 @@ extension PoolState {
         let first = firstWaiter
         areWaitersBlocked = first == nil
         guard let (ticket, waiter) = first else { return isInTurn ? closeKeptOfWaiters(situation) : .nothing }
-        if !waiter.isPrivate, !shared.isEmpty, let id = leaseStream(at: situation.now) {
+        if !waiter.isPrivate, !shared.isEmpty, let id = leaseStream(for: waiter.client, at: situation.now) {
             waiters.pop(ticket)
             return .lease(id, to: ticket)
         }
@@ -690,7 +724,7 @@ extension PoolState {
         if hasGrant {
             hasGrant = false
             waiters.pop(ticket)
-            return .dial(newConnection(for: waiter.client), for: ticket)
+            return .dial(newConnection(for: waiter), for: ticket)
         }
         if place == .none, mayOpen { return askForPlace() }
         isInTurn = false
@@ -715,7 +749,7 @@ extension PoolState {
         let first = waiters.first { !$0.needsNew && canServe($0) }
         guard let (ticket, waiter) = first else { return .close(id) }
         waiters.pop(ticket)
-        if beginSharing(id.slot) { return .lease(id, to: ticket) }
+        if beginSharing(id.slot, with: waiter.client) { return .lease(id, to: ticket) }
         lease(id.slot, to: waiter.client)
         return .lease(id, to: ticket)
     }

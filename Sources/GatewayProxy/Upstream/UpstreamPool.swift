@@ -82,8 +82,10 @@ final class UpstreamPool {
     /// - Parameter mayRepeat: The request may be sent again if the connection turns out to have ended.
     func takeIdle(for name: String?, mayRepeat: Bool) -> (any UpstreamStream)? {
         let now = now
-        if let id = state.takeStream(at: now), let shared = sharedConnection(id) { return shared.makeStream() }
         let client = client(name)
+        if let id = state.takeStream(for: client, at: now), let shared = sharedConnection(id) {
+            return shared.makeStream(for: client)
+        }
         while let id = state.next(for: client), let candidate = connection(id) {
             let action = state.take(
                 for: client,
@@ -185,24 +187,26 @@ final class UpstreamPool {
     /// Opens a connection; when there are as many as there may be, waits until one is free.
     ///
     /// - Parameters:
-    ///   - client: Clients that wait take turns, and none gets more than its share.
+    ///   - name: Clients that wait take turns, and none gets more than its share.
     ///   - isFresh: No connection that was open already: the last one died under the request.
     ///   - owner: Gets a new connection that no other client connection uses.
     ///   - done: May be called before this returns.
     /// - Returns: The ticket of a request that has to wait, to be given up with ``leave(_:)``.
     func connect(
-        client: String?,
+        client name: String?,
         isFresh: Bool,
         for owner: PrivateConnection? = nil,
         _ done: @escaping Done
     ) -> WaiterTicket? {
         let isPrivate = owner != nil
-        if isFresh, !isPrivate, let id = state.takeUrgentStream(at: now), let shared = sharedConnection(id) {
-            done(.success(shared.makeStream()))
+        let client = client(name)
+        if isFresh, !isPrivate, let id = state.takeUrgentStream(for: client, at: now), let shared = sharedConnection(id)
+        {
+            done(.success(shared.makeStream(for: client)))
             return nil
         }
-        let request = ConnectionRequest(self, for: owner, done)
-        run(state.connect(client: client, isUrgent: isFresh, isPrivate: isPrivate, situation), for: request)
+        let request = ConnectionRequest(self, of: client, for: owner, done)
+        run(state.connect(client: name, isUrgent: isFresh, isPrivate: isPrivate, situation), for: request)
         return request.ticket
     }
 
@@ -289,10 +293,11 @@ final class UpstreamPool {
     }
 
     private func lease(_ id: ConnectionID, to request: ConnectionRequest?) {
+        guard let request else { return }
         if let connection = connection(id) {
-            request?.finish(.success(connection))
+            request.finish(.success(connection))
         } else if let shared = sharedConnection(id) {
-            request?.finish(.success(shared.makeStream()))
+            request.finish(.success(shared.makeStream(for: request.client)))
         }
     }
 
@@ -360,7 +365,7 @@ final class UpstreamPool {
         case .success(.http2(let connection)):
             keep(connection, id)
             let step = state.openedShared(id, streamLimit: connection.streamLimit, jitter: jitter, situation)
-            request?.finish(.success(connection.makeStream()))
+            if let request { request.finish(.success(connection.makeStream(for: request.client))) }
             run(step)
         }
     }
@@ -387,8 +392,8 @@ final class UpstreamPool {
     // MARK: Streams
 
     /// The request of a stream is over.
-    func streamEnded(_ connection: HTTP2UpstreamConnection) {
-        settle(connection, connection.id, state.streamEnded(connection.id, situation))
+    func streamEnded(_ connection: HTTP2UpstreamConnection, of client: PoolClient) {
+        settle(connection, connection.id, state.streamEnded(connection.id, of: client, situation))
     }
 
     func streamLimitChanged(_ id: ConnectionID, to limit: Int) {
@@ -444,13 +449,21 @@ private final class ConnectionRequest: DeadlineKeeper {
     private let pool: UpstreamPool
     private let timer: DeadlineTimer
     private let done: UpstreamPool.Done
+    /// What the request gets counts for it.
+    let client: PoolClient
     /// The owner of the connection, if it is to be a private one.
     let owner: PrivateConnection?
     /// While it waits for its turn.
     private(set) var ticket: WaiterTicket?
 
-    init(_ pool: UpstreamPool, for owner: PrivateConnection?, _ done: @escaping UpstreamPool.Done) {
+    init(
+        _ pool: UpstreamPool,
+        of client: PoolClient,
+        for owner: PrivateConnection?,
+        _ done: @escaping UpstreamPool.Done
+    ) {
         self.pool = pool
+        self.client = client
         self.owner = owner
         self.done = done
         timer = DeadlineTimer(queue: pool.deadlines)

@@ -130,6 +130,55 @@ struct ClientLeasesTests {
         #expect(leases.count(client) == 0 && leases.allowsOneMore(client))
     }
 
+    /// A client gets three quarters of the streams, whatever it has of them as whole connections, and others get some of the rest.
+    @Test(arguments: [
+        (1, 100, 0, 75), (8, 100, 0, 600), (8, 100, 2, 400), (8, 1, 0, 6), (1, 3, 0, 3), (1024, 100, 768, 0),
+    ])
+    func aClientGetsItsShareOfStreams(maximum: Int, streams: Int, whole: Int, _ expected: Int) {
+        let leases = ClientLeases(maximum: maximum, clients: names)
+        let (client, other) = (leases.client("client-1"), leases.client("client-2"))
+        leases.learned(streamsOfConnection: streams)
+        for _ in 0..<whole { leases.add(client) }
+        var count = 0
+        while leases.count(client, .stream) < maximum * streams, leases.allowsOneMore(client, .stream) {
+            leases.add(client, .stream)
+            count += 1
+        }
+        #expect(count == expected && leases.count(client, .stream) == count && leases.count(client) == whole)
+        #expect(leases.allowsOneMore(other, .stream))
+        for _ in 0..<count { leases.remove(client, .stream) }
+        #expect(leases.count(client, .stream) == 0 && leases.count(client) == whole)
+    }
+
+    /// Shares of connections do not depend on how many streams one could have.
+    @Test(arguments: [1, 2, 3, 4, 8, 1024], [1, 3, 100])
+    func connectionsAreSharedAlikeWhateverTheirStreams(maximum: Int, streams: Int) {
+        let (leases, plain) = (
+            ClientLeases(maximum: maximum, clients: names), ClientLeases(maximum: maximum, clients: names)
+        )
+        leases.learned(streamsOfConnection: streams)
+        for number in 0..<maximum {
+            let client = leases.client(number % 3 == 2 ? "client-2" : "client-1")
+            #expect(leases.allowsOneMore(client) == plain.allowsOneMore(client))
+            leases.add(client)
+            plain.add(client)
+        }
+        for name in ["client-1", "client-2", "client-3"] {
+            #expect(leases.allowsOneMore(leases.client(name)) == plain.allowsOneMore(plain.client(name)))
+        }
+    }
+
+    @Test func roomThatNobodyCanUseIsNotFree() {
+        let leases = ClientLeases(maximum: 1, clients: names)
+        let client = leases.client("client-1")
+        leases.learned(streamsOfConnection: 100)
+        for _ in 0..<25 { leases.add(client, .stream) }
+        leases.addUnusable(streams: 67)
+        #expect(!leases.allowsOneMore(client, .stream))
+        leases.removeUnusable(streams: 67)
+        #expect(leases.allowsOneMore(client, .stream))
+    }
+
     /// With 10,000 upstreams nearly all counts are never raised.
     @Test func onlyClientsThatWereThereTakeMemory() {
         let leases = ClientLeases(maximum: 1024, clients: names)

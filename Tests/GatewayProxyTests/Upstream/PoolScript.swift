@@ -5,7 +5,9 @@ import Testing
 
 /// Plays a pool from lines such as `connect a -> ask`. Behind the arrow stands what the pool answers, up to its next question.
 ///
-/// `elsewhere a` is a request of the client a on another loop, and `elsewhere a ends` is its end.
+/// `elsewhere a` is a request of the client a on another loop, `elsewhere a stream` is one over HTTP/2, and `elsewhere a ends` is the
+/// end of the first.
+/// `stream by a`, `reconnect by a` and `ends c1 by a` are about streams of the client a.
 /// `take busy 7ms` takes a connection in a loop whose turn before began then, and that has not rested since.
 /// Connections are `c1`, `c2` in the order in which they are dialled, waiters `w1`, `w2`. `at 5s` and `at 20ms` set the clock.
 struct PoolScript: ~Copyable {
@@ -42,13 +44,15 @@ struct PoolScript: ~Copyable {
         case "others" where words.count > 1: othersWait = argument == "wait"
         case "elsewhere":
             let client = leases.client(argument)
-            if words.contains("ends") { leases.remove(client) } else { leases.add(client) }
+            let lease: ClientLeases.Lease = words.contains("stream") ? .stream : .connection
+            if words.contains("ends") { leases.remove(client, lease) } else { leases.add(client, lease) }
         case "retire": pool.retire()
         case "open": pool.opened(connection(argument), jitter: words.count > 2 ? .max : 0, at: now)
         case "take": return take(words)
-        case "stream": return pool.takeStream(at: now).map { "lease \(name($0))" } ?? "none"
-        case "reconnect": return pool.takeUrgentStream(at: now).map { "lease \(name($0))" } ?? "none"
-        case "ends": return text(pool.streamEnded(connection(argument), situation))
+        case "stream": return pool.takeStream(for: client(words), at: now).map { "lease \(name($0))" } ?? "none"
+        case "reconnect":
+            return pool.takeUrgentStream(for: client(words), at: now).map { "lease \(name($0))" } ?? "none"
+        case "ends": return text(pool.streamEnded(connection(argument), of: client(words), situation))
         case "goaway": return pool.retireConnection(connection(argument)) ? "close" : ""
         case "shared":
             return run(pool.openedShared(connection(argument), streamLimit: number(words), jitter: 0, situation))
@@ -101,7 +105,7 @@ struct PoolScript: ~Copyable {
     }
 
     private mutating func take(_ words: [String]) -> String {
-        let client = pool.client(words.firstIndex(of: "by").map { words[$0 + 1] })
+        let client = client(words)
         guard let next = pool.next(for: client) else { return "none" }
         let action = pool.take(
             for: client,
@@ -176,6 +180,10 @@ struct PoolScript: ~Copyable {
 
     private func connection(_ name: String) -> ConnectionID { connections[(Int(name.dropFirst()) ?? 1) - 1] }
     private func waiter(_ name: String) -> WaiterTicket { waiters[(Int(name.dropFirst()) ?? 1) - 1] }
+
+    private func client(_ words: [String]) -> PoolClient {
+        pool.client(words.firstIndex(of: "by").map { words[$0 + 1] })
+    }
 
     private func number(_ words: [String]) -> Int { words.last.flatMap { Int($0) } ?? 0 }
 

@@ -16,6 +16,137 @@ struct PoolStreamTests {
         PoolScript.check(transcript.text, rules, ClientLeases(maximum: 2, clients: ClientNames([])))
     }
 
+    /// Two connections of four streams: of these eight a client may have six.
+    @Test(arguments: shares)
+    func aClientGetsItsShareOfStreams(_ transcript: Transcript) {
+        var rules = PoolState.Rules(maximumWaiters: 10, idleTimeout: .seconds(60))
+        rules.opensOneAtATime = true
+        PoolScript.check(transcript.text, rules, ClientLeases(maximum: 2, clients: ClientNames(["a", "b"])))
+    }
+
+    /// The client a has its six streams, and two are left on the second connection.
+    private static let six = """
+        connect a    -> ask
+        granted      -> dial c1
+        shared c1 4
+        stream by a  -> lease c1
+        stream by a  -> lease c1
+        stream by a  -> lease c1
+        stream by a  -> none
+        connect a    -> ask
+        granted      -> dial c2
+        shared c2 4
+        stream by a  -> lease c2
+        stream by a  -> none
+
+        """
+
+    private static let shares: [Transcript] = [
+        Transcript(
+            testDescription:
+                "a client at its share waits for a stream of its own to end, and another one does not wait",
+            text: six + """
+                connect a    -> wait w1, look again in 100ms
+                stream by b  -> lease c2
+                ends c2 by b -> go on, later
+                turn
+                ends c1 by a -> go on, later
+                turn         -> lease c1 to w1
+                stream by a  -> none
+                reconnect by a -> none
+                reconnect by b -> lease c2
+                """
+        ),
+        Transcript(
+            testDescription: "streams that end on another loop are noticed after 100 ms",
+            text: """
+                elsewhere a stream
+                connect a    -> ask
+                granted      -> dial c1
+                shared c1 4
+                elsewhere a stream
+                elsewhere a stream
+                elsewhere a stream
+                elsewhere a stream
+                stream by a  -> none
+                connect a    -> wait w1, look again in 100ms
+                elsewhere a stream ends
+                at 100ms
+                spare        -> lease c1 to w1
+                """
+        ),
+        Transcript(
+            testDescription: "streams of a connection that was lost count until their requests are over",
+            text: six + """
+                end c1       -> give back
+                stream by a  -> none
+                ends c1 by a -> close
+                stream by a  -> lease c2
+                """
+        ),
+        Transcript(
+            testDescription: "what is left of a connection that takes no more streams is nobody's",
+            text: """
+                connect a    -> ask
+                granted      -> dial c1
+                shared c1 4
+                goaway c1
+                connect a    -> ask
+                granted      -> dial c2
+                shared c2 4
+                stream by a  -> lease c2
+                stream by a  -> lease c2
+                stream by a  -> none
+                stream by b  -> lease c2
+                ends c1 by a -> close
+                ends c2 by b -> go on
+                stream by a  -> none
+                end c1       -> give back
+                stream by a  -> lease c2
+                """
+        ),
+        Transcript(
+            testDescription: "a connection with HTTP/1 counts as all the streams that it could have had",
+            text: """
+                connect a    -> ask
+                granted      -> dial c1
+                shared c1 4
+                elsewhere a
+                stream by a  -> lease c1
+                stream by a  -> none
+                stream by b  -> lease c1
+                """
+        ),
+        Transcript(
+            testDescription: "a connection that turns out to be HTTP/1 counts as a connection",
+            text: """
+                connect a    -> ask
+                granted      -> dial c1
+                alone c1
+                connect a    -> ask
+                granted      -> dial c2
+                open c2
+                end c1       -> give back
+                end c2       -> give back, leave budget
+                """
+        ),
+        Transcript(
+            testDescription: "a client keeps the streams of its only connection busy while the next one is opened",
+            text: """
+                connect a    -> ask
+                granted      -> dial c1
+                shared c1 4
+                stream by a  -> lease c1
+                stream by a  -> lease c1
+                stream by a  -> lease c1
+                connect a    -> ask
+                granted      -> dial c2
+                ends c1 by a -> go on
+                stream by a  -> lease c1
+                """
+        ),
+    ]
+
     private static let opening: [Transcript] = [
         Transcript(
             testDescription: "the first connection is opened alone, and carries all that waited for it",
