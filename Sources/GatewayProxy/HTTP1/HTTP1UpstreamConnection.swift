@@ -531,6 +531,10 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         }
         guard let head = reader.takeHead() else { return false }
         if reader.head.isInformational, reader.head.status != 101 {
+            guard reader.takesInformational() else {
+                fail(HTTP2ResponseOrder.Fault.tooManyInformational.detail)
+                return false
+            }
             exchange.receiveInformational(reader.head, head)
             hasUnflushedResponse = true
             reader.nextHead()
