@@ -1,3 +1,4 @@
+import GatewayHTTP
 import GatewayTesting
 import Synchronization
 import Testing
@@ -174,6 +175,70 @@ struct HTTP2ClientTests {
             let response = try client.response(try client.begin(fields))
             #expect(response.status == "200" && response.text == "abc" && response.fields["x-sum"] == "1")
             #expect(response.fields["link"] != nil && response.blockFrames == 3)
+        }
+    }
+
+    // MARK: Informational responses
+
+    @Test(arguments: [64, 65])
+    func anUpstreamOfHTTP1HasABoundOfInformationalResponses(_ count: Int) async throws {
+        let hints = String(repeating: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", count: count)
+        try await withProxy(try RawOrigin.answering("\(hints)HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")) {
+            proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            for _ in 0..<2 {
+                let response = try client.response(try client.begin())
+                #expect(response.status == (count > 64 ? "502" : "200"))
+                #expect(response.text.contains(count > 64 ? "more than 64 informational responses" : "ok"))
+            }
+        }
+    }
+
+    /// 23 MB of them: what a client does not read is not kept for it.
+    @Test func informationalResponsesAreDroppedForAClientThatReadsNothing() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            let hint = "HTTP/1.1 103 Early Hints\r\nLink: </\(String(repeating: "x", count: 24_000))>\r\n\r\n"
+            guard connection.readMessage() != nil else { return }
+            for _ in 0..<60 { connection.send(hint) }
+            connection.send("HTTP/1.1 204 No Content\r\n\r\n")
+            _ = connection.readMessage()
+        }
+        try await withProxy(origin) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port, receiveBuffer: 16_384)
+            defer { client.close() }
+            let streams = try (0..<16).map { _ in try client.begin() }
+            try blockUntil("all were answered") { proxy.observer.requests.count == streams.count }
+            let responses = try streams.map { try client.response($0) }
+            #expect(responses.allSatisfy { $0.status == "204" })
+            // Two for each head of these. The system holds some megabytes, too.
+            #expect(responses.reduce(0) { $0 + $1.blockFrames } < 800)
+        }
+    }
+
+    /// All of them come in one turn, in which nothing is flushed: 1.7 MB, for 6 KB from the upstream.
+    @Test func informationalResponsesThatExpandAreDropped() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            let server = try RawHTTP2Server(connection)
+            let stream = RawHTTP2Client.bytes(try server.request().stream)
+            // A value of 3900 bytes goes into the table, where the other heads have it from.
+            let status: [UInt8] = [0x08, 3] + "103".utf8
+            let entry: [UInt8] = [0x40, 3] + "x-a".utf8 + [0x7F, 0xBD, 0x1D] + [UInt8](repeating: 0x76, count: 3900)
+            let length = status.count + entry.count
+            var bytes = [0, UInt8(length >> 8), UInt8(length & 0xFF), Kind.headers, 4] + stream + status + entry
+            for _ in 0..<60 {
+                bytes += [0, 0, 12, Kind.headers, 4] + stream + status + [UInt8](repeating: 0xBE, count: 7)
+            }
+            connection.send(bytes + [0, 0, 1, Kind.headers, 5] + stream + [0x88])
+            _ = server.rest()
+        }
+        try await withProxy(origin, route: { $0.upstreamProtocol = .http2 }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let response = try client.response(try client.begin())
+            #expect(response.status == "200" && response.fields["x-a"]?.count == 3900)
+            // The mark, and one more; each head has two frames.
+            #expect((2...20).contains(response.blockFrames))
         }
     }
 

@@ -253,23 +253,40 @@ def test_a_client_that_measures_the_round_trip_is_served(served, make_script):
 
 
 def test_informational_responses_for_a_client_that_reads_nothing(served, make_script):
-    """They have no flow control, so nothing but the gateway bounds what waits of them."""
-    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </%s>; rel=preload\r\n\r\n" % (b"x" * 4000)
-    sent = threading.Event()
+    """They have no flow control, so nothing but the gateway bounds what waits of them: 130 MB here."""
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </%s>; rel=preload\r\n\r\n" % (b"x" * 24_000)
+    sent = threading.Semaphore(0)
 
     def steps(wire, number):
         wire.head()
-        for _ in range(100):
-            wire.send(250 * hint)
+        for _ in range(60):
+            wire.send(hint)
         wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        sent.set()
+        sent.release()
 
     gateway = served(plain_config(make_script(steps)))
     with contextlib.closing(gateway.client(seconds=60)) as client:
         client.until(lambda: client.settings)
         before = proc.resident_mib(gateway.process.pid)
-        stream = client.begin()
-        assert sent.wait(60)
-        assert proc.resident_mib(gateway.process.pid) - before < 32
-        answer = client.finish(stream)
-        assert (answer.status, bytes(answer.body)) == (200, b"ok")
+        streams = [client.begin() for _ in range(90)]
+        assert all(sent.acquire(timeout=60) for _ in streams)
+        # The last of them are with the system.
+        time.sleep(2)
+        assert proc.peak_memory_mib(gateway.process.pid) - before < 48
+        answers = [client.finish(stream) for stream in streams]
+        assert {(answer.status, bytes(answer.body)) for answer in answers} == {(200, b"ok")}
+
+
+def test_informational_responses_without_end(served, make_script):
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"
+
+    def steps(wire, number):
+        wire.head()
+        with contextlib.suppress(OSError):
+            while True:
+                wire.send(hint * 100)
+
+    with contextlib.closing(served(plain_config(make_script(steps))).client()) as client:
+        answer = client.ask()
+        assert answer.status == 502 and b"more than 64 informational responses" in answer.body
+        assert len(answer.informational) <= 64

@@ -63,7 +63,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     private var awaitsBlock = false
     private var isReading = false
     /// The client takes more: what is on its way to it is below the high-water mark.
-    private(set) var isWritable = true
+    private var isWritable = true
     private var pendingRead = false
     /// Streams that have given their exchange something in this read.
     private var touched: [HTTP2ClientStream] = []
@@ -390,6 +390,10 @@ extension HTTP2ClientConnection {
     }
 
     // MARK: Responses
+
+    /// What can be left out is sent. What the channel holds says nothing of this turn, in which a few bytes from an upstream that speaks
+    /// HTTP/2 can stand for megabytes.
+    var takesAdvice: Bool { isWritable && output.unflushed < HTTP2Output.maximumUnflushed }
 
     /// Writes a head of a response.
     @inline(__always)
