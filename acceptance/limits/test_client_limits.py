@@ -7,6 +7,7 @@ import time
 
 import pytest
 import requests
+from h2.settings import SettingCodes
 from harness import processes, streams
 from harness.origin import response
 from harness.raw import Answer
@@ -274,24 +275,8 @@ def test_no_client_takes_every_place_of_those_who_wait_for_a_token(start_gateway
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"
 
 
-def test_no_client_takes_every_connection(start_gateway, make_script, ask):
+def gets_six_of_eight(gateway, ask):
     """Of eight a client gets six. It waits for more until its own streams end, and another client does not wait."""
-
-    def steps(wire, number):
-        while (head := wire.head()).endswith(b"\r\n\r\n"):
-            if b"/held" in head.partition(b"\r\n")[0]:
-                wire.send(EVENTS)
-            else:
-                wire.send(response(200, b"ok"))
-
-    gateway = start_gateway(
-        {
-            "workers": 1,
-            "limits": {"connections_per_upstream": 8, "connect_timeout": "20s"},
-            "access": clients(),
-            "routes": {"api": {"upstream": make_script(steps).url, "auth": "none"}},
-        }
-    )
     waiting = [ask(gateway, "ada") for _ in range(8)]
     streams_of_ada = []
 
@@ -314,6 +299,49 @@ def test_no_client_takes_every_connection(start_gateway, make_script, ask):
         streams_of_ada[count - 7].reset()
         begin(count)
     assert status(gateway, "bob") == 200
+
+
+def test_no_client_takes_every_connection(start_gateway, make_script, ask):
+    def steps(wire, number):
+        while (head := wire.head()).endswith(b"\r\n\r\n"):
+            if b"/held" in head.partition(b"\r\n")[0]:
+                wire.send(EVENTS)
+            else:
+                wire.send(response(200, b"ok"))
+
+    gateway = start_gateway(
+        {
+            "workers": 1,
+            "limits": {"connections_per_upstream": 8, "connect_timeout": "20s"},
+            "access": clients(),
+            "routes": {"api": {"upstream": make_script(steps).url, "auth": "none"}},
+        }
+    )
+    gets_six_of_eight(gateway, ask)
+
+
+def test_no_client_takes_every_stream_of_an_http2_upstream(start_gateway, make_http2_origin, ask):
+    """Two connections of four streams each."""
+    origin = make_http2_origin(settings={SettingCodes.MAX_CONCURRENT_STREAMS: 4})
+
+    def respond(stream):
+        if "/held" in stream.path:
+            stream.head(200, ("content-type", "text/event-stream"))
+            stream.send(b"data: 1\n\n")
+        else:
+            stream.answer(200, b"ok")
+
+    origin.respond = respond
+    gateway = start_gateway(
+        {
+            "workers": 1,
+            "limits": {"connections_per_upstream": 2, "connect_timeout": "20s"},
+            "access": clients(),
+            "routes": {"api": {"upstream": origin.url, "protocol": "http2", "auth": "none"}},
+        }
+    )
+    gets_six_of_eight(gateway, ask)
+    assert len(origin.connections) == 2
 
 
 def test_a_client_without_a_name_can_have_every_connection(start_gateway, holding):

@@ -47,7 +47,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     }
 
     let connection: HTTP2UpstreamConnection
-    /// It counts for this one.
+    /// The client that the stream counts for.
     let client: PoolClient
     let isReused: Bool
     /// nil before the head was written.

@@ -100,7 +100,7 @@ package struct ClientNames: Sendable {
 ///
 /// Two loops that look at the same moment can give a client one more than its share.
 package final class ClientLeases: Sendable {
-    /// What a request has in use. The numbers of both stand in one count, connections in its upper half.
+    /// What a request has in use. One count holds the numbers of both: connections in the upper half, streams in the lower.
     enum Lease: Int {
         case stream = 1
         case connection = 0x1_0000_0000
@@ -169,13 +169,13 @@ package final class ClientLeases: Sendable {
 
     // MARK: Streams
 
-    /// An HTTP/2 connection of the upstream allows so many streams: the next one is expected to allow as many.
+    /// The upstream allows this number of streams on an HTTP/2 connection. It is expected to allow as many on others.
     func learned(streamsOfConnection streams: Int) {
         guard isShared else { return }
         streamsOfConnection.store(max(streams, 1), ordering: .relaxed)
     }
 
-    /// A connection is open and takes no more streams, so nobody can have these.
+    /// A connection that is still open takes no more streams, so no client can use the ones that are left on it.
     func addUnusable(streams: Int) {
         if isShared { total.add(streams, ordering: .relaxed) }
     }

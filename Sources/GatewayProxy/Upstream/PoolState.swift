@@ -95,7 +95,7 @@ struct PoolState: ~Copyable, Sendable {
         var count: Int32
         /// What the upstream allows, and no more than the rules do. It may fall below ``count``.
         var limit: Int32
-        /// The connection is retiring, and so many more streams would have room on it.
+        /// Streams that are left on a connection that is retiring, so that no request gets them.
         var unusable: Int32 = 0
 
         var hasRoom: Bool { count < limit }

@@ -449,7 +449,7 @@ private final class ConnectionRequest: DeadlineKeeper {
     private let pool: UpstreamPool
     private let timer: DeadlineTimer
     private let done: UpstreamPool.Done
-    /// What the request gets counts for it.
+    /// The client that the connection or stream counts for.
     let client: PoolClient
     /// The owner of the connection, if it is to be a private one.
     let owner: PrivateConnection?

@@ -168,7 +168,7 @@ struct ClientLeasesTests {
         }
     }
 
-    @Test func roomThatNobodyCanUseIsNotFree() {
+    @Test func roomThatNoClientCanUseIsNotFree() {
         let leases = ClientLeases(maximum: 1, clients: names)
         let client = leases.client("client-1")
         leases.learned(streamsOfConnection: 100)

@@ -85,7 +85,7 @@ struct PoolStreamTests {
                 """
         ),
         Transcript(
-            testDescription: "what is left of a connection that takes no more streams is nobody's",
+            testDescription: "room on a connection that takes no more streams counts as used",
             text: """
                 connect a    -> ask
                 granted      -> dial c1
