@@ -153,6 +153,44 @@ struct HTTP2ClientTests {
         }
     }
 
+    /// Such as a few bytes of HPACK stand for.
+    private static func longHead(_ path: String) -> [(String, String)] {
+        RawHTTP2Client.head("GET", path, [("x-long", String(repeating: "~", count: 30_000))])
+    }
+
+    @Test func theHeadsOfAConnectionHaveABound() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            while connection.readMessage() != nil {}
+        }
+        try await withProxy(origin) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let streams = try (0..<40).map { _ in try client.begin(Self.longHead("/api/x"), cutAt: 16_384) }
+            let admitted = HTTP2ClientConnection.maximumHeadBytes / 30_000 + 1
+            for stream in streams[admitted...] { #expect(try client.response(stream).reset == 7) }
+            #expect(try client.response(try client.begin()).reset == 7)
+            // There is room again behind one that has ended.
+            client.send(Kind.reset, stream: streams[0], RawHTTP2Client.bytes(8))
+            #expect(try client.response(try client.begin(RawHTTP2Client.head("GET", "/nowhere"))).status == "404")
+        }
+    }
+
+    /// 1.8 MB of heads: those that were answered without an exchange are not kept, and neither are their streams.
+    @Test func refusedRequestsWhoseClientOpensNoWindowAreNotKept() async throws {
+        try await withProxy(try echo()) { proxy in
+            // SETTINGS_INITIAL_WINDOW_SIZE is 0.
+            let client = try RawHTTP2Client(port: proxy.port, settings: [0, 4, 0, 0, 0, 0])
+            defer { client.close() }
+            let streams = try (0..<60).map { _ in try client.begin(Self.longHead("/nowhere"), cutAt: 16_384) }
+            let responses = try streams.map { try client.response($0) }
+            #expect(responses.allSatisfy { $0.status == "404" && $0.body.isEmpty && $0.reset == 8 })
+            let last = try client.begin(Self.longHead("/nowhere"), cutAt: 16_384)
+            client.send(Kind.windowUpdate, stream: last, RawHTTP2Client.bytes(10_000))
+            let response = try client.response(last)
+            #expect(response.status == "404" && response.reset == nil && !response.body.isEmpty)
+        }
+    }
+
     @Test func aResponseWithoutContentEndsWithItsHead() async throws {
         try await withProxy(try RawOrigin.answering("HTTP/1.1 204 No Content\r\n\r\n")) { proxy in
             let client = try RawHTTP2Client(port: proxy.port)

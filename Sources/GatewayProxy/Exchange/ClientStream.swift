@@ -72,6 +72,12 @@ final class RequestMessage {
         bytes.clear()
     }
 
+    /// Lets go of the memory of a head that nobody reads any more.
+    func drop(_ empty: ByteBuffer) {
+        decoder.renew()
+        bytes = empty
+    }
+
     /// Makes ready for the next request.
     @inline(__always)
     func reset(_ empty: ByteBuffer) {

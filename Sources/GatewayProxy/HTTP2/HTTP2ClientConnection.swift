@@ -59,6 +59,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// What the client has proved on this connection, valid under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces
+    /// Of the streams that are open.
+    private var headBytes = 0
     /// The field block that has begun has a deadline.
     private var awaitsBlock = false
     private var isReading = false
@@ -371,6 +373,23 @@ extension HTTP2ClientConnection {
     private func fail(_ fault: HTTP2Fault) {
         shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "\(fault.rawValue)"])
         end(with: fault.code)
+    }
+
+    // MARK: Heads
+
+    /// HPACK makes long heads of a few bytes, and a stream keeps its own. The client may send a stream again that is refused for it.
+    static let maximumHeadBytes = 1_048_576
+
+    /// - Returns: Whether there is room for one more head, which counts then. It may be larger than the room, so that each comes through.
+    func takes(headBytes count: Int) -> Bool {
+        guard headBytes < Self.maximumHeadBytes else { return false }
+        headBytes += count
+        return true
+    }
+
+    func left(headBytes count: Int) {
+        headBytes -= count
+        assert(headBytes >= 0, "A head has left twice.")
     }
 
     // MARK: Credit

@@ -17,7 +17,9 @@ final class HTTP2ClientStream: DeadlineKeeper {
     /// Its place in the table of the connection; nil once it is closed there.
     var place: HTTP2StreamTable.Place?
     private let connection: HTTP2ClientConnection
-    let request: RequestMessage
+    private(set) var request: RequestMessage
+    /// What the head takes of what all heads of the connection may.
+    private(set) var headBytes = 0
     private var exchange: ExchangeDriver?
     /// For a request of an engine.
     private var authorization: AuthorizationExchange?
@@ -25,6 +27,8 @@ final class HTTP2ClientStream: DeadlineKeeper {
     private var question: ByteBuffer?
     private var deadline: ClientDeadline
     private var isClosed = false
+    /// It was answered without an exchange: what the client shows for it may be nothing.
+    private var isRefused = false
     private var use = Use.messages
     private var input: Input
     private var output: Output
@@ -178,6 +182,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         output.bytes = connection.configuration.buffers.empty
         privateConnection.take()?.close()
         exchange?.clientLeft(isCut: isCut && !isFinished)
+        leaveHead()
         parts.giveBack(request)
     }
 
@@ -186,6 +191,12 @@ final class HTTP2ClientStream: DeadlineKeeper {
         guard count > 0 else { return }
         input.bytes = connection.configuration.buffers.empty
         connection.took(count, of: self)
+    }
+
+    /// Nobody looks at the head any more.
+    private func leaveHead() {
+        connection.left(headBytes: headBytes)
+        headBytes = 0
     }
 
     // MARK: Deadline
@@ -200,6 +211,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         if let exchange { return exchange.deadlinePassed() }
         if engineIsLate() { return }
         if output.hasSentEnd { return stopRequest() }
+        if isRefused, !connection.hasWindow(self) { return reset(.cancel) }
         // The rest of the response waits for the client.
         let next = connection.clock.now + connection.timeouts.response
         if !deadline.extend(to: next, for: self, untaken: untakenBytes) {
@@ -229,6 +241,9 @@ extension HTTP2ClientStream {
         } catch {
             return refuse(malformed: error)
         }
+        let count = request.bytes.readableBytes
+        guard connection.takes(headBytes: count) else { return reset(.refusedStream) }
+        headBytes = count
         // Nothing else of HTTP/2 asks for an upgrade.
         if request.decoder.head.wantsUpgrade { use = .webSocket }
         let framing = request.decoder.head.framing
@@ -519,7 +534,9 @@ extension HTTP2ClientStream: ClientStream {
     func finish(requestIsComplete: Bool) { end() }
 
     func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
-        send(configuration.shared.answer(problem, to: subject, of: request, on: connection.identity, isHTTP2: true))
+        let shared = configuration.shared
+        let answer = shared.answer(problem, to: subject, of: request, on: connection.identity, isHTTP2: true)
+        send(answer)
     }
 
     /// Answers without an exchange, or in its place.
@@ -537,13 +554,26 @@ extension HTTP2ClientStream: ClientStream {
     /// The exchange is over, and what waits to be sent is the rest of the response.
     private func end() {
         let wasTunnel = use == .tunnel
+        isRefused = exchange == nil && authorization == nil
         output.complete()
         leaveExchange()
         send()
         guard !isClosed else { return }
         // A tunnel whose client has not ended its side is reset. Otherwise the rest of a response has this long.
         guard !wasTunnel || !output.hasSentEnd || input.hasEnded else { return reset(.noError) }
-        if !output.hasSentEnd { setDeadline(connection.timeouts.response) }
+        if isRefused { dropHead() }
+        guard !output.hasSentEnd else { return }
+        // A client that anybody can be is not waited for where it has opened no window.
+        let isShut = isRefused && !connection.hasWindow(self)
+        setDeadline(isShut ? connection.timeouts.linger : connection.timeouts.response)
+    }
+
+    /// The rest of the answer may wait for long, and a few bytes from the client can stand for a long head.
+    private func dropHead() {
+        // An exchange that a reload has ended may still look at it.
+        guard isKnownUniquelyReferenced(&request) else { return }
+        request.drop(connection.configuration.buffers.empty)
+        leaveHead()
     }
 
     func cut(within limit: TimeAmount?) {
