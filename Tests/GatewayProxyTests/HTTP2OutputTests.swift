@@ -251,8 +251,10 @@ struct HTTP2OutputTests {
         send([4], on: 3)
         #expect(!output.hasLeft(position))
         #expect(output.withdrawRest(of: 1, upTo: position) == 3)
+        // The stream is reset next, and that has to leave.
+        output.write(room: 13) { $0.reset(stream: 1, .cancel) }
         output.flushNow()
-        #expect(try frames().map(\.stream) == [3])
+        #expect(try frames().map(\.stream) == [3, 1])
         #expect(output.hasLeft(position))
         send([5], on: 1)
         let later = output.position
@@ -273,6 +275,38 @@ struct HTTP2OutputTests {
         dam.holds = false
         channel.flush()
         #expect(output.hasLeft(second))
+    }
+
+    /// They are taken out once, when the rest is flushed.
+    @Test func manyThatAreWithdrawnInOneTurnAreCutOutTogether() throws {
+        for stream in stride(from: 1, through: 199, by: 2) as StrideThrough<UInt32> {
+            open(stream, valueLength: 1000)
+            send([UInt8](repeating: 1, count: 10), on: stream)
+            let waiting = output.unflushed
+            if stream == 101 { send([UInt8](repeating: 2, count: 70_000), on: 1) }
+            guard stream != 1 else { continue }
+            #expect(output.withdraw(stream) == .cut(content: 10))
+            #expect(output.unflushed >= waiting)
+        }
+        output.write(room: 17) { $0.ping(0, isAnswer: false) }
+        output.flushNow()
+        let left = try frames()
+        #expect(Set(left.map(\.stream)) == [0, 1] && output.unflushed == 0)
+        #expect(left.filter { $0.type == 0 }.reduce(0) { $0 + $1.payload.count } == 70_010)
+        open(201)
+        output.flushNow()
+        #expect(try frames().map(\.stream) == [201])
+    }
+
+    /// Nothing of it is left for what is written later.
+    @Test func nothingIsFlushedWhereAllWasWithdrawn() throws {
+        open(1)
+        #expect(output.withdraw(1) == .cut(content: 0))
+        output.flushNow()
+        #expect(try frames().isEmpty && output.unflushed == 0)
+        open(3)
+        output.flushNow()
+        #expect(try frames().map(\.stream) == [3])
     }
 
     @Test func aHeadThatThePeerDoesNotTakeIsStuck() throws {

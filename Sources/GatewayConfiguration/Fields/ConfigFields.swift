@@ -125,6 +125,7 @@ package final class ConfigFields {
         context.recorder?.noteClosed(path)
         for (count, entry) in entries.filter({ !knownSet.contains($0.key) }).enumerated() {
             if count < Self.suggestions, let owner = emptyKey(above: entry) {
+                if hidesUnknownValues { context.hide(entry.value) }
                 let key = ShownKey(entry.key).text
                 error("\"\(owner)\" is empty; indent \"\(key)\" below it", at: entry.keySpan)
             } else {
@@ -135,7 +136,7 @@ package final class ConfigFields {
 
     /// The known key without a value right above an unknown key with a mapping: the mapping was to stand below it.
     private func emptyKey(above entry: ConfigNode.Entry) -> String? {
-        guard !hidesUnknownValues, case .mapping = entry.value.content,
+        guard case .mapping = entry.value.content,
             entry.key.utf8.count < 4 || suggestion(for: entry.key).isEmpty
         else { return nil }
         let above = entries.prefix { $0.key != entry.key }

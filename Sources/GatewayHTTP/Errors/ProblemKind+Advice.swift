@@ -44,7 +44,7 @@ extension ProblemKind {
             upstreamAdvice
         case .draining:
             ErrorAdvice(
-                "The gateway is stopping and takes no new request.",
+                "The gateway is stopping and takes no new request, or a reload has ended this one.",
                 .time,
                 "Send the request again after the seconds that Retry-After names.",
                 "authgateway status"

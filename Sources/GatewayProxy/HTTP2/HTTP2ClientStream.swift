@@ -19,7 +19,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     private let connection: HTTP2ClientConnection
     private(set) var request: RequestMessage
     /// What the head takes of what all heads of the connection may.
-    private(set) var headBytes = 0
+    private var headBytes = 0
     private var exchange: ExchangeDriver?
     /// For a request of an engine.
     private var authorization: AuthorizationExchange?

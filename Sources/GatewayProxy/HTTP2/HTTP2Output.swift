@@ -41,6 +41,8 @@ final class HTTP2Output {
     private var flushed = 0
     /// Streams whose secret heads wait here.
     private var secrets: [UInt32] = []
+    /// Streams whose frames are left out of the next flush, up to this byte of what waits.
+    private var withdrawn: [UInt32: Int] = [:]
     /// Streams whose secret heads were flushed, and may be held by the channel; up to which byte.
     private var heldSecrets: [(stream: UInt32, end: Int)] = []
     /// So many bytes are known to be with the system, of those that were written ever.
@@ -251,6 +253,7 @@ final class HTTP2Output {
     /// The connection can be lost when this returns.
     func flushNow() {
         isFlushDue = false
+        if !withdrawn.isEmpty { dropWithdrawn() }
         let count = unflushed
         guard count > 0 else { return }
         // Swapped, so that it belongs to nobody else when it is given back.
@@ -279,6 +282,7 @@ final class HTTP2Output {
         staged = buffers.empty
         last = nil
         secrets = []
+        withdrawn = [:]
     }
 
     // MARK: Withdrawal
@@ -316,29 +320,51 @@ final class HTTP2Output {
         heldSecrets.removeAll { $0.end <= left }
     }
 
-    /// Takes all frames of a stream out.
+    /// Has all frames of a stream taken out before the rest is flushed.
     ///
-    /// - Returns: The bytes of content that they had.
+    /// Not at once: many streams can be withdrawn in one turn, and each would copy all that waits.
+    ///
+    /// - Returns: The bytes of content that they have.
     private func cut(_ stream: UInt32) -> Int {
+        last = nil
+        withdrawn[stream] = unflushed
+        var (content, next) = (0, 0)
+        for part in parts { content &+= Self.content(of: stream, in: part, from: &next) }
+        return content &+ Self.content(of: stream, in: staged, from: &next)
+    }
+
+    /// - Parameter next: Where the next frame begins in these bytes, and then in those behind them.
+    private static func content(of stream: UInt32, in bytes: ByteBuffer, from next: inout Int) -> Int {
+        let span = bytes.readableBytesUInt8Span
+        var content = 0
+        while next < span.count {
+            let header = HTTP2FrameHeader(span, at: next)
+            if header.stream == stream, header.type == HTTP2FrameType.data.rawValue { content &+= header.length }
+            next &+= HTTP2FrameHeader.size &+ header.length
+        }
+        next &-= span.count
+        return content
+    }
+
+    /// Takes the frames of all streams that were withdrawn out.
+    private func dropWithdrawn() {
         seal()
         var all = ByteBuffer()
+        all.reserveCapacity(partBytes)
         for part in parts { all.writeImmutableBuffer(part) }
         (parts, partBytes) = ([], 0)
         staged = buffers.take()
         hasBlock = false
-        var content = 0
-        while let header = Self.header(of: all),
-            let frame = all.readSlice(length: HTTP2FrameHeader.size + header.length)
-        {
-            guard header.stream == stream else {
-                if header.type == HTTP2FrameType.headers.rawValue { hasBlock = true }
-                staged.writeImmutableBuffer(frame)
-                continue
-            }
-            if header.type == HTTP2FrameType.data.rawValue { content += header.length }
+        while let header = Self.header(of: all) {
+            let place = all.readerIndex
+            guard let frame = all.readSlice(length: HTTP2FrameHeader.size + header.length) else { break }
+            // What was written later may be the frame that resets the stream.
+            if let end = withdrawn[header.stream], place < end { continue }
+            if header.type == HTTP2FrameType.headers.rawValue { hasBlock = true }
+            staged.writeImmutableBuffer(frame)
         }
         assert(all.readableBytes == 0, "A frame that waits is not whole.")
-        return content
+        withdrawn = [:]
     }
 
     private static func header(of bytes: ByteBuffer) -> HTTP2FrameHeader? {

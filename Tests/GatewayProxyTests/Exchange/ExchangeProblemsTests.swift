@@ -126,6 +126,7 @@ struct ExchangeProblemsTests {
         let excluded = Self.problem(.excluded)
         #expect(excluded?.kind == .draining)
         #expect(excluded?.kind.status == 503)
+        #expect(excluded?.kind.title.contains("its configuration has changed") == true)
         #expect(excluded?.retryAfter == .seconds(1))
         #expect(excluded?.detail.contains("reload") == true)
         let lost = Self.problem(.upstreamClosedEarly)
