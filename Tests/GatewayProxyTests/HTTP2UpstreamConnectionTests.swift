@@ -371,35 +371,32 @@ struct HTTP2UpstreamConnectionTests {
 
     @Test func onlyAnAnswerEndsAProbe() throws {
         try open()
-        let streams = [try begin(), try begin(), try begin(), try begin()]
-        for stream in streams { stream.flush() }
-        _ = try sent()
-        streams[0].abandon(isCut: false)
+        connection.probe()
         let first = try #require(try ping())
         // What an upstream can send that reads nothing.
         try receive(Kind.windowUpdate, RawHTTP2Client.bytes(1))
         try receive(Kind.settings)
         try receive(Kind.ping, Array(1...8))
         try receive(Kind.ping, flags: 1, Array(1...8))
-        streams[1].abandon(isCut: false)
+        connection.probe()
         #expect(try ping() == nil)
         try receive(Kind.ping, flags: 1, first.payload)
-        streams[2].abandon(isCut: false)
+        connection.probe()
         let second = try #require(try ping())
         #expect(second.payload != first.payload)
         // An answer that comes late is none.
         try receive(Kind.ping, flags: 1, first.payload)
-        streams[3].abandon(isCut: false)
+        connection.probe()
         #expect(try ping() == nil)
     }
 
     /// The upstream is busy, and one of its clients has lost patience.
     @Test func aProbeWithoutAnAnswerEndsNoOtherRequest() throws {
         try open()
-        let streams = [try begin(), try begin()]
-        for stream in streams { stream.flush() }
-        streams[0].abandon(isCut: false)
+        let stream = try begin()
+        stream.flush()
+        connection.probe()
         connection.deadlinePassed()
-        #expect(channel.isActive && !connection.isOpen && streams[1].phase == .head)
+        #expect(channel.isActive && !connection.isOpen && stream.phase == .head)
     }
 }

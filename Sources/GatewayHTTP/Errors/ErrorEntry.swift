@@ -137,7 +137,7 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             advice: ErrorAdvice(
                 "The program did not end within its timeout, or within the 15 s of one call for a token.",
                 .operator,
-                "Run the program by hand. Does it wait for input or for the network?",
+                "Run the program by hand, and see whether it waits for input or for the network.",
                 "authgateway status NAME"
             )
         ),
