@@ -4,7 +4,7 @@ import Testing
 @testable import GatewayProxy
 
 /// What a request has still to send on its stream of HTTP/2.
-@Suite("Content on its way to an upstream of HTTP/2")
+@Suite("Content on its way to an upstream of HTTP/2", .timeLimit(.minutes(1)))
 struct HTTP2OutgoingTests {
     private static let readSize = 131_072
 
