@@ -14,6 +14,14 @@ final class RawHTTP2Client {
             payload[4 * index..<4 * index + 4].reduce(0) { $0 << 8 | UInt32($1) }
         }
 
+        /// Of SETTINGS: SETTINGS_INITIAL_WINDOW_SIZE, where it is among them.
+        var initialWindow: Int? {
+            for start in stride(from: 0, to: payload.count, by: 6) where payload[start..<start + 2] == [0, 4] {
+                return payload[start + 2..<start + 6].reduce(0) { $0 << 8 | Int($1) }
+            }
+            return nil
+        }
+
         var endsStream: Bool { flags & 1 == 1 }
     }
 
