@@ -218,21 +218,6 @@ struct HTTP2ClientTests {
 
     // MARK: Informational responses
 
-    @Test(arguments: [64, 65])
-    func anUpstreamOfHTTP1HasABoundOfInformationalResponses(_ count: Int) async throws {
-        let hints = String(repeating: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", count: count)
-        try await withProxy(try RawOrigin.answering("\(hints)HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")) {
-            proxy in
-            let client = try RawHTTP2Client(port: proxy.port)
-            defer { client.close() }
-            for _ in 0..<2 {
-                let response = try client.response(try client.begin())
-                #expect(response.status == (count > 64 ? "502" : "200"))
-                #expect(response.text.contains(count > 64 ? "more than 64 informational responses" : "ok"))
-            }
-        }
-    }
-
     /// 23 MB of them: what a client does not read is not kept for it.
     @Test func informationalResponsesAreDroppedForAClientThatReadsNothing() async throws {
         let origin = try RawOrigin { connection, _, _ in

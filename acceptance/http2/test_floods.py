@@ -275,18 +275,3 @@ def test_informational_responses_for_a_client_that_reads_nothing(served, make_sc
         assert proc.peak_memory_mib(gateway.process.pid) - before < 48
         answers = [client.finish(stream) for stream in streams]
         assert {(answer.status, bytes(answer.body)) for answer in answers} == {(200, b"ok")}
-
-
-def test_informational_responses_without_end(served, make_script):
-    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"
-
-    def steps(wire, number):
-        wire.head()
-        with contextlib.suppress(OSError):
-            while True:
-                wire.send(hint * 100)
-
-    with contextlib.closing(served(plain_config(make_script(steps))).client()) as client:
-        answer = client.ask()
-        assert answer.status == 502 and b"more than 64 informational responses" in answer.body
-        assert len(answer.informational) <= 64

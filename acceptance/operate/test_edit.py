@@ -80,7 +80,7 @@ def test_a_running_gateway_says_what_it_makes_of_it(make_gateway):
     process = f"The running gateway (process {gateway.process.pid})"
     refused = gateway.run("add", "github", "--secret", "env:MISSING_TOKEN", "--no-whoami")
     assert refused.returncode == 0 and f"{process} did not load it:" in refused.stdout, refused
-    assert "the environment variable MISSING_TOKEN is not set" in refused.stdout, refused
+    assert "MISSING_TOKEN is not set in the environment of the running gateway" in refused.stdout, refused
     removed = gateway.run("remove", "github", "--with-routes", "--yes")
     assert removed.returncode == 0 and f"{process} serves it now." in removed.stdout, removed
 

@@ -161,7 +161,7 @@ class TestActions:
         browser.until("document.querySelector('#ask-token').open")
         browser.fill("#admin-token", "wrong")
         browser.click("#ask-token button.primary")
-        browser.until("!document.querySelector('#notice').hidden")
+        browser.until("document.querySelector('#ask-token').open && !document.querySelector('#wrong-token').hidden")
         give_token(browser, gateway)
         browser.until("document.querySelector('#c-trial .word').innerText == 'locked'")
         browser.click("#c-trial [data-operation=unlock]")

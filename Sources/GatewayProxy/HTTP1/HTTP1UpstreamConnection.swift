@@ -542,10 +542,6 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         // The number, and not what it means: for that the whole head would be copied.
         let status = reader.head.status
         if status < 200, status != 101 {
-            guard reader.takesInformational() else {
-                fail(HTTP2ResponseOrder.Fault.tooManyInformational.detail)
-                return false
-            }
             exchange.receiveInformational(reader.head, head)
             hasUnflushedResponse = true
             reader.nextHead()

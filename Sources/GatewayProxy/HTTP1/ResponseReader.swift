@@ -22,7 +22,6 @@ struct ResponseReader: ~Copyable {
     private var body = MessageBody(.none)
     private var trailers: TrailerSection
     private var answersHead = false
-    private var informationalCount = 0
     private var inspection = Inspection(of: MessageBody(.none))
 
     /// What was seen of content that has not been taken yet.
@@ -63,7 +62,6 @@ struct ResponseReader: ~Copyable {
     /// - Parameter answersHead: The request was HEAD.
     mutating func begin(answersHead: Bool) {
         self.answersHead = answersHead
-        informationalCount = 0
         decoder.reset()
     }
 
@@ -91,14 +89,6 @@ struct ResponseReader: ~Copyable {
 
     /// - Returns: The bytes of the head that was just read.
     mutating func takeHead() -> ByteBuffer? { bytes.readSlice(length: decoder.head.end) }
-
-    /// Counts the informational head that was just read.
-    ///
-    /// - Returns: Whether there may be so many, as in HTTP/2.
-    mutating func takesInformational() -> Bool {
-        informationalCount += 1
-        return informationalCount <= HTTP2ResponseOrder.maximumInformational
-    }
 
     /// Another head follows an informational one.
     mutating func nextHead() { decoder.reset() }
