@@ -137,6 +137,7 @@ enum ImpureFiles {
         "GatewayProxy/Listen/ConnectionsPerAddress.swift",
         "GatewayProxy/Listen/UnfinishedHeads.swift",
         "GatewayProxy/Upstream/FairShare.swift",
+        "GatewayProxy/Upstream/SparseCounts.swift",
         "GatewayTokens/Credentials/ChallengeCredentialSource.swift",
         "GatewayTokens/Credentials/ChallengeTokenCredentials.swift",
         "GatewayTokens/Credentials/Credential.swift",

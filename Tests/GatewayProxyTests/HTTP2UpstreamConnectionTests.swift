@@ -345,6 +345,18 @@ struct HTTP2UpstreamConnectionTests {
         #expect(reset.stream == 1 && reset.payload == RawHTTP2Client.bytes(8))
     }
 
+    /// Clients that reset what they have just asked for get their places back at once, and the loop has not flushed meanwhile.
+    @Test func whatATurnWritesHasABound() throws {
+        try open()
+        let long = String(repeating: "l", count: 30_000)
+        for _ in 0..<40 {
+            _ = try begin("GET /api/x HTTP/1.1\r\nHost: localhost\r\nX-Long: \(long)\r\n\r\n")
+        }
+        var flushed = 0
+        while let part = try channel.readOutbound(as: ByteBuffer.self) { flushed += part.readableBytes }
+        #expect(flushed > 400_000)
+    }
+
     // MARK: Upstreams that are silent
 
     @Test func anUpstreamThatReadsNothingGetsNoMoreRequests() throws {

@@ -343,6 +343,8 @@ extension HTTP2ClientConnection {
         if phase == .open, isOld { return drain() }
         guard conversation.streams.count == 0 else { return }
         switch phase {
+        // A field block that has begun has its own deadline.
+        case .open where awaitsBlock: break
         case .open: deadline.move(to: clock.now + timeouts.idle, for: self)
         case .draining: closeAfterWrites()
         case .opening, .announcing, .lingering, .closed: break

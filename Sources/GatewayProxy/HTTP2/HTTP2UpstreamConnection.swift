@@ -427,6 +427,8 @@ extension HTTP2UpstreamConnection {
         room: Int,
         _ fields: (inout HTTP2FrameWriter) -> Void
     ) -> (id: UInt32, place: HTTP2StreamTable.Place)? {
+        // What the channel holds does not count what this turn of the loop has written.
+        if output.unflushed >= HTTP2Output.maximumUnflushed { output.flushNow() }
         guard isOpen else { return nil }
         guard isWritable || output.waiting < Self.maximumWaiting else {
             retire()
@@ -577,10 +579,18 @@ extension HTTP2UpstreamConnection {
 
     private func forgetSent() { remains.removeAll { output.hasLeft($0.position) } }
 
+    /// Whether the channel holds bytes of a tunnel whose client has left and whose right is over.
+    private func isHeld(_ stream: HTTP2UpstreamStream?, _ isOver: (SentRight) -> Bool) -> Bool {
+        guard let stream, let right = stream.right, !output.hasLeft(stream.lastPosition) else { return false }
+        return isOver(right)
+    }
+
     private func endIfHeld(_ isOver: (SentRight) -> Bool) {
-        guard phase != .closed, !remains.isEmpty else { return }
+        guard phase != .closed else { return }
         forgetSent()
-        guard remains.contains(where: { isOver($0.right) }) else { return }
+        guard remains.contains(where: { isOver($0.right) }) || streams.contains(where: { isHeld($0, isOver) }) else {
+            return
+        }
         phase = .closed
         retire()
         output.drop()

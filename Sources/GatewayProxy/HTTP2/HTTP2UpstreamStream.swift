@@ -239,7 +239,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     func abandon(isCut: Bool) {
         let exchange = exchange.take()
-        if phase == .tunnel { right = exchange?.right }
+        // A tunnel that ends in order has left its right here already.
+        if phase == .tunnel, let exchange { right = exchange.right }
         guard isCut || !leavesTunnelInOrder() else { return }
         if phase != .over, !order.hasHead, id != nil { connection.probe() }
         connection.end(self, isComplete ? nil : .cancel, of: exchange)
