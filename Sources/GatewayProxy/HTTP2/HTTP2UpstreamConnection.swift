@@ -428,7 +428,7 @@ extension HTTP2UpstreamConnection {
         _ fields: (inout HTTP2FrameWriter) -> Void
     ) -> (id: UInt32, place: HTTP2StreamTable.Place)? {
         // What the channel holds does not count what this turn of the loop has written.
-        if output.unflushed >= HTTP2Output.maximumUnflushed { output.flushNow() }
+        if isWritable, output.unflushed >= HTTP2Output.maximumUnflushed { output.flushNow() }
         guard isOpen else { return nil }
         guard isWritable || output.waiting < Self.maximumWaiting else {
             retire()
