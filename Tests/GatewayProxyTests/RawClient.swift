@@ -16,13 +16,18 @@ final class RawConnection: @unchecked Sendable {
         /// The peer has said that this was all: the end of the stream.
         case closed
         case reset
-        /// The connection is still open, and nothing has come for five seconds.
+        /// The connection is still open, and nothing has come for five seconds, or for as long as the test waits.
         case silence
     }
 
     init(descriptor: Int32) {
         self.descriptor = descriptor
-        var timeout = timeval(tv_sec: 5, tv_usec: 0)
+        waitAtMost(milliseconds: 5000)
+    }
+
+    /// How long a read waits for the first byte.
+    func waitAtMost(milliseconds: Int) {
+        var timeout = timeval(tv_sec: milliseconds / 1000, tv_usec: milliseconds % 1000 * 1000)
         unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
     }
 

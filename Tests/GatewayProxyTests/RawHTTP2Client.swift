@@ -77,6 +77,9 @@ final class RawHTTP2Client {
 
     func close() { connection.close() }
 
+    /// See ``RawConnection``.
+    func waitAtMost(milliseconds: Int) { connection.waitAtMost(milliseconds: milliseconds) }
+
     // MARK: Sending
 
     func send(_ kind: UInt8, flags: UInt8 = 0, stream: UInt32, _ payload: [UInt8] = []) {

@@ -364,19 +364,27 @@ struct WithdrawalTests {
             var sent = 0
             var rooms: [UInt32: Int] = [0: 65_535, stream: 65_535]
             let part = [UInt8](repeating: 0x63, count: 16_384)
-            repeat {
+            var silences = 0
+            client.waitAtMost(milliseconds: 200)
+            while true {
                 while rooms.values.allSatisfy({ $0 >= part.count }) {
                     client.content(part, stream: stream)
                     sent += part.count
                     rooms = rooms.mapValues { $0 - part.count }
                 }
-                guard let frame = client.next() else { break }
+                guard let frame = client.next() else {
+                    silences += 1
+                    // The gateway has the rest, and gives no more room.
+                    if sent > (try upstream.queued(port: origin.port)) { break }
+                    try #require(silences < 50)
+                    continue
+                }
                 switch frame.kind {
                 case RawHTTP2Client.Kind.windowUpdate: rooms[frame.stream]? += Int(frame.number(0))
                 case RawHTTP2Client.Kind.settings: rooms[stream]? += frame.initialWindow.map { $0 - 65_535 } ?? 0
                 default: break
                 }
-            } while true
+            }
             if clientLeaves {
                 client.close()
                 try blockUntil("the request is over") { proxy.observer.requests.count == 1 }
@@ -445,17 +453,26 @@ private final class SilentUpstream: Sendable {
 
     /// - Parameter port: Its own.
     func read(port: Int) throws {
-        sending.store(try Self.sending(to: port), ordering: .relaxed)
+        sending.store(try Self.queues(port).sending, ordering: .relaxed)
         mayRead.store(true, ordering: .relaxed)
     }
 
-    /// What the system has for a port of this machine, of connections that were closed, too.
-    private static func sending(to port: Int) throws -> Int {
+    /// Bytes on their way that are with the system.
+    ///
+    /// - Parameter port: Its own.
+    func queued(port: Int) throws -> Int {
+        let queues = try Self.queues(port)
+        return queues.sending + queues.arrived
+    }
+
+    /// What the system has for a port of this machine, of connections that were closed, too: with the sender, and with who listens.
+    private static func queues(_ port: Int) throws -> (sending: Int, arrived: Int) {
         let suffix = ":" + String(format: "%04X", port)
-        return try connectionTable().split(separator: "\n").reduce(0) { sum, line in
+        return try connectionTable().split(separator: "\n").reduce(into: (0, 0)) { sum, line in
             let columns = line.split(separator: " ")
-            guard columns.count > 4, columns[2].hasSuffix(suffix) else { return sum }
-            return sum + (Int(columns[4].prefix(8), radix: 16) ?? 0)
+            guard columns.count > 4 else { return }
+            if columns[2].hasSuffix(suffix) { sum.0 += Int(columns[4].prefix(8), radix: 16) ?? 0 }
+            if columns[1].hasSuffix(suffix) { sum.1 += Int(columns[4].suffix(8), radix: 16) ?? 0 }
         }
     }
 
