@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import stat
 import sys
@@ -64,7 +65,7 @@ def test_a_program_that_prints_another_one_each_time(start_gateway, origin, prog
     """What is used is what was printed: the reload does not ask again."""
     program.write_text(program.read_text().replace("print(", f"print(str(len(open({str(program.parent / 'runs')!r}).read())) + "))
     gateway = start_gateway(config(origin, program))
-    assert sent(gateway, origin) == "Bearer 1one"
+    assert re.fullmatch("Bearer [0-9]+one", sent(gateway, origin))
     seen = set()
 
     def three():
@@ -72,7 +73,9 @@ def test_a_program_that_prints_another_one_each_time(start_gateway, origin, prog
         return len(seen) >= 3
 
     processes.wait_until(three, 20, lambda: f"three secrets, not {seen}:\n{gateway.text()}")
-    assert len(loaded(gateway)) >= runs(program) - 1, "one run for each reload, and at most one on its way"
+    # Counted first: to read the audit log takes as long as some reloads when the machine is busy.
+    count = runs(program)
+    assert len(loaded(gateway)) >= count - 1, "one run for each reload, and at most one on its way"
 
 
 def test_the_same_secret_is_no_news(start_gateway, origin, program):
