@@ -1,9 +1,9 @@
 """The gateway and its peers with clients of HTTP/2 or of TLS, in turn, in one run: what matters is the ratio.
 
 Usage: http2.py [--gateway PATH] [--peers nginx,haproxy,envoy,mitmproxy] [--rounds 4] [--seconds 3] [--scenarios 8x32,8x4,32x1]
-                [--both | --tls]
+                [--both | --grpc | --tls]
 
-With --both the upstream speaks HTTP/2, too, which nginx cannot ask. With --tls clients and upstream speak HTTP/1.1 over TLS, and
+With --both the upstream speaks HTTP/2, too, which nginx cannot ask. With --grpc clients make unary calls of it. With --tls clients and upstream speak HTTP/1.1 over TLS, and
 the gateway's certificate is of its local authority.
 """
 
@@ -29,6 +29,17 @@ def compare(gateway, scenarios, peers, rounds, seconds, both=False):
     options = {"http2_clients": True, "http2_upstream": both}
     loads = {name: functools.partial(load.h2load, scenario=name, seconds=seconds) for name in scenarios}
     return compared(gateway, loads, peers, rounds, options)
+
+
+def compare_grpc(gateway, peers, rounds, seconds):
+    """Unary calls, with HTTP/2 on both sides."""
+    fields = ["content-type: application/grpc", "te: trailers"]
+    options = {"http2_clients": True, "http2_upstream": True, "grpc": True}
+    with tempfile.NamedTemporaryFile() as message:
+        message.write(load.MESSAGE)
+        message.flush()
+        calls = functools.partial(load.h2load, scenario="8x32 grpc", seconds=seconds, body=message.name, fields=fields)
+        return compared(gateway, {"8x32 grpc": calls}, peers, rounds, options)
 
 
 def compare_tls(gateway, peers, rounds, seconds):
@@ -71,12 +82,15 @@ def main():
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--scenarios", type=words, default=["8x32", "8x4", "32x1"])
     parser.add_argument("--both", action="store_true")
+    parser.add_argument("--grpc", action="store_true")
     parser.add_argument("--tls", action="store_true")
     options = parser.parse_args()
-    able = {"nginx", "mitmproxy"} if options.tls else {"haproxy", "envoy"} if options.both else {"nginx", "haproxy", "envoy"}
+    able = {"nginx", "mitmproxy"} if options.tls else {"haproxy", "envoy"} if options.both or options.grpc else {"nginx", "haproxy", "envoy"}
     peers = [name for name in options.peers if name in able]
     if options.tls:
         results = compare_tls(options.gateway, peers, options.rounds, options.seconds)
+    elif options.grpc:
+        results = compare_grpc(options.gateway, peers, options.rounds, options.seconds)
     else:
         results = compare(options.gateway, options.scenarios, peers, options.rounds, options.seconds, options.both)
     for (scenario, name), row in results.items():

@@ -32,7 +32,10 @@ HTTP2_SCENARIOS = {
     "1x1 100m": (1, 1, "/100m"),
     "1x10 100m": (1, 10, "/100m"),
     "8x4 64k": (8, 4, "/64k"),
+    "8x32 grpc": (8, 32, "/message"),
 }
+#: Of a unary call of gRPC, each way: not compressed, 100 bytes.
+MESSAGE = b"\0" + (100).to_bytes(4, "big") + bytes(100)
 #: The gateway knows its client by it, and replaces it; the others replace it only.
 CLIENT_TOKEN = "brought-by-the-client"
 UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
@@ -89,11 +92,12 @@ def wrk_figures(text):
     return {"count": count, "rate": rate, "p50": latency(50), "p99": latency(99)}
 
 
-def h2load(port, scenario, seconds, pin=(), origin="http://127.0.0.1", body=None):
+def h2load(port, scenario, seconds, pin=(), origin="http://127.0.0.1", body=None, fields=()):
     """Over plaintext by prior knowledge, or over TLS. With the file `body`, requests are uploads."""
     connections, streams, path = HTTP2_SCENARIOS[scenario]
     words = ["h2load", "-t1", f"-c{connections}", f"-m{streams}", "-D", f"{seconds}s", "--window-bits=24", "--connection-window-bits=26"]
     words += ["-d", str(body)] if body else []
+    words += [word for field in fields for word in ("-H", field)]
     words += ["-H", f"authorization: Bearer {CLIENT_TOKEN}", f"{origin}:{port}{path}"]
     text = subprocess.run([*pin, *words], capture_output=True, text=True, check=True).stdout
     done, good = int(re.search(r"(\d+) done", text)[1]), int(re.search(r"(\d+) 2xx", text)[1])

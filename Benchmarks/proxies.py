@@ -67,17 +67,20 @@ def run_quietly(*words):
 class Stage:
     """A folder with everybody's configuration, and the processes that were started from it."""
 
-    def __init__(self, folder, gateways, tls=False, workers=1, http2_clients=False, http2_upstream=False, tls_clients=False):
+    def __init__(self, folder, gateways, tls=False, workers=1, http2_clients=False, http2_upstream=False, tls_clients=False, grpc=False):
         """With HTTP/2, over plaintext and by prior knowledge, the proxies speak nothing else on that side.
 
         With `tls_clients` clients speak TLS 1.3, for the host ``localhost``. Only nginx, mitmproxy and the gateway do, which makes
         its certificate with its local authority.
+
+        With `grpc` the upstream answers each call with one message and the status in trailers. It looks at no token.
         """
         self.folder = pathlib.Path(folder)
         self.gateways = gateways
         self.tls = tls
         self.workers = workers
         self.http2_clients, self.http2_upstream, self.tls_clients = http2_clients, http2_upstream, tls_clients
+        self.grpc = grpc
         self.scheme = "https" if tls else "http"
         self.binaries = binaries()
         self.upstream_port = free_port()
@@ -105,6 +108,9 @@ class Stage:
     def command(self, name):
         if name in self.gateways:
             return [self.gateways[name], "run", "--config", str(self.folder / f"{name}.yaml")]
+        if name == "upstream" and self.grpc:
+            served = ["--no-tls", "--address=127.0.0.1", f"--htdocs={self.folder}/www", "--max-concurrent-streams=1000"]
+            return [program("nghttpd"), *served, "--trailer=grpc-status: 0", str(self.upstream_port)]
         if name == "upstream" or name.startswith("nginx"):
             return [nginx_binary(), "-e", str(self.folder / "start.log"), "-c", str(self.folder / f"{name}.conf")]
         binary = self.binaries[name]
@@ -179,6 +185,7 @@ class Stage:
         (self.folder / "www").mkdir()
         for name, size in (("64k", 65536), ("10m", 10485760), ("100m", 104857600)):
             (self.folder / "www" / name).write_bytes(os.urandom(size))
+        (self.folder / "www" / "message").write_bytes(load.MESSAGE)
         self.folder.chmod(0o755)
         self.write_upstream()
         self.write_nginx()

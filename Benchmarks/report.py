@@ -56,8 +56,10 @@ OWN_WORDS = {
     "8x32": "8 connections, 32 streams each",
     "8x4": "8 connections, 4 streams each",
     "32x1": "32 connections, 1 stream each",
+    "8x4 64k": "64 KB bodies, 8 connections, 4 streams each",
     "1x1 100m": "100 MB bodies, 1 connection, 1 stream",
     "1x10 100m": "100 MB bodies, 1 connection, 10 streams",
+    "8x32 grpc": "unary calls, 100 bytes each way, 8 connections, 32 streams each",
     "requests": "32 lasting connections",
     "handshakes": "8 connections, a handshake per request",
 }
@@ -85,12 +87,14 @@ def own_table(results, gateway, rounds):
 
 def own_sections(gateway, rounds):
     """Clients of HTTP/2 and of TLS, of which not every peer has both sides."""
-    loads = ["8x32", "8x4", "32x1", "1x1 100m", "1x10 100m"]
+    loads = ["8x32", "8x4", "32x1", "8x4 64k", "1x1 100m", "1x10 100m"]
     one = http2.compare(gateway, loads, ["nginx", "haproxy", "envoy"], rounds, SECONDS)
     both = http2.compare(gateway, loads[:3], ["haproxy", "envoy"], rounds, SECONDS, both=True)
+    calls = http2.compare_grpc(gateway, ["haproxy", "envoy"], rounds, SECONDS)
     secured = http2.compare_tls(gateway, ["nginx", "mitmproxy"], rounds, SECONDS)
     yield "HTTP/2 clients, HTTP/1.1 upstream, one worker", own_table(one, gateway, rounds)
     yield "HTTP/2 on both sides, one worker", own_table(both, gateway, rounds)
+    yield "gRPC, HTTP/2 on both sides, one worker", own_table(calls, gateway, rounds)
     yield TLS_TITLE, own_table(secured, gateway, rounds)
 
 
