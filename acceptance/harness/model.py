@@ -423,7 +423,7 @@ class Credential:
     def refuse_import(self):
         """An operator imports a pair that the authority refuses. The token stays as it was."""
         self.load_for_command()
-        earlier = self.record
+        earlier, failures = self.record, self.failures
         self.top = self.next_generation
         self.authority.calls += 1
         self.is_opened = self.has_looked = True
@@ -437,6 +437,8 @@ class Credential:
         else:
             self.save(earlier)
             self.install(self.record)
+            # They count on: the pause after the next one is longer.
+            self.failures = failures
             if earlier.is_refused:
                 self.is_uncertain = earlier.is_uncertain
                 self.stop(keeps=True)
