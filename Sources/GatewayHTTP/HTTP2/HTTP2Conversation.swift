@@ -109,6 +109,10 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
 
     /// A field block has begun, and is not whole.
     package var isWithinBlock: Bool { reader.isWithinBlock }
+    /// The memory that the unfinished field block takes.
+    package var blockMemory: Int { reader.blockMemory }
+    /// Gives up the memory of an unfinished field block. Nothing may be received afterwards.
+    package mutating func dropBlock() { reader.dropBlock() }
     /// What the peer's last GOAWAY says in words.
     package var farewell: [UInt8] { reader.farewell }
 

@@ -62,6 +62,8 @@ package struct HTTP2FrameReader: Sendable {
 
     /// Nothing but the rest of a field block may follow.
     package var isWithinBlock: Bool { blockStream != 0 }
+    /// The memory that the unfinished field block takes.
+    package var blockMemory: Int { block.capacity }
 
     /// Reads the next frame.
     ///
@@ -248,6 +250,9 @@ package struct HTTP2FrameReader: Sendable {
         defer { block = [] }
         return block
     }
+
+    /// Gives up the memory of a field block whose rest is not waited for: the connection ends.
+    package mutating func dropBlock() { block = [] }
 
     private static func readSettings(
         _ header: HTTP2FrameHeader,

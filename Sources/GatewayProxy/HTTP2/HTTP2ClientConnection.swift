@@ -59,10 +59,11 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// What the client has proved on this connection, valid under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces
-    /// Of the streams that are open.
+    /// The size of the heads of all open streams together (``reserveHead(_:)``).
     private var headBytes = 0
-    /// The field block that has begun has a deadline.
+    /// A field block has begun and is not whole. It has a deadline, and ``unfinishedHead`` counts it.
     private var awaitsBlock = false
+    private var unfinishedHead = UnfinishedHead()
     private var isReading = false
     /// The client takes more: what is on its way to it is below the high-water mark.
     private var isWritable = true
@@ -243,8 +244,26 @@ extension HTTP2ClientConnection {
         watchBlock()
     }
 
+    /// An unfinished field block is what an unfinished head is in HTTP/1: it has as long to arrive, and counts in `limits.head_memory`.
+    private func watchBlock() {
+        guard conversation.isWithinBlock else { return }
+        if !awaitsBlock {
+            awaitsBlock = true
+            setBlockDeadline()
+        }
+        unfinishedHead.count(conversation.blockMemory, of: self, in: configuration.worker)
+        configuration.worker.endOldHeads()
+    }
+
+    private func setBlockDeadline() {
+        // While the drain is announced, the connection has another deadline.
+        if phase != .announcing { deadline.move(to: clock.now + timeouts.header, for: self) }
+    }
+
     private func blockEnded() {
         awaitsBlock = false
+        unfinishedHead.release(in: configuration.worker)
+        guard phase != .announcing else { return }
         if conversation.streams.count > 0 {
             deadline.clear()
         } else if phase == .open {
@@ -252,21 +271,40 @@ extension HTTP2ClientConnection {
         }
     }
 
-    /// A field block in several frames has as long to arrive as a head of HTTP/1.
-    private func watchBlock() {
-        guard conversation.isWithinBlock != awaitsBlock, phase == .open || phase == .draining else { return }
-        guard conversation.isWithinBlock else { return blockEnded() }
-        awaitsBlock = true
-        deadline.move(to: clock.now + timeouts.header, for: self)
+    /// Nobody waits for the rest of the field block any more.
+    private func dropBlock() {
+        awaitsBlock = false
+        unfinishedHead.release(in: configuration.worker)
+        conversation.dropBlock()
+    }
+
+    /// HTTP/2 cannot answer a request whose fields have not all come, and without them no other request can be read.
+    private func refuseBlock(_ problem: GatewayProblem) {
+        guard isServing else { return }
+        shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "\(problem.detail)"])
+        report(problem, hasFields: false)
+        end(with: .enhanceYourCalm)
+    }
+
+    /// Reports a request that gets no stream.
+    private func report(_ problem: GatewayProblem, hasFields: Bool) {
+        HTTP2ClientStream(0, at: nil, on: self).report(problem, hasFields: hasFields)
+    }
+
+    func refuseForHeadMemory() {
+        unfinishedHead.forget()
+        refuseBlock(shared.state.headMemory.problem)
     }
 
     /// - Returns: Whether there is more to do with what has come.
     private func follow(_ event: HTTP2Conversation.Event) -> Bool {
         switch event {
         case .needMore: return false
-        case .nothing: creditConnection()
+        case .nothing:
+            if awaitsBlock, !conversation.isWithinBlock { blockEnded() }
+            creditConnection()
         case .request(let place, let isLast):
-            awaitsBlock = false
+            if awaitsBlock { blockEnded() }
             begin(place, isLast: isLast)
         case .fields(let place, let isLast, let isClosed):
             if awaitsBlock { blockEnded() }
@@ -274,7 +312,9 @@ extension HTTP2ClientConnection {
         case .content(let place, let range, let isLast, let isClosed):
             let content = input.content(range)
             deliver(to: place, isClosed: isClosed) { $0.receive(content, isLast: isLast) }
-        case .refused(let id): writeReset(id, .refusedStream)
+        case .refused(let id):
+            if awaitsBlock { blockEnded() }
+            refuse(id)
         case .reset(let place, _): if let stream = leave(place) { closed(stream, isCut: true) }
         case .windowGrew(let place?): streams[place]?.windowGrew()
         case .windowGrew(nil): sendWaiting()
@@ -282,7 +322,9 @@ extension HTTP2ClientConnection {
         case .ping(let data): write(room: 32) { $0.ping(data, isAnswer: true) }
         case .pingAnswer: announced()
         case .goAway: clientEnds()
-        case .streamFault(let id, let place, let fault): fail(id, place, fault)
+        case .streamFault(let id, let place, let fault):
+            if awaitsBlock { blockEnded() }
+            fail(id, place, fault)
         case .connectionFault(let fault): fail(fault)
         case .settingsAcknowledged: break
         }
@@ -304,7 +346,7 @@ extension HTTP2ClientConnection {
     private var openStreams: [HTTP2ClientStream] { conversation.streams.open.compactMap { streams[$0] } }
 
     private func begin(_ place: HTTP2StreamTable.Place, isLast: Bool) {
-        deadline.clear()
+        if phase != .announcing { deadline.clear() }
         // The one that was opened last.
         let stream = HTTP2ClientStream(conversation.streams.lastID, at: place, on: self)
         while streams.count <= place { streams.append(nil) }
@@ -351,6 +393,16 @@ extension HTTP2ClientConnection {
         }
     }
 
+    /// There are as many streams as there may be, or the connection ends.
+    private func refuse(_ id: UInt32) {
+        writeReset(id, .refusedStream)
+        // The client has not seen the GOAWAY yet, and sends the request again on another connection.
+        guard !conversation.streams.isClosing else { return }
+        let limit = conversation.streams.maximumStreams
+        let detail = "Too many requests at one time on an HTTP/2 connection (limits.streams_per_connection: \(limit))."
+        report(GatewayProblem(.clientLimitReached, detail, retryAfter: .seconds(1)), hasFields: true)
+    }
+
     /// Ends a stream with an error.
     func reset(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorNumber) {
         if let place = stream.place {
@@ -373,25 +425,41 @@ extension HTTP2ClientConnection {
     }
 
     private func fail(_ fault: HTTP2Fault) {
+        guard isServing else { return }
         shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "\(fault.rawValue)"])
+        if let problem = problem(of: fault) { report(problem, hasFields: false) }
         end(with: fault.code)
+    }
+
+    /// Why a request is refused whose field block is at fault; nil for other faults.
+    private func problem(of fault: HTTP2Fault) -> GatewayProblem? {
+        switch fault {
+        case .longBlock, .expandingBlock:
+            HeadRefusal.headTooLarge.problem("The request was", under: configuration.limits)
+        case .truncatedBlock, .invalidIndex, .largeInteger, .invalidHuffman, .invalidTableSize:
+            .malformedRequest(fault.rawValue)
+        default: nil
+        }
     }
 
     // MARK: Heads
 
-    /// HPACK makes long heads of a few bytes, and a stream keeps its own. The client may send a stream again that is refused for it.
+    /// A stream keeps its head, and with HPACK a few bytes from the client can stand for a long one.
     static let maximumHeadBytes = 1_048_576
 
-    /// - Returns: Whether there is room for one more head, which counts then. It may be larger than the room, so that each comes through.
-    func takes(headBytes count: Int) -> Bool {
+    /// Reserves memory for the head of a stream. The last one that fits may exceed what is left, so that no head is too long for an
+    /// otherwise idle connection.
+    ///
+    /// - Returns: false if the heads of the open streams have reached the limit.
+    func reserveHead(_ count: Int) -> Bool {
         guard headBytes < Self.maximumHeadBytes else { return false }
         headBytes += count
         return true
     }
 
-    func left(headBytes count: Int) {
+    func releaseHead(_ count: Int) {
         headBytes -= count
-        assert(headBytes >= 0, "A head has left twice.")
+        assert(headBytes >= 0, "A head is released twice.")
     }
 
     // MARK: Credit
@@ -553,7 +621,7 @@ extension HTTP2ClientConnection {
     private func announced() {
         guard phase == .announcing else { return }
         phase = .draining
-        deadline.clear()
+        if awaitsBlock { setBlockDeadline() } else { deadline.clear() }
         conversation.streams.close()
         writeGoAway(.noError)
         if conversation.streams.count == 0 { closeAfterWrites() }
@@ -575,6 +643,7 @@ extension HTTP2ClientConnection {
     private func closeAfterWrites() {
         guard phase != .lingering, phase != .closed else { return }
         phase = .lingering
+        dropBlock()
         flushNow()
         deadline.set(clock.now + timeouts.linger, for: self)
         writer.closeOutput()
@@ -610,6 +679,7 @@ extension HTTP2ClientConnection {
 
     /// The client reads no answers any more.
     private func endStreams() {
+        dropBlock()
         let places = conversation.streams.open
         (waiting, stopping) = ([], [])
         let ended = places.compactMap { place in
@@ -631,8 +701,7 @@ extension HTTP2ClientConnection {
         switch phase {
         case .opening: closeNow()
         case .open where awaitsBlock, .draining where awaitsBlock:
-            shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "late field block"])
-            end(with: .enhanceYourCalm)
+            refuseBlock(GatewayProblem(.requestTimeout, "The head of the request took too long."))
         case .open:
             guard conversation.streams.count == 0 else { return }
             guard !deadline.clientTakes(within: timeouts.idle, from: writer, by: clock, for: self) else { return }

@@ -18,7 +18,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
     var place: HTTP2StreamTable.Place?
     private let connection: HTTP2ClientConnection
     private(set) var request: RequestMessage
-    /// What the head takes of what all heads of the connection may.
+    /// What the head has reserved on the connection (``HTTP2ClientConnection/reserveHead(_:)``).
     private var headBytes = 0
     private var exchange: ExchangeDriver?
     /// For a request of an engine.
@@ -119,7 +119,8 @@ final class HTTP2ClientStream: DeadlineKeeper {
         mutating func cut() { phase = .cutting(isComplete: isComplete) }
     }
 
-    init(_ id: UInt32, at place: HTTP2StreamTable.Place, on connection: HTTP2ClientConnection) {
+    /// - Parameter place: nil for a request that is only reported (``report(_:hasFields:)``).
+    init(_ id: UInt32, at place: HTTP2StreamTable.Place?, on connection: HTTP2ClientConnection) {
         self.id = id
         self.place = place
         self.connection = connection
@@ -195,7 +196,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
 
     /// Nobody looks at the head any more.
     private func leaveHead() {
-        connection.left(headBytes: headBytes)
+        connection.releaseHead(headBytes)
         headBytes = 0
     }
 
@@ -227,22 +228,18 @@ extension HTTP2ClientStream {
     /// Takes the request whose fields have come.
     func begin(hasContent: Bool) {
         input.hasEnded = !hasContent
-        let buffers = connection.configuration.buffers
         do throws(HTTP2Malformation) {
-            let result = try request.decode(
-                &buffers.fields,
-                hasContent: hasContent,
-                mustBeTLS: connection.identity.intercepted?.scheme == .https,
-                webSocketKey: Self.webSocketKey
-            )
-            if case .refused(let reason) = result {
+            if case .refused(let reason) = try decode(hasContent: hasContent) {
                 return refuse(reason.problem("The request was", under: connection.configuration.limits))
             }
         } catch {
             return refuse(malformed: error)
         }
         let count = request.bytes.readableBytes
-        guard connection.takes(headBytes: count) else { return reset(.refusedStream) }
+        guard connection.reserveHead(count) else {
+            observe(Self.noRoomForHead, under: connection.configuration)
+            return reset(.refusedStream)
+        }
         headBytes = count
         // Nothing else of HTTP/2 asks for an upgrade.
         if request.decoder.head.wantsUpgrade { use = .webSocket }
@@ -251,6 +248,35 @@ extension HTTP2ClientStream {
         input.declared = DeclaredLength(use == .webSocket ? .untilClose : framing)
         if case .none = framing { input.phase = .headOnly }
         authorize()
+    }
+
+    private static let noRoomForHead = GatewayProblem(
+        .clientLimitReached,
+        "The heads of the open requests on this HTTP/2 connection have 1 MiB together.",
+        retryAfter: .seconds(1)
+    )
+
+    /// Reads the fields that the event loop's table holds.
+    @inline(__always)
+    private func decode(hasContent: Bool) throws(HTTP2Malformation) -> RequestHeadDecoder.DecodeResult {
+        let buffers = connection.configuration.buffers
+        return try request.decode(
+            &buffers.fields,
+            hasContent: hasContent,
+            mustBeTLS: connection.identity.intercepted?.scheme == .https,
+            webSocketKey: Self.webSocketKey
+        )
+    }
+
+    /// Reports a request that its connection refuses without opening this stream.
+    ///
+    /// - Parameter hasFields: The event loop's table holds the request's fields.
+    func report(_ problem: GatewayProblem, hasFields: Bool) {
+        assert(place == nil, "A request is reported whose stream was opened.")
+        // Only for the log, so it does not matter if something is wrong with them.
+        if hasFields { _ = try? decode(hasContent: true) }
+        observe(problem, under: connection.configuration)
+        closed(isCut: true)
     }
 
     /// 16 random bytes in Base64 (RFC 6455 section 4.1). The answer to it is the upstream's, and HTTP/2 clients ask for none.
@@ -409,8 +435,7 @@ extension HTTP2ClientStream {
 
     /// A malformed request gets no answer: a client that sends it does not know what HTTP is (RFC 9113 section 8.1.1).
     private func refuse(malformed reason: HTTP2Malformation) {
-        let problem = GatewayProblem(.requestRefused, "The HTTP/2 request is malformed: \(reason.rawValue).")
-        observe(problem, under: connection.configuration)
+        observe(.malformedRequest(reason.rawValue), under: connection.configuration)
         resetForFault()
     }
 
@@ -819,6 +844,13 @@ final class SpareStreamParts {
         guard timers.count < Self.maximum else { return timer.cancel() }
         timer.release()
         timers.append(timer)
+    }
+}
+
+extension GatewayProblem {
+    /// - Parameter reason: Which rule of HTTP/2 the request breaks.
+    static func malformedRequest(_ reason: String) -> GatewayProblem {
+        GatewayProblem(.requestRefused, "The HTTP/2 request is malformed: \(reason).")
     }
 }
 

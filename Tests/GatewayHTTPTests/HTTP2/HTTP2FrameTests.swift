@@ -115,6 +115,18 @@ struct HTTP2FrameTests {
         #expect(reader.takeBlock() == [])
     }
 
+    @Test func theMemoryOfAnUnfinishedBlockIsKnown() throws {
+        var reader = try Self.reader()
+        #expect(reader.blockMemory == 0)
+        let (first, more) = (TestFrame.frame(.headers, 1, 1, [1, 2]), TestFrame.frame(.continuation, 0, 1, [3]))
+        _ = try reader.next(first.span, from: 0)
+        #expect(reader.blockMemory >= 2 && reader.isWithinBlock)
+        for _ in 0..<2 { _ = try reader.next(more.span, from: 0) }
+        #expect(reader.blockMemory >= 4)
+        reader.dropBlock()
+        #expect(reader.blockMemory == 0)
+    }
+
     // MARK: Faults
 
     @Test(arguments: [
