@@ -134,12 +134,22 @@ package struct HTTP2FrameReader: Sendable {
     private func readPreface(_ bytes: borrowing Span<UInt8>, from start: Int) throws(HTTP2Fault) -> Bool {
         let length = Self.preface.utf8CodeUnitCount
         let come = min(length, bytes.count &- start)
-        let isPreface = Self.preface.withUTF8Buffer { preface in
-            for index in 0..<come where unsafe bytes[start &+ index] != preface[index] { return false }
+        guard Self.hasPreface(bytes, from: start, count: come) else { throw .missingPreface }
+        return come == length
+    }
+
+    /// Whether the bytes begin with the first line of the preface, which HTTP/1 takes for a request of an unknown version.
+    package static func beginsPreface(_ bytes: borrowing Span<UInt8>) -> Bool {
+        bytes.count >= lengthOfFirstLine && hasPreface(bytes, from: 0, count: lengthOfFirstLine)
+    }
+
+    private static let lengthOfFirstLine = 16
+
+    private static func hasPreface(_ bytes: borrowing Span<UInt8>, from start: Int, count: Int) -> Bool {
+        preface.withUTF8Buffer { preface in
+            for index in 0..<count where unsafe bytes[start &+ index] != preface[index] { return false }
             return true
         }
-        guard isPreface else { throw .missingPreface }
-        return come == length
     }
 
     @inline(__always)

@@ -349,7 +349,10 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
         return true
     }
 
+    /// The peer may have sent more of the stream before it learns of the reset, such as the rest of the same frame. Whatever it is, it
+    /// is ignored.
     private mutating func reset(_ place: Place, _ fault: HTTP2Fault) -> Verdict {
+        streams[place].isRemoteOpen = true
         remove(place)
         return .streamFault(place, fault)
     }

@@ -778,14 +778,12 @@ extension HTTP1ClientConnection: EngineStream {
 
 /// The client speaks HTTP/2: by ALPN, or because it knows that the gateway does (RFC 9113 section 3).
 extension HTTP1ClientConnection {
-    /// The first line of what an HTTP/2 client begins with.
-    private static let preface = "PRI * HTTP/2.0\r\n"
-
     /// Whether the client's first bytes begin HTTP/2. With TLS it has to be agreed on by ALPN, except behind a CONNECT to an `http`
     /// server: that TLS is the proxy's, and what passes inside is in clear.
     private func beginsHTTP2() -> Bool {
         guard hasDirectSocket || identity.intercepted?.scheme == .http else { return false }
-        return isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
+        let bytes = reader.bytes
+        return isFirst && phase == .head && HTTP2FrameReader.beginsPreface(bytes.readableBytesUInt8Span)
     }
 
     /// The TLS handshake is over. Only now it is known in which version of HTTP a client that is one too many can be refused.
@@ -802,10 +800,14 @@ extension HTTP1ClientConnection {
     /// HTTP/2 has no answer to a connection, so GOAWAY says that none of its requests are looked at.
     private func refuseHTTP2(_ problem: GatewayProblem) {
         observe(problem, under: configuration)
-        let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
-        // The last stream is 0, the reason ENHANCE_YOUR_CALM.
-        let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0] + [0, 0, 0, 0] + [0, 0, 0, 0x0B]
-        stage.append { $0.writeBytes(settings + goAway) }
+        stage.append { staged in
+            unsafe staged.writeWithUnsafeMutableBytes(minimumWritableBytes: 64) { target in
+                var frames = unsafe HTTP2FrameWriter(target)
+                frames.settings([])
+                frames.goAway(last: 0, .enhanceYourCalm)
+                return frames.count
+            }
+        }
         flush()
         closeAfterWrites(lingering: true)
     }

@@ -203,9 +203,12 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         context?.read()
     }
 
-    /// The exchange of the stream has got something.
+    /// The exchange of the stream has got a part of the request, which is flushed to the upstream at the end of this read.
     func touch(_ stream: HTTP2ClientStream) {
-        if isReading { touched.append(stream) } else { stream.flushRequest() }
+        guard isReading else { return stream.flushRequest() }
+        guard !stream.isTouched else { return }
+        stream.isTouched = true
+        touched.append(stream)
     }
 
     // MARK: Writing

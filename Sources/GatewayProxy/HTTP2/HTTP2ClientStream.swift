@@ -27,6 +27,8 @@ final class HTTP2ClientStream: DeadlineKeeper {
     private var question: ByteBuffer?
     private var deadline: ClientDeadline
     private var isClosed = false
+    /// The connection calls ``flushRequest()`` at the end of this read.
+    var isTouched = false
     /// It was answered without an exchange: what the client shows for it may be nothing.
     private var isRefused = false
     private var use = Use.messages
@@ -418,7 +420,10 @@ extension HTTP2ClientStream {
 
     private static let noTrailers = ByteBuffer(string: "\r\n")
 
-    func flushRequest() { exchange?.flushRequest() }
+    func flushRequest() {
+        isTouched = false
+        exchange?.flushRequest()
+    }
 
     // MARK: Reload
 

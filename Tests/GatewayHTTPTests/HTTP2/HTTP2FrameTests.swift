@@ -115,6 +115,17 @@ struct HTTP2FrameTests {
         #expect(reader.takeBlock() == [])
     }
 
+    @Test func theFirstLineOfThePrefaceIsRecognised() {
+        for count in 0...TestFrame.preface.count {
+            let bytes = Array(TestFrame.preface[..<count])
+            let begins = HTTP2FrameReader.beginsPreface(bytes.span)
+            #expect(begins == (count >= 16))
+        }
+        let other = Array("PRI * HTTP/2.1\r\n\r\n".utf8)
+        let begins = HTTP2FrameReader.beginsPreface(other.span)
+        #expect(!begins)
+    }
+
     @Test func theMemoryOfAnUnfinishedBlockIsKnown() throws {
         var reader = try Self.reader()
         #expect(reader.blockMemory == 0)
