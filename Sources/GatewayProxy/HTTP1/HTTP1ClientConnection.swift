@@ -341,7 +341,7 @@ extension HTTP1ClientConnection {
             deadline.clear()
             // A head is judged by what is served when it is complete, whenever its first bytes came.
             if configuration.isReplaced { takeConfiguration() }
-            // The client has left, or the request lacks a part.
+            // The client has left, or has not sent all of the request.
             guard !clientHasClosedOutput || !reader.clientHasLeft() else {
                 closeAfterWrites(lingering: false)
                 return false
@@ -971,7 +971,7 @@ extension HTTP1ClientConnection {
     private static let established = ByteBuffer(string: "HTTP/1.1 200 Connection Established\r\n\r\n")
 }
 
-/// What the client's first bytes decide between, behind a CONNECT.
+/// What the client's first bytes after a CONNECT decide between.
 private struct TunnelPeek {
     let origin: InterceptedOrigin
     /// nil where bytes may not pass as they are.
@@ -1051,7 +1051,7 @@ private struct ClosingState {
 
     /// There is no place for the connection. Its client is refused in the version of HTTP that the handshake agrees on.
     var refusal: GatewayProblem?
-    /// With a client that goes on sending behind its last answer.
+    /// How long to wait for a client that goes on sending after its last answer.
     var patience = Patience.long
     /// When such a client is waited for no longer.
     var lingersUntil = NIODeadline.distantFuture
@@ -1059,7 +1059,7 @@ private struct ClosingState {
     var cutsAt = NIODeadline.distantFuture
     /// When a client that takes none of a broken response is waited for no longer.
     var takesUntil = NIODeadline.distantFuture
-    /// At the last look, of a broken response.
+    /// How much of a broken response the client had not taken at the last look.
     var untaken = Int.max
 }
 

@@ -16,6 +16,12 @@ import NIOCore
 ///
 /// Bytes go to ``HTTP2Conversation``, which says what they mean; what leaves goes to ``HTTP2Output``. Lives on one event loop. Decides
 /// nothing about a request: each ``HTTP2ClientStream`` has an exchange of its own.
+///
+/// It shares ``HTTP2Output`` with ``HTTP2UpstreamConnection``, but not the order in which streams send, nor what waits on a stream.
+/// Responses take turns of one frame, so that a browser gets all of them at the same time; requests take turns of four frames. A response
+/// waits in one buffer, is paused at a high-water mark, and can be cut behind what has come of it. A request (``HTTP2Outgoing``) waits in
+/// the pieces in which its client sends it, knows its end from its declared length, and can be dropped to be sent elsewhere. One type for
+/// both would have all of these states on both paths, to save a list and a loop of a few lines.
 final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushable, ClientConnection {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -27,9 +33,9 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         case open
         /// A GOAWAY has left. Streams that the client opened before it has read that are served.
         case announcing
-        /// No more streams are served.
+        /// Open streams are finished, and new ones are refused.
         case draining
-        /// All is sent; what still comes is thrown away until the client closes.
+        /// Everything is sent. What still comes is thrown away until the client closes.
         case lingering
         case closed
     }
@@ -48,13 +54,13 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     private var input: HTTP2Input
     private let output: HTTP2Output
     private var phase = Phase.opening
-    /// The client is to open another connection then.
+    /// When the client is told to open another connection (`limits.connection_max_age`).
     private let endsAt: MonotonicTime
-    /// By place.
+    /// By ``HTTP2StreamTable/Place``; nil where no stream is open.
     private var streams: [HTTP2ClientStream?] = []
-    /// Streams that wait for the connection's window, in the order of their turns.
+    /// Streams that wait for room on the connection, in the order of their turns.
     private var waiting: [HTTP2ClientStream] = []
-    /// Streams whose response is written whole, and whose client still sends.
+    /// Streams whose response is written, but whose client still sends its request (``stopLater(_:)``).
     private var stopping: [HTTP2ClientStream] = []
     /// What the client has proved on this connection, valid under ``shared``.
     private var clientCache = ClientAuthenticationCache()
@@ -68,7 +74,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// The client takes more: what is on its way to it is below the high-water mark.
     private var isWritable = true
     private var pendingRead = false
-    /// Streams that have given their exchange something in this read.
+    /// Streams whose requests are flushed to their upstreams at the end of this read.
     private var touched: [HTTP2ClientStream] = []
 
     var shared: ProxyShared { configuration.shared }
@@ -340,7 +346,7 @@ extension HTTP2ClientConnection {
             phase = .open
             if conversation.streams.count == 0 { deadline.move(to: clock.now + timeouts.idle, for: self) }
         }
-        // Their windows may have grown.
+        // A larger initial window lets every stream send more.
         for stream in openStreams { stream.windowGrew() }
     }
 
@@ -357,7 +363,7 @@ extension HTTP2ClientConnection {
         stream.begin(hasContent: !isLast)
     }
 
-    /// - Parameter isClosed: It is the last that comes, and the response has ended: the place is free.
+    /// - Parameter isClosed: The request ends with it and the response has ended, so the place is free.
     private func deliver(
         to place: HTTP2StreamTable.Place,
         isClosed: Bool,
@@ -372,7 +378,7 @@ extension HTTP2ClientConnection {
         closed(stream, isCut: false)
     }
 
-    /// The place is free for another stream.
+    /// Frees the place of a stream for the next one.
     private func leave(_ place: HTTP2StreamTable.Place) -> HTTP2ClientStream? {
         let stream = streams[place]
         streams[place] = nil
@@ -450,8 +456,7 @@ extension HTTP2ClientConnection {
     /// A stream keeps its head, and with HPACK a few bytes from the client can stand for a long one.
     static let maximumHeadBytes = 1_048_576
 
-    /// Reserves memory for the head of a stream. The last one that fits may exceed what is left, so that no head is too long for an
-    /// otherwise idle connection.
+    /// Reserves memory for the head of a stream. A head may exceed what is left, so that none is too long for an idle connection.
     ///
     /// - Returns: false if the heads of the open streams have reached the limit.
     func reserveHead(_ count: Int) -> Bool {
@@ -483,8 +488,8 @@ extension HTTP2ClientConnection {
 
     // MARK: Responses
 
-    /// What can be left out is sent. What the channel holds says nothing of this turn, in which a few bytes from an upstream that speaks
-    /// HTTP/2 can stand for megabytes.
+    /// Whether informational responses are sent, which are only advice. What this turn has written counts, because the channel does not
+    /// hold it yet: a few bytes from an HTTP/2 upstream can expand to megabytes in one turn.
     var takesAdvice: Bool { isWritable && output.unflushed < HTTP2Output.maximumUnflushed }
 
     /// Writes a head of a response.
@@ -495,7 +500,7 @@ extension HTTP2ClientConnection {
         output.flushLater(self)
     }
 
-    /// Content that the stream may send now, as the windows go.
+    /// How many bytes of content the windows let the stream send now.
     func room(for stream: HTTP2ClientStream) -> Int { stream.place.map { conversation.streams.room($0) } ?? 0 }
 
     /// Whether the window of the stream itself is open.
@@ -504,14 +509,14 @@ extension HTTP2ClientConnection {
     }
 
     /// - Parameters:
-    ///   - content: As much as there is room for.
-    ///   - isLast: It ends the stream.
+    ///   - content: At most as much as there is room for (``room(for:)``).
+    ///   - isLast: The response ends with it.
     func send(_ content: consuming ByteBuffer, isLast: Bool, on stream: HTTP2ClientStream) {
         guard let place = stream.place, context != nil, phase != .closed else { return }
         let count = content.readableBytes
         conversation.send(count, place)
         let isClosed = isLast && endLocal(stream)
-        // The connection may be lost behind this.
+        // Can find out that the connection is lost.
         output.writeData(count, of: &content, stream: stream.id, isLast: isLast)
         output.flushLater(self)
         if isClosed { closed(stream, isCut: false) }
@@ -567,7 +572,7 @@ extension HTTP2ClientConnection {
     /// Whether a stream can send content now. Otherwise it waits for its turn.
     func maySend() -> Bool { isWritable && waiting.isEmpty && conversation.streams.connectionRoom > 0 }
 
-    /// Gives each stream that waits one frame after the other.
+    /// Lets the streams that wait send one frame each, in turn, as long as the connection has room.
     private func sendWaiting() {
         var turns = waiting[...]
         waiting = []
@@ -593,7 +598,7 @@ extension HTTP2ClientConnection {
         if holdsAnswer || writer.untakenBytes() > 0 { closeAtOnce() }
     }
 
-    /// What the client has not taken is lost.
+    /// Resets the connection: what the client has not taken is lost.
     private func closeAtOnce() {
         endStreams()
         phase = .closed
@@ -658,7 +663,7 @@ extension HTTP2ClientConnection {
         fail(.tooManyFaults)
     }
 
-    /// The client is told which rule it broke.
+    /// Ends the connection with GOAWAY, which tells the client why.
     private func end(with code: HTTP2ErrorNumber) {
         guard isServing else { return }
         writeGoAway(code)
@@ -680,7 +685,7 @@ extension HTTP2ClientConnection {
         closeNow()
     }
 
-    /// The client reads no answers any more.
+    /// Ends all requests: their responses cannot reach the client any more.
     private func endStreams() {
         dropBlock()
         let places = conversation.streams.open

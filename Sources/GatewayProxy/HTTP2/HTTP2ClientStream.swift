@@ -23,13 +23,13 @@ final class HTTP2ClientStream: DeadlineKeeper {
     private var exchange: ExchangeDriver?
     /// For a request of an engine.
     private var authorization: AuthorizationExchange?
-    /// Content of a call of an engine, as far as it has come; nil where none is awaited.
+    /// Content of an engine's call, as far as it has come; nil if none is expected.
     private var question: ByteBuffer?
     private var deadline: ClientDeadline
     private var isClosed = false
     /// The connection calls ``flushRequest()`` at the end of this read.
     var isTouched = false
-    /// It was answered without an exchange: what the client shows for it may be nothing.
+    /// Answered without an exchange. Any stranger can cause that, so little is spent on the answer.
     private var isRefused = false
     private var use = Use.messages
     private var input: Input
@@ -42,7 +42,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         case messages
         /// The request asks for a WebSocket.
         case webSocket
-        /// What follows in both directions is no HTTP.
+        /// The WebSocket is open: both directions carry its bytes.
         case tunnel
     }
 
@@ -196,7 +196,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         connection.took(count, of: self)
     }
 
-    /// Nobody looks at the head any more.
+    /// Gives back what the head has reserved: it is not needed any more.
     private func leaveHead() {
         connection.releaseHead(headBytes)
         headBytes = 0
@@ -366,7 +366,7 @@ extension HTTP2ClientStream {
         resetForFault()
     }
 
-    /// Gives the exchange what it takes; called whenever either has changed.
+    /// Gives the exchange as much of the request as it takes. Called whenever more has come, or the exchange takes more.
     private func process() {
         // A head alone was flushed when it was written.
         if case .headOnly = input.phase, use == .messages { return }
@@ -589,16 +589,17 @@ extension HTTP2ClientStream: ClientStream {
         leaveExchange()
         send()
         guard !isClosed else { return }
-        // A tunnel whose client has not ended its side is reset. Otherwise the rest of a response has this long.
+        // A tunnel ends for both sides.
         guard !wasTunnel || !output.hasSentEnd || input.hasEnded else { return reset(.noError) }
         if isRefused { dropHead() }
         guard !output.hasSentEnd else { return }
-        // A client that anybody can be is not waited for where it has opened no window.
+        // Strangers get little time to take the answer to a refused request if they have opened no window for it.
         let isShut = isRefused && !connection.hasWindow(self)
         setDeadline(isShut ? connection.timeouts.linger : connection.timeouts.response)
     }
 
-    /// The rest of the answer may wait for long, and a few bytes from the client can stand for a long head.
+    /// Lets go of the head of a refused request: the client may take long to read the answer, and a few bytes from it can stand for a long
+    /// head.
     private func dropHead() {
         // An exchange that a reload has ended may still look at it.
         guard isKnownUniquelyReferenced(&request) else { return }
@@ -676,8 +677,8 @@ extension HTTP2ClientStream: ClientStream {
         if connection.hasPlaces { setDeadline(Self.stopDelay) } else { connection.stopLater(self) }
     }
 
-    /// Some clients fail when they are told at once, although the response is whole (curl 7.88 with 92). Meanwhile what they send is thrown
-    /// away.
+    /// Some clients fail if they are told at once, although the response is complete (curl 7.88 exits with 92). Meanwhile what they send is
+    /// thrown away.
     private static let stopDelay = TimeAmount.seconds(1)
 
     private func waitForConnection() {
