@@ -72,6 +72,7 @@ struct HTTP2ClientTests {
             defer { client.close() }
             let stream = try client.begin(RawHTTP2Client.head("GET", "/api/x", [("connection", "close")]))
             #expect(try client.response(stream).reset == 1)
+            #expect(proxy.observer.requests.map(\.problem) == [.requestRefused])
             let refused = try client.response(try client.begin(RawHTTP2Client.head("TRACE")))
             #expect(refused.status == "405")
         }
@@ -149,6 +150,7 @@ struct HTTP2ClientTests {
             let value = String(repeating: "~", count: 20_500)
             let fields = RawHTTP2Client.head("GET", "/api/x", [("x-long", value)])
             for _ in 0..<2 { #expect(try client.response(try client.begin(fields, cutAt: 16_384)).status == "431") }
+            #expect(proxy.observer.requests.map(\.problem) == [.fieldsTooLarge, .fieldsTooLarge])
             #expect(try client.response(try client.begin()).status == "200")
         }
     }
@@ -354,6 +356,19 @@ struct HTTP2ClientTests {
             #expect(try client.response(stream).status == "404")
             #expect(try client.next(Kind.reset, stream: stream).number(0) == 0)
             #expect(try client.response(try client.begin()).status == "200")
+        }
+    }
+
+    @Test func aDrainDoesNotWaitForAClientThatAnswersNoPing() async throws {
+        try await withProxy(try echo(), limits: Self.limits { $0.connectionMaxAge = .zero }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            for last: UInt32 in [0x7FFF_FFFF, 3] {
+                let stream = try client.begin(RawHTTP2Client.head("GET", "/nowhere"))
+                #expect(try client.response(stream).status == "404")
+                #expect(try client.next(Kind.goAway).number(0) == last)
+            }
+            #expect(client.next() == nil)
         }
     }
 
